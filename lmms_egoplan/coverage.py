@@ -36,7 +36,7 @@ def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | 
 
 
 def coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the official questions that were scored; of the prepared ones if they are not the benchmark's.
+    """Return the fraction of official questions that were scored; of prepared ones if they are not the benchmark's.
 
     >>> coverage([{"scored": True, "of": 4}, {"scored": False, "of": 4}])
     0.25
@@ -45,7 +45,7 @@ def coverage(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def question_sets(values: Sequence[Mapping[str, Any]]) -> str:
-    """Whose questions were asked: ``official``, or why they are not the benchmark's.
+    """Name the set of questions: ``official``, or where they come from instead.
 
     >>> question_sets([{"name": "official"}, {"name": "built"}, {"name": "built"}])
     'built (2), official (1)'
@@ -54,7 +54,7 @@ def question_sets(values: Sequence[Mapping[str, Any]]) -> str:
 
 
 def tally(names: Iterable[str]) -> str:
-    """Names, the most frequent first, with numbers if there are several.
+    """Join names, the most frequent first, with counts if there are several.
 
     >>> tally(["video", "video", "images"])
     'video (2), images (1)'
@@ -64,7 +64,7 @@ def tally(names: Iterable[str]) -> str:
 
 
 def names(values: Sequence[Mapping[str, Any]], without: str = "none") -> str:
-    """Names in records of one field each, sorted and joined by commas; where no record has one, `without`.
+    """Join the names in records of one field each, sorted; without any, return `without`.
 
     >>> names([{"judge": "gpt-4o"}, {"judge": None}, {"judge": "gpt-4o"}])
     'gpt-4o'

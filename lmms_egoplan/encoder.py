@@ -1,10 +1,12 @@
-"""The sentence encoder that tells which steps are alike (sec. 4.2.1)."""
+"""The sentence encoder that measures how similar steps are (sec. 4.2.1)."""
 
 import os
 from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from lmms_egoplan.errors import LmmsEgoplanError
 
@@ -31,14 +33,14 @@ def encoder_name(name: str = DEFAULT_ENCODER) -> str:
 def load_encoder(name: str | None = None) -> "SentenceTransformer":
     """Load a sentence encoder, once per process and name.
 
-    It is on the GPU of this process (that of ``LOCAL_RANK``, where set), without a GPU on the CPU.
+    It runs on this process's GPU (see `default_device`).
 
     Args:
-        name: a folder as sentence-transformers saves it, or a name on the hub; None: as `encoder_name`.
+        name: a folder that sentence-transformers saved, or a name on the hub; None: see `encoder_name`.
 
     Raises:
-        LmmsEgoplanError: there is no such encoder, the hub cannot be reached, or the folder is not whole. A plain
-            language model is none, although sentence-transformers would make one of it.
+        LmmsEgoplanError: no such encoder, the hub cannot be reached, or the folder is incomplete. A plain language
+            model is refused, although sentence-transformers would accept it.
     """
     with _LOADING:
         return _load(name or encoder_name())
@@ -46,7 +48,6 @@ def load_encoder(name: str | None = None) -> "SentenceTransformer":
 
 @cache
 def _load(name: str) -> "SentenceTransformer":
-    import numpy as np
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.util import is_sentence_transformer_model
 
@@ -74,7 +75,7 @@ def _message(name: str, problem: str) -> str:
 
 
 def default_device() -> str:
-    """This process's GPU (that of ``LOCAL_RANK``, where set), or ``cpu`` without one."""
+    """Return this process's GPU (that of ``LOCAL_RANK``, if set), or ``cpu`` without one."""
     import torch
 
     if not torch.cuda.is_available():

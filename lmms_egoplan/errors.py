@@ -1,5 +1,5 @@
-"""What the package raises where the user can mend something."""
+"""The root of errors that a user can correct."""
 
 
 class LmmsEgoplanError(ValueError):
-    """Something that the user can mend: the message names file, record and field, and says what to do."""
+    """An error that the user can correct: the message names file, record and field, and says what to do."""

@@ -1,4 +1,4 @@
-"""What files of records are, told by their keys: for messages about a file that was given in place of another one."""
+"""Kinds of record files, recognised by their keys, for messages about a wrong input file."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,13 +21,13 @@ def kind_of(record: Any) -> dict[str, Any]:
 
 
 def check_kind(path: str | Path, records: Sequence[Any], reader: type) -> None:
-    """Check that a file with wrong records is no file of another reader.
+    """Check that a file with wrong records does not belong to another reader.
 
     Args:
         reader: the class of a benchmark that reads the file's records.
 
     Raises:
-        LmmsEgoplanError: it is; says what the file looks like.
+        LmmsEgoplanError: it does; says what the file looks like.
     """
     kind = kind_of(records[0] if records else None)
     own = f"{reader.__module__.split('.')[2]}.{reader.__name__}"

@@ -1,4 +1,4 @@
-"""JSON and JSON lines that others made: one guard for all, and errors of one line that name the file and the line."""
+"""JSON and JSON lines from elsewhere, with one-line errors that name the file and the line."""
 
 import json
 from collections import Counter
@@ -11,20 +11,20 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.validation import Kind, problems_in, shown, validate
 
 REPEATED = "given more than once; remove all but one"
-_LISTED = 10
+_MOST_KEYS = 10
 
 
 class JsonObject(dict[str, Any]):
-    """A JSON object that knows which of its keys are there more than once; the last value is kept."""
+    """A JSON object that knows its duplicate keys; the last value counts."""
 
     repeated: tuple[str, ...] = ()
 
 
 def decode(text: str | bytes, **options: Any) -> Any:
-    """As `json.loads`.
+    """Decode JSON as `json.loads` does.
 
     Raises:
-        ValueError: the text is no JSON, or is nested too deeply to be read.
+        ValueError: the text is not JSON, or is nested too deeply.
     """
     try:
         return json.loads(text, **options)
@@ -33,19 +33,19 @@ def decode(text: str | bytes, **options: Any) -> Any:
 
 
 def decode_objects(text: str | bytes, **options: Any) -> Any:
-    """As `decode`, but objects are `JsonObject`, for `repeated_keys`."""
+    """Decode JSON with `JsonObject` for objects, for `repeated_keys`."""
     return decode(text, object_pairs_hook=_read_object, **options)
 
 
 def parse(where: str, text: str, how: str | None = None) -> Any:
-    """As `decode_objects`, with an error that says where the text is.
+    """Decode JSON as `decode_objects` does, with an error that names its source.
 
     Args:
         where: names the file, and the line if the text is one.
-        how: what to do where the text is no JSON.
+        how: what to do if the text is not JSON.
 
     Raises:
-        LmmsEgoplanError: it is none.
+        LmmsEgoplanError: it is not.
     """
     try:
         return decode_objects(text)
@@ -54,25 +54,25 @@ def parse(where: str, text: str, how: str | None = None) -> Any:
 
 
 def parse_record(where: str, text: str, how: str | None = None) -> Any:
-    """As `parse`, for a record; of any type.
+    """Parse a record, a JSON value without duplicate keys.
 
     Raises:
-        LmmsEgoplanError: the text is no JSON, or an object in it has a key more than once.
+        LmmsEgoplanError: the text is not JSON, or has a duplicate key.
     """
     record = parse(where, text, how)
     if keys := repeated_keys(record):
-        raise LmmsEgoplanError(f"{where}: {', '.join(map(shown, keys[:_LISTED]))}: {REPEATED}")
+        raise LmmsEgoplanError(f"{where}: {', '.join(map(shown, keys[:_MOST_KEYS]))}: {REPEATED}")
     return record
 
 
 def read_text(path: Path, what: str | None = None) -> str:
-    """A file's text, with or without a byte order mark.
+    """Read a text file in UTF-8, with or without a byte order mark.
 
     Args:
-        what: the file holds, for the error.
+        what: names the content in the error.
 
     Raises:
-        LmmsEgoplanError: it cannot be read, or is no UTF-8.
+        LmmsEgoplanError: it cannot be read, or is not UTF-8.
     """
     problem = f"{path}: cannot be read" if what is None else f"{path}: cannot read the {what}"
     try:
@@ -84,52 +84,50 @@ def read_text(path: Path, what: str | None = None) -> str:
 
 
 def read_json(path: Path, what: str | None = None, how: str | None = None) -> Any:
-    """What a JSON file holds; objects are `JsonObject`.
+    """Read a JSON file; objects are `JsonObject`.
 
     Args:
         what: as for `read_text`.
         how: as for `parse`.
 
     Raises:
-        LmmsEgoplanError: it cannot be read, or holds no JSON.
+        LmmsEgoplanError: it cannot be read, or is not JSON.
     """
     return parse(str(path), read_text(path, what), how)
 
 
 def read_lines(path: Path, what: str | None = None) -> list[tuple[str, str]]:
-    """A file's lines that are not blank, each with the text that names it in messages.
+    """Read the non-blank lines of a file, each with its name for messages.
 
     Args:
         what: as for `read_text`.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read, or is no UTF-8.
+        LmmsEgoplanError: the file cannot be read, or is not UTF-8.
     """
     lines = read_text(path, what).split("\n")
     return [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
 def repeated_keys(value: Any) -> list[str]:
-    """The keys that are more than once in one object of what `decode_objects` gave, each with its place.
+    """List the duplicate keys in a value from `decode_objects`, each with its path.
 
-    ``task_progress_metadata[0].start_frame`` is a key of an object in a list under a key.
+    An example of a path is ``task_progress_metadata[0].start_frame``.
     """
     keys: list[str] = []
-    ahead = [("", value)]
-    while ahead:
-        place, inside = ahead.pop()
+    pending = [("", value)]
+    while pending:
+        path, inside = pending.pop()
         if isinstance(inside, JsonObject):
-            keys += [f"{place}.{key}".lstrip(".") for key in inside.repeated]
-            ahead += [(f"{place}.{key}", member) for key, member in inside.items() if isinstance(member, dict | list)]
+            keys += [f"{path}.{key}".lstrip(".") for key in inside.repeated]
+            pending += [(f"{path}.{key}", member) for key, member in inside.items() if isinstance(member, dict | list)]
         elif isinstance(inside, list):
-            ahead += [
-                (f"{place}[{index}]", member) for index, member in enumerate(inside) if isinstance(member, dict | list)
-            ]
+            pending += [(f"{path}[{index}]", member) for index, member in enumerate(inside)]
     return sorted(keys)
 
 
 def check_record(kind: type[Kind], record: Any, context: Any = None) -> tuple[Kind | None, list[str]]:
-    """What `decode_objects` gave of a record, as a model, and all that is wrong with it; None if it is no such model.
+    """Validate a record from `decode_objects`; return the model, or None, and all problems.
 
     Args:
         kind, context: as for `validation.validate`.
@@ -142,9 +140,9 @@ def check_record(kind: type[Kind], record: Any, context: Any = None) -> tuple[Ki
 
 
 def repetition(value: Any) -> str | None:
-    """What is wrong with JSON in which a key is there more than once; None if none is."""
+    """Describe the duplicate keys in a value from `decode_objects`; None if it has none."""
     keys = repeated_keys(value)
-    return f"{', '.join(keys[:_LISTED])}: {REPEATED}" if keys else None
+    return f"{', '.join(keys[:_MOST_KEYS])}: {REPEATED}" if keys else None
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> JsonObject:

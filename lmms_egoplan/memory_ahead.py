@@ -1,4 +1,4 @@
-"""What readers of media say of their memory, and the most that reading ahead of a model has taken."""
+"""Memory that readers of media announce, and the most that reading ahead of a model has taken."""
 
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar

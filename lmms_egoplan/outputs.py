@@ -1,4 +1,4 @@
-"""What commands write: a folder or file that ``--out`` names is new, or the same command wrote it before.
+"""Outputs of commands: a folder or file that ``--out`` names is new, or the same command wrote it before.
 
 A manifest in the folder, `MANIFEST`, lists what commands wrote there. Nothing else is ever replaced or deleted.
 """
@@ -25,7 +25,7 @@ from lmms_egoplan.validation import Checked, read_as
 
 MANIFEST = ".lmms-egoplan.json"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-# What libraries say that tell no error number: safetensors, torch, SQLite.
+# Messages of libraries that give no error number: safetensors, torch, SQLite.
 _FULL_TEXTS = (
     *("No space left", "StorageFull", "disk is full", "File too large", "FileTooLarge"),
     *("inline_container", "PytorchStreamWriter"),
@@ -33,12 +33,12 @@ _FULL_TEXTS = (
 
 
 class _Manifest(Checked):
-    """What commands wrote into a folder.
+    """The files that commands wrote into a folder.
 
-    command: the one that the whole folder belongs to; "" for none.
-    files: what it wrote, relative to the folder.
-    theirs: while it writes, other files that were there before; None at its end. `files` may lack some until then.
-    left: files of runs that were killed, or of the user: they may be replaced, and are not deleted.
+    command: the owner of the whole folder; "" for none.
+    files: its files, relative to the folder.
+    theirs: while it writes, other files that existed before; None at its end. `files` may lack some until then.
+    left: files of killed runs, or of the user: they may be replaced, and are not deleted.
     single: files that other commands wrote there, each with its command.
     """
 
@@ -51,7 +51,7 @@ class _Manifest(Checked):
 
 @dataclass
 class _Output:
-    """A command's output while it runs: files that are listed, and those of somebody else that must stay."""
+    """A command's output while it runs: its listed files, and other people's files, which must stay."""
 
     root: Path
     listed: set[str] = field(default_factory=set)
@@ -96,7 +96,7 @@ def claiming(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def also_writes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Name what a command writes next to its file: ``{stem}``, ``{name}`` and ``{suffix}`` are that file's."""
+    """Name further files that a command writes next to its own, by its ``{stem}``, ``{name}`` and ``{suffix}``."""
 
     def name(run: Callable[..., Any]) -> Callable[..., Any]:
         vars(run)["also"] = names
@@ -106,17 +106,17 @@ def also_writes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 def check_own(path: Path) -> None:
-    """Check that a file which is about to be replaced is not somebody else's.
+    """Check that a file to be replaced is not somebody else's.
 
     Raises:
-        LmmsEgoplanError: it lies in the output of the command that runs, and no command wrote it.
+        LmmsEgoplanError: it lies in the output of the running command, and no command wrote it.
     """
     if any(_name(path, output.root) in output.foreign for output in _running if output.foreign):
         raise LmmsEgoplanError(f"{path}: no earlier run wrote this file, and it would be replaced; move it away")
 
 
 def delete(paths: Iterable[Path]) -> None:
-    """Delete files, and what is in folders, of an earlier run of the command that runs; other files stay."""
+    """Delete files and folders of an earlier run of the running command; other files stay."""
     output = _running[-1] if _running else _Output(Path())
     for path in paths:
         for file in [*path.rglob("*")] if path.is_dir() else [path]:
@@ -129,7 +129,7 @@ def delete(paths: Iterable[Path]) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Within it, errors of writing that name no file, or a temporary one, name this one."""
+    """Name this file in errors of writing that name none, or a temporary one."""
     try:
         yield
     except OSError as error:
@@ -142,19 +142,18 @@ def naming(path: Path) -> Iterator[None]:
 
 @contextmanager
 def claimed_folder(out: Path, command: str, read: Sequence[Path] = ()) -> Iterator[None]:
-    """Make a folder, or take that of an earlier run of the same command; list at the end what was written.
+    """Create a folder, or reuse one of the same command; list its new files at the end.
 
     Args:
         read: inputs.
 
     Raises:
-        LmmsEgoplanError: a file is there, or above it; the folder holds something else; an input would be replaced.
+        LmmsEgoplanError: the path or a parent is a file; the folder has other content; an input would be replaced.
     """
     if out.exists() and not out.is_dir():
         raise LmmsEgoplanError(f"--out {out}: a file is there; name a folder")
     manifest = _read(out)
-    is_former = command == "report" and not manifest.command and (out / "report.json").is_file()
-    if manifest.command != command and not is_former and out.is_dir() and any(out.iterdir()):
+    if manifest.command != command and out.is_dir() and any(out.iterdir()):
         owner = f"`lmms-egoplan {manifest.command}` wrote it" if manifest.command else "it holds other files"
         raise LmmsEgoplanError(f"--out {out}: {owner}; name a new or empty folder")
     before = _versions(out)
@@ -163,10 +162,9 @@ def claimed_folder(out: Path, command: str, read: Sequence[Path] = ()) -> Iterat
         name = _name(path, out)
         if name and any(name in (file, ".", *map(str, Path(file).parents)) for file in (*listed, ".")):
             raise LmmsEgoplanError(f"--out {out}: {path} is read, and would be replaced; name another folder")
-    theirs = (
+    foreign = (
         before.keys() - listed - {*manifest.left} if manifest.theirs is None else before.keys() & {*manifest.theirs}
     )
-    foreign = set() if is_former else theirs
     with _made(out, out) as is_new:
         _write(out, manifest := manifest.model_copy(update={"command": command, "theirs": sorted(foreign)}))
 
@@ -189,14 +187,14 @@ def claimed_folder(out: Path, command: str, read: Sequence[Path] = ()) -> Iterat
 
 @contextmanager
 def claimed_file(out: Path, command: str, read: Sequence[Path] = (), also: Sequence[str] = ()) -> Iterator[None]:
-    """Check that a file is new, or that the same command wrote it; note at the end that it did.
+    """Check that a file is new, or the same command's; note its command at the end.
 
     Args:
         read: inputs.
         also: see `also_writes`.
 
     Raises:
-        LmmsEgoplanError: a folder or somebody else's file is there, a file is above it, or an input would be replaced.
+        LmmsEgoplanError: a folder or somebody else's file exists, a parent is a file, or an input would be replaced.
     """
     names = {"stem": out.stem, "name": out.name, "suffix": out.suffix}
     paths = [out, *(out.with_name(name.format(**names)) for name in also)]
@@ -225,7 +223,7 @@ def claimed_file(out: Path, command: str, read: Sequence[Path] = (), also: Seque
 
 @contextmanager
 def _finishing(finish: Callable[[], None]) -> Iterator[None]:
-    """Finish also after an error, which is raised even if finishing fails."""
+    """Finish after errors, too; raise the error even if finishing fails."""
     try:
         yield
     except BaseException:
@@ -237,10 +235,10 @@ def _finishing(finish: Callable[[], None]) -> Iterator[None]:
 
 @contextmanager
 def _made(folder: Path, out: Path) -> Iterator[bool]:
-    """Make a folder, and check that a file can be written there; remove it, if it was absent and is empty at the end.
+    """Create a folder and check that a file can be written there; remove a new folder that stays empty.
 
     Returns:
-        Whether it was absent.
+        True if it was absent.
     """
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     if new and not new[-1].parent.is_dir():
@@ -259,7 +257,7 @@ def _made(folder: Path, out: Path) -> Iterator[bool]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from changing the manifest of a folder, where its file system has locks."""
+    """Keep other processes from changing a folder's manifest, if the file system has locks."""
     lock = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
@@ -285,9 +283,9 @@ def _write(folder: Path, manifest: _Manifest) -> None:
 
 
 def _versions(folder: Path) -> dict[str, tuple[int, int] | None]:
-    """Files below a folder, each with what changes when it is written."""
-    found = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
-    return {str(path.relative_to(folder)): _version(path) for path in found if path.parent / MANIFEST != path}
+    """Return the files below a folder, each with its version."""
+    files = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
+    return {str(path.relative_to(folder)): _version(path) for path in files if path.parent / MANIFEST != path}
 
 
 def _version(path: Path) -> tuple[int, int] | None:
@@ -299,13 +297,13 @@ def _version(path: Path) -> tuple[int, int] | None:
 
 
 def _name(path: Path, root: Path) -> str | None:
-    """A path relative to a folder; None outside of it."""
+    """Return a path relative to a folder; None outside of it."""
     resolved, root = path.parent.resolve() / path.name, root.resolve()
     return str(resolved.relative_to(root)) if resolved.is_relative_to(root) else None
 
 
 def _is_full(error: Exception) -> bool:
-    """Whether a volume cannot be written, by the number of the error or by the words of a library."""
+    """Tell a full or read-only volume by the number of the error or the words of a library."""
     return getattr(error, "errno", None) in _FULL or any(text in str(error) for text in _FULL_TEXTS)
 
 

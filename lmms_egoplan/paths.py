@@ -1,4 +1,4 @@
-"""Where things are: installed folders of tasks, the root of the prepared data, and data that stand beside a module."""
+"""Paths of installed tasks, prepared data and the data files of a module."""
 
 import csv
 import os
@@ -9,7 +9,7 @@ import yaml
 
 
 def _installed_tasks() -> Path:
-    """The top-level ``tasks/`` folder, inside the installed package or beside it (editable)."""
+    """Return the ``tasks/`` folder, inside the installed package or next to an editable one."""
     package = Path(__file__).resolve().parent
     inside = package / "tasks"
     return inside if inside.is_dir() else package.parent / "tasks"
@@ -20,13 +20,13 @@ LM_EVAL_TASKS = _installed_tasks() / "lm_eval"
 
 
 def data_root() -> Path:
-    """Root of the prepared data: ``$LMMS_EGOPLAN_DATA``, else ``~/.cache/lmms_egoplan``."""
+    """Return the root of the prepared data: ``$LMMS_EGOPLAN_DATA``, else ``~/.cache/lmms_egoplan``."""
     configured = os.environ.get("LMMS_EGOPLAN_DATA")
     return Path(configured).expanduser() if configured else Path.home() / ".cache" / "lmms_egoplan"
 
 
 def yaml_beside(module: str) -> Any:
-    """What the YAML file of a module's name, beside it, holds.
+    """Read the YAML file with a module's name, next to it.
 
     Args:
         module: its ``__file__``.
@@ -35,7 +35,7 @@ def yaml_beside(module: str) -> Any:
 
 
 def rows_beside(module: str) -> list[dict[str, str]]:
-    """The rows of the CSV file of a module's name, beside it, by column.
+    """Read the CSV file with a module's name, next to it: rows by column.
 
     Args:
         module: its ``__file__``.

@@ -1,4 +1,4 @@
-"""What commands that prepare data have in common: two options, and counts beside the paper's."""
+"""Options of commands that prepare data, and tables of prepared and printed counts."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -25,7 +25,7 @@ def print_summary(summary: dict[str, Any], unit: str, labels: Mapping[str, str])
     """Print the summary of a split of videos.
 
     Args:
-        unit: what it counts in.
+        unit: of its counts, in the plural.
         labels: see `print_counts`.
     """
     print_counts(summary["counts"], labels, "annotations", "file")
@@ -43,10 +43,10 @@ def print_summary(summary: dict[str, Any], unit: str, labels: Mapping[str, str])
 
 
 def print_counts(counts: dict[str, dict[str, Any]], labels: Mapping[str, str], key: str, origin: str) -> None:
-    """Print prepared numbers beside those in the origin (under `key`) and in the paper, where it tells them.
+    """Print prepared numbers next to those of the origin (under `key`) and of the paper, if it has them.
 
     Args:
-        labels: of counts by their name; the others are labelled with their name.
+        labels: of counts by name; default: the name.
     """
     prepared = Column("prepared", no_wrap=True)
     table = Table("", prepared, f"in the {origin}", "in the paper", f"{origin} as in the paper", pad_edge=False)

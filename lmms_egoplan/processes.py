@@ -1,44 +1,51 @@
-"""This process: its place among those of a launcher, the processes that it started, and how signals end them."""
+"""This process among those of a launcher, its children, and signals."""
 
 import atexit
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from types import FrameType
+from typing import Any
 
 import psutil
 
-# After this many seconds, a process that was to end is ended, whatever it is doing.
+# Seconds after which a process that was asked to end is killed.
 _GRACE_S = 2.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_Handler = Callable[[int, FrameType | None], Any] | signal.Handlers
+# Python's own.
+_DEFAULTS: dict[signal.Signals, _Handler] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+}
 
 
 def num_processes() -> int:
-    """How many processes evaluate together."""
+    """Return how many processes evaluate together."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def is_first_process() -> bool:
-    """Whether this is the process that shows progress."""
+    """Return true for the process that shows progress."""
     return os.environ.get("RANK", "0") == "0"
 
 
 @cache
 def end_on_signals() -> None:
-    """End this process, and all that it started, after Ctrl-C or SIGTERM. Call it in the main thread.
+    """End this process and its children after Ctrl-C or SIGTERM. Call it in the main thread.
 
-    The first signal raises KeyboardInterrupt in the main thread, with the signal's number; no later one disturbs what
-    this ends. Two seconds after a second Ctrl-C, or after SIGTERM, the process ends even if a thread is blocked.
+    The first signal raises KeyboardInterrupt in the main thread, with the signal's number; later ones do not disturb
+    the cleanup. Two seconds after a second Ctrl-C, or after SIGTERM, the process ends even if a thread is blocked.
     An ignored signal, as with nohup, stays ignored.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     # Python writes the number of each signal there at once, even while the main thread is in foreign code.
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    for number in _SIGNALS:
+    for number in _DEFAULTS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _interrupt)
     os.register_at_fork(after_in_child=_restore_signals)
@@ -46,7 +53,7 @@ def end_on_signals() -> None:
 
 
 def end_children() -> None:
-    """Kill the processes that this one started, and those that they started."""
+    """Kill the children of this process, and their children."""
     children = psutil.Process().children(recursive=True)
     for child in children:
         with suppress(psutil.Error):
@@ -60,9 +67,9 @@ def exit_code(interrupt: KeyboardInterrupt) -> int:
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:
-    for each in _SIGNALS:
-        if signal.getsignal(each) == _interrupt:
-            signal.signal(each, lambda *_: None)  # Not SIG_IGN: the watching thread must still learn of it.
+    for other in _DEFAULTS:
+        if signal.getsignal(other) == _interrupt:
+            signal.signal(other, lambda *_: None)  # Not SIG_IGN: the watching thread must still learn of it.
     atexit.register(_finish)
     with suppress(OSError):
         os.write(2, b"\nlmms-egoplan: interrupted; press Ctrl-C again to end at once\n")
@@ -70,16 +77,16 @@ def _interrupt(number: int, _: FrameType | None) -> None:
 
 
 def _finish() -> None:
-    """Leave no process, and let no further signal change the exit code of an interpreter that shuts down."""
+    """End all children, and let no further signal change the exit code of an interpreter that shuts down."""
     end_children()
-    for number in _SIGNALS:
+    for number in _DEFAULTS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def _restore_signals() -> None:
-    """Give a forked process Python's own handlers, and no part in the signals of this one."""
+    """Give a forked process Python's own handlers, and not the signals of this one."""
     signal.set_wakeup_fd(-1)
-    for number, handler in zip(_SIGNALS, (signal.default_int_handler, signal.SIG_DFL), strict=True):
+    for number, handler in _DEFAULTS.items():
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, handler)
 

@@ -1,4 +1,4 @@
-"""What a construction leaves out, and why: one record each, so that nothing is dropped in silence."""
+"""Items that a construction leaves out, each recorded with its reason."""
 
 import json
 from collections import Counter
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rejection:
-    """What was left out: of which step of the construction, why, and where it is.
+    """An item that was left out: by which step of the construction, why, and where it is.
 
-    reason: the same words for all of its kind, so that they can be counted.
+    reason: the same words for all items of a kind, so that they can be counted.
     """
 
     step: str
@@ -20,10 +20,10 @@ class Rejection:
 
 
 def counted(rejections: Iterable[Rejection]) -> list[tuple[str, int]]:
-    """How much was left out, by reason, in the order of the first of each."""
+    """Count rejections by reason, in order of first appearance."""
     return list(Counter(rejection.reason for rejection in rejections).items())
 
 
 def rejection_lines(rejections: Iterable[Rejection]) -> str:
-    """A JSON object in a line for each."""
+    """Return one line of JSON for each rejection."""
     return "".join(json.dumps(vars(rejection), ensure_ascii=False) + "\n" for rejection in rejections)

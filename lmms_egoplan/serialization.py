@@ -1,7 +1,7 @@
-"""A scored answer as text and back: a harness hands nothing but texts from scoring to aggregation."""
+"""Scored answers as texts: a harness passes only texts from scoring to aggregation."""
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import Field, asdict, fields
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import ConfigDict, ValidationError
@@ -13,19 +13,20 @@ _Text = TypeVar("_Text", bound="TextRecord")
 
 
 class TextRecord:
-    """A dataclass that goes as text and comes back; pydantic checks its values by their types and its validators.
+    """A dataclass that is written as text and read back; pydantic checks its values.
 
-    A field with a default may be absent from a text, since an earlier version of the package did not have it yet.
+    A field with a default may be absent from a text.
 
-    WHAT: names the record in the error.
+    WHAT: names the record in errors.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     WHAT: ClassVar[str]
 
     def to_text(self) -> str:
-        """JSON in ASCII without ``<``, so that nobody finds a tag in it to strip."""
+        """Return JSON in ASCII without ``<``, so that no filter strips a tag from it."""
         return json.dumps(asdict(self)).replace("<", r"\u003c")
 
     @classmethod
@@ -33,7 +34,7 @@ class TextRecord:
         """Read what `to_text` wrote.
 
         Raises:
-            ValueError: the text is something else.
+            ValueError: the text is not such a record.
         """
         where = f"expected {cls.WHAT}, got {text!r:.200}"
         try:
@@ -43,11 +44,11 @@ class TextRecord:
         try:
             return validate(cls, values)
         except ValidationError as error:
-            raise ValueError(f"{where}: {_told(cls, error)}") from error
+            raise ValueError(f"{where}: {_problem(cls, error)}") from error
 
 
-def _told(kind: type[TextRecord], error: ValidationError) -> str:
-    """What is wrong: the fields of another version first, since they may be the cause of all else."""
+def _problem(kind: type[TextRecord], error: ValidationError) -> str:
+    """Describe a problem; missing or unknown fields first, which may cause all others."""
     expected = f"expected an object with {', '.join(field.name for field in fields(kind))}"
     named: dict[str, list[Any]] = {}
     for detail in error.errors(include_url=False, include_context=False, include_input=False):

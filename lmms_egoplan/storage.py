@@ -25,7 +25,7 @@ _SUMMARY = "summary.json"
 
 
 class _Summary(Checked):
-    """What every benchmark's summary tells; more is its own affair."""
+    """The fields of every benchmark's summary; a benchmark may add more."""
 
     prepared: str
     split_size: int
@@ -40,21 +40,21 @@ class DataMissingError(LmmsEgoplanError, FileNotFoundError):
 
 
 def split_dir(benchmark: str, split: str) -> Path:
-    """Folder of a prepared split, whether or not it is there: ``<data root>/<benchmark>/<split>``."""
+    """Return the folder of a split, prepared or not: ``<data root>/<benchmark>/<split>``."""
     return data_root() / benchmark / split
 
 
 def summary_path(benchmark: str, split: str) -> Path:
-    """File with the summary of a split, whether or not it is there."""
+    """Return the path of a split's summary, prepared or not."""
     return split_dir(benchmark, split) / _SUMMARY
 
 
 def save_split(dataset: "Dataset", benchmark: str, split: str, summary: dict[str, Any]) -> Path:
-    """Write a split with its summary and put it in place of an older one; returns the folder.
+    """Write a split with its summary, replace an older one, and return the folder.
 
-    The folder holds a ``DatasetDict`` with the one split, for ``datasets.load_from_disk``, and
-    ``summary.json``. Everything is written beside the target first, so a failure leaves the older data as
-    they were. `summary` must have what `load_summary` promises.
+    The folder contains a ``DatasetDict`` with the one split, for ``datasets.load_from_disk``, and
+    ``summary.json``. Everything is written next to the target first, so a failure keeps the older data.
+    `summary` must have the fields that `load_summary` promises.
     """
     from datasets import DatasetDict
 
@@ -78,27 +78,26 @@ def save_split(dataset: "Dataset", benchmark: str, split: str, summary: dict[str
 
 @contextmanager
 def without_bars() -> Iterator[None]:
-    """Without the progress bars of ``datasets`` and of the hub's client, one for each file."""
+    """Hide the progress bars of ``datasets`` and of the hub's client, one for each file."""
     import datasets
     from huggingface_hub import utils as hub
 
-    shown = [library for library in (datasets, hub) if not library.are_progress_bars_disabled()]
-    for library in shown:
+    libraries = [library for library in (datasets, hub) if not library.are_progress_bars_disabled()]
+    for library in libraries:
         library.disable_progress_bars()
     try:
         yield
     finally:
-        for library in shown:
+        for library in libraries:
             library.enable_progress_bars()
 
 
 def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
-    """The summary that `save_split` wrote; None if the split is not prepared.
+    """Read the summary that `save_split` wrote; None if the split is not prepared.
 
     Returns:
         At least ``prepared`` (time, ISO 8601), ``split_size`` (questions in the official file), ``questions``
-        (prepared), ``fingerprint`` (another text for other data) and ``missing`` (a list of what is missing). With
-        ``format``, a whole number, except where an early version of the package prepared the split.
+        (prepared), ``fingerprint`` (differs for other data) and ``missing`` (a list).
 
     Raises:
         LmmsEgoplanError: the summary cannot be read, or one of these is absent or of another type.
@@ -119,7 +118,7 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
 
 
 def fingerprint(parts: Iterable[Any]) -> str:
-    """A digest of JSON values, which is another one if one of them has changed."""
+    """Hash JSON values."""
     digest = sha256()
     for part in parts:
         digest.update(json.dumps(part, sort_keys=True).encode())
@@ -133,13 +132,13 @@ def compare_counts(
     paper: Mapping[str, Any],
     ranges: Mapping[str, tuple[float, float]] = MappingProxyType({}),
 ) -> dict[str, dict[str, Any]]:
-    """The numbers of a summary by name, for `prepared_counts.print_counts`.
+    """Compare the numbers of a summary by name, for `prepared_counts.print_counts`.
 
     Args:
-        prepared: of what is prepared.
+        prepared: of the prepared questions.
         counted: of the whole origin, which `key` names.
-        paper: as printed; what it does not tell is None in the summary.
-        ranges: first and last number that agrees with the paper's; without one, only the same does.
+        paper: as printed; None in the summary for other names.
+        ranges: first and last number that agrees with the paper's; default: only the printed one.
     """
 
     def agrees(name: str, number: float | None) -> bool:
@@ -158,26 +157,26 @@ def compare_counts(
 
 
 def refusal(found: str, problems: Sequence[str], how: str, one: str, *, skip_missing: bool) -> str:
-    """Why a split is not prepared: what is wrong, at most 20 problems, and what to do.
+    """Explain why a split is not prepared: a summary, at most 20 problems, and what to do.
 
     Args:
-        found: what is wrong with how much; a line or more.
-        how: to mend it, or to go on with ``--skip-missing``.
-        one: of what is prepared, such as ``question``.
-        skip_missing: whether that was asked for, and nothing is left.
+        found: the summary; one or more lines.
+        how: to correct it, or to continue with ``--skip-missing``.
+        one: what is prepared, such as ``question``.
+        skip_missing: true if the option was set, and nothing remains.
     """
     end = f"no {one} is left to prepare" if skip_missing else f"{how}: --skip-missing"
     return f"{found}\n{listing(problems)}\n{end}"
 
 
 def prepared_splits() -> list[tuple[str, str]]:
-    """Benchmark and split of everything that is prepared, sorted."""
-    found = (path.parent for path in data_root().glob(f"[!.]*/[!.]*/{_SUMMARY}"))
-    return sorted((folder.parent.name, folder.name) for folder in found)
+    """List benchmark and split of all prepared data, sorted."""
+    folders = (path.parent for path in data_root().glob(f"[!.]*/[!.]*/{_SUMMARY}"))
+    return sorted((folder.parent.name, folder.name) for folder in folders)
 
 
-def _no_substitute(summary: dict[str, Any]) -> None:
-    """A function with a name: lm-eval sends tasks from process to process."""
+def _no_substitute(_: dict[str, Any]) -> None:
+    """Return None. No lambda, which lm-eval could not send from process to process."""
 
 
 @dataclass(frozen=True)
@@ -185,13 +184,13 @@ class PreparedData:
     """The prepared splits of a benchmark.
 
     title: names a split in messages, where ``{}`` is its name.
-    how: says, for a split's name, how to prepare it and where the data are to be had.
-    data_format: number of the format that this version of the package reads; a summary without one is of format 1.
+    how: says, for a split's name, how to prepare it and where to get the data.
+    data_format: the format's number; raised when the prepared data change. Other formats are refused.
     official: how many questions each split has in the paper.
-    substitute: what a split with this summary holds in place of the benchmark's own data; None where it holds these.
+    substitute: names what a split with this summary has instead of the benchmark's own data; None if it has these.
 
-    All methods but `check` raise `DataMissingError` where the split is not there, and `LmmsEgoplanError` where its
-    summary is damaged or of another format.
+    All methods except `check` raise `DataMissingError` if the split is missing, and `LmmsEgoplanError` if its summary
+    is damaged or of another format.
     """
 
     benchmark: str
@@ -202,10 +201,10 @@ class PreparedData:
     substitute: Callable[[dict[str, Any]], str | None] = _no_substitute
 
     def check(self, split: str, summary: dict[str, Any]) -> None:
-        """Check that a split with this summary is of the format that is read here.
+        """Check the format of a split with this summary.
 
         Raises:
-            LmmsEgoplanError: it is not; says how to prepare it again.
+            LmmsEgoplanError: it is another one; says how to prepare the split again.
         """
         found = summary.get("format", 1)
         if found == self.data_format:
@@ -219,19 +218,19 @@ class PreparedData:
         )
 
     def folder(self, split: str) -> Path:
-        """Where the split is, for ``datasets.load_from_disk``."""
+        """Return the folder of the split, for ``datasets.load_from_disk``."""
         self._summary(split)
         return split_dir(self.benchmark, split)
 
     def fingerprint(self, split: str) -> str:
-        """What tells the split's data from any other."""
+        """Return the fingerprint of the split's data."""
         return self._summary(split)["fingerprint"]
 
     def save(self, split: str, dataset: "Dataset", **summary: Any) -> dict[str, Any]:
-        """Write a split as `save_split` does; returns its summary.
+        """Write a split as `save_split` does, and return its summary.
 
         Args:
-            summary: what `load_summary` promises and more, but for what all have alike.
+            summary: the fields of `load_summary` except ``prepared`` and ``format``, and more.
         """
         prepared = datetime.now(timezone.utc).isoformat(timespec="seconds")
         common = {"benchmark": self.benchmark, "format": self.data_format, "split": split, "prepared": prepared}
@@ -239,7 +238,7 @@ class PreparedData:
         return common | summary
 
     def load(self, split: str) -> "Dataset":
-        """The split's rows."""
+        """Load the split's rows."""
         from datasets import load_from_disk
 
         return load_from_disk(str(self.folder(split)))[split]

@@ -1,4 +1,4 @@
-"""Texts that models and other people's files bring, made fit to be sent, stored and opened."""
+"""Texts from models and other people's files, made safe to send, store and open."""
 
 import csv
 import io
@@ -6,30 +6,32 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-# A spreadsheet takes a cell that begins so for a formula; blanks may stand before it.
+# A spreadsheet reads a cell with such a beginning as a formula, even after blanks.
 _FORMULA = re.compile(r"\s*[=+\-@\uff0b\uff0d\uff1d\uff20]|[\t\r\n]")
+_HALF = re.compile("[\ud800-\udfff]")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 
 
-def clean_text(text: str) -> str:
-    """The text as it can be sent and stored: with ``?`` for halves of surrogate pairs, which JSON files may hold.
+def clean_text(text: str, half: str = "?") -> str:
+    """Return a text that can be sent and stored: JSON files may contain halves of surrogate pairs.
 
-    Two halves that make a pair become its character.
+    Two halves in a row become their character, a single one becomes `half`.
+
+    >>> clean_text(chr(0xD83D) + chr(0xDE00) + chr(0xD83D))
+    '😀?'
     """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-        return joined.encode("utf-8", "replace").decode("utf-8")
-    return text
+    if text.isascii():
+        return text
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return _HALF.sub(half, joined)
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
-    """Rows as CSV that may be opened in a spreadsheet.
+    r"""Format rows as CSV that is safe to open in a spreadsheet.
 
-    A text that a spreadsheet would take for a formula (it begins with ``=``, ``+``, ``-`` or ``@``, and is no number,
-    or with a tab or a line break) gets ``'`` before it; `cell_text` takes that away. Halves of surrogate pairs are
-    replaced, and line breaks are ``\\n``.
+    A text that a spreadsheet would read as a formula (it begins with ``=``, ``+``, ``-`` or ``@``, and is no number, or
+    with a tab or a line break) gets the prefix ``'``; `cell_text` removes it. Halves of surrogate pairs are replaced,
+    and line breaks are ``\n``.
     """
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
@@ -37,7 +39,7 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
 
 
 def join_list(names: Sequence[str], most: int | None = None) -> str:
-    """Join names as in a sentence: at most so many, then how many more there are.
+    """Join names as in a sentence: at most `most`, then the number of the others.
 
     >>> join_list(["a", "b", "c"]), join_list(["a", "b", "c"], most=1), join_list(["a"])
     ('a, b and c', 'a and 2 more', 'a')
@@ -47,7 +49,7 @@ def join_list(names: Sequence[str], most: int | None = None) -> str:
 
 
 def cell_text(cell: str) -> str:
-    """A cell of a CSV file without the ``'`` that `csv_text` sets before what looks like a formula."""
+    """Return a cell of a CSV file without the ``'`` that `csv_text` sets before formulas."""
     return cell[1:] if cell.startswith("'") and _is_formula(cell) else cell
 
 
@@ -59,6 +61,6 @@ def _cell(value: Any) -> Any:
 
 
 def _is_formula(text: str) -> bool:
-    """Whether it looks like one behind any number of ``'``, so that `cell_text` gives back every text."""
+    """Recognise a formula after any number of ``'``, so that `cell_text` restores every text."""
     bare = text.lstrip("'")
     return _FORMULA.match(bare) is not None and _NUMBER.fullmatch(bare) is None

@@ -1,22 +1,28 @@
-"""Checks of values that others made, by models of pydantic, and how problems with them are told."""
+"""Checks of values from elsewhere by pydantic, and messages about their problems."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from annotated_types import Predicate
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    InstanceOf,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError, core_schema
 
 from lmms_egoplan.errors import LmmsEgoplanError
 
-if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
-
-_SHOWN = 80
-# What was expected, by the type of pydantic's error.
+_MOST_CHARACTERS = 80
+# The expected value, by the type of pydantic's error.
 _EXPECTED = {
     "bool_type": "true or false",
     "dataclass_type": "an object",
@@ -34,18 +40,18 @@ Kind = TypeVar("Kind")
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is a text with more than blanks that can be stored: JSON files may hold halves of surrogates."""
+    """Return true for a non-blank text without halves of surrogate pairs, which JSON files may contain."""
     return isinstance(value, str) and bool(value.strip()) and not re.search("[\ud800-\udfff]", value)
 
 
 def shown(value: Any) -> str:
-    """A value of any kind for a message: in ASCII, cut after 80 characters; ``nothing`` for None."""
+    """Format any value for a message: in ASCII, cut after 80 characters; ``nothing`` for None."""
     text = "nothing" if value is None else ascii(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
 
 
 def listing(problems: Sequence[str], limit: int = 20) -> str:
-    """Indented lines with the first `limit` problems, and how many more there are."""
+    """Format the first `limit` problems as indented lines, then the number of the others."""
     lines = [f"  {problem}" for problem in problems[:limit]]
     if len(problems) > limit:
         lines.append(f"  ... and {len(problems) - limit} more")
@@ -53,23 +59,23 @@ def listing(problems: Sequence[str], limit: int = 20) -> str:
 
 
 def expected(what: str) -> PydanticCustomError:
-    """For validators to raise: what the value should have been; `problems_in` adds what it is."""
+    """Return an error for validators: the expected value; `problems_in` adds the one found."""
     return PydanticCustomError(_EXPECTED_TYPE, "expected {what}", {"what": what})
 
 
 def problem(text: str) -> PydanticCustomError:
-    """For validators to raise: what is wrong, in full."""
+    """Return an error for validators with its full message."""
     return PydanticCustomError(_PROBLEM_TYPE, "{text}", {"text": text})
 
 
 @dataclass(frozen=True)
 class Expected:
-    """In ``Annotated``, behind a type and its bounds: what any other value is told to be expected instead."""
+    """In ``Annotated``, after a type and its bounds: what the error for any other value says was expected."""
 
     what: str
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: "GetCoreSchemaHandler") -> core_schema.CoreSchema:
-        """The type's schema with this error in place of its own."""
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Replace the errors of the type's schema."""
         return core_schema.custom_error_schema(
             handler(source),
             _EXPECTED_TYPE,
@@ -79,16 +85,16 @@ class Expected:
 
 
 Text = Annotated[Any, Predicate(is_text), Expected("a text")]
-"""A text as `is_text` has it."""
+"""A text that passes `is_text`."""
 
 Seconds = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False), Expected("seconds, a number from 0")]
 
 AnyText = InstanceOf[str]
-"""A text, be it blank or with halves of surrogates."""
+"""Any text, even blank or with halves of surrogate pairs."""
 
 
 class Checked(BaseModel):
-    """An object out of JSON. Its values have their fields' types from the start; absent ones are told like nulls."""
+    """An object from JSON. Its values are not converted; errors for absent ones are those for nulls."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
@@ -102,25 +108,25 @@ class Checked(BaseModel):
 
 
 def validate(kind: type[Kind], value: Any, context: Any = None) -> Kind:
-    """A value as a model, a dataclass or any other type that pydantic knows.
+    """Validate a value as a model, a dataclass or any other type that pydantic knows.
 
     Args:
         context: for the validators of `kind`.
 
     Raises:
-        pydantic.ValidationError: it is none; `problems_in` tells why.
+        pydantic.ValidationError: it is not; see `problems_in`.
     """
     return _adapter(kind).validate_python(value, context=context)
 
 
 def read_as(kind: type[Kind], where: str, value: Any) -> Kind:
-    """As `validate`, for a value that stands alone.
+    """Validate a value as `validate` does, with an error for users.
 
     Args:
         where: names the file, and the record if it has several.
 
     Raises:
-        LmmsEgoplanError: it is none; tells the first problem.
+        LmmsEgoplanError: it is not; names the first problem.
     """
     try:
         return validate(kind, value)
@@ -129,10 +135,9 @@ def read_as(kind: type[Kind], where: str, value: Any) -> Kind:
 
 
 def problems_in(error: ValidationError) -> list[str]:
-    """What is wrong with a value, a line for each problem: the field, what was expected, what was found.
+    """Describe the problems of a value, a line each: field, expected and found value.
 
-    ``task_progress_metadata[0].start_frame: expected a frame number from 1, found 0`` is about a field of an object in
-    a list under a field.
+    An example is ``task_progress_metadata[0].start_frame: expected a frame number from 1, found 0``.
     """
     lines = []
     for detail in error.errors(include_url=False, include_context=False):
@@ -145,6 +150,4 @@ def problems_in(error: ValidationError) -> list[str]:
     return lines
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter:
-    return TypeAdapter(kind)
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)

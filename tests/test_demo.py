@@ -30,8 +30,7 @@ from lmms_egoplan.benchmarks.egothink import demo as egothink
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
-from lmms_egoplan.demo.checkpoint import write_checkpoint
-from lmms_egoplan.demo.encoder import write_encoder
+from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
 from lmms_egoplan.demo.scenes import FPS, SCENES, Scene
 from lmms_egoplan.media.frames import count_video_frames, read_frame_folder, read_video_frames
 from lmms_egoplan.outputs import MANIFEST

@@ -1,7 +1,6 @@
-"""The benchmarks: the one list that the command, its demo and report, and lmms-eval's plugin iterate over.
+"""The benchmarks, for the command, its demo and report, and lmms-eval's plugin; they are listed in ``registry.yaml``.
 
-It stands in ``registry.yaml``.
-Light to import: what a benchmark brings stands in modules of fixed names in its package, and is loaded when asked for.
+Light to import: a benchmark's splits, report and demo are modules of fixed names in its package, loaded on demand.
 """
 
 import csv
@@ -13,31 +12,31 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from lmms_egoplan.demo import RenderedSet
 from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.storage import PreparedData
 
 if TYPE_CHECKING:
-    from lmms_egoplan.demo.rendered_set import RenderedSet
     from lmms_egoplan.report.benchmark import BenchmarkReport
-    from lmms_egoplan.storage import PreparedData
 
 
 @dataclass(frozen=True)
 class Benchmark:
     """A benchmark.
 
-    name: of its package, its tasks' folders and its prepared data; its tasks and files in ``tasks/shared`` begin so.
-    title: as reports and helps say it.
-    paper: its title, or where it is; "" for none.
-    tasks: names for ``--tasks`` that both harnesses know, the main one first.
-    tables, figures: numbers of the paper's that a report shows; "" for none.
+    name: of its package, its tasks' folders and its prepared data; prefix of its tasks and files in ``tasks/shared``.
+    title: for reports and help.
+    paper: its title or address; "" for none.
+    tasks: names for ``--tasks`` in both harnesses, the main one first.
+    tables, figures: numbers of those in the paper that a report shows; "" for none.
     report: its `BenchmarkReport`, in its module ``report``.
-    judges: of lmms-eval's tasks, by the name of their YAML file, or of their folder: the module that has the model's
-        name, ``DEFAULT_JUDGE``, and may have ``OTHERWISE``, both as `announce_judge` takes them.
-    suite: its tasks in the suite of all benchmarks, which both harnesses know.
-    suite_thinking: the same for models that think before they answer; those of `suite` where empty.
-    suite_splits: the splits that these need; all where empty.
+    judges: of lmms-eval's tasks, by the name of their YAML file or folder: the module with the model's name,
+        ``DEFAULT_JUDGE``, and optionally ``OTHERWISE``; see `announce_judge`.
+    suite: its tasks in the suite of all benchmarks, in both harnesses.
+    suite_thinking: the same for models that think before they answer; default: `suite`.
+    suite_splits: the splits that these need; default: all.
     scorers: its function that loads what scores answers, to fail before a model loads; "" for none.
-    package: of its modules ``splits``, ``report`` and ``demo``, below this one; `name` by default.
+    package: of its modules ``splits``, ``report`` and ``demo``, below this one; default: `name`.
     """
 
     name: str
@@ -54,20 +53,20 @@ class Benchmark:
     scorers: str = ""
     package: str = ""
 
-    def load_splits(self) -> "PreparedData":
-        """Its prepared splits, with their official sizes."""
+    def load_splits(self) -> PreparedData:
+        """Load its prepared splits, with their official sizes."""
         return self._load("splits:PREPARED")
 
     def load_report(self) -> "type[BenchmarkReport]":
-        """Its part of reports."""
+        """Load its part of reports."""
         return self._load(f"report:{self.report}")
 
-    def load_demo(self) -> "RenderedSet":
-        """Its part of the demo."""
+    def load_demo(self) -> RenderedSet:
+        """Load its part of the demo."""
         return self._load("demo")
 
     def load_judges(self, names: Collection[str]) -> list[tuple[str, str]]:
-        """Default model, and what else can be done without a judge, of the tasks whose file or folder is named so."""
+        """Load default judge and alternative to a judge of the tasks with these files or folders."""
         modules = [self._load(module) for tasks, module in self.judges.items() if tasks in names]
         return [(module.DEFAULT_JUDGE, getattr(module, "OTHERWISE", "")) for module in modules]
 
@@ -76,16 +75,16 @@ class Benchmark:
 
 
 def published_together() -> list[dict[str, str]]:
-    """Published rows of models with scores in several benchmarks, for model cards: ``model_cards.csv``."""
+    """Read ``model_cards.csv``: published scores of models in several benchmarks, for model cards."""
     with Path(__file__).with_name("model_cards.csv").open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
 
 
 def load_scorers(names: Collection[str]) -> None:
-    """Load what scores the answers of benchmarks with these names.
+    """Load what scores the answers of these benchmarks.
 
     Raises:
-        LmmsEgoplanError: something of it cannot be loaded.
+        LmmsEgoplanError: a part of it cannot be loaded.
     """
     for benchmark in BENCHMARKS:
         if benchmark.scorers and benchmark.name in names:

@@ -1,5 +1,6 @@
-"""A LLaVA-1.5 of toy size with random weights, in the real classes of transformers."""
+"""A LLaVA-1.5 and a sentence encoder of toy size with random weights, in the real classes of their libraries."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ _GAIN = 1.25
 _VOCABULARY = 512
 # Random weights hardly ever end a reply: from so many tokens on, the end grows more likely by this factor a token.
 _ENDING = (12, 1.2)
+_DIMENSION = 64
+_MODULE = "sentence_transformers.sentence_transformer.modules.static_embedding.StaticEmbedding"
 
 _PARTS = yaml_beside(__file__)
 
@@ -54,7 +57,7 @@ def write_checkpoint(folder: Path) -> None:
 def llava_processor(
     images: "CLIPImageProcessor", tokenizer: "PreTrainedTokenizerFast", patch_size: int
 ) -> "LlavaProcessor":
-    """A processor with LLaVA-1.5's chat template."""
+    """Return a processor with LLaVA-1.5's chat template."""
     from transformers import LlavaProcessor
 
     return LlavaProcessor(
@@ -68,10 +71,10 @@ def llava_processor(
 
 
 def llava(processor: "LlavaProcessor", image_side: int, vision: Mapping[str, int]) -> "LlavaForConditionalGeneration":
-    """A LLaVA with random weights for square images of this side; its Llama has two layers of 64 units.
+    """Return a LLaVA with random weights for square images; its Llama has two layers of 64 units.
 
     Args:
-        vision: what its CLIP vision tower has other than the demo's, such as ``num_hidden_layers``.
+        vision: settings of its CLIP vision tower that differ from the demo's, such as ``num_hidden_layers``.
     """
     from transformers import LlavaConfig, LlavaForConditionalGeneration
 
@@ -87,10 +90,10 @@ def llava(processor: "LlavaProcessor", image_side: int, vision: Mapping[str, int
 
 
 def train_tokenizer(texts: Sequence[str] = (), vocabulary: int = _VOCABULARY) -> "PreTrainedTokenizerFast":
-    """Byte-level BPE that puts ``<s>`` before every text, as LLaVA-1.5's tokenizer does.
+    """Train a byte-level BPE that puts ``<s>`` before every text, as LLaVA-1.5's tokenizer does.
 
     Args:
-        texts: that it learns its words from; by default the demo's.
+        texts: to learn words from; default: the demo's.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
@@ -117,3 +120,20 @@ def train_tokenizer(texts: Sequence[str] = (), vocabulary: int = _VOCABULARY) ->
         model_max_length=_PARTS["text_config"]["max_position_embeddings"],
         extra_special_tokens={"image_token": "<image>"},
     )
+
+
+def write_encoder(folder: Path) -> None:
+    """Write an encoder that ``SentenceTransformer`` loads without a network; the same every time.
+
+    It is the mean of a random vector for each piece of a word: texts are similar if they share pieces. The files are
+    those of a saved ``StaticEmbedding``; they are written without sentence-transformers, whose import takes seconds.
+    """
+    import torch
+    from safetensors.torch import save_file
+
+    tokenizer = train_tokenizer().backend_tokenizer
+    weights = torch.randn(tokenizer.get_vocab_size(), _DIMENSION, generator=torch.Generator().manual_seed(_SEED))
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file({"embedding.weight": weights}, folder / "model.safetensors")
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "modules.json").write_text(json.dumps([{"idx": 0, "name": "0", "path": "", "type": _MODULE}]))

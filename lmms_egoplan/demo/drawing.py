@@ -1,4 +1,4 @@
-"""Drawn things on a worktop, seen by the person whose hands move them."""
+"""Drawings of things on a worktop, seen by the person whose hands move them."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -25,10 +25,10 @@ _FLAME = (255, 96, 40)
 
 @dataclass(frozen=True)
 class Thing:
-    """Something that is drawn; lengths in canvas pixels, 340 x 260 with the origin at the top left.
+    """A drawn thing; lengths in canvas pixels, 340 x 260 with the origin at the top left.
 
     x, y: the middle of its lower edge.
-    inside: what it holds, pours or is covered with.
+    inside: colour of its content or cover.
     amount: in [0, 1], its kind's one property: how far it is open, full, tilted, cut, covered or switched on.
     """
 
@@ -43,21 +43,22 @@ class Thing:
 
     @property
     def box(self) -> tuple[float, float, float, float]:
-        """Left, top, right, bottom."""
+        """Return left, top, right and bottom."""
         return self.x - self.width / 2, self.y - self.height, self.x + self.width / 2, self.y
 
     @property
     def centre(self) -> Point:
+        """Return the middle of the box."""
         return self.x, self.y - self.height / 2
 
 
 def draw_view(
     wall: Colour, worktop: Colour, sleeve: Colour, things: Iterable[Thing], hand: Point, sway: Point
 ) -> Image.Image:
-    """One frame, RGB of size `FRAME_SIZE`: the things in order, the later in front, and the person's hands.
+    """Draw one frame, RGB of size `FRAME_SIZE`: the things, the last in front, and the person's hands.
 
     Args:
-        hand: where the right hand is, canvas pixels.
+        hand: position of the right hand, canvas pixels.
         sway: how far the head has turned, canvas pixels, each in [-10, 10].
     """
     image = _backdrop(wall, worktop).copy()
@@ -87,7 +88,7 @@ def _backdrop(wall: Colour, worktop: Colour) -> Image.Image:
 
 
 def _draw_hand(draw: ImageDraw.ImageDraw, at: Point, sleeve: Colour, elbow: float) -> None:
-    """A forearm that comes in below, from `elbow`, and a hand whose fingers point up at `at`."""
+    """Draw a forearm that comes from below, from `elbow`, and a hand whose fingers point up at `at`."""
     x, y = at
     side = 1 if elbow > _CANVAS[0] / 2 else -1
     draw.line((elbow, _CANVAS[1] + 40, x + 8 * side, y + 34), sleeve, 40)
@@ -106,21 +107,21 @@ def _blend(first: Colour, second: Colour, share: float) -> Colour:
 
 
 def _turn(point: Point, about: Point, degrees: float) -> Point:
-    """The point turned anticlockwise, as seen."""
+    """Turn a point anticlockwise."""
     sine, cosine = math.sin(math.radians(degrees)), math.cos(math.radians(degrees))
     x, y = point[0] - about[0], point[1] - about[1]
     return about[0] + x * cosine + y * sine, about[1] - x * sine + y * cosine
 
 
 def _cabinet(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """The inside of a cupboard or fridge, with a shelf."""
+    """Draw the inside of a cupboard or fridge, with a shelf."""
     left, top, right, bottom = thing.box
     draw.rectangle(thing.box, thing.inside, thing.colour, 5)
     draw.line((left, (top + bottom) / 2, right, (top + bottom) / 2), thing.colour, 4)
 
 
 def _door(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """Hinged on its left; `amount`: how far open."""
+    """Draw a door with its hinges on the left; `amount`: how far open."""
     left, top, right, bottom = thing.box
     edge = _blend(thing.colour, _DARK, 0.4)
     if thing.amount > 0.02:
@@ -134,7 +135,7 @@ def _door(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 
 
 def _carton(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """A bottle, carton, bag or can that pours to its left; `amount`: how far tilted."""
+    """Draw a bottle, carton, bag or can that pours to its left; `amount`: how far tilted."""
     left, top, right, bottom = thing.box
     middle = thing.centre
 
@@ -153,7 +154,7 @@ def _carton(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 
 
 def _box(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """A packet with a lid; `amount`: how far open."""
+    """Draw a packet with a lid; `amount`: how far open."""
     left, top, right, bottom = thing.box
     draw.rectangle(thing.box, thing.colour, _DARK)
     draw.ellipse((left + 6, top + 0.35 * thing.height, right - 6, bottom - 8), thing.inside)
@@ -163,7 +164,7 @@ def _box(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 
 
 def _vessel(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """A glass, bowl or pot; `amount`: how full."""
+    """Draw a glass, bowl or pot; `amount`: how full."""
     left, top, right, bottom = thing.box
     slope = 0.18 * thing.width
 
@@ -180,7 +181,7 @@ def _vessel(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 
 
 def _fruit(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """A round fruit; `amount`: how far it is cut into slices."""
+    """Draw a round fruit; `amount`: how far it is cut into slices."""
     left, top, right, bottom = thing.box
     if thing.amount < 0.05:
         draw.ellipse(thing.box, thing.colour, _DARK)
@@ -194,7 +195,7 @@ def _fruit(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 
 
 def _slab(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """A board, plank or cloth; `amount`: the share covered, from the left."""
+    """Draw a board, plank or cloth; `amount`: the fraction covered, from the left."""
     left, top, _, bottom = thing.box
     draw.rectangle(thing.box, thing.colour, _DARK)
     if thing.amount > 0.02:
@@ -202,20 +203,21 @@ def _slab(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 
 
 def _spill(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """`amount`: how much of it is left."""
+    """Draw a spill; `amount`: how much of it remains."""
     x, y = thing.centre
     width, height = (side / 2 * thing.amount for side in (thing.width, thing.height))
     draw.ellipse((x - width, y - height, x + width, y + height), thing.colour)
 
 
 def _knife(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
+    """Draw a knife."""
     left, top, right, bottom = thing.box
     draw.polygon([(left, bottom), (left + 14, top), (thing.x, top), (thing.x, bottom)], thing.colour, _DARK)
     draw.rectangle((thing.x, top, right, top + 9), thing.inside)
 
 
 def _tap(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """`amount`: how far it is turned on."""
+    """Draw a tap; `amount`: how far it is turned on."""
     left, top, right, bottom = thing.box
     draw.line([(left, bottom), (left, top), (right, top), (right, top + 16)], thing.colour, 10)
     if thing.amount > 0.05:
@@ -223,14 +225,14 @@ def _tap(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 
 
 def _hob(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """`amount`: how hot it is."""
+    """Draw a hob; `amount`: how hot it is."""
     left, top, right, bottom = thing.box
     draw.ellipse(thing.box, thing.colour, _DARK, 3)
     draw.ellipse((left + 5, top + 4, right - 5, bottom - 4), None, _blend(_GREY, _FLAME, thing.amount), 5)
 
 
 def _pan(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """`amount`: how full."""
+    """Draw a pan; `amount`: how full."""
     left, top, right, bottom = thing.box
     draw.line((right - 6, thing.centre[1], right + 48, thing.centre[1] + 12), _DARK, 10)
     draw.ellipse(thing.box, thing.colour, _DARK, 2)
@@ -240,7 +242,7 @@ def _pan(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 
 
 def _egg(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """`amount`: how far it has run out of its shell."""
+    """Draw an egg; `amount`: how far it has run out of its shell."""
     x, y = thing.centre
     if thing.amount < 0.3:
         draw.ellipse(thing.box, thing.colour, _DARK)
@@ -251,7 +253,7 @@ def _egg(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 
 
 def _brush(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """`amount`: how much paint is on it."""
+    """Draw a brush; `amount`: how much paint is on it."""
     left, top, right, bottom = thing.box
     draw.line((left + 12, top + 12, right, bottom), thing.colour, 9)
     bristles = [(left - 6, top + 8), (left + 6, top - 6), (left + 22, top + 12), (left + 12, top + 24)]
@@ -259,7 +261,7 @@ def _brush(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 
 
 def _can(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """`amount`: how far its lid is off."""
+    """Draw a paint can; `amount`: how far its lid is off."""
     left, top, right, bottom = thing.box
     draw.rectangle(thing.box, thing.colour, _DARK)
     draw.rectangle((left, top + 0.4 * thing.height, right, bottom - 8), thing.inside)
@@ -269,6 +271,7 @@ def _can(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 
 
 def _plant(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
+    """Draw a plant."""
     left, top, right, bottom = thing.box
     for end in (-10, 0, 10):
         draw.line((thing.x, bottom - 16, thing.x + end, bottom), thing.inside, 3)

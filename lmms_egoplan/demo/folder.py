@@ -1,4 +1,4 @@
-"""A demo's folder, in which its commands run, with their log."""
+"""The folder of a demo, in which its commands run, with their log."""
 
 import json
 import math
@@ -20,10 +20,10 @@ from lmms_egoplan.processes import end_children
 OWN_COMMAND = (sys.executable, "-m", "lmms_egoplan")
 LOG = "lmms-eval.log"
 
-# The user's own judge and classifier have no part in a demo, nor have the judge's keys.
+# A demo uses neither the user's judge and its keys nor the user's classifier.
 _USERS_PREFIXES = ("LMMS_EGOPLAN_JUDGE_", "LMMS_EGOPLAN_BLEURT", "OPENAI_", "AZURE_")
 _USERS_VARIABLES = ("MODEL_VERSION", "API_TYPE", "API_VERSION")
-_SHOWN_LINES = 30
+_LAST_LINES = 30
 # In the log, above what lmms-eval writes.
 _EXPECTED = (
     "# lmms-eval warns of every choice that target_delimiter and choice have no white space. This is intended: the "
@@ -32,13 +32,13 @@ _EXPECTED = (
 
 
 class DemoFolder:
-    """A folder, made if absent. Within its `status`, the last line that a command has written is shown.
+    """A demo's folder. Within its `status`, the last line of the running command is shown.
 
     Args:
-        path: made if absent.
-        contents: names of what the demo makes there; what an earlier one made of them is deleted (`outputs.delete`).
-        steps: of the demo, told when they begin.
-        environment: of its commands, beside the user's.
+        path: created if absent.
+        contents: names of the demo's files; those of an earlier demo are deleted (`outputs.delete`).
+        steps: of the demo, printed when they begin.
+        environment: of its commands, added to the user's.
 
     Raises:
         OSError: `path` cannot be written to.
@@ -59,16 +59,16 @@ class DemoFolder:
         self.status = console.status("")
         self.path.mkdir(parents=True, exist_ok=True)
         delete(self.path / name for name in (*contents, LOG))
-        if left := [name for name in contents if (self.path / name).exists()]:
-            raise LmmsEgoplanError(f"{self.path / left[0]}: no finished demo wrote it; move it away, or delete it")
+        if foreign := [name for name in contents if (self.path / name).exists()]:
+            raise LmmsEgoplanError(f"{self.path / foreign[0]}: no finished demo wrote it; move it away, or delete it")
 
     def begin_step(self) -> None:
-        """Tell the next step."""
+        """Print the next step."""
         self._console.print(self._steps.pop(0), markup=False, highlight=False)
         self.status.update("")
 
     def run(self, command: Sequence[str], remark: str = "") -> None:
-        """Run a command in the folder; its output goes to the log, behind a remark.
+        """Run a command in the folder; its output goes to the log, after a remark.
 
         Raises:
             LmmsEgoplanError: it failed.
@@ -101,17 +101,17 @@ class DemoFolder:
     def evaluate(
         self, tasks: Sequence[str], model_args: str, results: str, scores: Mapping[str, str]
     ) -> tuple[list[str], Path, dict[str, dict[str, float]]]:
-        """Run lmms-eval with ``hf_vlm``; ``python -m lmms_eval`` is what its console script runs.
+        """Run lmms-eval with ``hf_vlm``, by ``python -m lmms_eval``, as its console script does.
 
         Args:
             results: folder for them, without any.
-            scores: the metrics that must be numbers then, by task.
+            scores: the metric that must be a number then, by task.
 
         Returns:
             The command, the results file, and its metrics by task.
 
         Raises:
-            LmmsEgoplanError: a score is not there: lmms-eval exits with 0 after errors, too.
+            LmmsEgoplanError: a score is missing: lmms-eval exits with 0 after errors, too.
         """
         command = [
             *(sys.executable, "-m", "lmms_eval", "--tasks", ",".join(tasks)),
@@ -133,7 +133,7 @@ class DemoFolder:
         return command, files[0], metrics
 
     def as_typed(self, command: Sequence[str]) -> str:
-        """What a user would type in the folder."""
+        """Format a command as a user would type it in the folder."""
         return " ".join([*(f"{name}={value}" for name, value in self._environment.items()), shlex.join(command)])
 
     def _users_environment(self) -> dict[str, str]:
@@ -146,5 +146,5 @@ class DemoFolder:
     def _failure(self, reason: str) -> LmmsEgoplanError:
         lines = [line for line in (self.path / LOG).read_text(encoding="utf-8").splitlines() if line]
         return LmmsEgoplanError(
-            "\n".join([*lines[-_SHOWN_LINES:], f"the demo failed, the end of {self.path / LOG} is above; {reason}"])
+            "\n".join([*lines[-_LAST_LINES:], f"the demo failed, the end of {self.path / LOG} is above; {reason}"])
         )

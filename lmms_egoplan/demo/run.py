@@ -1,4 +1,4 @@
-"""Makes the demo's files in a folder, runs lmms-eval on them and writes the report, as a user would."""
+"""The demo: write its files into a folder, run lmms-eval on them and write the report, as a user would."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -6,8 +6,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from lmms_egoplan.demo import RenderedSet
+from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
 from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, DemoFolder
-from lmms_egoplan.demo.rendered_set import RenderedSet
 from lmms_egoplan.judging import DEMO
 
 _CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT = "checkpoint", "encoder", "data", "results", "report"
@@ -33,16 +34,15 @@ _STEPS = (
 
 
 def run_demo(out: Path, console: Console, sets: Sequence[RenderedSet], show_scores: Callable[[Path], None]) -> None:
-    """Make a tiny random LLaVA and the benchmarks' rendered sets, run lmms-eval on them, write the report, show scores.
+    """Make a tiny random LLaVA and rendered questions, run lmms-eval on them, write the report and print the scores.
 
     Args:
-        out: folder for everything; made if absent. What an earlier demo made there is replaced.
+        out: folder for everything; files of an earlier demo there are replaced.
         sets: of the benchmarks.
-        show_scores: prints those of the runs in a folder.
+        show_scores: prints the scores of the runs in a folder.
 
     Raises:
-        LmmsEgoplanError: `out` holds something else, or a command failed or gave no results; then with the end of the
-            log.
+        LmmsEgoplanError: `out` has other files, or a command failed or gave no results; then with the end of the log.
         OSError: `out` cannot be written to.
     """
     contents = (_CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT, *(rendered.FOLDER for rendered in sets))
@@ -50,9 +50,6 @@ def run_demo(out: Path, console: Console, sets: Sequence[RenderedSet], show_scor
     console.print(_NOTE, markup=False, highlight=False)
     with folder.status:
         folder.begin_step()
-        from lmms_egoplan.demo.checkpoint import write_checkpoint
-        from lmms_egoplan.demo.encoder import write_encoder
-
         write_checkpoint(folder.path / _CHECKPOINT)
         write_encoder(folder.path / _ENCODER)
         folder.begin_step()
@@ -68,10 +65,10 @@ def run_demo(out: Path, console: Console, sets: Sequence[RenderedSet], show_scor
         folder.run([*OWN_COMMAND, "report", _RESULTS, "--out", _REPORT])
         folder.begin_step()
     show_scores(folder.path / _RESULTS)
-    _tell(folder, command, written, console, sets)
+    _print_files(folder, command, written, console, sets)
 
 
-def _tell(
+def _print_files(
     folder: DemoFolder, command: Sequence[str], written: Path, console: Console, sets: Sequence[RenderedSet]
 ) -> None:
     def line(text: str) -> None:

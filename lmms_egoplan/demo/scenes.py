@@ -1,4 +1,4 @@
-"""Short first-person scenes: what is there, and which steps a person takes to reach a goal."""
+"""Short first-person scenes: things in sight, and the steps of a person towards a goal."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ STEP_FRAMES = 14
 PAUSE_FRAMES = 8
 
 _REST: Point = (262, 246)
-# Shares of a step at which the hand has arrived, and at which it lets go.
+# Fractions of a step at which the hand arrives, and lets go.
 _GRASP, _RELEASE = 0.25, 0.8
 
 Changes = Mapping[str, Mapping[str, float]]
@@ -24,11 +24,11 @@ Changes = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Step:
-    """What a hand does.
+    """An action of a hand.
 
     hand: the thing that it holds or touches.
-    to: for each thing, the attributes that change, and to what.
-    meanwhile: the same for what returns to what it was by the end of the step.
+    to: for each thing, the new values of its attributes.
+    meanwhile: the same for values that return to the old ones by the end of the step.
     """
 
     narration: str
@@ -49,29 +49,29 @@ class Scene:
     steps: tuple[Step, ...]
 
     def span(self, step: int) -> tuple[int, int]:
-        """First and last frame of a step, counted from 0."""
+        """Return the first and the last frame of a step, counted from 0."""
         start = PAUSE_FRAMES + step * (STEP_FRAMES + PAUSE_FRAMES)
         return start, start + STEP_FRAMES - 1
 
     def first_change(self, step: int) -> int:
-        """First frame, counted from 0, in which the step has changed something: the hand has just arrived."""
+        """Return the first frame, counted from 0, that a step has changed: the hand has just arrived."""
         return self.span(step)[0] + int(_GRASP * STEP_FRAMES)
 
     def frames(self) -> Iterator[Image.Image]:
-        """All frames in order, `FPS` a second: a pause, then every step and a pause."""
+        """Draw all frames in order, `FPS` a second: a pause, then every step and a pause."""
         return map(self.frame, range(self.span(len(self.steps))[0]))
 
     def frame(self, number: int) -> Image.Image:
-        """One of them, counted from 0."""
+        """Draw one frame, counted from 0."""
         things, hand = self._moment(number)
         sway = (5 * math.sin(number / 9), 3 * math.sin(number / 6))
         return draw_view(self.wall, self.worktop, self.sleeve, things.values(), hand, sway)
 
     def _moment(self, number: int) -> tuple[dict[str, Thing], Point]:
-        """What is there in a frame, and where the hand is."""
+        """Return the things in a frame, and the position of the hand."""
         things = dict(self.things)
-        for place, step in enumerate(self.steps):
-            start, stop = self.span(place)
+        for index, step in enumerate(self.steps):
+            start, stop = self.span(index)
             if number < start:
                 break
             if number <= stop:
@@ -81,7 +81,7 @@ class Scene:
 
 
 def _under_way(things: dict[str, Thing], step: Step, time: float) -> tuple[dict[str, Thing], Point]:
-    """The things and the hand at a share of the step, in (0, 1]."""
+    """Return the things and the hand at a fraction of the step, in (0, 1]."""
     acting = _ease((time - _GRASP) / (_RELEASE - _GRASP))
     now = _apply(things, step.to, acting)
     now = _apply(now, step.meanwhile, min(1, 3 * acting, 3 * (1 - acting)))
@@ -105,7 +105,7 @@ def _apply(things: dict[str, Thing], changes: Changes, share: float) -> dict[str
 
 
 def _ease(time: float) -> float:
-    """From 0 to 1, slow at both ends."""
+    """Ease from 0 to 1, slowly at both ends."""
     time = min(1.0, max(0.0, time))
     return time * time * (3 - 2 * time)
 

@@ -39,7 +39,7 @@ def lcs_lengths(pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransfor
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> from sentence_transformers import SentenceTransformer
-    >>> from lmms_egoplan.demo.encoder import write_encoder
+    >>> from lmms_egoplan.demo.checkpoint import write_encoder
     >>> with TemporaryDirectory() as folder:  # any sentence encoder, or a name on the hub
     ...     write_encoder(Path(folder))
     ...     encoder = SentenceTransformer(folder, device="cpu")

@@ -6,6 +6,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, PROMPT, RELEASE_P
 from lmms_egoplan.benchmarks.egointent.reply_labels import SHORT_NAME, Values, read_lines, short_names
 from lmms_egoplan.benchmarks.egointent.reply_markup import read_tables, read_tags
 from lmms_egoplan.benchmarks.egointent.reply_objects import read_objects
+from lmms_egoplan.text import clean_text
 
 _WORD = re.compile(r"[^\W_]+")
 # By their words: "N/A" is "n a".
@@ -94,15 +95,10 @@ def _shorten(text: str) -> str:
 def _answered(values: Values) -> dict[str, str]:
     answered: dict[str, str] = {}
     for field, raw in values:
-        value = " ".join(_joined_halves(raw).split())
+        value = " ".join(clean_text(raw, "\ufffd").split())
         if not _is_missing(value):
             answered.setdefault(field, value)
     return answered
-
-
-def _joined_halves(text: str) -> str:
-    """With the characters that halves of surrogate pairs make, and U+FFFD for a half alone, which no file can hold."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _words(text: str) -> str:

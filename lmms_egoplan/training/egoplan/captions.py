@@ -10,8 +10,8 @@ from PIL import Image
 
 from lmms_egoplan.demo.checkpoint import llava, llava_processor, train_tokenizer
 from lmms_egoplan.demo.scenes import PAUSE_FRAMES, SCENES
-from lmms_egoplan.demo.worlds import vary
 from lmms_egoplan.media.sampling import evenly_spaced
+from lmms_egoplan.training.egoplan.worlds import vary
 
 if TYPE_CHECKING:
     from transformers import LlavaProcessor

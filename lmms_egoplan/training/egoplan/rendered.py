@@ -10,8 +10,8 @@ from lmms_egoplan.benchmarks.egoplan.protocol import QUESTION
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, RENDERED
 from lmms_egoplan.benchmarks.egoplan.rendered import answer_and_others, question, shown, write_footage
 from lmms_egoplan.demo.scenes import SCENES, Scene
-from lmms_egoplan.demo.worlds import vary
 from lmms_egoplan.training.egoplan import captions
+from lmms_egoplan.training.egoplan.worlds import vary
 
 TUNING_DATA, CAPTIONS, ANNOTATIONS = "EgoPlan_IT.json", "captions.json", "EgoPlan_validation.json"
 QUESTIONS = tuple(QUESTION.format(goal=scene.goal) for scene in SCENES)
@@ -62,7 +62,7 @@ def write_questions(root: Path, seed: int) -> None:
 
 def _worlds(generator: random.Random, count: int, is_other_room: bool = False) -> Iterable[Scene]:
     """So many of each goal."""
-    return (vary(scene, generator, is_other_room) for _ in range(count) for scene in SCENES)
+    return (vary(scene, generator, is_other_room=is_other_room) for _ in range(count) for scene in SCENES)
 
 
 def _write(path: Path, content: Any) -> None:

@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from benchmarks.actplan.tiny_encoder import write_encoder
 from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, similarities
-from lmms_egoplan.demo.encoder import write_encoder as write_sentence_encoder
+from lmms_egoplan.demo.checkpoint import write_encoder as write_sentence_encoder
 from lmms_egoplan.encoder import ENCODER_VARIABLE, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 

@@ -12,9 +12,9 @@ from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations, rea
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.scenes import SCENES
-from lmms_egoplan.demo.worlds import vary
 from lmms_egoplan.training.egoplan import captions, rendered
 from lmms_egoplan.training.egoplan.data import find_frames
+from lmms_egoplan.training.egoplan.worlds import vary
 from lmms_egoplan.training.instructions import read_instructions as read_captions
 
 

@@ -1,4 +1,4 @@
-"""Random worlds: the demo's scenes in other rooms, with things of other colours at other places."""
+"""Random worlds: the demo's scenes in other rooms, with shifted things of other colours."""
 
 import random
 from dataclasses import replace
@@ -11,8 +11,8 @@ _SHIFT = (14, 8)
 _RECOLOURED, _REPAINTED, _OTHER_ROOM = 40, 30, 90
 
 
-def vary(scene: Scene, generator: random.Random, is_other_room: bool = False) -> Scene:
-    """The same goal and steps in a world that looks different: things are shifted together, colours change.
+def vary(scene: Scene, generator: random.Random, *, is_other_room: bool = False) -> Scene:
+    """Return the same goal and steps in a world with shifted things and other colours.
 
     Args:
         is_other_room: wall and worktop differ much more.
