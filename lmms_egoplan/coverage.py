@@ -1,7 +1,6 @@
 """Coverage: the share of a benchmark's official questions that a score is over."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 OFFICIAL = "official"
@@ -42,31 +41,3 @@ def coverage(values: Sequence[Mapping[str, Any]]) -> float:
     0.25
     """
     return sum(value["scored"] for value in values) / min(value["of"] for value in values)
-
-
-def question_sets(values: Sequence[Mapping[str, Any]]) -> str:
-    """Name the set of questions: ``official``, or where they come from instead.
-
-    >>> question_sets([{"name": "official"}, {"name": "built"}, {"name": "built"}])
-    'built (2), official (1)'
-    """
-    return tally(value["name"] for value in values)
-
-
-def tally(names: Iterable[str]) -> str:
-    """Join names, the most frequent first, with counts if there are several.
-
-    >>> tally(["video", "video", "images"])
-    'video (2), images (1)'
-    """
-    counts = sorted(Counter(names).items(), key=lambda item: (-item[1], item[0]))
-    return counts[0][0] if len(counts) == 1 else ", ".join(f"{name} ({count})" for name, count in counts)
-
-
-def names(values: Sequence[Mapping[str, Any]], without: str = "none") -> str:
-    """Join the names in records of one field each, sorted; without any, return `without`.
-
-    >>> names([{"judge": "gpt-4o"}, {"judge": None}, {"judge": "gpt-4o"}])
-    'gpt-4o'
-    """
-    return ", ".join(sorted({name for (name,) in (value.values() for value in values)} - {None})) or without

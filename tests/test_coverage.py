@@ -3,6 +3,7 @@
 import pytest
 
 from lmms_egoplan.benchmarks.actplan.splits import official_instances
+from lmms_egoplan.benchmarks.aggregations import tallied
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
 from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
 from lmms_egoplan.benchmarks.egoplan.bench1.metrics import score_ranking, score_reply, score_test_ranking
@@ -10,7 +11,7 @@ from lmms_egoplan.benchmarks.egoplan.bench1.report.answers import Series
 from lmms_egoplan.benchmarks.egoplan.bench2.metrics import score_planning_letter
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
-from lmms_egoplan.coverage import coverage, covered, question_sets
+from lmms_egoplan.coverage import coverage, covered
 from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.report.run import Run, TaskRun
 
@@ -66,7 +67,7 @@ def test_coverage_is_of_the_official_questions_unless_they_are_not_the_benchmark
     official, score = SCORED[name]
     values = score(doc)
     assert coverage([values["coverage"]] * asked) == pytest.approx(asked / official if expected is None else expected)
-    assert question_sets([values["question_set"]]).startswith(question_set)
+    assert tallied([values["question_set"]]).startswith(question_set)
     assert values["split_size"] == {"split_size": doc["split_size"]}
 
 
@@ -103,7 +104,7 @@ def test_question_sets_of_egointent(doc, expected):
 
 def test_a_part_among_official_questions_is_not_called_official():
     values = [covered({"split_size": 4}, 10, 1), covered({"split_size": 4, "origin": "own"}, 10, 1)]
-    assert question_sets([value["question_set"] for value in values]) == "official (1), own (1)"
+    assert tallied([value["question_set"] for value in values]) == "official (1), own (1)"
     assert coverage([value["coverage"] for value in values]) == 0.5
 
 

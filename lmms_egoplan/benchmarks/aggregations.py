@@ -1,15 +1,22 @@
-"""Aggregations over a run that several benchmarks report."""
+"""Aggregations over a run that several benchmarks report: what `metric_list` in the tasks' YAML names.
+
+A value is what a harness logs of one question for one metric: a record, not a number. Unless an aggregation names its
+fields, its records have one field each.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.coverage import tally
+Value = Mapping[str, Any]
+Values = dict[str, dict[str, Any]]
+"""The values of one question, by metric."""
 
 
-def mean_score(values: Sequence[Mapping[str, Any]]) -> float:
-    """Mean over the questions that have a score; NaN if none has.
+def mean_score(values: Sequence[Value]) -> float:
+    """Return the mean of ``score`` over the questions that have one; NaN if none has.
 
     >>> mean_score([{"score": 0.5}, {"score": 0.25}, {"activity": "clean_table"}])
     0.375
@@ -18,26 +25,36 @@ def mean_score(values: Sequence[Mapping[str, Any]]) -> float:
     return fmean(scores) if scores else math.nan
 
 
-def share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the records, of one field each, in which it is true.
+def share(values: Sequence[Value]) -> float:
+    """Return the share in [0, 1] of true flags among those that are known; NaN if none is.
 
-    >>> share([{"judged": True}, {"judged": False}])
+    >>> share([{"truncated": True}, {"truncated": False}, {"truncated": None}])
     0.5
     """
-    return fmean(flag for (flag,) in (value.values() for value in values))
+    flags = _known(values)
+    return fmean(flags) if flags else math.nan
 
 
-def count(values: Sequence[Mapping[str, Any]]) -> int:
-    """Records, of one field each, in which it is true.
+def count(values: Sequence[Value]) -> int:
+    """Count the true flags.
 
     >>> count([{"tied": True}, {"tied": False}])
     1
     """
-    return sum(flag for (flag,) in (value.values() for value in values))
+    return sum(_known(values))
 
 
-def num_asked(values: Sequence[Mapping[str, Any]]) -> int:
-    """Questions asked.
+def num_known(values: Sequence[Value]) -> int:
+    """Count the records whose field is known.
+
+    >>> num_known([{"truncated": True}, {"truncated": False}, {"truncated": None}])
+    2
+    """
+    return len(_known(values))
+
+
+def num_asked(values: Sequence[Value]) -> int:
+    """Count the questions asked.
 
     >>> num_asked([{"id": "existence/1"}, {"id": "existence/2"}])
     2
@@ -45,41 +62,64 @@ def num_asked(values: Sequence[Mapping[str, Any]]) -> int:
     return len(values)
 
 
-def split_size(values: Sequence[Mapping[str, Any]]) -> int:
-    """Questions in the benchmark's split, prepared or not.
+def split_size(values: Sequence[Value]) -> int:
+    """Return the number of questions in the benchmark's split, prepared or not, which all records name.
 
     >>> split_size([{"split_size": 3355}, {"split_size": 3355}])
     3355
     """
-    (size,) = {value["split_size"] for value in values}
+    (size,) = set(_fields(values))
     return size
 
 
-def truncated_share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the answers that end at the token limit, among those where it is known; NaN if none.
+def share_of_found(values: Sequence[Value]) -> float:
+    """Return the share in [0, 1] of what was found that is judged, or suspect; NaN if nothing was found.
 
-    >>> truncated_share([{"truncated": True}, {"truncated": False}, {"truncated": None}])
-    0.5
+    Args:
+        values: Records with ``found``, a number, and another field, how many of them are judged, or suspect.
+
+    >>> share_of_found([{"found": 3, "judged": 3}, {"found": 1, "judged": 0}])
+    0.75
     """
-    known = [value["truncated"] for value in values if value["truncated"] is not None]
-    return fmean(known) if known else math.nan
+    found = sum(value["found"] for value in values)
+    counted = sum(number for value in values for name, number in value.items() if name != "found")
+    return counted / found if found else math.nan
 
 
-def num_counted(values: Sequence[Mapping[str, Any]]) -> int:
-    """Answers of which it is known whether they end at the token limit.
+def names(values: Sequence[Value], without: str = "none") -> str:
+    """Return the names in all records, sorted and joined by commas; `without` if there are none.
 
-    >>> num_counted([{"truncated": True}, {"truncated": False}, {"truncated": None}])
-    2
+    Args:
+        values: Records of a name, of several or of None.
+
+    >>> names([{"judge": "gpt-4o"}, {"judge": None}, {"judge": "gpt-4o"}])
+    'gpt-4o'
+    >>> names([{"judges": ["Qwen3-32B", "gpt-4o"]}, {"judges": []}])
+    'Qwen3-32B, gpt-4o'
     """
-    return sum(value["truncated"] is not None for value in values)
+    listed = (field if isinstance(field, list) else [field] for field in _fields(values))
+    return ", ".join(sorted({name for several in listed for name in several} - {None})) or without
 
 
-def media_used(values: Sequence[Mapping[str, Any]]) -> str:
-    """In which forms the model was shown what it was asked about, the most frequent first, with numbers of several.
+def tallied(values: Sequence[Value]) -> str:
+    """Return the names in all records, the most frequent first, with numbers if there are several.
 
-    ``video`` for one, or ``video (298), images (2)``; ``unknown`` where one is not known.
+    ``unknown`` stands for None.
 
-    >>> media_used([{"media": "video"}, {"media": "video"}, {"media": "images"}])
+    >>> tallied([{"media": "video"}, {"media": "video"}, {"media": "images"}])
     'video (2), images (1)'
+    >>> tallied([{"name": "official"}])
+    'official'
     """
-    return tally(value["media"] or "unknown" for value in values)
+    counts = Counter(name or "unknown" for name in _fields(values))
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ordered[0][0] if len(ordered) == 1 else ", ".join(f"{name} ({number})" for name, number in ordered)
+
+
+def _fields(values: Sequence[Value]) -> Iterator[Any]:
+    """Yield the one field of each record."""
+    return (field for (field,) in (value.values() for value in values))
+
+
+def _known(values: Sequence[Value]) -> list[Any]:
+    return [field for field in _fields(values) if field is not None]

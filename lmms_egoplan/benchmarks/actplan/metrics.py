@@ -14,7 +14,8 @@ from typing import Any
 from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.actplan.splits import official_instances
-from lmms_egoplan.coverage import covered, names
+from lmms_egoplan.benchmarks.aggregations import names
+from lmms_egoplan.coverage import covered
 
 Values = dict[str, dict[str, Any]]
 

@@ -12,14 +12,13 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
+from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egointent.splits import OFFICIAL
 from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep
-from lmms_egoplan.coverage import covered, names
-
-Values = dict[str, dict[str, Any]]
+from lmms_egoplan.coverage import covered
 
 
 def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
@@ -251,33 +250,6 @@ def parsed_share(values: Sequence[Mapping[str, Any]]) -> float:
     return fmean(value["found"] for value in values) / len(FIELDS)
 
 
-def judge_coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the found fields that are judged; NaN if none was found, which leaves nothing to judge.
-
-    >>> judge_coverage([{"found": 3, "judged": 3}, {"found": 1, "judged": 0}])
-    0.75
-    """
-    return _share_of_found(values, "judged")
-
-
-def suspect_share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the found fields that look as if they wrote their own rating; NaN if none was found.
-
-    >>> suspect_share([{"found": 3, "suspect": 1}, {"found": 1, "suspect": 0}])
-    0.25
-    """
-    return _share_of_found(values, "suspect")
-
-
-def judge_models(values: Sequence[Mapping[str, Any]]) -> str:
-    """Names of the models that gave the ratings, sorted and joined by commas; ``none`` without ratings.
-
-    >>> judge_models([{"judges": ["Qwen3-32B", "Qwen3-32B"]}, {"judges": []}])
-    'Qwen3-32B'
-    """
-    return names([{"judge": judge} for value in values for judge in value["judges"]])
-
-
 def _score(ratings: Sequence[tuple[float | None, bool]]) -> float:
     """Of ratings, each with whether its field is missing; NaN without any, or if none is judged of what was found."""
     found = [rating for rating, missing in ratings if not missing]
@@ -285,8 +257,3 @@ def _score(ratings: Sequence[tuple[float | None, bool]]) -> float:
     if not ratings or (found and not judged):
         return math.nan
     return len(found) / len(ratings) * fmean(judged) if judged else 0.0
-
-
-def _share_of_found(values: Sequence[Mapping[str, Any]], name: str) -> float:
-    found = sum(value["found"] for value in values)
-    return sum(value[name] for value in values) / found if found else math.nan

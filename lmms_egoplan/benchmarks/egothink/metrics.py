@@ -12,13 +12,12 @@ from typing import Any
 
 from loguru import logger
 
+from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL
 from lmms_egoplan.coverage import covered
 from lmms_egoplan.judging.noise import Noise, noise, noise_of_average
-
-Values = dict[str, dict[str, Any]]
 
 
 def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:

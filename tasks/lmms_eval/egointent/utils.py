@@ -6,19 +6,10 @@ from typing import Any
 
 from datasets import Dataset
 
-from lmms_egoplan.benchmarks.aggregations import media_used, num_asked, num_counted, split_size, truncated_share  # noqa: F401
 from lmms_egoplan.benchmarks.egointent import scoring
 from lmms_egoplan.benchmarks.egointent.diagnostics import scoring as diagnostics
-from lmms_egoplan.benchmarks.egointent.diagnostics.metrics import mean_diagnostics, score_diagnostics  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DIAGNOSTICS_VERSION, DiagnosedStep, diagnose  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.judge_protocol import RELEASE_JUDGE_VERSION  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.metrics import (  # noqa: F401
-    field_score,
-    judge_coverage,
-    judge_models,
-    parsed_share,
-    suspect_share,
-)
 from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     PROMPT_VERSION,
     RELEASE_PROMPT_VERSION,
@@ -28,7 +19,6 @@ from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.scoring import JUDGE_VERSION, Prediction, grade  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, visual_input
-from lmms_egoplan.coverage import coverage, question_sets  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter, RequestFilter
 from lmms_egoplan.media.sampling import VisualInput
 

@@ -16,7 +16,7 @@ from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
 from lmms_egoplan.benchmarks.egoplan.bench1.visuals import visual_input
 from lmms_egoplan.benchmarks.egoplan.metrics import num_predictions
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
-from lmms_egoplan.coverage import coverage, question_sets  # noqa: F401
+from lmms_egoplan.coverage import coverage  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import AsTheyAre  # noqa: F401
 from lmms_egoplan.media.sampling import VisualInput
 

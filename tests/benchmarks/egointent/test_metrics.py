@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmms_egoplan.benchmarks import aggregations
-from lmms_egoplan.benchmarks.aggregations import media_used
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
@@ -172,12 +171,12 @@ def test_aggregations_equal_slow_ones(steps):
     judged = sum(rating is not None for rating in found)
     tokens = [step[4] for step in steps if step[4] is not None]
     assert aggregate(metrics.parsed_share, "parsed", values) == pytest.approx(len(found) / len(pairs))
-    coverage = aggregate(metrics.judge_coverage, "judge_coverage", values)
+    coverage = aggregate(aggregations.share_of_found, "judge_coverage", values)
     assert coverage == pytest.approx(judged / len(found) if found else math.nan, nan_ok=True)
-    truncated = aggregate(aggregations.truncated_share, "truncated", values)
+    truncated = aggregate(aggregations.share, "truncated", values)
     assert truncated == pytest.approx(sum(tokens) / len(tokens) if tokens else math.nan, nan_ok=True)
-    assert aggregate(aggregations.num_counted, "truncated_of", values) == len(tokens)
-    assert aggregate(metrics.judge_models, "judge_model", values) == ("qwen" if judged else "none")
+    assert aggregate(aggregations.num_known, "truncated_of", values) == len(tokens)
+    assert aggregate(aggregations.names, "judge_model", values) == ("qwen" if judged else "none")
     unverified = aggregate(aggregations.share, "unverified", values)
     assert unverified == pytest.approx(sum(step[5] for step in steps) / len(steps))
     assert aggregate(aggregations.num_asked, "num_steps", values) == len(steps)
@@ -198,9 +197,9 @@ def test_run_without_any_field_scores_0():
     values = [score(graded((None,) * 3, (False,) * 3))]
     assert aggregate(metrics.overall, "overall", values) == 0
     assert aggregate(metrics.parsed_share, "parsed", values) == 0
-    assert math.isnan(aggregate(metrics.judge_coverage, "judge_coverage", values))
-    assert math.isnan(aggregate(metrics.suspect_share, "suspect", values))
-    assert aggregate(metrics.judge_models, "judge_model", values) == "none"
+    assert math.isnan(aggregate(aggregations.share_of_found, "judge_coverage", values))
+    assert math.isnan(aggregate(aggregations.share_of_found, "suspect", values))
+    assert aggregate(aggregations.names, "judge_model", values) == "none"
 
 
 def test_overall_is_the_mean_of_the_fields_not_of_the_steps():
@@ -209,7 +208,7 @@ def test_overall_is_the_mean_of_the_fields_not_of_the_steps():
 
 
 def test_suspect_fields():
-    assert aggregate(metrics.suspect_share, "suspect", [score(GRADED), score(graded((1.0,) * 3))]) == 0.2
+    assert aggregate(aggregations.share_of_found, "suspect", [score(GRADED), score(graded((1.0,) * 3))]) == 0.2
 
 
 def test_scenarios_from_hardest_to_easiest():
@@ -222,7 +221,7 @@ def test_scenarios_from_hardest_to_easiest():
 
 def test_several_judges_are_all_named():
     judges = {"local_intent": "qwen", "global_intent": "demo", "next_step_plan": None}
-    assert aggregate(metrics.judge_models, "judge_model", [score(replace(GRADED, judges=judges))]) == "demo, qwen"
+    assert aggregate(aggregations.names, "judge_model", [score(replace(GRADED, judges=judges))]) == "demo, qwen"
 
 
 @pytest.mark.parametrize("model", TABLE_3)
@@ -261,4 +260,4 @@ def test_the_papers_environments_are_weighted_by_their_steps():
 )
 def test_forms_in_which_steps_were_shown(forms, expected):
     values = [score(replace(GRADED, media=media))["media"] for media in forms]
-    assert media_used(values) == expected
+    assert aggregations.tallied(values) == expected

@@ -12,7 +12,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from benchmarks.egoplan.test_prepare import question
-from lmms_egoplan.benchmarks.aggregations import media_used
+from lmms_egoplan.benchmarks.aggregations import tallied
 from lmms_egoplan.benchmarks.egoplan.bench1.cutting import cut_clips
 from lmms_egoplan.benchmarks.egoplan.bench1.metrics import score_ranking, score_reply, score_test_ranking
 from lmms_egoplan.benchmarks.egoplan.bench1.prepare import prepare_egoplan
@@ -155,7 +155,7 @@ def test_results_tell_ready_clips_and_others_tell_nothing(folder):
     row = PREPARED.load("val")[0]
     losses = [(1.0, False)] * 4
     for values in (score_ranking(row, losses), score_reply(row, ["B"]), score_test_ranking(row, losses)):
-        assert media_used([values["media"]]) == "ready clips"
+        assert tallied([values["media"]]) == "ready clips"
     prepared = prepare_egoplan(annotations, "val", *sources(folder))
     assert "media" not in prepared
     assert "media" not in score_ranking(PREPARED.load("val")[0], losses)

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmms_egoplan.benchmarks import aggregations
+from lmms_egoplan.benchmarks.aggregations import names
 from lmms_egoplan.benchmarks.egothink import metrics
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
-from lmms_egoplan.coverage import names
 from lmms_egoplan.report.published import load_table
 
 _TABLE_3 = load_table("egothink", "table3")
@@ -91,7 +91,7 @@ def test_aggregations_equal_slow_ones(answers):
         "truncated": known.count(True) / len(known) if known else nan,
         "suspect": sum(suspect for _, _, suspect in answers) / len(answers),
     }
-    functions = (aggregations.mean_score, aggregations.share, aggregations.truncated_share, aggregations.share)
+    functions = (aggregations.mean_score, aggregations.share, aggregations.share, aggregations.share)
     for function, (name, number) in zip(functions, expected.items(), strict=True):
         assert aggregate(function, name) == pytest.approx(number, nan_ok=True)
     assert aggregate(names, "judge_model") == ("gpt-4o" if rated else "none")

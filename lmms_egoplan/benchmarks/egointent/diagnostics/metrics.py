@@ -1,8 +1,7 @@
-"""Metrics of the reference-free scores: per step what a harness collects, and the aggregations over a run.
+"""Metrics of the reference-free scores: per step what a harness collects, and the mean over a run.
 
-As in `metrics`: a score is 0 where a field that it is about is missing, and one that no judge has rated counts only
-against the coverage. `metrics` has the other aggregations: `field_score` for each score, `judge_coverage`,
-`suspect_share`, `parsed_share`, `judge_models`, `media_used`, `num_steps` and `coverage`.
+As in `egointent.metrics`: a score is 0 where a field that it is about is missing, and one that no judge has rated counts
+only against the coverage.
 """
 
 from collections.abc import Mapping, Sequence

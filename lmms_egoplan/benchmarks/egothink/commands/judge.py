@@ -74,10 +74,10 @@ def judge(
 
 
 def _print_scores(judged: Sequence["JudgedAnswer"]) -> None:
+    from lmms_egoplan.benchmarks.aggregations import names
     from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
     from lmms_egoplan.benchmarks.egothink.metrics import plain_average
     from lmms_egoplan.benchmarks.egothink.splits import PREPARED
-    from lmms_egoplan.coverage import names
 
     table = Table("dimension", "answers", "judged", "score", "coverage")
     complete, incomplete = {}, []

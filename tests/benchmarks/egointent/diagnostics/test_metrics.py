@@ -29,10 +29,10 @@ def test_metrics():
     for name, mean in means.items():
         assert aggregate(metrics.field_score, name, values) == pytest.approx(mean)
     assert aggregate(mean_diagnostics, "diagnostics", values) == pytest.approx(sum(means.values()) / 4)
-    assert aggregate(metrics.judge_coverage, "judge_coverage", values) == pytest.approx(7 / 9)
+    assert aggregate(aggregations.share_of_found, "judge_coverage", values) == pytest.approx(7 / 9)
     assert aggregate(metrics.parsed_share, "parsed", values) == pytest.approx(7 / 9)
-    assert aggregate(metrics.suspect_share, "suspect", values) == 0
-    assert aggregate(metrics.judge_models, "judge_model", values) == "sees"
+    assert aggregate(aggregations.share_of_found, "suspect", values) == 0
+    assert aggregate(aggregations.names, "judge_model", values) == "sees"
     assert aggregate(aggregations.num_asked, "num_steps", values) == 3
     assert aggregate(share_covered, "coverage", values) == pytest.approx((3 - 2 / 4) / 3014)
     assert [value["diagnostics"].get("score") for value in values] == [50.0, None, 22.5]
@@ -44,7 +44,7 @@ def test_nothing_judged_is_not_a_number():
     values = values_of(diagnosis_of([None] * 4), diagnosis_of([0.0] * 4, (), number=2))
     assert math.isnan(aggregate(metrics.field_score, "gf", values))
     assert math.isnan(aggregate(mean_diagnostics, "diagnostics", values))
-    assert aggregate(metrics.judge_coverage, "judge_coverage", values) == 0
+    assert aggregate(aggregations.share_of_found, "judge_coverage", values) == 0
 
 
 def test_the_answer_to_another_step_is_refused():
