@@ -18,6 +18,7 @@ from typer.main import get_command
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
+from lmms_egoplan.cli.commands import command_tree, load_command
 from lmms_egoplan.coverage import coverage
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.task_versions import read_task_file
@@ -31,6 +32,7 @@ NAMED += [ROOT / "upstream" / "README.md"]
 PAGES = [*NAMED, *sorted(ROOT.glob("docs/*.md")), *TASK_PAGES]
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
 
+GROUPS, COMMANDS = command_tree()
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<code>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (?P<title>.+)$", re.MULTILINE)
@@ -92,19 +94,30 @@ def shown(program, module):
 
 
 def resolve(words):
-    """The command of ours that words begin with, its context, and the words behind it."""
-    command = get_command(app)
-    context = command.context_class(command, info_name="lmms-egoplan")
-    while hasattr(command, "commands") and words and not words[0].startswith("-"):
-        name, *words = words
-        assert name in command.commands, f"no command {name!r} in {context.command_path!r}"
-        command = command.commands[name]
-        context = command.context_class(command, info_name=name, parent=context)
-    return command, context, words
+    """Return the path of the command or group that words start with, and the words after it."""
+    path = next(
+        path for count in range(len(words), -1, -1) if (path := " ".join(words[:count])) in {"", *GROUPS, *COMMANDS}
+    )
+    rest = words[len(path.split()) :]
+    assert path in COMMANDS or not rest or rest[0].startswith("-"), (
+        f"no command {rest[0]!r} in {path or 'lmms-egoplan'!r}"
+    )
+    return path, rest
 
 
-def options(command, context):
-    return {option for parameter in command.get_params(context) for option in parameter.opts + parameter.secondary_opts}
+def options(path):
+    """Return the options that a command takes; those of the program for a group."""
+    command = load_command(path) if path in COMMANDS else get_command(app)
+    parameters = command.get_params(command.context_class(command, info_name=path))
+    return {option for parameter in parameters for option in parameter.opts + parameter.secondary_opts}
+
+
+def commands_in_sentences(text):
+    """Yield each quotation with a command of ours, the command's path and the words after it."""
+    for match in _QUOTED.finditer(prose(text)):
+        for command in shell_commands(" ".join(match[1].split())) if "lmms-egoplan " in match[1] else ():
+            if (arguments := arguments_of(command, "lmms-egoplan", "lmms_egoplan")) is not None:
+                yield match[1], *resolve(arguments)
 
 
 def slug(title):
@@ -173,23 +186,23 @@ def test_bash_blocks_are_bash(name):
 
 @pytest.mark.parametrize("arguments", shown("lmms-egoplan", "lmms_egoplan"))
 def test_commands_in_blocks_can_be_given_so(arguments):
-    command, context, rest = resolve(arguments)
-    assert not hasattr(command, "commands"), f"{shlex.join(arguments)} needs a subcommand"
-    with command.make_context(context.info_name, rest, parent=context.parent):
+    path, rest = resolve(arguments)
+    assert path in COMMANDS, f"{shlex.join(arguments)} needs a subcommand"
+    with load_command(path).make_context(path, rest):
         pass
 
 
 @page
 def test_commands_in_sentences_exist_with_their_options(name):
-    for match in _QUOTED.finditer(prose(TEXTS[name])):
-        for command in shell_commands(" ".join(match[1].split())) if "lmms-egoplan " in match[1] else ():
-            arguments = arguments_of(command, "lmms-egoplan", "lmms_egoplan")
-            if arguments is None:
-                continue
-            command, context, rest = resolve(arguments)
-            if command.name != "lm-eval":
-                given = {word.partition("=")[0] for word in rest if word.startswith("--")}
-                assert given <= options(command, context), match[1]
+    for quoted, path, rest in commands_in_sentences(TEXTS[name]):
+        if path != "lm-eval":
+            assert {word.partition("=")[0] for word in rest if word.startswith("--")} <= options(path), quoted
+
+
+def test_every_command_is_on_a_page():
+    paths = {resolve(parameter.values[0])[0] for parameter in shown("lmms-egoplan", "lmms_egoplan")}
+    paths |= {path for text in TEXTS.values() for _, path, _ in commands_in_sentences(text)}
+    assert set(COMMANDS) - paths == set()
 
 
 @pytest.mark.parametrize(
