@@ -53,7 +53,7 @@ def load_table(benchmark: str, name: str) -> PublishedTable:
     """Read a table from the folder ``published`` of a benchmark.
 
     Args:
-        benchmark: Name of its folder, such as ``egothink``.
+        benchmark: Name of its folder.
         name: Name of the table, such as ``table3``.
 
     Raises:

@@ -69,9 +69,7 @@ def verify(store, choose):
 
 
 def export(store):
-    done = CliRunner().invoke(
-        app, ["annotate", "export", str(store.path), "--out", str(store.path.parent / "out")]
-    )
+    done = CliRunner().invoke(app, ["annotate", "export", str(store.path), "--out", str(store.path.parent / "out")])
     assert done.exit_code == 0, done.output
     rows = [line.split(",") for line in (store.path.parent / "out" / "rejected.csv").read_text().splitlines()[1:]]
     return {int(row[0]): row[1] for row in rows}, done.output

@@ -94,7 +94,13 @@ def test_one_r_has_one_interval_on_all_pages(prepared, tmp_path):
     for name, file in FLOW.export(labelled).files.items():
         (tmp_path / name).write_text(file.text)
     code, output = run(
-        "agreement", "egothink", tmp_path / "m.jsonl", "--human", tmp_path / "m-annotators.csv", "--out", tmp_path / "out.csv"
+        "agreement",
+        "egothink",
+        tmp_path / "m.jsonl",
+        "--human",
+        tmp_path / "m-annotators.csv",
+        "--out",
+        tmp_path / "out.csv",
     )
     assert code == 0, output
     with (tmp_path / "out.csv").open(newline="") as file:

@@ -92,9 +92,7 @@ def test_egothink_whole(tmp_path):
         return {"rating": "1" if answer == reference else "0"}
 
     label(store, ANSWERS, rate)
-    assert "model: 700 of 700 answers have their 1 ratings" in run(
-        "annotate", "export", db, "--out", tmp_path / "out"
-    )
+    assert "model: 700 of 700 answers have their 1 ratings" in run("annotate", "export", db, "--out", tmp_path / "out")
     for name in ("annotators", "ratings", "pooled"):
         output = run("agreement", "egothink", answers, "--human", tmp_path / "out" / f"model-{name}.csv")
         assert re.search("Questions: 700. Rated by all . raters: 700", output)
@@ -126,9 +124,7 @@ def test_goalstep_steps(tmp_path):
         return values | {f"supported_{field}": "yes" for field in FIELDS}
 
     label(store, STEPS, revise)
-    assert f"reviewed: {len(before)} of {len(before)}" in run(
-        "annotate", "export", db, "--out", tmp_path / "out"
-    )
+    assert f"reviewed: {len(before)} of {len(before)}" in run("annotate", "export", db, "--out", tmp_path / "out")
     after = {record.step_id: record for record in read_annotations(tmp_path / "out" / "steps.jsonl")}
     assert after == {name: record.model_copy(update={"unverified": False}) for name, record in before.items()}
     run("data", "prepare", "egointent", tmp_path / "out" / "steps.jsonl", "--videos", videos)
