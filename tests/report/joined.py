@@ -1,6 +1,8 @@
-"""A section's table with its rows that do not compare, which stand in a table of their own."""
+"""A section's tables and figures; a table includes the rows that do not compare, which are in a table of their own."""
 
 from dataclasses import replace
+
+import pytest
 
 from lmms_egoplan.report.document import Row
 
@@ -16,3 +18,29 @@ def joined(section, key):
             values = dict(zip(names, row.values, strict=True))
             rows.append(Row(tuple(values.get(column.key) for column in table.columns), row.is_own, values["why"]))
     return replace(table, rows=tuple(rows))
+
+
+def rows_of(table):
+    """Rows by the keys of the columns, and whether each is of an own run."""
+    keys = [column.key for column in table.columns]
+    return [dict(zip(keys, row.values, strict=True)) | {"is_own": row.is_own} for row in table.rows]
+
+
+def rows(section, key):
+    return rows_of(joined(section, key))
+
+
+def run_rows(section, key):
+    return [row for row in rows(section, key) if row["is_own"]]
+
+
+def figure(section, key):
+    (match,) = (figure for figure in section.figures if figure.key == key)
+    return match
+
+
+def near(value):
+    """Equal but for the order of additions; None is None, in a sequence too."""
+    if isinstance(value, tuple | list):
+        return type(value)(map(near, value))
+    return None if value is None else pytest.approx(value, rel=1e-9, abs=1e-12)

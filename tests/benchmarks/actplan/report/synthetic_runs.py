@@ -9,7 +9,6 @@ import pytest
 from benchmarks.actplan.synthetic import actplan_answers
 from lmms_egoplan.report.statistics import bootstrap_interval
 from report.answers import Answers
-from report.joined import joined
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -77,20 +76,6 @@ def interval(plans, measure):
     chosen = defined(plans, measure)
     found = bootstrap_interval([plan[measure] for plan in chosen], [plan["activity"] for plan in chosen])
     return found or (None, None)
-
-
-def rows(section, key, own=True):
-    """Rows as dictionaries."""
-    table = joined(section, key)
-    names = [column.key for column in table.columns]
-    return [dict(zip(names, row.values, strict=True)) for row in table.rows if row.is_own or not own]
-
-
-def near(value):
-    """Equal but for the order of additions; None is None, in a sequence too."""
-    if isinstance(value, tuple):
-        return tuple(map(near, value))
-    return None if value is None else pytest.approx(value, rel=1e-12, abs=1e-12)
 
 
 def percent(value):

@@ -4,20 +4,9 @@ import random
 
 import pytest
 
-from benchmarks.actplan.report.synthetic_runs import (
-    GOOD,
-    LENGTHS,
-    PART,
-    TEXT,
-    WEAK,
-    defined,
-    interval,
-    mean,
-    near,
-    percent,
-    rows,
-)
+from benchmarks.actplan.report.synthetic_runs import GOOD, LENGTHS, PART, TEXT, WEAK, defined, interval, mean, percent
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES
+from report.joined import near, run_rows
 
 
 @pytest.mark.parametrize(
@@ -25,7 +14,7 @@ from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES
     [("actplan_by_length", "length", LENGTHS), ("actplan_by_activity_type", "activity_type", ACTIVITY_TYPES)],
 )
 def test_breakdowns_are_means_of_the_groups(section, logged, key, by, order):
-    found = rows(section, key)
+    found = run_rows(section, key)
     assert [row["group"] for row in found] == sorted((row["group"] for row in found), key=order.index)
     for name, plans in logged.items():
         own = {row["group"]: row for row in found if row["model"] == name}
@@ -44,7 +33,7 @@ def test_breakdowns_are_means_of_the_groups(section, logged, key, by, order):
 
 
 def test_settings_stand_side_by_side(section, logged):
-    found = {(row["measure"], row["model"]): row for row in rows(section, "actplan_by_setting")}
+    found = {(row["measure"], row["model"]): row for row in run_rows(section, "actplan_by_setting")}
     for name in (GOOD, TEXT, WEAK):
         for measure in (
             "Norm. LCS",
@@ -82,7 +71,7 @@ def test_the_interval_of_the_difference_between_settings_draws_whole_activities(
     differences.sort()
     (row,) = (
         row
-        for row in rows(section, "actplan_by_setting")
+        for row in run_rows(section, "actplan_by_setting")
         if (row["measure"], row["model"]) == ("Plan length, steps", GOOD)
     )
     width = row["difference_high"] - row["difference_low"]

@@ -2,14 +2,15 @@
 
 import pytest
 
-from benchmarks.actplan.report.synthetic_runs import GOOD, MUTE, PART, TEXT, WEAK, near, rows
+from benchmarks.actplan.report.synthetic_runs import GOOD, MUTE, PART, TEXT, WEAK
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.report.runs import read_runs
+from report.joined import near, run_rows
 
 
 def test_figures_show_the_numbers_of_the_tables(section):
     figures = {figure.key: figure for figure in section.figures}
-    lengths, types = rows(section, "actplan_by_length"), rows(section, "actplan_by_activity_type")
+    lengths, types = run_rows(section, "actplan_by_length"), run_rows(section, "actplan_by_activity_type")
     for key, column, scale in (
         ("actplan_by_length", "lcs_norm", 1),
         ("actplan_correct_by_length", "bleurt_correct", 100),
@@ -43,7 +44,7 @@ def test_figures_show_the_numbers_of_the_tables(section):
 def test_figures_show_the_intervals_of_the_tables(section, key, low, high, scale, least):
     (figure,) = (figure for figure in section.figures if figure.key == key)
     table = key.replace("_correct", "")
-    expected = sorted((row[low] / scale, row[high] / scale) for row in rows(section, table) if row[low] is not None)
+    expected = sorted((row[low] / scale, row[high] / scale) for row in run_rows(section, table) if row[low] is not None)
     (axes,) = figure.draw().axes
     drawn = sorted(tuple(segment[:, 1]) for lines in axes.collections for segment in lines.get_segments())
     assert len(drawn) == len(expected) >= least
@@ -67,4 +68,4 @@ def test_without_a_classifier_there_is_no_figure_of_correctness(folder):
     assert f"No classifier, and therefore no correctness: {WEAK}." in found.remarks
     titles = {table.key: table.title for table in found.tables}
     assert [titles[f"actplan_table{n}"].partition(":")[0] for n in (3, 5, 6, 7)] == ["Published"] * 4
-    assert not any(rows(found, f"actplan_table{number}") for number in (3, 5, 6, 7))
+    assert not any(run_rows(found, f"actplan_table{number}") for number in (3, 5, 6, 7))

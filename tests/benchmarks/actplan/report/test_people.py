@@ -5,12 +5,13 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.actplan.report.synthetic_runs import GOOD, near, rows
+from benchmarks.actplan.report.synthetic_runs import GOOD
 from lmms_egoplan.benchmarks.actplan.labels import ERRORS
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
+from report.joined import near, run_rows
 
 
 def write_labels(folder, plans):
@@ -39,7 +40,7 @@ def section(runs, folder):
 
 def test_own_rows_of_tables_3_6_and_7(runs, labels):
     made = section(runs, labels)
-    (row,) = [row for row in rows(made, "actplan_table3") if row["model"] == "mine (people)"]
+    (row,) = [row for row in run_rows(made, "actplan_table3") if row["model"] == "mine (people)"]
     expected = {"normal_correctness": 50, "normal_commonsense": 100, "counterfactual_correctness": 0}
     expected |= {
         "counterfactual_commonsense": 0,
@@ -48,16 +49,16 @@ def test_own_rows_of_tables_3_6_and_7(runs, labels):
         "plans": 3,
     }
     assert {name: row[name] for name in expected} == near(expected)
-    found = {row["model"]: row for row in rows(made, "actplan_table6")}
+    found = {row["model"]: row for row in run_rows(made, "actplan_table6")}
     assert found["mine (w, people)"]["correctness"] == near(100 / 3)
     assert (found["mine (w/o, people)"]["correctness"], found["mine (w/o, people)"]["avg_len"]) == (50, 2)
-    found = {row["model"]: row for row in rows(made, "actplan_table7")}
+    found = {row["model"]: row for row in run_rows(made, "actplan_table7")}
     assert found["mine, w/o image, people"]["counterfactual_correctness"] == 100
     assert found["mine, w image, people"]["normal_correctness"] == 50
 
 
 def test_types_of_errors_with_an_example(runs, labels):
-    found = {(row["error"], row["model"]): row for row in rows(section(runs, labels), "actplan_errors")}
+    found = {(row["error"], row["model"]): row for row in run_rows(section(runs, labels), "actplan_errors")}
     row = found[ERRORS["form"], "mine, people"]
     assert (row["count"], row["share"], row["example"], row["steps"]) == (1, 100, "making tea", "grab(cup)")
 
@@ -74,7 +75,9 @@ def test_the_classifier_beside_the_people(runs, logged, tmp_path):
         plan(0, 0, verdict, True) | {"id": answer.id, "candidate": "\n".join(answer.record.score.official)}
         for answer, verdict in zip(answers, said, strict=True)
     ]
-    found = {row["vlm"]: row for row in rows(section(runs, write_labels(tmp_path / "own", plans)), "actplan_table5")}
+    found = {
+        row["vlm"]: row for row in run_rows(section(runs, write_labels(tmp_path / "own", plans)), "actplan_table5")
+    }
     assert found[GOOD]["all_acc"] == near(100 * (len(answers) - 1) / len(answers))
     assert 0 < found[GOOD]["mcc"] < 1
     assert found[GOOD]["plans"] == len(answers)

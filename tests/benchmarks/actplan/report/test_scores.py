@@ -4,27 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.actplan.report.synthetic_runs import (
-    COUNT,
-    GOOD,
-    MUTE,
-    PART,
-    TEXT,
-    WEAK,
-    defined,
-    interval,
-    mean,
-    near,
-    rows,
-)
+from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, MUTE, PART, TEXT, WEAK, defined, interval, mean
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.statistics import compare
 from lmms_egoplan.report.writing import csv_of, markdown_of
+from report.joined import near, rows, run_rows
 
 
 def test_every_score_is_the_mean_over_the_plans_it_is_defined_for(section, logged):
-    found = {(row["measure"], row["model"]): row for row in rows(section, "actplan_scores") if row["model"] != MUTE}
+    found = {(row["measure"], row["model"]): row for row in run_rows(section, "actplan_scores") if row["model"] != MUTE}
     expected = set()
     for name, plans in logged.items():
         for measure in [key for key in plans[0] if key[0].isupper()]:
@@ -46,7 +35,7 @@ def test_every_score_is_the_mean_over_the_plans_it_is_defined_for(section, logge
 
 
 def test_plans_for_which_a_measure_is_not_defined_are_in_no_mean(section):
-    plans = {row["measure"]: row["plans"] for row in rows(section, "actplan_scores") if row["model"] == GOOD}
+    plans = {row["measure"]: row["plans"] for row in run_rows(section, "actplan_scores") if row["model"] == GOOD}
     assert plans["Plan length, steps"] == COUNT
     assert plans["Norm. LCS"] == COUNT - 1
     assert plans["Norm. LCS, gold plan 2"] == COUNT - COUNT // 10
@@ -54,7 +43,7 @@ def test_plans_for_which_a_measure_is_not_defined_are_in_no_mean(section):
 
 
 def test_table_4_has_both_gold_plans_among_the_published_rows(section, logged):
-    found = {row["model"]: row for row in rows(section, "actplan_table4")}
+    found = {row["model"]: row for row in run_rows(section, "actplan_table4")}
     assert set(found) == {
         GOOD,
         f"{GOOD}, gold plan 2",
@@ -77,17 +66,17 @@ def test_table_4_has_both_gold_plans_among_the_published_rows(section, logged):
             assert found[name][f"norm_lcs_{setting}"] == near(mean(of_setting, "Norm. LCS"))
     (table,) = (table for table in section.tables if table.key == "actplan_table4")
     assert not any(row.is_own for row in table.rows)
-    scores = [row["norm_lcs"] for row in rows(section, "actplan_table4", own=False) if row["model"] not in found]
+    scores = [row["norm_lcs"] for row in rows(section, "actplan_table4") if row["model"] not in found]
     assert scores == sorted(scores, reverse=True)
     assert len(scores) == 4
 
 
 def test_a_run_of_one_part_has_no_value_for_the_whole(section, logged):
-    row = rows(section, "actplan_table4", own=False)[-1]
+    row = rows(section, "actplan_table4")[-1]
     assert (row["model"], row["lcs"], row["norm_lcs"], row["low"]) == (PART, None, None, None)
     assert row["norm_lcs_normal"] == near(mean(logged[PART], "Norm. LCS"))
     assert row["norm_lcs_counterfactual"] is None
-    (verdicts,) = (row for row in rows(section, "actplan_table3") if row["model"] == PART)
+    (verdicts,) = (row for row in run_rows(section, "actplan_table3") if row["model"] == PART)
     assert (verdicts["total_classified"], verdicts["counterfactual_classified"]) == (None, None)
     assert verdicts["normal_classified"] == near(100 * mean(logged[PART], "Correct by classifier"))
 
@@ -95,13 +84,13 @@ def test_a_run_of_one_part_has_no_value_for_the_whole(section, logged):
 def test_published_columns_never_hold_what_they_do_not_mean(section):
     for number, allowed in ((3, set()), (6, {"avg_len"}), (7, {"normal_avg_len", "counterfactual_avg_len"})):
         published = load_table("actplan", f"table{number}")
-        own = rows(section, f"actplan_table{number}")
+        own = run_rows(section, f"actplan_table{number}")
         assert own
         for row in own:
             filled = {name for name in published.columns if row[name] is not None}
             assert filled <= {published.label} | allowed
-    assert rows(section, "actplan_table5") == []
-    assert len(rows(section, "actplan_table5", own=False)) == 4
+    assert run_rows(section, "actplan_table5") == []
+    assert len(rows(section, "actplan_table5")) == 4
 
 
 def test_contradictions_of_the_paper_stand_below_the_tables(section):
@@ -119,7 +108,7 @@ def test_contradictions_of_the_paper_stand_below_the_tables(section):
 
 
 def test_the_classifiers_verdicts_stand_beside_table_3(section, logged):
-    found = {row["model"]: row for row in rows(section, "actplan_table3")}
+    found = {row["model"]: row for row in run_rows(section, "actplan_table3")}
     assert set(found) == {GOOD, MUTE, PART}
     row, plans = found[GOOD], logged[GOOD]
     assert row["total_classified"] == near(100 * mean(plans, "Correct by classifier"))
@@ -131,8 +120,8 @@ def test_the_classifiers_verdicts_stand_beside_table_3(section, logged):
 
 
 def test_the_ablation_has_the_runs_that_were_asked_without_images(section, logged):
-    table6 = {row["model"]: row for row in rows(section, "actplan_table6")}
-    table7 = {row["model"]: row for row in rows(section, "actplan_table7")}
+    table6 = {row["model"]: row for row in run_rows(section, "actplan_table6")}
+    table7 = {row["model"]: row for row in run_rows(section, "actplan_table7")}
     assert set(table6) == {f"{GOOD} (w)", f"{GOOD} (w/o)"}
     assert set(table7) == {f"{GOOD}, w image", f"{GOOD}, w/o image"}
     for name, images in ((GOOD, "w"), (TEXT, "w/o")):
@@ -148,7 +137,7 @@ def test_the_ablation_has_the_runs_that_were_asked_without_images(section, logge
 
 
 def test_runs_are_compared_on_the_plans_that_both_have(section, logged):
-    found = {(row["first"], row["second"]): row for row in rows(section, "actplan_comparisons")}
+    found = {(row["first"], row["second"]): row for row in run_rows(section, "actplan_comparisons")}
     assert {frozenset(pair) for pair in found} == {
         frozenset(pair) for pair in [(GOOD, TEXT), (GOOD, WEAK), (GOOD, PART), (TEXT, WEAK), (TEXT, PART), (WEAK, PART)]
     }
@@ -164,13 +153,13 @@ def test_runs_are_compared_on_the_plans_that_both_have(section, logged):
 def test_a_run_without_samples_has_the_harness_own_scores(section, runs):
     (run,) = (run for run in runs if run.name == MUTE)
     metrics = run.tasks["actplan"].metrics
-    found = {row["measure"]: row for row in rows(section, "actplan_scores") if row["model"] == MUTE}
+    found = {row["measure"]: row for row in run_rows(section, "actplan_scores") if row["model"] == MUTE}
     assert found["Norm. LCS"]["value"] == metrics["lcs_norm"]
     assert found["Norm. LCS"]["plans"] == COUNT - 1
     assert found["Form validity"]["plans"] is None
     assert {(row["low"], row["high"], row["activities"]) for row in found.values()} == {(None, None, None)}
     for key, by in (("actplan_by_length", "length"), ("actplan_by_activity_type", "activity_type")):
-        groups = {row["group"]: row for row in rows(section, key) if row["model"] == MUTE}
+        groups = {row["group"]: row for row in run_rows(section, key) if row["model"] == MUTE}
         assert set(groups) == set(metrics[f"by_{by}"])
         for group, row in groups.items():
             norm = None if group == "unknown" else metrics[f"by_{by}"][group]
@@ -207,7 +196,7 @@ def test_goal_checks_of_earlier_versions_are_read(runs):
     ]
     for samples in (None, tuple(unnamed)):
         other = replace(task, samples=samples, metrics=task.metrics | earlier)
-        found = rows(ActPlanReport([replace(run, tasks={"actplan": other})]).section(), "actplan_scores")
+        found = run_rows(ActPlanReport([replace(run, tasks={"actplan": other})]).section(), "actplan_scores")
         values = {row["measure"]: (row["value"], row["plans"]) for row in found}
         value, plans = values["Goal conditions reached (diagnostic)"]
         assert (value, plans) == (0.25, 40) if samples is None else plans > 0

@@ -5,9 +5,10 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks.actplan.report.synthetic_runs import GOOD, LENGTHS, MUTE, PART, TEXT, WEAK, interval, mean, near
+from benchmarks.actplan.report.synthetic_runs import GOOD, LENGTHS, MUTE, PART, TEXT, WEAK, interval, mean
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.report.benchmark import Inputs
+from report.joined import near
 from report.report_json import attributes, benchmark_of, ends, groups
 
 MEASURE = "Norm. LCS"

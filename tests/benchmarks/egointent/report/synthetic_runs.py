@@ -8,7 +8,6 @@ import pytest
 
 from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from report.joined import joined
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -49,14 +48,3 @@ def score(steps, name):
         return fmean(score(steps, field) for field in FIELDS)
     found = [step["ratings"][name] for step in steps if name in step["fields"]]
     return len(found) / len(steps) * fmean(rating for rating in found if rating is not None)
-
-
-def rows(table):
-    return [
-        {column.key: value for column, value in zip(table.columns, row.values, strict=True)} | {"own": row.is_own}
-        for row in table.rows
-    ]
-
-
-def table(section, key):
-    return joined(section, key)

@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.actplan.synthetic import actplan_answers
-from benchmarks.egointent.report.synthetic_runs import COUNT, rows, table
+from benchmarks.egointent.report.synthetic_runs import COUNT
 from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION
 from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
+from report.joined import joined, rows, run_rows
 from report.synthetic import write_run
 
 
@@ -20,12 +21,12 @@ def test_a_run_without_samples_has_its_rows_alone(tmp_path, section):
     write_run(tmp_path, "lmms-eval", "org/First-7B", {"egointent": answers}, log_samples=False)
     runs = read_runs([tmp_path]).runs
     found = EgoIntentReport(runs).section()
-    (row,) = (row for row in rows(table(found, "egointent_table3")) if row["own"])
-    (other,) = (row for row in rows(table(section, "egointent_table3")) if row["model"] == "First-7B")
+    (row,) = run_rows(found, "egointent_table3")
+    (other,) = (row for row in rows(section, "egointent_table3") if row["model"] == "First-7B")
     assert row == other | {"low": None, "high": None}
-    assert {(row["low"], row["steps"]) for row in rows(table(found, "egointent_scores"))} == {(None, None)}
-    assert {row["First-7B"] for row in rows(table(found, "egointent_scenarios"))} == {
-        row["First-7B"] for row in rows(table(section, "egointent_scenarios"))
+    assert {(row["low"], row["steps"]) for row in rows(found, "egointent_scores")} == {(None, None)}
+    assert {row["First-7B"] for row in rows(found, "egointent_scenarios")} == {
+        row["First-7B"] for row in rows(section, "egointent_scenarios")
     }
     assert found.figures == ()
     assert any("no samples" in remark for remark in found.remarks)
@@ -36,7 +37,7 @@ def test_what_no_judge_rated_has_no_score(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Model-7B", {"egointent": egointent_answers(COUNT, 50, 1, unjudged=1.0)})
     runs = read_runs([tmp_path]).runs
     found = EgoIntentReport(runs).section()
-    (row,) = (row for row in rows(table(found, "egointent_table3")) if row["own"])
+    (row,) = run_rows(found, "egointent_table3")
     assert (row["overall"], row["indoor"], row["low"], row["judged"], row["judge"]) == (None, None, None, 0, None)
     assert found.headlines[0].value is None
     assert found.headlines[0].coverage == pytest.approx(COUNT / 3014 * (1 - row["parsed"] / 100))
@@ -50,7 +51,7 @@ def test_a_users_variant_is_a_row_of_its_own(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks)
     runs = read_runs([tmp_path]).runs
     found = EgoIntentReport(runs).section()
-    own = [row["model"] for row in rows(table(found, "egointent_table3")) if row["own"]]
+    own = [row["model"] for row in run_rows(found, "egointent_table3")]
     assert sorted(own) == ["Model-7B", "Model-7B (egointent_16)"]
     assert [(line.run, line.task) for line in found.headlines] == [
         ("Model-7B", "egointent"),
@@ -73,7 +74,7 @@ def test_versions_of_prompts_and_judges_that_differ_are_told(runs, tmp_path, pre
     other = replace(run, name="Other", tasks={"egointent": replace(task, config=task.config | versions)})
     untold = replace(run, name="Untold", tasks={"egointent": replace(task, config=task.config | {"metadata": None})})
     found = EgoIntentReport([run, other, untold, runs[2]]).section()
-    prompts = {row["model"]: row["prompts"] for row in rows(table(found, "egointent_table3")) if row["own"]}
+    prompts = {row["model"]: row["prompts"] for row in run_rows(found, "egointent_table3")}
     assert prompts["First-7B"] == prompts["Third-7B"] == f"{PROMPT_VERSION}, {JUDGE_VERSION}"
     assert prompts["Untold"] == "unknown, unknown"
     assert prompts["Other"] == "2, 1 with all fields in one request"
@@ -97,7 +98,7 @@ def test_only_the_papers_steps_rated_by_a_judge_compare(runs, prepared, changed,
     metrics = task.metrics | {"num_steps": 3014, "split_size": 3014, "parsed": 1.0, "judge_coverage": 1.0} | changed
     run = replace(runs[0], tasks={"egointent": replace(task, samples=None, metrics=metrics)})
     found = EgoIntentReport([run]).section()
-    assert [row.compares for row in table(found, "egointent_table3").rows if row.is_own] == [compares]
+    assert [row.compares for row in joined(found, "egointent_table3").rows if row.is_own] == [compares]
     asked = min(1, metrics["num_steps"] / 3014)
     assert found.headlines[0].coverage == pytest.approx(asked * metrics["judge_coverage"])
     steps = [remark for remark in found.remarks if "annotation file" in remark or "demo judge" in remark]
@@ -112,7 +113,7 @@ def test_references_that_nobody_has_verified_are_told(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Model-7B", {"egointent": answers})
     runs = read_runs([tmp_path]).runs
     found = EgoIntentReport(runs).section()
-    (row,) = (row for row in rows(table(found, "egointent_table3")) if row["own"])
+    (row,) = run_rows(found, "egointent_table3")
     assert row["unverified"] == 25
     assert any("25.0 %" in remark for remark in found.remarks)
     facts = [item.facts["references"] for item in EgoIntentReport(runs).items()]

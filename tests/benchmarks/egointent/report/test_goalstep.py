@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.egointent.report.synthetic_runs import COUNT, rows, table
+from benchmarks.egointent.report.synthetic_runs import COUNT
 from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
 from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs
 from report.answers import Answers
+from report.joined import joined, rows, run_rows
 from report.synthetic import write_run
 
 NAME = "Goal-7B (Goal-Step steps)"
@@ -45,10 +46,10 @@ def found(runs):
 
 
 def test_each_kind_has_a_table_and_a_heat_map_of_its_own(found):
-    scenarios, categories = (table(found, f"egointent_{name}") for name in ("scenarios", "categories"))
+    scenarios, categories = (joined(found, f"egointent_{name}") for name in ("scenarios", "categories"))
     assert [column.title for column in scenarios.columns] == ["Scenario", "Steps", "Own-7B"]
     assert [column.title for column in categories.columns] == ["Category", "Goal-Step steps", NAME]
-    assert len(rows(scenarios)) == len(rows(categories)) == 5
+    assert len(scenarios.rows) == len(categories.rows) == 5
     own, goalstep = found.figures
     assert (own.key, own.title) == ("egointent_heatmap", "Overall score by scenario")
     assert (goalstep.key, goalstep.title) == (
@@ -62,9 +63,8 @@ def test_each_kind_has_a_table_and_a_heat_map_of_its_own(found):
 
 
 def test_goalstep_runs_are_named_and_never_marked_best(runs, found):
-    beside = table(found, "egointent_table3")
-    assert [row["model"] for row in rows(beside) if row["own"]] == ["Own-7B", NAME]
-    assert {row["model"] for row in rows(table(found, "egointent_scores"))} == {"Own-7B", NAME}
+    assert [row["model"] for row in run_rows(found, "egointent_table3")] == ["Own-7B", NAME]
+    assert {row["model"] for row in rows(found, "egointent_scores")} == {"Own-7B", NAME}
     assert {line.run: line.metric for line in found.headlines} == {
         "Own-7B": "overall",
         "Goal-7B": "overall (Goal-Step steps)",
@@ -80,7 +80,7 @@ def test_goalstep_steps_do_not_compare_even_if_they_are_as_many(runs):
     task = goalstep.tasks["egointent"]
     task = replace(task, samples=None, metrics=task.metrics | metrics)
     found = EgoIntentReport([replace(goalstep, tasks={"egointent": task})]).section()
-    (row,) = (row for row in table(found, "egointent_table3").rows if row.is_own)
+    (row,) = (row for row in joined(found, "egointent_table3").rows if row.is_own)
     assert (row.values[0], row.compares) == (NAME, False)
     assert [each.key for each in found.tables if each.key in ("egointent_scenarios", "egointent_categories")] == [
         "egointent_categories"

@@ -5,26 +5,19 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks.egointent.report.synthetic_runs import (
-    COUNT,
-    NAMES,
-    SCORES,
-    records,
-    rows,
-    score,
-    table,
-)
+from benchmarks.egointent.report.synthetic_runs import COUNT, NAMES, SCORES, records, score
 from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
 from lmms_egoplan.report.runs import read_runs
+from report.joined import rows, run_rows
 from report.printed_tables import printed
 from report.synthetic import write_run
 
 
 @pytest.mark.parametrize("run", NAMES)
 def test_table_3_has_the_scores_of_each_run_and_what_they_are_over(section, written, run):
-    (row,) = (row for row in rows(table(section, "egointent_table3")) if row["own"] and row["model"] == NAMES[run])
+    (row,) = (row for row in run_rows(section, "egointent_table3") if row["model"] == NAMES[run])
     steps = records(written, run)
     assert {name: row[name] for name in SCORES} == pytest.approx({name: score(steps, name) for name in SCORES})
     found = sum(len(step["fields"]) for step in steps)
@@ -43,7 +36,7 @@ def test_table_3_has_the_scores_of_each_run_and_what_they_are_over(section, writ
 
 def test_table_3_keeps_what_is_published(section):
     cells = {row["model"]: row for row in printed("egointent_table3").to_dict("records")}
-    shown = {row["model"]: row for row in rows(table(section, "egointent_table3")) if not row["own"]}
+    shown = {row["model"]: row for row in rows(section, "egointent_table3") if not row["is_own"]}
     assert shown.keys() == cells.keys()
     for model, row in cells.items():
         assert [shown[model][name] for name in SCORES] == [float(row[name]) for name in SCORES]
@@ -53,7 +46,7 @@ def test_table_3_keeps_what_is_published(section):
 def test_intervals_are_those_of_a_bootstrap_that_draws_videos(section, written):
     heads = ("Overall", "Local intent", "Procedural intent", "Next step", "Indoor", "Outdoor")
     titles = dict(zip(SCORES, heads, strict=True))
-    found = {(row["score_of"], row["model"]): row for row in rows(table(section, "egointent_scores"))}
+    found = {(row["score_of"], row["model"]): row for row in rows(section, "egointent_scores")}
     assert len(found) == len(SCORES) * len(NAMES)
     chance = random.Random(5)
     for run in "ab":
@@ -83,7 +76,7 @@ def test_steps_of_one_video_give_no_interval(tmp_path):
         doc["video_id"] = "one"
     write_run(tmp_path, "lmms-eval", "org/Model-7B", {"egointent": answers})
     found = EgoIntentReport(read_runs([tmp_path]).runs).section()
-    assert {(row["low"], row["high"]) for row in rows(table(found, "egointent_scores"))} == {(None, None)}
+    assert {(row["low"], row["high"]) for row in rows(found, "egointent_scores")} == {(None, None)}
     assert found.headlines[0].interval is None
 
 
@@ -99,7 +92,7 @@ def test_headlines_tell_the_overall_score_and_what_it_is_over(section, written):
 
 
 def test_scenarios_have_the_overall_score_of_their_steps(section, written):
-    found = rows(table(section, "egointent_scenarios"))
+    found = rows(section, "egointent_scenarios")
     steps = {name: records(written, run) for run, name in NAMES.items()}
     assert len(found) == len({step["scenario"] for step in steps["First-7B"]})
     averages = []
@@ -114,7 +107,7 @@ def test_scenarios_have_the_overall_score_of_their_steps(section, written):
 
 
 def test_pairs_are_compared_over_the_steps_with_all_ratings(section, written):
-    found = rows(table(section, "egointent_comparisons"))
+    found = rows(section, "egointent_comparisons")
     assert len(found) == 3
     ratings = {
         name: {
@@ -136,11 +129,11 @@ def test_pairs_are_compared_over_the_steps_with_all_ratings(section, written):
 def test_the_heat_map_shows_runs_by_scenarios(section):
     (figure,) = section.figures
     (axes,) = figure.draw().axes
-    found = rows(table(section, "egointent_scenarios"))
+    found = rows(section, "egointent_scenarios")
     assert [label.get_text() for label in axes.get_yticklabels()] == ["First-7B", "Third-7B", "Second-7B"]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["Overall", *(row["scenario"] for row in found)]
     shown = [text.get_text().rstrip("*") for text in axes.texts]
-    overall = {row["model"]: row["overall"] for row in rows(table(section, "egointent_table3")) if row["own"]}
+    overall = {row["model"]: row["overall"] for row in run_rows(section, "egointent_table3")}
     assert shown == [
         f"{value:.1f}"
         for name in ("First-7B", "Third-7B", "Second-7B")

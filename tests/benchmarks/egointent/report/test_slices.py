@@ -5,8 +5,9 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from benchmarks.egointent.report.synthetic_runs import COUNT, NAMES, records, rows, score, table
+from benchmarks.egointent.report.synthetic_runs import COUNT, NAMES, records, score
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
+from report.joined import rows
 from report.report_json import attributes, benchmark_of, ends, groups
 
 
@@ -62,7 +63,7 @@ def test_slices_are_those_of_the_samples(benchmark, section, graded, attribute):
         assert group["questions"] == len(steps)
         assert (group["low"] is None) == (len({step["video_id"] for step in steps}) < 10)
     if attribute == "environment":
-        shown = {(row["score_of"].lower(), row["model"]): row for row in rows(table(section, "egointent_scores"))}
+        shown = {(row["score_of"].lower(), row["model"]): row for row in rows(section, "egointent_scores")}
         for place, group in found.items():
             row = shown[place]
             assert (group["value"], *ends(group)) == pytest.approx((row["score"], row["low"], row["high"]))

@@ -11,7 +11,6 @@ import pytest
 from benchmarks.actplan.tiny_encoder import write_encoder
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_docs, egoplan_replies
 from lmms_egoplan.report.statistics import bootstrap_interval
-from report.joined import joined
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -55,21 +54,6 @@ def run_of(name):
     return name.removesuffix(f" ({task_of(name)})")
 
 
-def rows(section, key):
-    table = joined(section, key)
-    names = [column.key for column in table.columns]
-    return [dict(zip(names, row.values, strict=True)) | {"is_own": row.is_own} for row in table.rows]
-
-
-def own(section, key):
-    return [row for row in rows(section, key) if row["is_own"]]
-
-
-def figure(section, key):
-    (found,) = (each for each in section.figures if each.key == key)
-    return found
-
-
 @cache
 def scores(name, by="mean"):
     """Score of each question by its number: 1, 0, or None where a choice has no likelihood."""
@@ -105,10 +89,6 @@ def interval(name, numbers=range(COUNT)):
 
 def of_source(name, source):
     return percent(value for value, doc in zip(scores(name), DOCS, strict=True) if doc["video_source"] == source)
-
-
-def near(value):
-    return pytest.approx(value, rel=1e-9)
 
 
 def group_of(doc):

@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.egointent.synthetic import egointent_answers
-from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, near, own, percent, scores
+from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, percent, scores
 from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
+from report.joined import near, run_rows
 from report.synthetic import write_run
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -28,7 +29,7 @@ def test_a_run_without_samples_has_its_scores(tmp_path, bert):
     write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]}, log_samples=False)
     runs = read_runs([tmp_path]).runs
     found = EgoPlanReport(runs, Inputs(bert)).section()
-    (row,) = own(found, "egoplan_table1")
+    (row,) = run_rows(found, "egoplan_table1")
     assert row["acc"] == near(percent(scores("Small")))
     assert (row["low"], row["high"]) == (None, None)
     assert [table.key for table in found.tables] == [
@@ -45,7 +46,7 @@ def test_without_prepared_data_lmms_eval_tells_no_question(tmp_path, monkeypatch
     write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]})
     runs = read_runs([tmp_path]).runs
     found = EgoPlanReport(runs, Inputs(bert)).section()
-    assert own(found, "egoplan_table1")
+    assert run_rows(found, "egoplan_table1")
     assert "egoplan_past_actions" not in [table.key for table in found.tables]
     (told,) = (remark for remark in found.remarks if "lack their text" in remark)
     assert told.startswith(f"{COUNT} questions lack")
@@ -62,7 +63,7 @@ def test_without_prepared_data_lm_eval_tells_its_questions(tmp_path, monkeypatch
     runs = read_runs([tmp_path]).runs
     found = EgoPlanReport(runs, Inputs(bert)).section()
     for key in ("egoplan_past_actions", "egoplan_similarity"):
-        assert own(found, key) == [row for row in own(section, key) if row["run"] == "Small"]
+        assert run_rows(found, key) == [row for row in run_rows(section, key) if row["run"] == "Small"]
     first = EgoPlanReport(runs).items()[0]
     assert first.question == DOCS[0]["question"]
     assert first.images is None

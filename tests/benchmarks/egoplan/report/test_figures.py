@@ -5,19 +5,11 @@ from dataclasses import replace
 import pytest
 from matplotlib.text import Text
 
-from benchmarks.egoplan.report.synthetic_runs import (
-    ANSWERS,
-    figure,
-    near,
-    own,
-    percent,
-    run_of,
-    scores,
-    task_of,
-)
+from benchmarks.egoplan.report.synthetic_runs import ANSWERS, percent, run_of, scores, task_of
 from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
+from report.joined import figure, near, run_rows
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -42,7 +34,9 @@ def test_lines_of_runs_baselines_and_chance(section, key):
     markers = {label: each.get_marker() for label, each in styles.items()}
     assert markers["Big (lm-eval), blind"] == markers["Big (lmms-eval)"] != markers["Small"]
     for name, label in (("Small", "Small"), ("Big (lm-eval) (egoplan_val_narrated)", "Big (lm-eval), narrated")):
-        told = [row["acc"] for row in own(section, key) if (row["run"], row["task"]) == (run_of(name), task_of(name))]
+        told = [
+            row["acc"] for row in run_rows(section, key) if (row["run"], row["task"]) == (run_of(name), task_of(name))
+        ]
         assert list(styles[label].get_ydata()) == near(told)
     assert any(list(each.get_ydata()) == [25, 25] for each in axes.get_lines())
 

@@ -6,11 +6,8 @@ from benchmarks.egoplan.report.synthetic_runs import (
     ANSWERS,
     COUNT,
     DOCS,
-    figure,
     group_of,
     interval,
-    near,
-    own,
     percent,
     run_of,
     scores,
@@ -21,12 +18,13 @@ from lmms_egoplan.benchmarks.egoplan.similarity import similarities
 from lmms_egoplan.encoder import ENCODER_VARIABLE
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
+from report.joined import figure, near, run_rows
 
 pytestmark = pytest.mark.usefixtures("folder")
 
 
 def check_groups(section, key, groups):
-    found = own(section, key)
+    found = run_rows(section, key)
     assert len(found) == len(set(groups.values())) * len(ANSWERS)
     for row in found:
         (name,) = (each for each in ANSWERS if (run_of(each), task_of(each)) == (row["run"], row["task"]))
@@ -44,7 +42,7 @@ def test_accuracy_by_number_of_past_actions(section):
     groups = {number: group_of(doc) for number, doc in enumerate(DOCS)}
     assert len(set(groups.values())) == 5
     check_groups(section, "egoplan_past_actions", groups)
-    order = list(dict.fromkeys(row["group"] for row in own(section, "egoplan_past_actions")))
+    order = list(dict.fromkeys(row["group"] for row in run_rows(section, "egoplan_past_actions")))
     assert order == ["0", "1", "2 to 3", "4 to 7", "8 to 15"]
 
 

@@ -10,11 +10,8 @@ from benchmarks.egoplan.report.synthetic_runs import (
     COUNT,
     MAIN,
     interval,
-    near,
     of_source,
-    own,
     percent,
-    rows,
     run_of,
     scores,
     task_of,
@@ -23,7 +20,7 @@ from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.runs import read_runs
-from report.joined import joined
+from report.joined import joined, near, rows, run_rows
 from report.synthetic import write_run
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -31,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 @pytest.mark.parametrize("name", MAIN)
 def test_table_1_has_the_runs_that_rank_behind_the_video(section, name):
-    (row,) = (row for row in own(section, "egoplan_table1") if row["model"] == name)
+    (row,) = (row for row in run_rows(section, "egoplan_table1") if row["model"] == name)
     assert row["acc"] == near(percent(scores(name)))
     assert (row["low"], row["high"]) == near(interval(name))
     assert row["questions"] == COUNT - scores(name).count(None)
@@ -55,7 +52,7 @@ def test_runs_on_rendered_scenes_stand_apart_from_table_3(tmp_path, bert):
     write_run(tmp_path, "lmms-eval", "org/Real", {"egoplan_val": real})
     write_run(tmp_path, "lmms-eval", "org/Drawn", {"egoplan_val": replace(drawn, docs=docs)})
     section = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section()
-    assert [row["model"] for row in own(section, "egoplan_table3")] == ["Real"]
+    assert [row["model"] for row in run_rows(section, "egoplan_table3")] == ["Real"]
     (row,) = rows(section, "egoplan_rendered")
     assert row["model"] == "Drawn"
     assert row["id"] == near(of_source("Big (lmms-eval)", "EpicKitchens"))
@@ -64,7 +61,7 @@ def test_runs_on_rendered_scenes_stand_apart_from_table_3(tmp_path, bert):
 
 
 def test_table_3_parts_the_domains(section):
-    found = {row["model"]: row for row in own(section, "egoplan_table3")}
+    found = {row["model"]: row for row in run_rows(section, "egoplan_table3")}
     assert sorted(found) == MAIN
     for name, row in found.items():
         assert row["id"] == near(of_source(name, "EpicKitchens"))
@@ -97,11 +94,11 @@ def test_table_4_is_published_alone(section):
     assert [row["acc"] for row in rows(section, "egoplan_table4")] == [
         row["acc"] for row in load_table("egoplan", "table4").rows
     ]
-    assert not own(section, "egoplan_table4")
+    assert not run_rows(section, "egoplan_table4")
 
 
 def test_all_scores_of_each_run(section):
-    found = own(section, "egoplan_scores")
+    found = run_rows(section, "egoplan_scores")
     assert len(found) == len(ANSWERS)
     for row in found:
         (name,) = (key for key in ANSWERS if (run_of(key), task_of(key)) == (row["run"], row["task"]))
@@ -148,7 +145,7 @@ def test_a_backend_that_tells_means_alone_has_no_accuracy_by_sum(runs, bert):
     assert found.headlines[0].beside == (("by sum", None),)
     assert found.headlines[0].value == near(percent(scores("Small")))
     for key in ("egoplan_table1", "egoplan_table3", "egoplan_past_actions"):
-        assert {row["acc_sum"] for row in own(found, key)} == {None}
+        assert {row["acc_sum"] for row in run_rows(found, key)} == {None}
 
 
 def test_only_a_written_answer_can_be_truncated(section, tmp_path, bert):

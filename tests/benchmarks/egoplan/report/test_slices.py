@@ -5,20 +5,11 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks.egoplan.report.synthetic_runs import (
-    ANSWERS,
-    COUNT,
-    DOCS,
-    group_of,
-    interval,
-    near,
-    percent,
-    scores,
-    task_of,
-)
+from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, group_of, interval, percent, scores, task_of
 from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
+from report.joined import near
 from report.report_json import attributes, benchmark_of, ends, groups
 
 # The main task of each run by its name in the gallery, and by that in `ANSWERS`.

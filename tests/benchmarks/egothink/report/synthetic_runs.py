@@ -8,7 +8,6 @@ import pytest
 
 from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from report.joined import joined
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -53,14 +52,3 @@ def records(written, run):
 
 def score(answers):
     return 100 * fmean(answer["rating"] for answer in answers if answer["rating"] is not None)
-
-
-def rows(table):
-    return [
-        {column.key: value for column, value in zip(table.columns, row.values, strict=True)} | {"own": row.is_own}
-        for row in table.rows
-    ]
-
-
-def table(section, key):
-    return joined(section, key)

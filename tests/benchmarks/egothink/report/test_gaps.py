@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.actplan.synthetic import actplan_answers
-from benchmarks.egothink.report.synthetic_runs import COUNT, records, rows, table
+from benchmarks.egothink.report.synthetic_runs import COUNT, records
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_answers, egothink_bench
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
+from report.joined import joined, rows, run_rows
 from report.synthetic import write_run
 
 
@@ -18,12 +19,12 @@ def test_without_all_twelve_there_is_no_average(tmp_path):
     del tasks["egothink_object_existence"]
     write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks)
     found = EgoThinkReport(read_runs([tmp_path]).runs).section()
-    (row,) = (row for row in rows(table(found, "egothink_table3")) if row["own"])
+    (row,) = run_rows(found, "egothink_table3")
     assert (row["existence"], row["average"], row["low"]) == (None, None, None)
     assert row["attribute"] is not None
     assert found.headlines[0].value is None
     assert any("no average" in remark and "existence" in remark for remark in found.remarks)
-    capabilities = {row["group"]: row["score"] for row in rows(table(found, "egothink_capabilities"))}
+    capabilities = {row["group"]: row["score"] for row in rows(found, "egothink_capabilities")}
     assert capabilities["object"] is None
     assert capabilities["planning"] is not None
 
@@ -39,7 +40,7 @@ def test_only_all_official_questions_with_a_judges_rating_compare(runs, prepared
         whole = {"num_questions": dimension.instances, "judge_coverage": 1.0}
         tasks[name] = replace(task, samples=None, metrics=task.metrics | whole | (changed if len(tasks) == 3 else {}))
     found = EgoThinkReport([replace(runs[0], tasks=tasks)]).section()
-    assert [row.compares for row in table(found, "egothink_table3").rows if row.is_own] == [compares]
+    assert [row.compares for row in joined(found, "egothink_table3").rows if row.is_own] == [compares]
 
 
 def test_what_no_judge_rated_has_no_score(tmp_path):
@@ -49,7 +50,7 @@ def test_what_no_judge_rated_has_no_score(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks)
     runs = read_runs([tmp_path]).runs
     found = EgoThinkReport(runs).section()
-    (row,) = (row for row in rows(table(found, "egothink_table3")) if row["own"])
+    (row,) = run_rows(found, "egothink_table3")
     assert (row["existence"], row["average"]) == (None, None)
     assert any("no answer is judged: existence" in remark for remark in found.remarks)
     verdicts = {item.key: item.answers["Model-7B"].verdict for item in EgoThinkReport(runs).items()}
@@ -61,8 +62,8 @@ def test_a_run_without_samples_has_its_rows_alone(tmp_path, written, section):
     write_run(tmp_path, "lmms-eval", "org/First-7B", egothink_bench(COUNT, 0.7, 1, judge="gpt"), log_samples=False)
     runs = read_runs([tmp_path]).runs
     found = EgoThinkReport(runs).section()
-    (row,) = (row for row in rows(table(found, "egothink_table3")) if row["own"])
-    (other,) = (row for row in rows(table(section, "egothink_table3")) if row["model"] == "First-7B")
+    (row,) = run_rows(found, "egothink_table3")
+    (other,) = (row for row in rows(section, "egothink_table3") if row["model"] == "First-7B")
     assert row == other | {"low": None, "high": None}
     assert any("no samples" in remark for remark in found.remarks)
     assert EgoThinkReport(runs).items() == []
@@ -76,7 +77,7 @@ def test_a_users_variant_stands_for_its_dimension_only_where_that_is_missing(tmp
         | {"egothink_object_existence": egothink_answers("existence", COUNT, 0.9)},
     )  # fmt: skip
     found = EgoThinkReport(read_runs([path.parent]).runs).section()
-    (row,) = (row for row in rows(table(found, "egothink_table3")) if row["own"])
+    (row,) = run_rows(found, "egothink_table3")
     (run,) = read_runs([path.parent]).runs
     assert row["counting"] == run.tasks["egothink_counting"].metrics["score"]
     assert row["existence"] == run.tasks["egothink_object_existence"].metrics["score"]

@@ -7,7 +7,6 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.actplan.synthetic import actplan_answers
-from benchmarks.egothink.report.synthetic_runs import rows
 from benchmarks.egothink.synthetic import egothink_answers
 from lmms_egoplan.benchmarks.egothink import report as egothink
 from lmms_egoplan.benchmarks.egothink.answer_files import write_judged
@@ -15,6 +14,7 @@ from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
+from report.joined import rows_of
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -41,7 +41,7 @@ def run(tmp_path):
 
 
 def test_spread_of_ratings_and_scores(judged):
-    found = {row["questions"]: row for row in rows(egothink.judge_noise([judged]))}
+    found = {row["questions"]: row for row in rows_of(egothink.judge_noise([judged]))}
     assert list(found) == ["existence", "counting", "average"]
     existence = found["existence"]
     assert (existence["answers_of"], existence["judge"], existence["repeats"]) == ("judged", "judge-b", 2)
@@ -62,7 +62,7 @@ def test_the_average_needs_all_questions(tmp_path, unrated):
     ]
     rated[1][300] = replace(rated[1][300], rating=None if unrated else 0.5)
     write_judged(tmp_path / "judged.jsonl", rated)
-    average = rows(egothink.judge_noise([tmp_path / "judged.jsonl"]))[-1]
+    average = rows_of(egothink.judge_noise([tmp_path / "judged.jsonl"]))[-1]
     spread = (average["score"], average["lowest"], average["highest"])
     assert (average["answers"], *spread) == ((699, None, None, None) if unrated else (700, 75, 50, 100))
 
@@ -111,5 +111,5 @@ def test_two_files_of_the_same_name_are_told_apart(judged, tmp_path):
     other = tmp_path / "b" / "judged.jsonl"
     other.parent.mkdir()
     other.write_bytes(judged.read_bytes())
-    found = rows(egothink.judge_noise([judged, other]))
+    found = rows_of(egothink.judge_noise([judged, other]))
     assert {row["answers_of"] for row in found} == {str(judged), str(other)}

@@ -4,23 +4,16 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks.egothink.report.synthetic_runs import (
-    CAPABILITIES,
-    COUNT,
-    NAMES,
-    RUNS,
-    records,
-    rows,
-    table,
-)
+from benchmarks.egothink.report.synthetic_runs import CAPABILITIES, COUNT, NAMES, RUNS, records
 from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
+from report.joined import rows
 from report.synthetic import write_run
 
 
 def test_pairs_are_compared_over_the_questions_that_both_have_ratings_for(section, written):
-    found = rows(table(section, "egothink_comparisons"))
+    found = rows(section, "egothink_comparisons")
     assert len(found) == 3
     ratings = {
         name: {
@@ -37,7 +30,7 @@ def test_pairs_are_compared_over_the_questions_that_both_have_ratings_for(sectio
 
 
 def test_judges_of_the_same_answers_are_compared(section, written):
-    found = rows(table(section, "egothink_judges"))
+    found = rows(section, "egothink_judges")
     assert {(row["first"], row["second"]) for row in found} == {("First-7B", "Third-7B"), ("Second-7B", "Third-7B")}
     assert {(row["first_judge"], row["second_judge"]) for row in found} == {("gpt", "qwen")}
     first, second = (records(written, run) for run in "bc")

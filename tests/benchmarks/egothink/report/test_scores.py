@@ -5,26 +5,18 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks.egothink.report.synthetic_runs import (
-    CAPABILITIES,
-    COUNT,
-    NAMES,
-    RUNS,
-    records,
-    rows,
-    score,
-    table,
-)
+from benchmarks.egothink.report.synthetic_runs import CAPABILITIES, COUNT, NAMES, RUNS, records, score
 from benchmarks.egothink.synthetic import egothink_answers, egothink_bench
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
+from report.joined import rows, run_rows
 from report.printed_tables import printed
 from report.synthetic import write_run
 
 
 @pytest.mark.parametrize(("run", "name"), RUNS.items())
 def test_table_3_has_the_scores_of_each_run_and_their_plain_mean(section, written, run, name):
-    (row,) = (row for row in rows(table(section, "egothink_table3")) if row["own"] and row["model"] == name)
+    (row,) = (row for row in run_rows(section, "egothink_table3") if row["model"] == name)
     scores = {dimension: score(answers) for dimension, answers in records(written, run).items()}
     assert {dimension: row[dimension] for dimension in NAMES} == pytest.approx(scores)
     assert row["average"] == pytest.approx(sum(scores.values()) / 12)
@@ -42,7 +34,7 @@ def test_table_3_has_the_scores_of_each_run_and_their_plain_mean(section, writte
 
 def test_table_3_keeps_what_is_published(section):
     cells = {row["model"]: row for row in printed("egothink_table3").to_dict("records")}
-    shown = {row["model"]: row for row in rows(table(section, "egothink_table3")) if not row["own"]}
+    shown = {row["model"]: row for row in rows(section, "egothink_table3") if not row["is_own"]}
     assert shown.keys() == cells.keys()
     for model, row in cells.items():
         assert [shown[model][name] for name in (*NAMES, "average")] == [float(row[x]) for x in (*NAMES, "average")]
@@ -52,7 +44,7 @@ def test_table_3_keeps_what_is_published(section):
 @pytest.mark.parametrize("key", ["egothink_dimensions", "egothink_capabilities"])
 def test_scores_by_group_are_means_of_the_dimensions(section, written, key):
     groups = CAPABILITIES if key == "egothink_capabilities" else {name: [name] for name in NAMES}
-    found = {(row["group"], row["model"]): row for row in rows(table(section, key))}
+    found = {(row["group"], row["model"]): row for row in rows(section, key)}
     assert len(found) == 3 * len(groups)
     for run, name in RUNS.items():
         answers = records(written, run)
@@ -73,7 +65,7 @@ def test_intervals_are_those_of_a_bootstrap_within_dimensions(section, written):
             [100 * a["rating"] for a in each if a["rating"] is not None] for each in records(written, run).values()
         ]
         means = sorted(fmean(fmean(chance.choices(group, k=len(group))) for group in groups) for _ in range(3000))
-        (row,) = (row for row in rows(table(section, "egothink_table3")) if row["model"] == name)
+        (row,) = (row for row in rows(section, "egothink_table3") if row["model"] == name)
         width = means[2925] - means[75]
         assert row["low"] == pytest.approx(means[75], abs=0.1 * width)
         assert row["high"] == pytest.approx(means[2925], abs=0.1 * width)
@@ -87,7 +79,7 @@ def test_a_large_dimension_weighs_no_more_in_the_average_and_its_interval(tmp_pa
     tasks = egothink_bench(COUNT, 0.2, 1, truncated=0.0) | {"egothink_activity_activity": activity}
     write_run(tmp_path / "run", "lmms-eval", "org/Model-7B", tasks)
     found = EgoThinkReport(read_runs([tmp_path]).runs).section()
-    (row,) = (row for row in rows(table(found, "egothink_table3")) if row["own"])
+    (row,) = run_rows(found, "egothink_table3")
     answers = records(tmp_path, "run")
     assert row["average"] == pytest.approx(fmean(map(score, answers.values())))
     assert row["low"] < row["average"] < row["high"] < score([each for group in answers.values() for each in group])
@@ -117,7 +109,7 @@ def test_figures_show_each_score_with_its_interval(section):
     capabilities, dimensions = section.figures
     for figure, key in ((capabilities, "egothink_capabilities"), (dimensions, "egothink_dimensions")):
         (axes,) = figure.draw().axes
-        found = rows(table(section, key))
+        found = rows(section, key)
         groups = [label.get_text() for label in axes.get_xticklabels()]
         assert groups == list(dict.fromkeys(row["group"] for row in found))
         names = [*RUNS.values()]

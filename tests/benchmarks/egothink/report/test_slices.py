@@ -5,9 +5,10 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks.egothink.report.synthetic_runs import CAPABILITIES, NAMES, RUNS, records, rows, score, table
+from benchmarks.egothink.report.synthetic_runs import CAPABILITIES, NAMES, RUNS, records, score
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.report.benchmark import Inputs
+from report.joined import rows
 from report.report_json import attributes, benchmark_of, ends, groups
 
 
@@ -55,7 +56,7 @@ def test_differences_are_over_the_answers_that_both_judges_rated(benchmark, answ
 def test_slices_are_those_of_the_samples_and_of_the_tables(benchmark, section, answered, attribute):
     key = {"dimension": "egothink_dimensions", "capability": "egothink_capabilities"}[attribute]
     parts = {name: [name] for name in NAMES} if attribute == "dimension" else CAPABILITIES
-    shown = {(row["group"], row["model"]): row for row in rows(table(section, key))}
+    shown = {(row["group"], row["model"]): row for row in rows(section, key)}
     found = groups(benchmark, attribute)
     assert list(dict.fromkeys(name for name, _ in found)) == list(parts)
     assert found.keys() == shown.keys() == {(name, run) for name in parts for run in RUNS.values()}
