@@ -1,0 +1,128 @@
+"""How far raters of EgoThink's answers agree: judges, people, and several people as one rater.
+
+The paper gives Pearson's r between judges and people put together (Table 9), the people's mean (Table 10: thirds of a
+point over 50 questions) and a kappa among three people (sec. 5.2).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean
+
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
+from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
+from lmms_egoplan.benchmarks.egothink.rating_files import Rated, between_levels
+from lmms_egoplan.judging.agreement import Agreement, Estimate, agreement, by_question, krippendorff_alpha, pooled
+from lmms_egoplan.text import csv_text
+
+OVERALL = "overall"
+NONE = "n/a"
+PAIR_COEFFICIENTS = ("pearson", "kappa_unweighted", "kappa_linear")
+_ALPHA = "krippendorff_alpha"
+_ENDS = ("", "_low", "_high")
+_COLUMNS = (
+    *("first", "second", "dimension", "questions", "first_mean", "second_mean"),
+    *(f"{name}{end}" for name in (*PAIR_COEFFICIENTS, _ALPHA) for end in _ENDS),
+    "undefined_resamples",
+)
+
+Means = dict[str, dict[str, tuple[float, int]]]
+"""By dimension and rater, mean rating (0 to 1) and number of ratings; all dimensions together last."""
+
+
+@dataclass(frozen=True)
+class RaterAgreement:
+    """The agreement of some raters on the questions of a dimension, or on all.
+
+    raters: Two, or three or more with Krippendorff's alpha alone.
+    questions: Number of questions that both have rated; two or more, of three or more raters.
+    means: Of two raters, over these questions; 0 to 1.
+    coefficients: By name; None if undefined.
+    undefined: Number of resamples without coefficients; None for three or more raters.
+    """
+
+    raters: tuple[str, ...]
+    dimension: str
+    questions: int
+    means: tuple[float, ...]
+    coefficients: Mapping[str, Estimate | None]
+    undefined: int | None
+
+
+def compare(raters: Mapping[str, Rated], judges: Sequence[str]) -> tuple[Means, list[RaterAgreement]]:
+    """Compute the means of all raters and of the people together, and the agreement of each pair and of several.
+
+    Args:
+        raters: Ratings by rater; those that are none of `LEVELS` are means of several raters.
+        judges: Names of the raters that are no people.
+    """
+    of_several = {name for name, rated in raters.items() if between_levels(rated)}
+    people = [name for name in raters if name not in judges and name not in of_several]
+    together = f"mean of {len(people)} people"
+    while together in raters:
+        together += " (together)"
+    panel = {together: pooled({name: raters[name] for name in people})} if len(people) > 1 else {}
+    every = {name: raters[name] for name in judges} | panel | dict(raters)
+    continuous = of_several | panel.keys()
+
+    questions = list(by_question(every))
+    groups = {d.name: [q for q in questions if dimension_of(q) == d.name] for d in DIMENSIONS} | {OVERALL: questions}
+    discrete = [tuple(name for name in kind if name not in of_several) for kind in (judges, people, raters)]
+    several = dict.fromkeys(kind for kind in discrete if len(kind) > 2)
+    means: Means = {}
+    pairs: list[RaterAgreement] = []
+    larger: list[RaterAgreement] = []
+    for group, members in groups.items():
+        rated_by = {
+            name: {question: rating for question in members if (rating := rated.get(question)) is not None}
+            for name, rated in every.items()
+        }
+        if of_raters := {name: (fmean(rated.values()), len(rated)) for name, rated in rated_by.items() if rated}:
+            means[group] = of_raters
+        for first, second in combinations(every, 2):
+            both = rated_by[first].keys() & rated_by[second].keys()
+            if both and not (first in panel and second in people):
+                ratings = [[rated_by[name][question] for question in both] for name in (first, second)]
+                found = agreement(ratings[0], ratings[1], None if {first, second} & continuous else LEVELS)
+                own_means = tuple(map(fmean, ratings))
+                undefined = found.undefined_resamples
+                pairs.append(
+                    RaterAgreement((first, second), group, len(both), own_means, pair_coefficients(found), undefined)
+                )
+        for kind in several:
+            units = [unit for unit in by_question({name: rated_by[name] for name in kind}).values() if len(unit) > 1]
+            if units:
+                alpha = {_ALPHA: krippendorff_alpha(units, LEVELS, is_ordered=True)}
+                larger.append(RaterAgreement(kind, group, len(units), (), alpha, None))
+    return means, pairs + larger
+
+
+def pair_coefficients(found: Agreement) -> dict[str, Estimate | None]:
+    """Return the coefficients of two raters by name."""
+    return {name: getattr(found, name) for name in PAIR_COEFFICIENTS}
+
+
+def coefficient_cells(coefficients: Mapping[str, Estimate | None]) -> dict[str, float | None]:
+    """Return values and ends of intervals by column."""
+    return {
+        f"{name}{end}": number
+        for name, estimate in coefficients.items()
+        for end, number in zip(
+            _ENDS, (estimate.value, estimate.low, estimate.high) if estimate else (None,) * 3, strict=True
+        )
+    }
+
+
+def agreement_csv(rows: Sequence[RaterAgreement]) -> str:
+    """Format all coefficients as CSV; an undefined one is ``n/a``."""
+    lines: list[Sequence[str | float | None]] = [_COLUMNS]
+    for row in rows:
+        is_pair = len(row.raters) == 2
+        cells: dict[str, str | float | None] = {
+            **dict(zip(("first", "second"), row.raters if is_pair else (", ".join(row.raters), ""), strict=True)),
+            **{"dimension": row.dimension, "questions": row.questions, "undefined_resamples": row.undefined},
+            **dict(zip(("first_mean", "second_mean"), row.means, strict=False)),
+            **{name: NONE if x is None else x for name, x in coefficient_cells(row.coefficients).items()},
+        }
+        lines.append([cells.get(column, "") for column in _COLUMNS])
+    return csv_text(lines)

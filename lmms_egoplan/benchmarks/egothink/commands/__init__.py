@@ -1,1 +1,0 @@
-"""EgoThink's subcommands of ``lmms-egoplan``."""
