@@ -118,9 +118,9 @@ def judge(
     """
     from rich.console import Console
 
+    from lmms_egoplan.benchmarks.egointent.answer_files import judge_stored, read_stored, rows_of, write_judged
     from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
     from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE
-    from lmms_egoplan.benchmarks.egointent.stored_steps import judge_stored, read_stored, rows_of, write_judged
     from lmms_egoplan.judging import probe
     from lmms_egoplan.report.judged import read_judged
     from lmms_egoplan.report.terminal import print_runs

@@ -1,21 +1,19 @@
 """Semantic consistency of predictions and references, as a judge rates it (sec. 4.1)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 from pydantic import model_validator
 
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, SCALE, judge_prompt, read_ratings, scale_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep, Rating, StepAnswer, check_judged, step_rater
+from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep, Prediction, Rating, check_judged, step_rater
 from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
 from lmms_egoplan.judging.reply import is_ended, without_thinking
 from lmms_egoplan.judging.sanitize import sanitize
-
-if TYPE_CHECKING:
-    from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.judging.settings import JudgeSettings
 
 __all__ = ["DEFAULT_JUDGE", "JUDGE_VERSION", "SCALE", "GradedStep", "Prediction", "grade"]
 
@@ -23,18 +21,6 @@ __all__ = ["DEFAULT_JUDGE", "JUDGE_VERSION", "SCALE", "GradedStep", "Prediction"
 DEFAULT_JUDGE = "Qwen/Qwen3-32B"
 # What a run can do without a judge.
 OTHERWISE = "EgoIntent's logged samples can be judged later: lmms-egoplan judge egointent SAMPLES --out FILE"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prediction(StepAnswer):
-    """A model's answer about a step, with the annotators' text for each of `FIELDS`."""
-
-    references: Mapping[str, str]
-
-    @classmethod
-    def of_reply(cls, doc: Mapping[str, Any], *reply: Any) -> "Prediction":
-        """As `StepAnswer.of_reply`, with the references of the row."""
-        return super().of_reply(doc, *reply, references={field: doc[field] for field in FIELDS})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,43 +39,45 @@ class GradedStep(JudgedStep):
     _check = model_validator(mode="after")(check_judged)
 
 
-_Key = tuple[int, tuple[str, ...]]
-"""Index of a prediction, and the fields of it that one request is about."""
-
-
 def grade(
     predictions: Sequence[Prediction],
-    settings: "JudgeSettings | None",
+    settings: JudgeSettings | None,
     *,
     together: bool = False,
     release: bool = False,
 ) -> list[GradedStep]:
-    """Have a judge rate every field that was found; every prediction is kept, in order.
+    """Have a judge rate every field that was found; keep every prediction, in order.
 
-    A missing field is rated 0 and not asked about (see `metrics`). A field that could not be judged has
-    no rating and an error; where there are such, a warning names them.
+    A missing field is rated 0 and not asked about (see `metrics`). A field that could not be judged has no rating and
+    an error; a warning names such fields.
 
     Args:
-        predictions: of a task.
-        settings: the judge; None where none is set.
-        together: one request for all fields of a step, a third of the requests. A reply that does not rate all of them
-            is asked for again twice; of the last one, those that it rates count. The demo judge is asked field by
-            field in any case.
-        release: see `judge_prompt`.
+        predictions: Predictions of a task.
+        settings: The judge; None if none is set.
+        together: Send one request for all fields of a step, a third of the requests. A reply that does not rate all
+            fields is asked for again twice; of the last one, those that it rates count. The demo judge is always asked
+            field by field.
+        release: See `judge_prompt`.
     """
     judged: list[dict[str, Judgement]] = [{} for _ in predictions]
     if settings is not None:
-        requests: dict[_Key, JudgeRequest] = {}
+        # Verdicts on different fields are read differently.
+        batches: dict[tuple[str, ...], dict[tuple[int, tuple[str, ...]], JudgeRequest]] = {}
         for index, prediction in enumerate(predictions):
-            fields = GradedStep.askable(prediction.fields)
-            parts = [tuple(fields)] if together and fields and settings.model != DEMO else [(name,) for name in fields]
-            requests |= {(index, part): _request(prediction, part, release) for part in parts}
-        for (index, fields), judgement in _judge(requests, settings).items():
-            judged[index] |= _by_field(fields, judgement)
+            fields = tuple(GradedStep.askable(prediction.fields))
+            is_one = together and fields and settings.model != DEMO
+            for part in [fields] if is_one else [(field,) for field in fields]:
+                batch = batches.setdefault(part if len(part) > 1 else (), {})
+                batch[index, part] = _request(prediction, part, release=release)
+        rater = step_rater("EgoIntent", settings)
+        for batch in batches.values():
+            judgements = rater.rate([*batch.values()], scale_of(next(iter(batch))[1]))
+            for (index, fields), judgement in zip(batch, judgements, strict=True):
+                judged[index] |= _by_field(fields, judgement)
     return GradedStep.of_all(predictions, judged, "EgoIntent", "predicted fields")
 
 
-def _request(prediction: Prediction, fields: tuple[str, ...], release: bool) -> JudgeRequest:
+def _request(prediction: Prediction, fields: Sequence[str], *, release: bool) -> JudgeRequest:
     shown = {field: sanitize(prediction.fields[field])[0] for field in fields}
     return JudgeRequest(
         id=f"{prediction.step_id} {', '.join(shown)}",
@@ -99,21 +87,8 @@ def _request(prediction: Prediction, fields: tuple[str, ...], release: bool) -> 
     )
 
 
-def _judge(requests: Mapping[_Key, JudgeRequest], settings: "JudgeSettings") -> dict[_Key, Judgement]:
-    # Verdicts on different fields are read differently.
-    batches: dict[tuple[str, ...], list[_Key]] = {}
-    for key in requests:
-        batches.setdefault(key[1] if len(key[1]) > 1 else (), []).append(key)
-    rater = step_rater("EgoIntent", settings)
-    judgements: dict[_Key, Judgement] = {}
-    for keys in batches.values():
-        rated = rater.rate([requests[key] for key in keys], scale_of(keys[0][1]))
-        judgements |= zip(keys, rated, strict=True)
-    return judgements
-
-
-def _by_field(fields: tuple[str, ...], judgement: Judgement) -> dict[str, Judgement]:
-    """The judgement of one request as that of each field, with the field's rating."""
+def _by_field(fields: Sequence[str], judgement: Judgement) -> dict[str, Judgement]:
+    """Return the judgement of one request as that of each field, with the field's rating."""
     if len(fields) == 1:
         return {fields[0]: judgement}
     # Of a reply that has ended and rates some fields, these count.

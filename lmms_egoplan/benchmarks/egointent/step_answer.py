@@ -1,9 +1,11 @@
-"""A model's answer about a step, and the record of what a judge made of it, as both judged tasks keep it."""
+"""A model's answer about a step, and the record of what a judge made of it, for both judged tasks."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
+from annotated_types import Predicate
+from PIL import Image
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
@@ -15,27 +17,31 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected, problem, shown
 
-Answer = TypeVar("Answer", bound="StepAnswer")
 Judged = TypeVar("Judged", bound="JudgedStep")
 
-FoundFields = dict[Annotated[Literal[FIELDS], Expected(f"one of {', '.join(FIELDS)}")], AnyText]
+FoundFields = dict[
+    Annotated[str, Predicate(FIELDS.__contains__), Expected(f"one of {', '.join(FIELDS)}")],
+    AnyText,
+]
 """The text of each field that a reply has."""
 
 Rating = Annotated[StrictFloat, Field(ge=0, le=100), Expected("a number from 0 to 100")]
 
-_NO_JUDGEMENT = Judgement(None, None, None, error="no judge is set")
+_KEPT = "The answers are kept, and what has been judged is stored: a run with the same answers asks for the rest only"
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepAnswer:
+class Prediction:
     """A model's answer about a step.
 
-    step_id: of the record.
-    fields: the predicted text of each field that was found in the reply, none of them empty.
-    truncated: whether the reply ends at the limit of new tokens; None where unknown.
-    frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
-    reply: all that the model wrote, without its thinking; None where it is not kept.
-    media: the form of its visual input (`media_shown`); None where unknown.
+    step_id: Id of the step.
+    fields: The predicted text of each field that was found in the reply; none is empty.
+    truncated: Whether the reply ends at the limit of new tokens; None if unknown.
+    frames_shown, frames_sampled: Number of frames that the model was shown, and of frames at 6 per second.
+    reply: The whole reply, without thinking; None if unknown.
+    media: The form of the visual input (`media_shown`); None if unknown.
+    references: The annotators' text of each field.
+    load_images: Reads the frames that the model was shown, oldest first.
     """
 
     step_id: str
@@ -45,18 +51,21 @@ class StepAnswer:
     frames_sampled: int
     reply: str | None = None
     media: str | None = None
+    references: Mapping[str, str]
+    load_images: Callable[[], Sequence[Image.Image]] = list
 
     @classmethod
     def of_reply(
-        cls: type[Answer],
+        cls,
         doc: Mapping[str, Any],
         reply: str,
+        *,
         truncated: bool | None,
         frames_shown: int,
-        media: str | None = None,
-        **others: Any,
-    ) -> Answer:
-        """A model's reply about a step, a row of the prepared dataset; `others` are a subclass's own fields."""
+        media: str | None,
+        load_images: Callable[[], Sequence[Image.Image]] = list,
+    ) -> "Prediction":
+        """Read a model's reply about a step, a row of the prepared dataset."""
         return cls(
             step_id=doc["step_id"],
             fields=read_reply(reply),
@@ -65,7 +74,8 @@ class StepAnswer:
             frames_sampled=doc["num_frames"],
             reply=reply,
             media=media,
-            **others,
+            references={field: doc[field] for field in FIELDS},
+            load_images=load_images,
         )
 
 
@@ -73,20 +83,15 @@ class StepAnswer:
 class JudgedStep(TextRecord):
     """A step's prediction and its ratings, each of some of its fields.
 
-    step_id: of the record.
-    fields: the predicted text of each field that was found in the reply; a field that is not there is missing.
-    judgements: of each rating, raw text of the judge's last reply; None if none came or a field is missing.
-    judges: of each, the model, as the endpoint names it; None where no judge is set or a field is missing.
-    errors: of each, why there is no rating; None if there is one.
-    suspect: the fields that look as if they wrote their own rating (`sanitize`).
-    truncated: whether the reply ends at the limit of new tokens; None where unknown.
-    frames_shown, frames_sampled: how many frames the model was shown, of how many at 6 per second.
-    reply: all that the model wrote, without its thinking; None in what earlier versions logged.
-    media: the form in which the model was shown the frames, ``video`` or ``images`` for one (`media_shown`); None in
-        what earlier versions logged.
+    step_id, truncated, frames_shown, frames_sampled, reply, media: As in `Prediction`.
+    fields: The predicted text of each field that was found in the reply; an absent field is missing.
+    judgements: By rating, raw text of the judge's last reply; None without one or if a field is missing.
+    judges: By rating, the model, as the endpoint names it; None without a judge or if a field is missing.
+    errors: By rating, why it is None; None if it is not.
+    suspect: The fields that look as if they wrote their own rating (`sanitize`).
 
-    RATINGS: name of the subclass's field with the ratings: 0..100; 0 where a field is missing, None where not judged.
-    RATED: by rating, the fields that it is about.
+    RATINGS: Name of the subclass's field with the ratings: 0..100; 0 if a field is missing, None if not judged.
+    RATED: By rating, the fields that it is about.
     """
 
     RATINGS: ClassVar[str]
@@ -105,46 +110,53 @@ class JudgedStep(TextRecord):
     media: AnyText | None = None
 
     @classmethod
-    def of(cls: type[Judged], answer: StepAnswer, judged: Mapping[str, Judgement]) -> Judged:
-        """A record of judgements by name; one that could be given and is absent is for want of a judge."""
-        ratings: dict[str, float | None] = dict.fromkeys(cls.RATED, 0.0)
+    def of(cls: type[Judged], prediction: Prediction, judged: Mapping[str, Judgement]) -> Judged:
+        """Make a record of judgements by rating; without a judge, there are none."""
+        askable = cls.askable(prediction.fields)
+        ratings: dict[str, float | None] = {name: None if name in askable else 0.0 for name in cls.RATED}
         judgements, judges, errors = (dict[str, str | None].fromkeys(cls.RATED) for _ in range(3))
-        for name in cls.askable(answer.fields):
-            judgement = judged.get(name, _NO_JUDGEMENT)
+        errors |= dict.fromkeys(askable, "no judge is set")
+        for name, judgement in judged.items():
             ratings[name] = None if judgement.rating is None else float(judgement.rating)
             judgements[name], judges[name] = judgement.reply, judgement.judge
             errors[name] = judgement.error if judgement.rating is None else None
-        kept = {name: getattr(answer, name) for name in StepAnswer.__dataclass_fields__}
         return cls(
-            **kept | {"fields": dict(answer.fields), cls.RATINGS: ratings},
+            **{cls.RATINGS: ratings},
+            step_id=prediction.step_id,
+            fields=dict(prediction.fields),
             judgements=judgements,
             judges=judges,
             errors=errors,
-            suspect=[field for field in FIELDS if field in answer.fields and sanitize(answer.fields[field])[1]],
+            suspect=[name for name in FIELDS if name in prediction.fields and sanitize(prediction.fields[name])[1]],
+            truncated=prediction.truncated,
+            frames_shown=prediction.frames_shown,
+            frames_sampled=prediction.frames_sampled,
+            reply=prediction.reply,
+            media=prediction.media,
         )
 
     @classmethod
     def of_all(
         cls: type[Judged],
-        answers: Sequence[StepAnswer],
+        predictions: Sequence[Prediction],
         judged: Sequence[Mapping[str, Judgement]],
         title: str,
         what: str,
     ) -> list[Judged]:
-        """As `of`, for each answer; a warning names the ratings that no judge gave.
+        """Make a record of each prediction; a warning names the ratings that no judge gave.
 
         Args:
-            title: of what was judged.
-            what: the ratings are, in the plural.
+            title: Names the task.
+            what: Names the ratings, in the plural.
         """
-        steps = [cls.of(*answer) for answer in zip(answers, judged, strict=True)]
+        steps = [cls.of(*step) for step in zip(predictions, judged, strict=True)]
         unjudged = [f"{step.step_id} {name}" for step in steps for name, rating in step.rated.items() if rating is None]
         warn_of_missing_ratings(title, unjudged, sum(len(step.askable(step.fields)) for step in steps), what)
         return steps
 
     @classmethod
     def askable(cls, fields: Collection[str]) -> list[str]:
-        """The names of the ratings whose fields are all there."""
+        """List the ratings that have all of their fields."""
         return [name for name, needed in cls.RATED.items() if all(field in fields for field in needed)]
 
     @property
@@ -154,7 +166,7 @@ class JudgedStep(TextRecord):
 
     @property
     def missing(self) -> list[str]:
-        """Names of the ratings of which a field was not found in the reply."""
+        """Names of the ratings that lack a field."""
         askable = self.askable(self.fields)
         return [name for name in self.RATED if name not in askable]
 
@@ -165,27 +177,24 @@ class JudgedStep(TextRecord):
 
 
 def check_judged(record: Judged) -> Judged:
-    """Check that the parts of a record go together, as `JudgedStep.of` makes them; for pydantic.
+    """Check that the parts of a record fit each other as in those of `JudgedStep.of`; for pydantic.
 
     Raises:
-        PydanticCustomError: they do not.
+        PydanticCustomError: They do not.
     """
     for part in (record.RATINGS, "judgements", "judges", "errors"):
         if getattr(record, part).keys() != record.RATED.keys():
-            found = shown([*getattr(record, part)])
-            raise problem(f"{part}: expected values of {', '.join(record.RATED)}, found those of {found}")
+            names = shown([*getattr(record, part)])
+            raise problem(f"{part}: expected values of {', '.join(record.RATED)}, found those of {names}")
     for name in record.missing:
         if record.rated[name] != 0:
-            found = shown(record.rated[name])
-            raise problem(f"{record.RATINGS}.{name}: expected 0 for what is not in the reply, found {found}")
+            rating = shown(record.rated[name])
+            raise problem(f"{record.RATINGS}.{name}: expected 0 for what is not in the reply, found {rating}")
     if not record.fields.keys() >= set(record.suspect):
         raise problem(f"suspect: expected fields of the reply, found {shown(record.suspect)}")
     return record
 
 
 def step_rater(title: str, settings: JudgeSettings) -> Rater:
-    """A judge of answers about steps; see `Rater`."""
-    kept = (
-        "The answers are kept, and what has been judged is stored: a run with the same answers asks for the rest only"
-    )
-    return Rater(title, settings, kept)
+    """Return a judge of answers about steps."""
+    return Rater(title, settings, _KEPT)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from annotated_types import Predicate
 from pydantic import AfterValidator
 
-from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import encode_frames
+from lmms_egoplan.benchmarks.egointent.diagnostics import encode_frames
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Label
 from lmms_egoplan.construction.egointent.goalstep import Video
 from lmms_egoplan.construction.egointent.narrations import NarratedVideo

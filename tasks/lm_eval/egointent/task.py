@@ -40,7 +40,13 @@ class Steps(JudgedTask):
 
     def score(self, answers: Sequence[Answered]) -> list[str]:
         predictions = [
-            Prediction.of_reply(answer.doc, answer.text, None, num_shown(answer.doc, answer.doc["shown"]), answer.media)
+            Prediction.of_reply(
+                answer.doc,
+                answer.text,
+                truncated=None,
+                frames_shown=num_shown(answer.doc, answer.doc["shown"]),
+                media=answer.media,
+            )
             for answer in answers
         ]
         steps = grade(predictions, self.judge(), release=self.RELEASE)

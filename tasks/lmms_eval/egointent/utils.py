@@ -6,9 +6,8 @@ from typing import Any
 
 from datasets import Dataset
 
-from lmms_egoplan.benchmarks.egointent import scoring
-from lmms_egoplan.benchmarks.egointent.diagnostics import scoring as diagnostics
-from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DIAGNOSTICS_VERSION, DiagnosedStep, diagnose  # noqa: F401
+from lmms_egoplan.benchmarks.egointent import diagnostics, scoring
+from lmms_egoplan.benchmarks.egointent.diagnostics import DIAGNOSTICS_VERSION, diagnose  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.judge_protocol import RELEASE_JUDGE_VERSION  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     PROMPT_VERSION,
@@ -19,7 +18,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.scoring import JUDGE_VERSION, Prediction, grade  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, visual_input
-from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter, RequestFilter
+from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
 from lmms_egoplan.media.sampling import VisualInput
 
 
@@ -47,9 +46,23 @@ def doc_to_release_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mappi
     return release_prompt_text(doc)
 
 
-def _media(task_filter: RequestFilter, doc: Mapping[str, Any]) -> str:
-    model = task_filter.model()
-    return media_shown(doc, task_filter.settings(), model and model.takes_video)
+def _predictions(task_filter: JudgedFilter, resps: Sequence[Sequence[str]], docs: Dataset) -> list[Prediction]:
+    settings, model = task_filter.settings(), task_filter.model()
+    frames = {"media": "frames", "max_frames": settings.get("max_frames")}
+    predictions = []
+    for response in task_filter.responses(resps):
+        doc = docs[response.doc_id]
+        predictions.append(
+            Prediction.of_reply(
+                doc,
+                response.text,
+                truncated=response.truncated,
+                frames_shown=num_shown(doc, settings),
+                media=media_shown(doc, settings, model and model.takes_video),
+                load_images=partial(visual_input, doc, frames),
+            )
+        )
+    return predictions
 
 
 class Judged(JudgedFilter):
@@ -68,17 +81,8 @@ class Judged(JudgedFilter):
         self._release = release
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
-        predictions = []
-        for response in self.responses(resps):
-            doc = docs[response.doc_id]
-            shown, media = num_shown(doc, self.settings()), _media(self, doc)
-            predictions.append(Prediction.of_reply(doc, response.text, response.truncated, shown, media))
-        steps = grade(
-            predictions,
-            self.judge(),
-            together=self._together,
-            release=self._release,
-        )
+        predictions = _predictions(self, resps, docs)
+        steps = grade(predictions, self.judge(), together=self._together, release=self._release)
         return [step.to_text() for step in steps]
 
 
@@ -89,15 +93,5 @@ class Diagnosed(JudgedFilter):
     OTHERWISE = scoring.OTHERWISE
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
-        shown = {"media": "frames", "max_frames": self.settings().get("max_frames")}
-        steps = []
-        for response in self.responses(resps):
-            doc = docs[response.doc_id]
-            frames_shown, media = num_shown(doc, self.settings()), _media(self, doc)
-            load_images = partial(visual_input, doc, shown)
-            steps.append(
-                DiagnosedStep.of_reply(
-                    doc, response.text, response.truncated, frames_shown, media, load_images=load_images
-                )
-            )
-        return [diagnosis.to_text() for diagnosis in diagnose(steps, self.judge())]
+        steps = diagnose(_predictions(self, resps, docs), self.judge())
+        return [diagnosis.to_text() for diagnosis in steps]

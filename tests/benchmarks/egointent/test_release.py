@@ -7,7 +7,7 @@ import pytest
 from benchmarks.egointent.source import raw_record
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent import metrics
-from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import diagnostics_prompt
+from lmms_egoplan.benchmarks.egointent.diagnostics import diagnostics_prompt
 from lmms_egoplan.benchmarks.egointent.judge_protocol import judge_prompt, read_ratings
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, prompt_text, release_prompt_text
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
@@ -20,7 +20,7 @@ DOC = raw_record(1) | {"num_frames": 3, "split_size": 4, "unverified": False}
 
 
 def graded(reply):
-    prediction = Prediction.of_reply(DOC, reply, False, 3)
+    prediction = Prediction.of_reply(DOC, reply, truncated=False, frames_shown=3, media=None)
     (step,) = grade([prediction], JudgeSettings("demo"))
     return step
 
@@ -116,7 +116,7 @@ def test_the_judge_is_asked_with_these_names():
     reply = '{"local_intent": "hold it", "procedural_intent": "build it", "next_step": "drive a screw"}'
     with JudgeServer(lambda *_: Reply(verdict)) as server:
         settings = JudgeSettings("judge", base_url=server.url)
-        prediction = Prediction.of_reply(DOC, reply, False, 3)
+        prediction = Prediction.of_reply(DOC, reply, truncated=False, frames_shown=3, media=None)
         (step,) = grade([prediction], settings, together=True, release=True)
     assert step.ratings == dict(zip(FIELDS, (80.0, 60.0, 40.0), strict=True))
     assert all("global_intent" not in str(body) for body in server.bodies)

@@ -1,5 +1,6 @@
 """What runs answered to EgoIntent's steps, and how these were rated."""
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.egointent.answer_files import TASK, LoggedStep, prompt_versions
+from lmms_egoplan.benchmarks.egointent.answer_files import TASK, V1
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
@@ -27,6 +28,20 @@ OFFICIAL = PAPER["steps"]
 SHARES = {name: name for name in ("coverage", "parsed", "judged", "truncated", "unverified", "suspect")}
 SHARES["judged"] = "judge_coverage"
 SCORES = ("overall", *FIELDS, *ENVIRONMENTS)
+
+
+@dataclass(frozen=True)
+class LoggedStep:
+    """One step of a run.
+
+    group: its scenario; of a Goal-Step step, the category of its goal.
+    unverified: nobody has verified its references.
+    """
+
+    graded: GradedStep
+    group: str
+    unverified: bool
+    is_goalstep: bool = False
 
 
 class _LoggedDoc(Checked):
@@ -130,9 +145,25 @@ def read_graded(runs: Iterable[Run]) -> Iterator[Graded]:
     Raises:
         LmmsEgoplanError: see `read_tasks`.
     """
-    for name, run, answers, task_run in read_tasks(runs, ["egointent", "egointent_v1"], TASK, _answer):
+    for name, run, answers, task_run in read_tasks(runs, [TASK, V1], TASK, _answer):
         is_goalstep = _is_goalstep(task_run, answers)
         yield Graded(name + f" ({GOALSTEP_STEPS})" * is_goalstep, run, answers, task_run, is_goalstep)
+
+
+def prompt_versions(task: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Versions of a task's prompt and of its judge's, with whether the judge rated all fields in one request.
+
+    None where the results do not tell.
+
+    Args:
+        task: its settings, as a harness logs them.
+    """
+    metadata = task.get("metadata")
+    versions = metadata if isinstance(metadata, dict) else {}
+    prompt, judge_prompt = (None if versions.get(x) is None else str(versions[x]) for x in ("prompt", "judge_prompt"))
+    if '"together": true' in json.dumps(task.get("filter_list")):
+        judge_prompt = f"{judge_prompt or 'unknown'} with all fields in one request"
+    return prompt, judge_prompt
 
 
 def fields_of(name: str) -> Sequence[str]:

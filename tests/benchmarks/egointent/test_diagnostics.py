@@ -1,24 +1,32 @@
-"""Reference-free scores by a real endpoint that is sent real frames."""
+"""Reference-free scores: by a real endpoint that is sent real frames, and as metrics."""
 
 import base64
 import io
 import json
+import math
 import re
 import tracemalloc
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from loguru import logger
 from PIL import Image
 
-from benchmarks.egointent.diagnostics.diagnoses import diagnosis_of
 from judge_server import JudgeServer, Reply
-from lmms_egoplan.benchmarks.egointent.diagnostics import scoring as diagnostics
-from lmms_egoplan.benchmarks.egointent.diagnostics.judge_protocol import SCORES, diagnostics_prompt
-from lmms_egoplan.benchmarks.egointent.diagnostics.scoring import DiagnosedStep, Diagnosis, diagnose, encode_frames
+from lmms_egoplan.benchmarks import aggregations
+from lmms_egoplan.benchmarks.egointent import diagnostics, metrics
+from lmms_egoplan.benchmarks.egointent.diagnostics import (
+    SCORES,
+    Diagnosis,
+    diagnose,
+    diagnostics_prompt,
+    encode_frames,
+    mean_diagnostics,
+    score_diagnostics,
+)
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
+from lmms_egoplan.benchmarks.egointent.step_answer import Prediction
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
+from lmms_egoplan.coverage import coverage as share_covered
 from lmms_egoplan.judging import DEMO, JudgeSettings
 from lmms_egoplan.media.frames import FrameError
 from media.files import read_numbers, write_numbered_video
@@ -47,9 +55,10 @@ def images(count=2, size=(64, 48)):
 
 
 def step_of(number=1, fields=FOUND, load=images, frames=2):
-    return DiagnosedStep(
+    return Prediction(
         step_id=f"s{number}",
         fields=fields,
+        references=REFERENCES,
         load_images=load,
         truncated=False,
         frames_shown=frames,
@@ -241,61 +250,77 @@ def test_the_demo_judge_cannot_diagnose(log):
     assert "the demo judge compares with references" in log[0]
 
 
-SCORE = st.none() | st.floats(0, 100)
-
-
-@st.composite
-def diagnoses(draw):
-    fields = draw(st.dictionaries(st.sampled_from(FIELDS), st.text(), max_size=3))
-    asked = Diagnosis.askable(fields)
-    words = st.none() | st.text()
+def diagnosis_of(scores, found=FIELDS, number=1):
+    rated = dict(zip(SCORES, scores, strict=True))
+    judges = {
+        name: None if score is None or name not in Diagnosis.askable(found) else "sees" for name, score in rated.items()
+    }
+    nothing = dict.fromkeys(SCORES)
     return Diagnosis(
-        step_id=draw(st.text()),
-        fields=fields,
-        scores={name: draw(SCORE) if name in asked else 0.0 for name in SCORES},
-        **{part: {name: draw(words) for name in SCORES} for part in ("judgements", "judges", "errors")},
-        suspect=draw(st.lists(st.sampled_from(sorted(fields)), unique=True)) if fields else [],
-        truncated=draw(st.none() | st.booleans()),
-        frames_shown=draw(st.integers(1, 99)),
-        frames_sampled=draw(st.integers(1, 99)),
+        step_id=f"s{number}",
+        fields=dict.fromkeys(found, "text"),
+        scores=rated,
+        judgements=nothing,
+        judges=judges,
+        errors=nothing,
+        suspect=[],
+        truncated=False,
+        frames_shown=6,
+        frames_sampled=6,
     )
-
-
-@given(diagnoses())
-def test_texts_round_trip(diagnosis):
-    text = diagnosis.to_text()
-    assert Diagnosis.from_text(text) == diagnosis
-    assert text.isascii()
-    assert "<" not in text
-
-
-@given(
-    st.text()
-    | st.recursive(
-        st.none() | st.floats() | st.text(), lambda part: st.lists(part) | st.dictionaries(st.text(), part)
-    ).map(json.dumps)
-)
-def test_other_texts_are_refused(text):
-    with pytest.raises(ValueError, match="expected a diagnosis"):
-        Diagnosis.from_text(text)
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("step_id", 1),
-        ("fields", {"plan": "x"}),
-        ("fields", []),
         ("scores", {}),
         ("scores", {"gf": 101.0, "hic": 1.0, "tpc": 1.0, "npf": 1.0}),
         ("scores", {"gf": True, "hic": 1.0, "tpc": 1.0, "npf": 1.0}),
         ("judges", {"gf": 1, "hic": None, "tpc": None, "npf": None}),
-        ("suspect", ["plan"]),
-        ("truncated", 1),
-        ("frames_shown", 1.5),
     ],
 )
 def test_wrong_values_are_named(name, value):
     values = json.loads(diagnosis_of([1.0, 2.0, 3.0, 4.0]).to_text())
     with pytest.raises(ValueError, match=f"wrong value: .*{name}"):
         Diagnosis.from_text(json.dumps(values | {name: value}))
+
+
+def values_of(*found):
+    return [score_diagnostics(DOC | {"step_id": each.step_id}, [each.to_text()]) for each in found]
+
+
+def aggregate(function, name, values):
+    return function([value[name] for value in values])
+
+
+def test_metrics():
+    values = values_of(
+        diagnosis_of([80.0, 60.0, 40.0, 20.0]),
+        diagnosis_of([None, 30.0, None, 10.0], number=2),
+        diagnosis_of([0.0, 0.0, 0.0, 90.0], ("next_step_plan",), number=3),
+    )
+    means = {"gf": 80 * 2 / 3, "hic": 30.0, "tpc": 40 * 2 / 3, "npf": 40.0}
+    for name, mean in means.items():
+        assert aggregate(metrics.field_score, name, values) == pytest.approx(mean)
+    assert aggregate(mean_diagnostics, "diagnostics", values) == pytest.approx(sum(means.values()) / 4)
+    assert aggregate(aggregations.share_of_found, "judge_coverage", values) == pytest.approx(7 / 9)
+    assert aggregate(metrics.parsed_share, "parsed", values) == pytest.approx(7 / 9)
+    assert aggregate(aggregations.share_of_found, "suspect", values) == 0
+    assert aggregate(aggregations.names, "judge_model", values) == "sees"
+    assert aggregate(aggregations.num_asked, "num_steps", values) == 3
+    assert aggregate(share_covered, "coverage", values) == pytest.approx((3 - 2 / 4) / 3014)
+    assert [value["diagnostics"].get("score") for value in values] == [50.0, None, 22.5]
+    assert values[2]["diagnostics"]["missing"] == ["gf", "hic", "tpc"]
+    assert values[0]["diagnostics"]["scenario"] == "make tea"
+
+
+def test_nothing_judged_is_not_a_number():
+    values = values_of(diagnosis_of([None] * 4), diagnosis_of([0.0] * 4, (), number=2))
+    assert math.isnan(aggregate(metrics.field_score, "gf", values))
+    assert math.isnan(aggregate(mean_diagnostics, "diagnostics", values))
+    assert aggregate(aggregations.share_of_found, "judge_coverage", values) == 0
+
+
+def test_the_answer_to_another_step_is_refused():
+    with pytest.raises(ValueError, match="step s2 got the judged answer to s1"):
+        score_diagnostics(DOC | {"step_id": "s2"}, [diagnosis_of([1.0] * 4).to_text()])
