@@ -230,5 +230,5 @@ def _download() -> Path:
     except Exception as error:  # the hub's client and its HTTP client have no common base class
         raise LmmsEgoplanError(
             f"{HUB_DATASET}: cannot load it from the hub: {error}\nWithout the hub: download the dataset elsewhere, "
-            "and give its folder or its file of steps: lmms-egoplan data prepare egointent --source DIR --videos DIR"
+            "and give its folder or its file of steps: lmms-egoplan data prepare egointent DIR --videos DIR"
         ) from error

@@ -13,8 +13,8 @@ DATA_FORMAT = 2
 
 def _how(_: str) -> str:
     return (
-        "Prepare it with: lmms-egoplan data prepare egointent --source hub --videos DIR, or with a file of annotations "
-        f"in place of --source hub ({REPOSITORY_URL}; {FORMAT} describes the file that is read here). Without them: "
+        "Prepare it with: lmms-egoplan data prepare egointent hub --videos DIR, or with a file of annotations in place "
+        f"of hub ({REPOSITORY_URL}; {FORMAT} describes the file that is read here). Without them: "
         "lmms-egoplan data build egointent --help"
     )
 

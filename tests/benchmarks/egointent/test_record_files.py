@@ -15,7 +15,9 @@ from lmms_egoplan.benchmarks.egointent.record_files import load, mapping_lines
 from lmms_egoplan.benchmarks.egointent.records import Record, needed_videos, read_annotations
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.storage import load_summary
 
+PREPARE = ["data", "prepare", "egointent"]
 RELEASE_KEYS = {"global_intent": "Procedural Intent", "next_step_plan": "next_step"}
 VARIANT_KEYS = RELEASE_KEYS | {"step_id": "sample_id", "video_id": "video_uid", "start_sec": "start", "end_sec": "end"}
 
@@ -152,20 +154,34 @@ def test_the_mapping_is_told(tmp_path, monkeypatch):
     assert "global_intent: Procedural Intent (1)" in lines
     assert lines[-1] == "left out: clip_id"
     write_videos(tmp_path / "videos")
-    arguments = ["data", "prepare", "egointent", "--videos", str(tmp_path / "videos")]
-    result = CliRunner().invoke(app, [*arguments, "--source", str(tmp_path / "release")])
+    result = CliRunner().invoke(app, [*PREPARE, str(tmp_path / "release"), "--videos", str(tmp_path / "videos")])
     assert result.exit_code == 0, result.output
     assert "  end_sec: end (1)" in result.stdout
-    assert CliRunner().invoke(app, arguments).exit_code == 2
-    both = [*arguments, "--source", "hub", str(tmp_path / "release" / "steps.csv")]
-    assert "give either ANNOTATIONS or --source" in CliRunner().invoke(app, both).output
+    result = CliRunner().invoke(app, [*PREPARE, "--videos", str(tmp_path / "videos")])
+    assert result.exit_code == 2
+    assert "FILE|DIR|hub" in result.stderr
+
+
+def test_a_folder_or_file_named_hub_is_given_as_a_path(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    videos = str(write_videos(tmp_path / "videos"))
+    (tmp_path / "hub").mkdir()
+    write_annotations(tmp_path / "hub" / "steps.jsonl", raw_records())
+    result = CliRunner().invoke(app, [*PREPARE, "./hub", "--videos", videos])
+    assert result.exit_code == 0, result.output
+    assert load_summary("egointent", "test")["annotations"] == str(tmp_path / "hub")
+    result = CliRunner().invoke(app, [*PREPARE, "hub", "--videos", videos])
+    assert result.exit_code == 1
+    assert "py2279105943/EgoIntent" in result.stderr
 
 
 def test_the_hub_out_of_reach_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(
-        LmmsEgoplanError, match=r"py2279105943/EgoIntent: cannot load it from the hub: [\s\S]*--source DIR"
+        LmmsEgoplanError, match=r"py2279105943/EgoIntent: cannot load it from the hub: [\s\S]*egointent DIR"
     ):
         prepare_egointent("hub", tmp_path)
 
@@ -187,7 +203,7 @@ def test_videos_and_hours_for_the_downloader(tmp_path):
     path = write_annotations(tmp_path / "a.jsonl", raw_records())
     assert needed_videos(read_annotations(path)) == {"0a1b-2c": pytest.approx(1.9), "kitchen.3": pytest.approx(1.2)}
     out = tmp_path / "ids.txt"
-    result = CliRunner().invoke(app, ["data", "list", "egointent", "--annotations", str(path), "--out", str(out)])
+    result = CliRunner().invoke(app, ["data", "list", "egointent", str(path), "--out", str(out)])
     assert result.exit_code == 0, result.output
     assert Path(out).read_text() == "0a1b-2c\nkitchen.3\n"
     assert "2 videos, of which the 6 steps show 0.00 hours." in result.stdout

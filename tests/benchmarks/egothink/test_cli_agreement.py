@@ -44,7 +44,7 @@ def random_ratings(seed, per_dimension=12, names=NAMES):
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["agreement", *map(str, arguments)])
+    return CliRunner().invoke(app, ["agreement", "egothink", *map(str, arguments)])
 
 
 def rows(output):
