@@ -13,11 +13,10 @@ from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label
 from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Prose, Steps, Values, majority
 from lmms_egoplan.benchmarks.actplan import demo
 from lmms_egoplan.benchmarks.actplan.answer_files import StoredPlan, read_plans
-from lmms_egoplan.benchmarks.actplan.labels import ERRORS, PLANS, VERDICTS
-from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
+from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS, PLANS, VERDICTS
+from lmms_egoplan.benchmarks.actplan.records import find_instances, instance_key, instances_of, read_instance
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan
-from lmms_egoplan.benchmarks.actplan.shown_instances import instance_key, instances_of
 from lmms_egoplan.text import csv_text
 
 _STAGE = "label"

@@ -8,7 +8,7 @@ from typing import Any
 
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose, Steps, Values, Words
-from lmms_egoplan.benchmarks.actplan.bddl.check import predicates_text
+from lmms_egoplan.benchmarks.actplan.bddl import predicates_text
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.validation import Checked, Text, read_as

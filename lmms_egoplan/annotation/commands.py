@@ -10,7 +10,7 @@ import typer
 
 from lmms_egoplan.annotation.flows import FLOWS, LABELLED, load_flow
 from lmms_egoplan.annotation.options import Annotators, CutFirst, Db, Height, Host, PerItem, Port
-from lmms_egoplan.benchmarks.actplan.commands.judge import Instances
+from lmms_egoplan.benchmarks.actplan.commands import Instances
 from lmms_egoplan.benchmarks.egoplan.commands import Ego4d, EpicKitchens
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError

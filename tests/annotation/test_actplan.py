@@ -9,7 +9,7 @@ from annotation.serving import enter, form_in, post, served
 from benchmarks.actplan.release import write_release
 from lmms_egoplan.annotation.actplan import FLOW, read_items
 from lmms_egoplan.annotation.serve import open_store
-from lmms_egoplan.benchmarks.actplan.labels import ERRORS
+from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
 from lmms_egoplan.cli import app

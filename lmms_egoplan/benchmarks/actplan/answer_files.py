@@ -11,9 +11,8 @@ from annotated_types import Predicate
 from pydantic import AfterValidator
 
 from lmms_egoplan.benchmarks.actplan.activities import activity_type, parse_id
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import classifier_path
-from lmms_egoplan.benchmarks.actplan.labelled_plans import read_labelled_plans
-from lmms_egoplan.benchmarks.actplan.labels import ERRORS
+from lmms_egoplan.benchmarks.actplan.bleurt import classifier_path
+from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS, read_labelled_plans
 from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length_bin
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line, plan_text
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, score_plans

@@ -11,9 +11,9 @@ from typing import Any
 from PIL import Image
 
 from lmms_egoplan.benchmarks.actplan.answer_files import StoredPlan
-from lmms_egoplan.benchmarks.actplan.labels import ERRORS
+from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS
+from lmms_egoplan.benchmarks.actplan.records import ShownInstance, instance_key
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
-from lmms_egoplan.benchmarks.actplan.shown_instances import ShownInstance, instance_key
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.agreement import Agreement, agreement

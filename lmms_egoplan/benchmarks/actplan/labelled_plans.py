@@ -1,4 +1,4 @@
-"""ActPlan-1K's published plans with human correctness labels, and the activities' splits."""
+"""ActPlan-1K's published plans with human correctness labels, the activities' splits, and what people say of plans."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,21 @@ from lmms_egoplan.benchmarks.actplan.activities import InstanceId, parse_id
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.validation import Checked, Expected, Text, expected, is_text, read_as, shown
+
+VERDICTS = ("correct", "commonsense")
+# The file of labelled plans in an export.
+PLANS = "plans.jsonl"
+
+# Sec. 5.6, in its order.
+ERRORS = {
+    "missing_actions": "Missing actions",
+    "object": "Mistake of object property or function",
+    "event": "Mistake of event cause or effect",
+    "form": "Incorrect form",
+    "extra_tools": "Hallucination of extra tools",
+    "image": "Incorrect image understanding",
+}
+
 
 SPLITS = ("train", "val", "test")
 # As Table 5 names them, and by the file's field names.

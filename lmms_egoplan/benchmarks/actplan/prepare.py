@@ -11,8 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS, InstanceId, activity_type
-from lmms_egoplan.benchmarks.actplan.bddl.files import check_folder
-from lmms_egoplan.benchmarks.actplan.records import Record, find_instances, read_instance, read_origin
+from lmms_egoplan.benchmarks.actplan.records import Record, check_folder, find_instances, read_instance, read_origin
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import yaml_beside

@@ -1,20 +1,19 @@
-"""ActPlan-1K's instances as released: finding their folders, and reading and checking what they hold."""
+"""ActPlan-1K's instances as released: finding, reading and checking their folders, and BDDL problems of activities."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from lmms_egoplan.benchmarks.actplan.activities import InstanceId, parse_id
-from lmms_egoplan.benchmarks.actplan.bddl.files import problem_path
-from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
+from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED, REPOSITORY_URL
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.media.image_files import check_image
-from lmms_egoplan.validation import is_text
+from lmms_egoplan.validation import is_text, listing
 
-REPOSITORY_URL = "https://github.com/HKUST-KnowComp/ActPlan-1K"
 LAYOUT = (
     "DIR/<scene>/<activity>/<n>/sample_<k>/ with images (png, jpg, jpeg), plan_gold_1.txt and plan_gold_2.txt, and "
     f"DIR/<scene>/<activity>/<n>/task_description_<n>.txt, n 0 or 1, as in the full release that {REPOSITORY_URL} "
@@ -193,3 +192,92 @@ def _steps(plan: str) -> tuple[str, ...]:
 def _storable(text: str) -> str:
     """A path's text with what is no UTF-8 in it escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+LAYOUTS = (
+    "<activity>/problem<n>.bddl, activity_definitions/<activity>/... or, as the release, <scene>/<activity>/<n>/..."
+)
+
+
+def problem_path(folder: str | Path, instance: InstanceId) -> Path | None:
+    """The problem of an instance in a folder of one of `LAYOUTS`; None where there is none.
+
+    n is that of the task description: the counterfactual activities have problems of their own, ``problem1.bddl``.
+    """
+    name = f"problem{instance.description}.bddl"
+    places = (
+        Path(instance.activity),
+        Path("activity_definitions", instance.activity),
+        Path(instance.scene, instance.activity, str(instance.description)),
+    )
+    paths = (Path(folder, place, name) for place in places)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def check_folder(folder: str | Path) -> None:
+    """Check that a folder has problems in one of `LAYOUTS`.
+
+    Raises:
+        LmmsEgoplanError: it has none.
+    """
+    if not any(Path(folder).glob("*/problem*.bddl")) and not any(Path(folder).glob("*/*/**/problem*.bddl")):
+        raise LmmsEgoplanError(f"{folder}: no BDDL problem in it; expected {LAYOUTS}, n 0 or 1")
+
+
+@dataclass(frozen=True)
+class ShownInstance:
+    """What a model was shown: the task description, and image files in their order."""
+
+    description: str
+    images: tuple[bytes, ...]
+
+
+def instances_of(ids: set[str], source: Path | None) -> dict[str, ShownInstance]:
+    """What plans were made for, by `instance_key`.
+
+    Args:
+        ids: of the plans' instances.
+        source: the release's folder; None for the prepared data.
+
+    Raises:
+        LmmsEgoplanError: an instance is not there, or damaged.
+    """
+    wanted = {instance_key(name) for name in ids}
+    found = _prepared(wanted) if source is None else _released(wanted, source)
+    if absent := sorted(wanted - found.keys()):
+        where = "the prepared data" if source is None else source
+        raise LmmsEgoplanError(
+            f"{len(absent)} of the plans' {len(wanted)} instances are not in {where}; give the folder of the release "
+            f"with --instances, or leave their plans out\n{listing(absent)}"
+        )
+    return found
+
+
+def instance_key(name: str) -> str:
+    """An id without the folders before it, as plans of other frameworks have them."""
+    place = parse_id(name)
+    return name if place is None else str(place)
+
+
+def _released(wanted: set[str], source: Path) -> dict[str, ShownInstance]:
+    found = {}
+    for instance in find_instances(source)[0]:
+        if str(instance) in wanted:
+            record = read_instance(source, instance)
+            if record.problems:
+                raise LmmsEgoplanError("\n".join(record.problems))
+            found[str(instance)] = ShownInstance(record.task_description, record.images)
+    return found
+
+
+def _prepared(wanted: set[str]) -> dict[str, ShownInstance]:
+    from datasets import Image
+    from datasets import Sequence as Several
+
+    rows = PREPARED.load("test").select_columns(["id", "task_description", "images"])
+    places = [place for place, name in enumerate(rows["id"]) if name in wanted]
+    chosen = rows.select(places).cast_column("images", Several(Image(decode=False)))
+    return {
+        row["id"]: ShownInstance(row["task_description"], tuple(image["bytes"] for image in row["images"]))
+        for row in chosen
+    }

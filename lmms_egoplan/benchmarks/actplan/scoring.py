@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, ValidationInfo, field_validator
 
-from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier, Verdict, classifier_path, load_classifier
+from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
+from lmms_egoplan.benchmarks.actplan.bleurt import PlanClassifier, Verdict, classifier_path, load_classifier
 from lmms_egoplan.benchmarks.actplan.goal_check.check import GoalCheck, check_goal
 from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
 from lmms_egoplan.benchmarks.actplan.reply import form_validity, official_steps, parsed_steps, plan_text

@@ -1,15 +1,18 @@
-"""ActPlan-1K's prepared data, the one split ``test``; see `prepare_actplan` for what it holds."""
+"""ActPlan-1K's prepared data, the one split ``test``, and what a model sees of a row."""
 
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.actplan.records import REPOSITORY_URL
+from PIL import Image
+
 from lmms_egoplan.storage import PreparedData
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
+
+REPOSITORY_URL = "https://github.com/HKUST-KnowComp/ActPlan-1K"
 # Table 2.
 INSTANCES = {"normal": 825, "counterfactual": 362}
 OFFICIAL = {"test": sum(INSTANCES.values())}
@@ -42,3 +45,21 @@ def official_instances(doc: Mapping[str, Any]) -> int:
 
 only_normal = partial(_of_setting, setting="normal")
 only_counterfactual = partial(_of_setting, setting="counterfactual")
+
+
+def views(doc: Mapping[str, Any]) -> list[Image.Image]:
+    """The views of the environment as RGB images, in the order of the release; Table 6 is without them.
+
+    Args:
+        doc: a row of the prepared dataset.
+    """
+    return [image.convert("RGB") for image in doc["images"]]
+
+
+def prompt_text(doc: Mapping[str, Any]) -> str:
+    """The task description as released; the instruction and the eight actions are part of it (sec. 3.1).
+
+    Args:
+        doc: a row of the prepared dataset; only ``task_description`` is read.
+    """
+    return doc["task_description"]

@@ -9,9 +9,7 @@ from typing import Annotated, Any
 from annotated_types import MinLen
 
 from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES, Circumstance
-from lmms_egoplan.benchmarks.actplan.bddl.check import PREDICATES
-from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
-from lmms_egoplan.benchmarks.actplan.bddl.problems import Problem, literals_of
+from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Problem, literals_of, parse_problem
 from lmms_egoplan.construction.actplan.prompts import SCHEMAS, change_prompt, circumstances_prompt
 from lmms_egoplan.construction.actplan.soundness import flaws_in
 from lmms_egoplan.construction.actplan.sources import Activity

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.bddl.check import predicates_text
-from lmms_egoplan.benchmarks.actplan.bddl.problems import Problem
+from lmms_egoplan.benchmarks.actplan.bddl import Problem, predicates_text
 from lmms_egoplan.paths import yaml_beside
 
 _PROMPTS: dict[str, Any] = yaml_beside(__file__)

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
-from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem, read_problem
-from lmms_egoplan.benchmarks.actplan.bddl.problems import Formula, Problem
+from lmms_egoplan.benchmarks.actplan.bddl import Formula, Problem, parse_problem, read_problem
+from lmms_egoplan.construction.actplan.description import unnamed
 from lmms_egoplan.construction.actplan.soundness import flaws_in
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text

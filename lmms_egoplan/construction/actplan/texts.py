@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
+from lmms_egoplan.construction.actplan.description import unnamed
 from lmms_egoplan.construction.actplan.prompts import (
     NUM_EXAMPLES,
     SCHEMAS,

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lmms_egoplan.benchmarks.actplan.bleurt.model import Positives, Shuffled
-from lmms_egoplan.benchmarks.actplan.commands.bleurt import LabelledPlans, Splits
+from lmms_egoplan.benchmarks.actplan.bleurt import Positives, Shuffled
+from lmms_egoplan.benchmarks.actplan.commands_evaluate import LabelledPlans, Splits
 from lmms_egoplan.training.bleurt.recipe import Recipe
 
 

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lmms_egoplan.benchmarks.actplan.bleurt.model import load_weights
+from lmms_egoplan.benchmarks.actplan.bleurt import load_weights
 from lmms_egoplan.errors import LmmsEgoplanError
 
 if TYPE_CHECKING:

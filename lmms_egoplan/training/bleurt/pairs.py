@@ -6,7 +6,8 @@ from collections.abc import Hashable, Sequence
 from math import factorial, prod
 
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
-from lmms_egoplan.benchmarks.actplan.bleurt.pairs import PlanPair, joined
+from lmms_egoplan.benchmarks.actplan.bleurt import joined
+from lmms_egoplan.benchmarks.actplan.bleurt_evaluation import PlanPair
 from lmms_egoplan.benchmarks.actplan.labelled_plans import LabelledInstance
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line
 from lmms_egoplan.training.bleurt.recipe import Recipe

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from lmms_egoplan.benchmarks.actplan.bleurt.model import Positives, Shuffled
+from lmms_egoplan.benchmarks.actplan.bleurt import Positives, Shuffled
 
 _LARGE = 1024
 

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import PlanClassifier
-from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import score_by_source, score_verdicts
-from lmms_egoplan.benchmarks.actplan.bleurt.model import encode_pair, load_model
-from lmms_egoplan.benchmarks.actplan.bleurt.pairs import PlanPair, in_split, labelled_pairs, unknown_activities
+from lmms_egoplan.benchmarks.actplan.bleurt import PlanClassifier, encode_pair, load_model
+from lmms_egoplan.benchmarks.actplan.bleurt_evaluation import (
+    PlanPair,
+    in_split,
+    labelled_pairs,
+    score_by_source,
+    score_verdicts,
+    unknown_activities,
+)
 from lmms_egoplan.benchmarks.actplan.labelled_plans import read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.actplan.slow import lcs, lines, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
+from lmms_egoplan.benchmarks.actplan.bleurt import load_classifier
 from lmms_egoplan.benchmarks.actplan.commands import METRICS
 from lmms_egoplan.errors import LmmsEgoplanError
 from patience import FOREVER_S
@@ -156,7 +156,7 @@ def test_the_classifiers_verdicts(metric, classifier):
 
 
 def test_without_a_classifier_the_error_says_what_makes_one(metric):
-    with pytest.raises(LmmsEgoplanError, match=r"LMMS_EGOPLAN_BLEURT .* `lmms-egoplan train bleurt`"):
+    with pytest.raises(LmmsEgoplanError, match=r"LMMS_EGOPLAN_BLEURT .* `lmms-egoplan train actplan-bleurt`"):
         metric("actplan_classifier").compute(predictions=[GOLD], references=[GOLD])
 
 
@@ -164,7 +164,7 @@ def test_without_a_classifier_the_error_says_what_makes_one(metric):
 def test_as_the_readme_has_it(tmp_path):
     """A fresh process, whose only word about the metrics is what the command prints."""
     environment = os.environ | {"HF_HOME": str(tmp_path)}
-    command = [sys.executable, "-c", "from lmms_egoplan.cli import app; app()", "metrics-path"]
+    command = [sys.executable, "-c", "from lmms_egoplan.cli import app; app()", "metrics-path", "actplan"]
     printed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=FOREVER_S, check=True)
     code = (
         "import evaluate, json, sys\n"

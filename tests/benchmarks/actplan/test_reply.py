@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.actplan.reply import (
     one_per_line,
     parsed_steps,
 )
-from lmms_egoplan.benchmarks.actplan.reply_markup import json_as_lines, without_markup
+from lmms_egoplan.benchmarks.actplan.reply_lines import json_as_lines, without_markup
 from patience import processor_time_below
 from shared_data import DATA
 

@@ -2,9 +2,9 @@
 
 import string
 
-from transformers import BertConfig, BertModel, BertTokenizer, set_seed
+from transformers import AutoConfig, AutoTokenizer, BertConfig, BertModel, BertTokenizer, set_seed
 
-from lmms_egoplan.training.bleurt.network import new_model
+from lmms_egoplan.benchmarks.actplan.bleurt import load_weights
 
 
 def write_encoder(folder, positions=512, hidden_size=32):
@@ -25,10 +25,11 @@ def write_encoder(folder, positions=512, hidden_size=32):
     return folder
 
 
-def write_classifier(folder, encoder, seed=0, max_length=512):
-    """A classifier of plans on an encoder, as untrained as its head; the folder."""
-    new = new_model(str(encoder), max_length, seed)
-    new.model.config.update({"positives": "mixed", "shuffled": "instance"})
-    new.model.save_pretrained(folder)
-    new.tokenizer.save_pretrained(folder)
+def write_classifier(folder, encoder, max_length=512):
+    """A classifier of plans on an encoder, whose head is untrained; the folder."""
+    config = AutoConfig.from_pretrained(encoder)
+    config.update({"max_pair_length": max_length, "positives": "mixed", "shuffled": "instance"})
+    set_seed(0)
+    load_weights(encoder, config)[0].save_pretrained(folder)
+    AutoTokenizer.from_pretrained(encoder).save_pretrained(folder)
     return folder

@@ -9,8 +9,7 @@ from PIL import Image
 
 from construction.actplan.rooms import things_of
 from judge_server import JudgeServer, Reply
-from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
-from lmms_egoplan.benchmarks.actplan.bddl.problems import literals_of
+from lmms_egoplan.benchmarks.actplan.bddl import literals_of, parse_problem
 
 # What a text says of a predicate.
 _WORDS = {"ontop": "on top", "onfloor": "on the floor", "nextto": "next to", "inroom": "in", "toggled_on": "toggled on"}

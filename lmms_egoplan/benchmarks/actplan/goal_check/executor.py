@@ -3,11 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from lmms_egoplan.benchmarks.actplan.bddl.problems import Problem, literals_of
-from lmms_egoplan.benchmarks.actplan.goal_check.actions import STATES, Step
-from lmms_egoplan.benchmarks.actplan.goal_check.goals import degree
-from lmms_egoplan.benchmarks.actplan.goal_check.names import Name, Names, is_floor
-from lmms_egoplan.benchmarks.actplan.goal_check.world import PLACES, World
+from lmms_egoplan.benchmarks.actplan.bddl import Problem, literals_of
+from lmms_egoplan.benchmarks.actplan.goal_check.steps import STATES, Name, Names, Step, is_floor
+from lmms_egoplan.benchmarks.actplan.goal_check.world import PLACES, World, degree
 
 # By the words of names and types: what brings water when opened or switched on; and where things get wet then.
 _TAPS = ("faucet", "tap", "water", "sink", "shower")

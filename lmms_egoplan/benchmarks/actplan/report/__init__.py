@@ -7,12 +7,18 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.activities import parse_id
 from lmms_egoplan.benchmarks.actplan.error_judge import JudgedPlan
-from lmms_egoplan.benchmarks.actplan.labels import ERRORS, VERDICTS
+from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS, VERDICTS
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, MEASURES, Planned, answer_of, key_of
-from lmms_egoplan.benchmarks.actplan.report.error_types import errors_figure, marked_by, read_folders
-from lmms_egoplan.benchmarks.actplan.report.people import Judged, LabelledPlan, read_judged
+from lmms_egoplan.benchmarks.actplan.report.marks import (
+    Labelled,
+    LabelledPlan,
+    errors_figure,
+    marked_by,
+    read_judgements,
+    read_labelled,
+)
 from lmms_egoplan.benchmarks.actplan.report.tables import DECIMALS, all_tables, note
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared, with_images
@@ -81,9 +87,9 @@ class ActPlanReport(BenchmarkReport[Planned]):
         yield errors_figure(marked_by(*self._marks))
 
     @cached_property
-    def _marks(self) -> tuple[list[Judged], list[JudgedPlan]]:
+    def _marks(self) -> tuple[list[Labelled], list[JudgedPlan]]:
         """What people said of plans, and the types of errors that judges marked."""
-        return read_judged(self.labelled()), read_folders(self.labelled())
+        return read_labelled(self.labelled()), read_judgements(self.labelled())
 
     def _figure(self, key: str, title: str, caption: str, by: str, measure: str) -> Figure | None:
         means = {run.name: {group: run.of(by, group, measure) for group in GROUPS[by]} for run in self.tasks}

@@ -8,8 +8,15 @@ import numpy as np
 from lmms_egoplan.benchmarks.actplan.activities import SETTINGS
 from lmms_egoplan.benchmarks.actplan.error_judge import JudgedPlan
 from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, INSTANCES, MEASURES, Planned
-from lmms_egoplan.benchmarks.actplan.report.error_types import agreement_table, errors_table, marked_by
-from lmms_egoplan.benchmarks.actplan.report.people import Judged, ablation_rows, table3_rows, table5_rows
+from lmms_egoplan.benchmarks.actplan.report.marks import (
+    Labelled,
+    ablation_rows,
+    agreement_table,
+    errors_table,
+    marked_by,
+    table3_rows,
+    table5_rows,
+)
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published import load_table
@@ -24,7 +31,7 @@ _INTERVAL_NOTE = interval_note("activities", "plans")
 
 
 def all_tables(
-    planned: Sequence[Planned], people: Sequence[Judged] = (), judged: Sequence[JudgedPlan] = ()
+    planned: Sequence[Planned], people: Sequence[Labelled] = (), judged: Sequence[JudgedPlan] = ()
 ) -> Iterator[Table | None]:
     """In the section's order.
 
@@ -69,7 +76,7 @@ def _table4(planned: Sequence[Planned]) -> Table:
     )
 
 
-def _table3(planned: Sequence[Planned], people: Sequence[Judged]) -> Table:
+def _table3(planned: Sequence[Planned], people: Sequence[Labelled]) -> Table:
     """Correctness by the classifier, and what people said."""
     own = list(table3_rows(people))
     for run in planned:
@@ -84,7 +91,7 @@ def _table3(planned: Sequence[Planned], people: Sequence[Judged]) -> Table:
     return published_with_runs(title, load_table("actplan", "table3"), own, _COLUMNS["table3"], notes)
 
 
-def _table5(planned: Sequence[Planned], people: Sequence[Judged]) -> Table:
+def _table5(planned: Sequence[Planned], people: Sequence[Labelled]) -> Table:
     """How far classifiers agree with people."""
     own = list(table5_rows(people, planned))
     title = "How far classifiers agree with people"
@@ -92,7 +99,7 @@ def _table5(planned: Sequence[Planned], people: Sequence[Judged]) -> Table:
     return published_with_runs(title, load_table("actplan", "table5"), own, _COLUMNS["table5"])
 
 
-def _ablation(planned: Sequence[Planned], people: Sequence[Judged]) -> Iterator[Table]:
+def _ablation(planned: Sequence[Planned], people: Sequence[Labelled]) -> Iterator[Table]:
     """Tables 6 and 7: without and with images, of runs that have the task without."""
     without = {run.run.name for run in planned if run.is_text_only}
     runs = [run for run in planned if run.run.name in without and run.part is None]

@@ -4,10 +4,9 @@ from statistics import fmean
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.actplan.bddl.problem_files import RELEASED
 from benchmarks.actplan.labelled_plans import PLANS, record, write_plans
-from lmms_egoplan.benchmarks.actplan.goal_check.agreement import CheckedPlan, agreement, check_labelled
-from lmms_egoplan.benchmarks.actplan.goal_check.check import GoalCheck
+from benchmarks.actplan.problem_files import RELEASED
+from lmms_egoplan.benchmarks.actplan.goal_check.check import CheckedPlan, GoalCheck, agreement, check_labelled
 from lmms_egoplan.benchmarks.actplan.labelled_plans import read_labelled_plans
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -73,7 +72,7 @@ def test_plans_without_a_problem_are_counted(tmp_path, monkeypatch):
         (False, 0), (True, 1), (False, None), (True, None), (False, None), (True, None),
     ]  # fmt: skip
     monkeypatch.setenv("COLUMNS", "120")
-    result = CliRunner().invoke(app, ["evaluate", "goal-check", str(plans), "--bddl", str(tmp_path / "bddl")])
+    result = CliRunner().invoke(app, ["evaluate", "actplan-goal-check", str(plans), "--bddl", str(tmp_path / "bddl")])
     assert result.exit_code == 0, result.output
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines() if "│" in line]
     assert dict(row[:2] for row in rows)["accuracy"] == "1.000"

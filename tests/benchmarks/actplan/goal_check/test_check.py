@@ -1,18 +1,14 @@
 import json
-import random
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.actplan.bddl.problem_files import RELEASED
 from benchmarks.actplan.labelled_plans import PLANS
-from lmms_egoplan.benchmarks.actplan.bddl.parser import parse_problem, read_problem
-from lmms_egoplan.benchmarks.actplan.goal_check.actions import read_step
+from benchmarks.actplan.problem_files import RELEASED
+from lmms_egoplan.benchmarks.actplan.bddl import parse_problem, read_problem
 from lmms_egoplan.benchmarks.actplan.goal_check.check import REACHABLE, GoalCheck, check_goal
-from lmms_egoplan.benchmarks.actplan.goal_check.names import Name
-from lmms_egoplan.benchmarks.actplan.goal_check.world import PLACES, World
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line, parsed_steps
 
 KITCHEN = """(define (problem kitchen_0) (:domain igibson)
@@ -159,37 +155,6 @@ def test_only_what_actions_decide_is_reachable():
     assert {"inside", "ontop", "onfloor", "under", "open", "toggled_on", "soaked", "frozen", "cooked"} < REACHABLE
 
 
-@pytest.mark.parametrize(
-    ("text", "effect", "names"),
-    [
-        ("place_on_top(floor, next_to(toilet))", "ontop", ("floor", "next_to_toilet")),
-        ("**Switch-On**(lamp)", "switch_on", ("lamp",)),
-        ("walk\\_to(the table)", "walk", ("the table",)),
-        ("grab(cup and plate", "take", ("cup", "plate")),
-        ("grab()", "take", ()),
-    ],
-)
-def test_steps(text, effect, names):
-    step = read_step(text)
-    assert (step.effect, step.names) == (effect, names)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("gym_shoe_1", Name(("gym", "shoe"), 1)),
-        ("dusty shoe2", Name(("dusty", "shoe"), 2)),
-        ("floor_next_to_sink", Name(("floor",), None, ("sink",), "nextto")),
-        ("next_to_toilet", Name((), None, ("toilet",), "nextto")),
-        ("can1_from_bed", Name(("can",), 1, ("bed",), "")),
-        ("99999999999", Name((), 9999)),
-        ("", Name(())),
-    ],
-)
-def test_names(text, expected):
-    assert Name.of(text) == expected
-
-
 _WORDS = st.sampled_from(
     [
         "plate",
@@ -253,31 +218,6 @@ def test_facts_of_another_arity_are_no_facts():
 def test_a_condition_of_a_type_without_objects_is_not_checkable(quantifier):
     found = check(f"(and {INSIDE} ({quantifier} (?pig.n.01 - pig.n.01) (dusty ?pig.n.01)))", "grab(plate)")
     assert (len(found.unchecked), len(found.missed)) == (1, 1)
-
-
-@given(st.integers(0, 10**6))
-@settings(deadline=None, max_examples=60)
-def test_a_world_as_the_slow_way(seed):
-    """Against a table of where each thing is."""
-    chance = random.Random(seed)
-    things = list("abcdef")
-    world, where = World(), {}
-    for _ in range(12):
-        thing, other = chance.sample(things, 2)
-        if chance.random() < 0.3:
-            world.take(thing)
-            where[thing] = "held"
-        else:
-            world.put(thing, ("inside", other))
-            where[thing] = other
-    assert set(world.held) == {thing for thing in things if where.get(thing) == "held"}
-    for thing in things:
-        chain = [where.get(thing)]
-        while chain[-1] in where and len(chain) < 10:
-            chain.append(where[chain[-1]])
-        outer = {place for place in chain if place in things}
-        assert {other for other in things if world.holds("inside", (thing, other))} == outer
-        assert len({fact for fact in world.facts if fact[0] in PLACES and fact[1] == thing}) <= 1
 
 
 @pytest.mark.skipif(not PLANS.is_file(), reason="no published plans in ../shared/data")

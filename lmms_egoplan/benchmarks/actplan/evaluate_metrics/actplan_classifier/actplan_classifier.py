@@ -7,14 +7,15 @@ from typing import Any
 import datasets
 import evaluate
 
-from lmms_egoplan.benchmarks.actplan.bleurt.classifier import BLEURT_VARIABLE, classifier_path, load_classifier
-from lmms_egoplan.benchmarks.actplan.evaluate_metrics import check_texts, metric_info, plan_metric
+from lmms_egoplan.benchmarks.actplan import evaluate_metrics
+from lmms_egoplan.benchmarks.actplan.bleurt import BLEURT_VARIABLE, classifier_path, load_classifier
+from lmms_egoplan.benchmarks.actplan.evaluate_metrics import check_texts, metric_info
 from lmms_egoplan.benchmarks.actplan.reply import parsed_steps, plan_text
 from lmms_egoplan.benchmarks.actplan.scoring import classify_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 
 
-class ActPlanClassifier(plan_metric.PlanMetric):
+class ActPlanClassifier(evaluate_metrics.PlanMetric):
     """See `evaluate.Metric`."""
 
     def _info(self) -> evaluate.MetricInfo:
@@ -27,7 +28,7 @@ class ActPlanClassifier(plan_metric.PlanMetric):
         if folder is None:
             raise LmmsEgoplanError(
                 f"no classifier: compute(..., classifier=FOLDER) or {BLEURT_VARIABLE} names the folder that "
-                "`lmms-egoplan train bleurt` has written"
+                "`lmms-egoplan train actplan-bleurt` has written"
             )
         model = load_classifier(folder)
         steps = [parsed_steps(plan_text(text)) for text in check_texts("predictions", predictions)]

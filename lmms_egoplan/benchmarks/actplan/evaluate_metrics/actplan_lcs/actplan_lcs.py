@@ -5,7 +5,8 @@ from typing import Any
 import datasets
 import evaluate
 
-from lmms_egoplan.benchmarks.actplan.evaluate_metrics import check_texts, metric_info, plan_metric
+from lmms_egoplan.benchmarks.actplan import evaluate_metrics
+from lmms_egoplan.benchmarks.actplan.evaluate_metrics import check_texts, metric_info
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, score_plans
 from lmms_egoplan.benchmarks.aggregations import mean_score
@@ -13,7 +14,7 @@ from lmms_egoplan.benchmarks.aggregations import mean_score
 _MEASURES = ("lcs", "lcs_norm", "lcs_best", "lcs_norm_best", "lcs_parsed", "lcs_norm_parsed")
 
 
-class ActPlanLCS(plan_metric.PlanMetric):
+class ActPlanLCS(evaluate_metrics.PlanMetric):
     """See `evaluate.Metric`."""
 
     def _info(self) -> evaluate.MetricInfo:

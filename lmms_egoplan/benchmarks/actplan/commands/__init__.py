@@ -1,1 +1,0 @@
-"""ActPlan-1K's subcommands of ``lmms-egoplan``."""

@@ -1,0 +1,267 @@
+"""What people and judges say of plans: rows next to Tables 3 and 5 to 7, types of errors next to Fig. 6 and Table 8."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from lmms_egoplan.benchmarks.actplan.activities import SETTINGS, parse_id
+from lmms_egoplan.benchmarks.actplan.error_judge import JUDGED_ERRORS, Errors, JudgedPlan, agreements, read_judged
+from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS, PLANS, VERDICTS
+from lmms_egoplan.benchmarks.actplan.reply import official_steps, parsed_steps
+from lmms_egoplan.benchmarks.actplan.report.answers import INSTANCES, Planned
+from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.judging.agreement import MIN_ITEMS
+from lmms_egoplan.report.charts import draw_bars, spoken
+from lmms_egoplan.report.document import Figure, Table, Value, table_of_runs
+from lmms_egoplan.report.labelled import check_once
+from lmms_egoplan.report.notes import read_columns, read_notes
+from lmms_egoplan.report.numbers import counted
+from lmms_egoplan.report.scored import Mean
+from lmms_egoplan.validation import AnyText, Checked, Text, read_as
+
+
+class LabelledPlan(Checked):
+    """A plan with what people said.
+
+    images: whether its model was shown images.
+    errors: by type, the steps concerned.
+    """
+
+    id: Text
+    model: Text
+    candidate: AnyText
+    correct: bool
+    commonsense: bool
+    images: bool = True
+    errors: dict[str, list[int]]
+
+    @property
+    def setting(self) -> str | None:
+        """One of `SETTINGS`; None where the id does not tell."""
+        place = parse_id(self.id)
+        return None if place is None else place.setting
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """One model's labelled plans."""
+
+    model: str
+    plans: tuple[LabelledPlan, ...]
+
+    @property
+    def has_images(self) -> bool:
+        return all(plan.images for plan in self.plans)
+
+
+def read_labelled(folders: Sequence[Path]) -> list[Labelled]:
+    """The labelled plans of every model, with and without images apart.
+
+    Raises:
+        LmmsEgoplanError: a file cannot be read or holds something else, or two folders have the same plan; names the
+            line.
+    """
+    found: dict[tuple[str, bool], list[LabelledPlan]] = {}
+    folder_of: dict[tuple[str, str, bool, str], Path] = {}
+    for folder in folders:
+        if (folder / PLANS).is_file():
+            for where, line in read_lines(folder / PLANS):
+                plan = read_as(LabelledPlan, where, parse_record(where, line))
+                first = folder_of.setdefault((plan.id, plan.model, plan.images, plan.candidate), folder)
+                check_once(where, f"{plan.id} of {plan.model}", folder, first)
+                found.setdefault((plan.model, plan.images), []).append(plan)
+    return [Labelled(model, tuple(plans)) for (model, _), plans in found.items()]
+
+
+def table3_rows(judged: Sequence[Labelled]) -> Iterator[dict[str, Value]]:
+    """Correctness and commonsense by setting, in percent, of plans made with images."""
+    for of_model in judged:
+        if of_model.has_images:
+            parts = {setting: [p for p in of_model.plans if p.setting == setting] for setting in SETTINGS}
+            parts["total"] = list(of_model.plans)
+            row: dict[str, Value] = {"model": f"{of_model.model} (people)", "plans": len(of_model.plans)}
+            count, official = len(of_model.plans), sum(INSTANCES.values())
+            row["apart"] = "" if count >= official else f"{counted(count, 'plans')} of {official:,}"
+            for part, plans in parts.items():
+                row |= {f"{part}_{title}": value for title, value in _percents(plans).items()}
+            yield row
+
+
+def ablation_rows(judged: Sequence[Labelled], number: int) -> Iterator[dict[str, Value]]:
+    """Tables 6 and 7: with and without images, of models that people labelled without."""
+    without = {of_model.model for of_model in judged if not of_model.has_images}
+    for of_model in judged:
+        if of_model.model not in without:
+            continue
+        mark = "w" if of_model.has_images else "w/o"
+        row: dict[str, Any] = {"plans": len(of_model.plans), "apart": "other plans than the published ones"}
+        if number == 6:
+            row |= {"model": f"{of_model.model} ({mark}, people)", "avg_len": _length(of_model.plans)}
+            row |= _percents(of_model.plans)
+        else:
+            row["model"] = f"{of_model.model}, {mark} image, people"
+            for setting in SETTINGS:
+                plans = [plan for plan in of_model.plans if plan.setting == setting]
+                row[f"{setting}_avg_len"] = _length(plans)
+                row |= {f"{setting}_{title}": value for title, value in _percents(plans).items()}
+        yield row
+
+
+def table5_rows(judged: Sequence[Labelled], planned: Sequence[Planned]) -> Iterator[dict[str, Value]]:
+    """How far a run's classifier agrees with people, on plans that are the same."""
+    from sklearn.metrics import matthews_corrcoef
+
+    labels = {
+        (plan.id, tuple(official_steps(plan.candidate))): plan.correct for of_model in judged for plan in of_model.plans
+    }
+    for run in planned:
+        pairs = [
+            (labels[key], answer.record.score.bleurt)
+            for answer in (run.answers or {}).values()
+            if answer.record.score.bleurt is not None
+            and (key := (answer.id, tuple(answer.record.score.official))) in labels
+        ]
+        if pairs:
+            said, verdicts = zip(*pairs, strict=True)
+            is_defined = len({*said}) > 1 and len({*verdicts}) > 1
+            yield {
+                "model": str(run.task_run.metrics.get("bleurt_model")),
+                "vlm": run.name,
+                "mcc": float(matthews_corrcoef(said, verdicts)) if is_defined else None,
+                "all_acc": 100 * fmean(a == b for a, b in pairs),
+                "plans": len(pairs),
+                "apart": "other plans than the published ones",
+            }
+
+
+def _percents(plans: Sequence[LabelledPlan]) -> dict[str, Value]:
+    titles = dict(zip(VERDICTS, ("correctness", "commonsense"), strict=True))
+    return {title: 100 * fmean(getattr(p, name) for p in plans) if plans else None for name, title in titles.items()}
+
+
+def _length(plans: Sequence[LabelledPlan]) -> Value:
+    return fmean(len(parsed_steps(plan.candidate)) for plan in plans) if plans else None
+
+
+_note = read_notes(__file__, instances=sum(INSTANCES.values()), min_items=MIN_ITEMS, **INSTANCES)
+_COLUMNS = read_columns(__file__)
+# For the figure's axis, which has no room for the titles.
+_SHORT = ("missing actions", "object", "event", "form", "extra tools", "image")
+
+
+@dataclass(frozen=True)
+class Marked:
+    """One model's plans with the types of errors that people, or a judge, marked.
+
+    name: of the model, and of who marked.
+    plans: id, text and marks of each.
+    unmarked: plans of which the judge gave no usable reply.
+    """
+
+    name: str
+    plans: tuple[tuple[str, str, Errors], ...]
+    unmarked: int = 0
+
+    @property
+    def total(self) -> int:
+        """Errors of all types, each counted once a plan."""
+        return sum(len(marks) for _, _, marks in self.plans)
+
+    def count(self, key: str) -> int:
+        """Plans that have a type."""
+        return sum(key in marks for _, _, marks in self.plans)
+
+    def share(self, key: str) -> float | None:
+        """Of all errors, in percent, as in Fig. 6; None without errors."""
+        return 100 * self.count(key) / self.total if self.total else None
+
+
+def read_judgements(folders: Sequence[Path]) -> list[JudgedPlan]:
+    """The plans that a judge marked, of the folders that have some.
+
+    Raises:
+        LmmsEgoplanError: a file cannot be read or holds something else, or two folders have the same plan of the same
+            judge; names the line.
+    """
+    judged: list[JudgedPlan] = []
+    folder_of: dict[tuple[str, ...], Path] = {}
+    for folder in folders:
+        if (path := folder / JUDGED_ERRORS).is_file():
+            for plan in read_judged(path):
+                first = folder_of.setdefault((plan.id, plan.model, plan.candidate, plan.judge_name), folder)
+                check_once(str(path), f"{plan.id} of {plan.model}", folder, first)
+                judged.append(plan)
+    return judged
+
+
+def marked_by(people: Sequence[Labelled], judged: Sequence[JudgedPlan]) -> list[Marked]:
+    """What people marked of each model's plans, then what each judge did."""
+    found = []
+    for of_model in people:
+        name = of_model.model if of_model.has_images else f"{of_model.model} (w/o images)"
+        plans = tuple((plan.id, plan.candidate, plan.errors) for plan in of_model.plans)
+        found.append(Marked(f"{name}, people", plans))
+    for model, images, judge in dict.fromkeys((plan.model, plan.images, plan.judge_name) for plan in judged):
+        own = [plan for plan in judged if (plan.model, plan.images, plan.judge_name) == (model, images, judge)]
+        plans = tuple((plan.id, plan.candidate, plan.judge) for plan in own if plan.judge is not None)
+        name = f"{model}{'' if images else ' (w/o images)'}, judge {judge}"
+        found.append(Marked(name, plans, len(own) - len(plans)))
+    return found
+
+
+def errors_table(marked: Sequence[Marked]) -> Table | None:
+    """Types of errors by model (Fig. 6), each with an example (Table 8); None without marks."""
+    if not marked:
+        return None
+    rows = [_row(key, title, one) for key, title in ERRORS.items() for one in marked]
+    return table_of_runs(
+        "actplan_errors", "Types of errors", _COLUMNS["errors"], rows, (_note("errors"), _note("marked"))
+    )
+
+
+def agreement_table(judged: Sequence[JudgedPlan]) -> Table | None:
+    """How far judges and people agree, by type; None where no plan was marked by both."""
+    rows: list[dict[str, Any]] = []
+    for judge in dict.fromkeys(plan.judge_name for plan in judged):
+        own = [plan for plan in judged if plan.judge_name == judge]
+        for key, (people, by_judge, both, found) in agreements(own).items():
+            same = found.questions - people - by_judge + 2 * both
+            row = {"judge": judge, "error": ERRORS[key], "plans": found.questions, "people": people}
+            row |= {"by_judge": by_judge, "both": both, "equal": 100 * same / found.questions}
+            if (kappa := found.kappa_unweighted) is not None:
+                row |= {"kappa": kappa.value, "low": kappa.low, "high": kappa.high}
+            rows.append(row)
+    if not rows:
+        return None
+    title = "Types of errors: judges and people"
+    return table_of_runs("actplan_errors_agreement", title, _COLUMNS["errors_agreement"], rows, (_note("kappa"),))
+
+
+def errors_figure(marked: Sequence[Marked]) -> Figure | None:
+    """Shares of all errors by type, as Fig. 6; None without errors."""
+    means = {one.name: [Mean(one.share(key)) for key in ERRORS] for one in marked if one.total}
+    if not means:
+        return None
+    top = max(mean.value or 0 for of_one in means.values() for mean in of_one)
+    draw = partial(draw_bars, _SHORT, means, "of all errors, %", min(100, 1.15 * top))
+    return Figure("actplan_errors", "Types of errors", _note("errors_caption"), draw, spoken(_SHORT, means, 1))
+
+
+def _row(key: str, title: str, marked: Marked) -> Mapping[str, Any]:
+    row = {"error": title, "model": marked.name, "plans": len(marked.plans), "unmarked": marked.unmarked}
+    row |= {"count": marked.count(key), "share": marked.share(key)}
+    return row | dict(zip(("example", "steps"), next(_examples(key, marked), ()), strict=False))
+
+
+def _examples(key: str, marked: Marked) -> Iterator[tuple[str, str]]:
+    """The activities of plans with a type, and the steps concerned."""
+    for name, text, marks in marked.plans:
+        if key in marks:
+            lines = official_steps(text)
+            steps = [lines[step - 1] for step in marks[key] if 0 < step <= len(lines)]
+            place = parse_id(name)
+            activity = name if place is None else place.activity.replace("_", " ")
+            yield activity, "; ".join(steps) or "the whole plan"

@@ -1,0 +1,121 @@
+"""What people said of plans, in ActPlan-1K's part of the report."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.actplan.report.synthetic_runs import GOOD
+from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS
+from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
+from lmms_egoplan.cli import app
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.benchmark import Inputs
+from report.joined import near, run_rows
+
+
+def write_labels(folder, plans):
+    folder.mkdir()
+    (folder / "annotation.json").write_text(json.dumps({"benchmark": "actplan"}))
+    (folder / "plans.jsonl").write_text("".join(json.dumps(plan) + "\n" for plan in plans))
+    return folder
+
+
+def plan(number, description, correct, commonsense, images=True, **more):
+    told = {"id": f"Rs_int/making_tea/{description}/sample_{number}", "model": "mine", "references": ["a(b)"]}
+    told |= {"candidate": "walk_to(table)\ngrab(cup)", "correct": correct, "commonsense": commonsense}
+    return told | {"images": images, "errors": {}} | more
+
+
+@pytest.fixture
+def labels(tmp_path):
+    plans = [plan(0, 0, True, True), plan(1, 0, False, True, errors={"form": [2]}), plan(0, 1, False, False)]
+    plans += [plan(0, 0, False, True, images=False), plan(0, 1, True, True, images=False)]
+    return write_labels(tmp_path / "labels", plans)
+
+
+def section(runs, folder):
+    return ActPlanReport(runs, Inputs(labelled={folder: "actplan"})).section()
+
+
+def test_own_rows_of_tables_3_6_and_7(runs, labels):
+    made = section(runs, labels)
+    (row,) = [row for row in run_rows(made, "actplan_table3") if row["model"] == "mine (people)"]
+    expected = {"normal_correctness": 50, "normal_commonsense": 100, "counterfactual_correctness": 0}
+    expected |= {
+        "counterfactual_commonsense": 0,
+        "total_correctness": 100 / 3,
+        "total_commonsense": 200 / 3,
+        "plans": 3,
+    }
+    assert {name: row[name] for name in expected} == near(expected)
+    found = {row["model"]: row for row in run_rows(made, "actplan_table6")}
+    assert found["mine (w, people)"]["correctness"] == near(100 / 3)
+    assert (found["mine (w/o, people)"]["correctness"], found["mine (w/o, people)"]["avg_len"]) == (50, 2)
+    found = {row["model"]: row for row in run_rows(made, "actplan_table7")}
+    assert found["mine, w/o image, people"]["counterfactual_correctness"] == 100
+    assert found["mine, w image, people"]["normal_correctness"] == 50
+
+
+def test_types_of_errors_with_an_example(runs, labels):
+    found = {(row["error"], row["model"]): row for row in run_rows(section(runs, labels), "actplan_errors")}
+    row = found[ERRORS["form"], "mine, people"]
+    assert (row["count"], row["share"], row["example"], row["steps"]) == (1, 100, "making tea", "grab(cup)")
+
+
+def test_the_classifier_beside_the_people(runs, logged, tmp_path):
+    """Those of the run's plans that the people call correct are those that the classifier does, but for one."""
+    samples = [sample for sample in logged[GOOD] if sample["Correct by classifier"] is not None]
+    (task,) = [task for task in ActPlanReport(runs).tasks if task.name == GOOD]
+    answers = [answer for answer in task.answers.values() if answer.record.score.bleurt is not None]
+    assert len(answers) == len(samples)
+    said = [answer.record.score.bleurt for answer in answers]
+    said[0] = not said[0]
+    plans = [
+        plan(0, 0, verdict, True) | {"id": answer.id, "candidate": "\n".join(answer.record.score.official)}
+        for answer, verdict in zip(answers, said, strict=True)
+    ]
+    found = {
+        row["vlm"]: row for row in run_rows(section(runs, write_labels(tmp_path / "own", plans)), "actplan_table5")
+    }
+    assert found[GOOD]["all_acc"] == near(100 * (len(answers) - 1) / len(answers))
+    assert 0 < found[GOOD]["mcc"] < 1
+    assert found[GOOD]["plans"] == len(answers)
+
+
+def test_without_labels_nothing_changes(runs):
+    made = ActPlanReport(runs).section()
+    assert not [table for table in made.tables if table.key == "actplan_errors"]
+    assert "people)" not in str(made.tables)
+
+
+def test_a_wrong_file_is_told(runs, tmp_path):
+    folder = write_labels(tmp_path / "labels", [plan(0, 0, "yes", True)])
+    with pytest.raises(LmmsEgoplanError, match=r"plans\.jsonl, line 1: correct"):
+        section(runs, folder)
+
+
+def test_the_same_plan_in_two_folders_is_refused(runs, tmp_path):
+    """In one folder it may be two answers of a model."""
+    folders = [write_labels(tmp_path / name, [plan(0, 0, True, True)] * 2) for name in ("one", "two")]
+    with pytest.raises(LmmsEgoplanError, match=r"two/plans\.jsonl, line 1: .*_0 of mine is labelled in .*one, too"):
+        ActPlanReport(runs, Inputs(labelled=dict.fromkeys(folders, "actplan"))).section()
+    assert section(runs, folders[0]) is not None
+    other = write_labels(tmp_path / "three", [plan(0, 0, True, True, images=False)])
+    ActPlanReport(runs, Inputs(labelled=dict.fromkeys([folders[0], other], "actplan"))).section()
+
+
+def test_the_command_takes_exports_among_the_runs(folder, labels, tmp_path):
+    arguments = ["report", str(folder / "runs"), str(labels), "--out", str(tmp_path / "report")]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert "mine (people)" in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_labels_without_any_run(labels, tmp_path):
+    done = CliRunner().invoke(app, ["report", str(labels), "--out", str(tmp_path / "report")])
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "mine (people)" in page
+    assert "Types of errors" in page
+    assert not list((tmp_path / "report" / "tables").glob("actplan_scores*"))

