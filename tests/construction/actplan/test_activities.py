@@ -49,7 +49,7 @@ def test_descriptions_lack_nothing_or_have_a_reason(folder):
     names = [activity.name for activity in activities]
     faults = dict(zip(names, ("incomplete", "prose", "cut off", "refused", "other form"), strict=True))
     with LanguageModel({("description", name): fault for name, fault in faults.items()}) as server:
-        made, rejections = describe(activities, examples, settings(server), False)
+        made, rejections = describe(activities, examples, settings(server))
         (again,) = [prompt for prompt in server.prompts if kind_of(prompt) == "again"]
     assert "\n- (inside ?cup.n.01 ?sink.n.01_1): " in again
     assert "There is a thing somewhere." in again
@@ -67,7 +67,7 @@ def test_a_description_is_asked_for_twice_at_most(folder):
     activities, examples = read_activities(folder)[0][:1], read_examples(folder)
     name = activities[0].name
     with LanguageModel({("description", name): "incomplete", ("again", name): "incomplete"}) as server:
-        made, rejections = describe(activities, examples, settings(server), False)
+        made, rejections = describe(activities, examples, settings(server))
         assert len(server.prompts) == 2
     assert made == {}
     assert reasons(rejections) == [(f"{name}/0", texts.INCOMPLETE)]
@@ -81,7 +81,7 @@ def test_every_wrong_change_has_its_reason(folder):
         accepted = [(activity.name, "the thing is burnt") for activity in activities]
         accepted += [(activities[-1].name, "the thing has gone bad"), (activities[-1].name, "the thing is soaked")]
         accepted += [("making_tea", "there is no tea")]
-        changed, rejections = change(activities, accepted, settings(server), False)
+        changed, rejections = change(activities, accepted, settings(server))
     (made,) = changed
     assert (made.key, made.category, made.circumstance) == (
         f"{activities[-1].name}/1",
@@ -124,7 +124,7 @@ def test_changed_problems_that_contradict_themselves_are_left_out(folder, old, n
     reply = {"category": "object property", "problem": bddl.replace(old, new)}
     with LanguageModel() as server:
         server.reply = lambda prompt, before: Reply(json.dumps(reply))
-        changed, rejections = change(activities, [("storing_cups", "a cup is burnt")], settings(server), False)
+        changed, rejections = change(activities, [("storing_cups", "a cup is burnt")], settings(server))
     assert changed == []
     (left,) = rejections
     assert left.reason == circumstances.BAD_BDDL
@@ -141,7 +141,7 @@ def test_nothing_is_proposed_where_a_counterfactual_is_there(folder):
     assert [activity.key for activity in activities].count("cleaning_cups/1") == 1
     told = {activity.key: "There are a cup." for activity in activities}
     with LanguageModel() as server:
-        propose(activities, told, settings(server), False)
+        propose(activities, told, settings(server))
         assert "cleaning_cups" not in map(activity_of, server.prompts)
         assert len(server.prompts) == 4
 
@@ -201,7 +201,7 @@ def test_verdicts_come_in_the_order_of_the_proposals(tmp_path):
 def test_a_description_has_to_tell_what_the_circumstance_changes(folder):
     activities, examples = read_activities(folder)[0], read_examples(folder)
     with LanguageModel() as server:
-        (changed,), _ = change(activities, [("storing_cups", "the cup is burnt")], settings(server), False)
+        (changed,), _ = change(activities, [("storing_cups", "the cup is burnt")], settings(server))
         assert [str(fact) for fact in changed.changes] == ["(burnt ?cup.n.01_1)"]
 
         def forget(prompt, _):
@@ -211,7 +211,7 @@ def test_a_description_has_to_tell_what_the_circumstance_changes(folder):
             )
 
         server.reply = forget
-        made, rejections = describe([changed], examples, settings(server), False)
+        made, rejections = describe([changed], examples, settings(server))
         assert "- (burnt ?cup.n.01_1)" in server.prompts[-1]
     assert rejections == []
     assert "burnt" in made["storing_cups/1"]

@@ -58,7 +58,7 @@ def tours(tmp_path, monkeypatch):
 
 
 def choose(tours, tmp_path, server, choices=None, model="model"):
-    return choose_views(tours, choices or {}, tmp_path / "views", JudgeSettings(model, server.url, KEY, 4), False)
+    return choose_views(tours, choices or {}, tmp_path / "views", JudgeSettings(model, server.url, KEY, 4))
 
 
 def told(found):
