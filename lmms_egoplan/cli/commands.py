@@ -6,7 +6,7 @@ command by its path, as ``module:function`` below the room.
 
 import ast
 import inspect
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import typer
 import yaml
 from typer.core import TyperCommand, TyperGroup
+from typing_extensions import override
 
 import lmms_egoplan
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -25,13 +26,14 @@ _PACKAGE = Path(lmms_egoplan.__file__).parent
 # lm-eval has its own help and shows its own errors.
 _PASSED_THROUGH = ("lm-eval",)
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-_MAX_SUGGESTIONS = 3
-# What help lists first.
+# Help lists these first.
 _FIRST = ("demo", "data", "show", "report", "lm-eval", "tasks-path", "status", "prepare")
+_MOST_SUGGESTIONS = 3
+_LEAST_LIKENESS = 0.65
 
 
 class _Target(NamedTuple):
-    """Where a command's function is: below `lmms_egoplan`, as ``room.module`` and a name."""
+    """The function of a command: its module below `lmms_egoplan`, and its name."""
 
     module: str
     function: str
@@ -55,46 +57,43 @@ def load_command(path: str) -> "Command":
     """Import a command's module and build the command, with the rule for ``--out``."""
     target = command_tree()[1][path]
     function = getattr(import_module(f"lmms_egoplan.{target.module}"), target.function)
-    name = path.rpartition(" ")[2]
     app = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
     settings = _PASS_THROUGH if path in _PASSED_THROUGH else None
+    name = path.rpartition(" ")[2]
     app.command(name, cls=Command, help=inspect.getdoc(function), context_settings=settings)(claiming(path, function))
     command = typer.main.get_command(app)
     assert isinstance(command, Command)
     return command
 
 
-class _NoTypeOfFlags:
-    """Help that prints no type after a flag."""
-
-    def get_params(self, ctx: typer.Context) -> list[Any]:
-        """Return the parameters; those that are flags have an empty metavar."""
-        params = super().get_params(ctx)  # type: ignore[misc]
-        for param in params:
-            if getattr(param, "is_flag", False):
-                param.metavar = ""
-        return params
-
-
-class Command(_NoTypeOfFlags, TyperCommand):
+class Command(TyperCommand):
     """A command that runs, or only its name and short help."""
 
+    @override
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types_of_flags(super().get_params(ctx))
 
-class CommandGroup(_NoTypeOfFlags, TyperGroup):
+
+class CommandGroup(TyperGroup):
     """A group whose commands are read from `command_tree`, and imported when one of them runs."""
 
     path = ""
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:
-        """Return the names one level below: those of `_FIRST` first, the others as the rooms list them."""
-        groups, commands = command_tree()
-        depth = len(self.path.split())
-        below = (path.split() for path in (*groups, *commands) if f"{path} ".startswith(f"{self.path} ".lstrip()))
-        names = dict.fromkeys(words[depth] for words in below if len(words) > depth)
+    @override
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types_of_flags(super().get_params(ctx))
+
+    @override
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names one level below: those of `_FIRST` first, the others in the order of the rooms."""
+        words = [path.split() for tree in command_tree() for path in tree]
+        own = self.path.split()
+        names = dict.fromkeys(path[len(own)] for path in words if path[: len(own)] == own and len(path) > len(own))
         return sorted(names, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
 
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:
-        """Return a group, or a command that has only a name and a short help; None if there is no such command."""
+    @override
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a group, or a command with only its name and short help; None if it does not exist."""
         groups, commands = command_tree()
         path = f"{self.path} {cmd_name}".strip()
         if path in groups:
@@ -105,14 +104,15 @@ class CommandGroup(_NoTypeOfFlags, TyperGroup):
             return group
         return Command(cmd_name, help=_first_paragraph(commands[path])) if path in commands else None
 
-    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:
+    @override
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that is about to run.
 
         Raises:
-            UsageError: there is no such command; suggests those that are meant.
+            UsageError: it does not exist; suggests similar ones.
         """
         command = self.get_command(ctx, args[0])
-        if command is None and not args[0].startswith("-"):
+        if command is None and not args[0].startswith("-") and not ctx.resilient_parsing:
             ctx.fail(_no_such_command(self.path, args))
         name, command, rest = super().resolve_command(ctx, args)
         if isinstance(command, Command):
@@ -131,7 +131,8 @@ class RootGroup(CommandGroup):
         end_on_signals()
         return super().__call__(*args, **kwargs)
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    @override
+    def invoke(self, ctx: Any) -> Any:
         """Run the command; print errors that the user can correct."""
         try:
             return super().invoke(ctx)
@@ -146,6 +147,14 @@ class RootGroup(CommandGroup):
             raise typer.Exit(1) from None
 
 
+def _without_types_of_flags(params: list[Any]) -> list[Any]:
+    """Give flags an empty metavar: help would print ``<bool>`` after them."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
 def _first_paragraph(target: _Target) -> str:
     """Read the first paragraph of a command's docstring without importing its module."""
     source = _PACKAGE.joinpath(*target.module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
@@ -155,17 +164,26 @@ def _first_paragraph(target: _Target) -> str:
 
 
 def _no_such_command(group: str, args: list[str]) -> str:
-    """Name the command that was not found, and up to three with the same or similar words."""
+    """Name the command that does not exist, and up to three with the most words that are typed or similar."""
     paths = [path for tree in command_tree() for path in tree]
-    typed = {*group.split(), *(word for word in args if not word.startswith("-"))}
-    same = [path for path in paths if args[0] in path.replace("-", " ").split()]
-    if not same:
-        words = {word: path for path in paths for word in (path, *path.split()) if f"{path} ".startswith(group)}
-        same = [words[match] for match in get_close_matches(args[0], words, _MAX_SUGGESTIONS)]
-    overlaps = {path: len(typed.intersection(path.split())) for path in same}
-    meant = [path for path, overlap in overlaps.items() if overlap == max(overlaps.values())]
-    if not meant and group:
-        meant = [path for path in paths if path.startswith(f"{group} ")]
-    meant = [path for path in meant if not any(path.startswith(f"{other} ") for other in meant)]
-    suggestions = " or ".join(f"`lmms-egoplan {path}`" for path in dict.fromkeys(meant[:_MAX_SUGGESTIONS]))
+    words = [word for word in args if not word.startswith("-") and word != "lmms-egoplan"] or args[:1]
+    typed = [*group.split(), *words]
+    scores = {path: sum(_likeness(word, path) for word in typed) for path in paths if _likeness(words[0], path)}
+    best = [path for path, score in scores.items() if score == max(scores.values())]
+    if not best and group:
+        best = [path for path in paths if path.startswith(f"{group} ")]
+    best = [path for path in best if not any(path.startswith(f"{other} ") for other in best)]
+    suggestions = " or ".join(f"`lmms-egoplan {path}`" for path in best[:_MOST_SUGGESTIONS])
     return f"No such command '{args[0]}'." + (f" Did you mean {suggestions}?" if suggestions else "")
+
+
+def _likeness(typed: str, path: str) -> float:
+    """Compare a typed word with the words of a path: 1 if it is one, 0.9 if a part or beginning, 0 if unlike all."""
+    typed = typed.replace("_", "-")
+    words = path.replace("_", "-").split()
+    if typed in words:
+        return 1
+    if any(f"-{typed}-" in f"-{word}-" or (len(typed) > 3 and word.startswith(typed)) for word in words):
+        return 0.9
+    likeness = max(SequenceMatcher(None, typed, word).ratio() for word in words)
+    return likeness if likeness >= _LEAST_LIKENESS else 0

@@ -1,4 +1,4 @@
-"""``lmms-egoplan data status``: what is prepared."""
+"""``lmms-egoplan data status``: the prepared splits."""
 
 from datetime import datetime, timezone
 
@@ -28,12 +28,14 @@ def status() -> None:
         table.add_column(title, justify="right")
     table.add_column("time (UTC)", no_wrap=True, overflow="fold")
     known = {benchmark.name: benchmark.load_splits() for benchmark in BENCHMARKS}
-    remarks, unreadable = [], []
+    remarks: list[str] = []
+    unreadable: list[str] = []
     for benchmark, split in prepared_splits():
         summary = load_summary(benchmark, split)
         if summary is None:
             continue
-        size, official = summary["split_size"], "n/a"
+        size = summary["split_size"]
+        official: int | str = "n/a"
         if benchmark in known:
             substitute = known[benchmark].substitute(summary)
             if substitute:
@@ -62,7 +64,7 @@ def status() -> None:
 
 
 def _utc(text: str) -> str:
-    """A time of a summary to the minute; as it stands where it is none."""
+    """Format a summary's time to the minute; return other texts unchanged."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""``lmms-egoplan demo``: the main job on a fresh machine, without a GPU, a hub or datasets."""
+"""``lmms-egoplan demo``: an evaluation on a fresh machine, without a GPU, a hub or datasets."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,10 @@ import typer
 from rich.console import Console
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.demo.run import run_demo
 from lmms_egoplan.harnesses.requirements import require
+from lmms_egoplan.report.runs import read_scores
+from lmms_egoplan.report.terminal import print_runs
 
 
 def demo(
@@ -26,10 +29,6 @@ def demo(
     Example: `lmms-egoplan demo --out /tmp/demo`
     """
     require("lmms_eval", "lmms-eval", "lmms-egoplan")
-    from lmms_egoplan.demo.run import run_demo
-    from lmms_egoplan.report.runs import read_scores
-    from lmms_egoplan.report.terminal import print_runs
-
     console = Console()
 
     def show_scores(results: Path) -> None:

@@ -1,12 +1,20 @@
 """``lmms-egoplan report``: runs of both harnesses as a page, tables and figures."""
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.console import Console
+from tqdm import tqdm
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, published_together
+from lmms_egoplan.progress import progress_bar
+from lmms_egoplan.report.build import build_report
+from lmms_egoplan.report.summary import model_card, short_table, with_further
+from lmms_egoplan.report.terminal import print_summary
+from lmms_egoplan.report.writing import markdown_of
 
 
 def report(
@@ -14,14 +22,10 @@ def report(
         list[Path],
         typer.Argument(
             metavar="RUNS",
-            help=" ".join(
-                [
-                    "Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth.",
-                    "Files of judged answers that `lmms-egoplan judge` wrote.",
-                    "Folders that `lmms-egoplan annotate export` wrote add people's labels.",
-                    "Files of `lmms-egoplan judge egothink --repeats N` add a table of judge noise.",
-                ]
-            ),
+            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth. "
+            "Files of judged answers that `lmms-egoplan judge` wrote. "
+            "Folders that `lmms-egoplan annotate export` wrote add people's labels. "
+            "Files of `lmms-egoplan judge egothink --repeats N` add a table of judge noise.",
         ),
     ],
     out: Annotated[
@@ -62,30 +66,24 @@ def report(
 
     Example: `lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report`
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from lmms_egoplan.report.build import build_report
-    from lmms_egoplan.report.summary import model_card, short_table, with_further
-    from lmms_egoplan.report.terminal import print_summary
-    from lmms_egoplan.report.writing import markdown_of
-
     started = time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        shown = {}
+    with ExitStack() as stack:
+        bars: dict[str, tqdm] = {}
 
         def progress(what: str, done: int, total: int) -> None:
-            if what not in shown:
-                shown[what] = bars.add_task(what, total=total)
-            bars.update(shown[what], completed=done, total=total)
+            if what not in bars:
+                bars[what] = stack.enter_context(progress_bar(total, what))
+            bars[what].update(done - bars[what].n)
 
         built = build_report(runs, out, _names(name or []), BENCHMARKS, progress, similarity)
     for line in built.skipped:
         typer.echo(f"Not read: {line}", err=True)
-    counts = {name: getattr(built, f"{name}s") for name in ("run", "benchmark", "table", "figure", "question")}
-    told = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items())
-    typer.echo(f"{told} in {time.monotonic() - started:.0f} s")
+    counts = ", ".join(
+        f"{count} {name[:-1] if count == 1 else name}"
+        for name in ("runs", "benchmarks", "tables", "figures", "questions")
+        for count in [getattr(built, name)]
+    )
+    typer.echo(f"{counts} in {time.monotonic() - started:.0f} s")
     typer.echo(f"Written to {built.page}\n")
     if form == "text":
         print_summary(built.sections, Console())
@@ -94,13 +92,14 @@ def report(
     typer.echo("\n".join(markdown_of(table) for table in tables if table is not None))
 
 
-def _names(given: list[str]) -> dict[Path, str]:
+def _names(texts: list[str]) -> dict[Path, str]:
+    """Split ``DIR=NAME``; of several ``=``, that after an existing path, else the first."""
     names = {}
-    for text in given:
+    for text in texts:
         parts = text.split("=")
-        splits = [("=".join(parts[:place]), "=".join(parts[place:])) for place in range(1, len(parts))]
-        there = [split for split in splits if Path(split[0]).exists()]
-        folder, name = (there or splits or [("", "")])[0]
+        splits = [("=".join(parts[:index]), "=".join(parts[index:])) for index in range(1, len(parts))]
+        existing = [split for split in splits if Path(split[0]).exists()]
+        folder, name = (existing or splits or [("", "")])[0]
         if not (folder.strip() and name.strip()):
             raise typer.BadParameter(f"{text!r} is not of the form DIR=NAME", param_hint="--name")
         names[Path(folder)] = name.strip()

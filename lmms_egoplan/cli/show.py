@@ -1,12 +1,19 @@
 """``lmms-egoplan show``: the main scores of runs in the terminal."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
+from rich.console import Console
 
-if TYPE_CHECKING:
-    from lmms_egoplan.report.document import Section
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.document import Section
+from lmms_egoplan.report.recompute import check
+from lmms_egoplan.report.runs import read_runs, read_scores
+from lmms_egoplan.report.summary import short_table
+from lmms_egoplan.report.terminal import print_runs, print_summary, sections_of
+from lmms_egoplan.report.writing import markdown_of
 
 
 def show(
@@ -35,15 +42,6 @@ def show(
 
     Example: `lmms-egoplan show runs/qwen runs/llava`
     """
-    from rich.console import Console
-
-    from lmms_egoplan.benchmarks.registry import BENCHMARKS
-    from lmms_egoplan.errors import LmmsEgoplanError
-    from lmms_egoplan.report.runs import read_scores
-    from lmms_egoplan.report.summary import short_table
-    from lmms_egoplan.report.terminal import print_runs, print_summary
-    from lmms_egoplan.report.writing import markdown_of
-
     read = read_scores(runs, BENCHMARKS)
     if form == "text":
         print_runs(read.runs, Console(), BENCHMARKS)
@@ -66,13 +64,8 @@ def show(
         raise LmmsEgoplanError(f"no results in {', '.join(map(str, read.without))}")
 
 
-def _sections(paths: list[Path]) -> "tuple[list[Section], bool]":
-    """What a report tells of each benchmark, and whether there are samples to tell it from."""
-    from lmms_egoplan.benchmarks.registry import BENCHMARKS
-    from lmms_egoplan.report.recompute import check
-    from lmms_egoplan.report.runs import read_runs
-    from lmms_egoplan.report.terminal import sections_of
-
+def _sections(paths: list[Path]) -> tuple[list[Section], bool]:
+    """Return the report's sections, and true if there are samples."""
     runs = read_runs(paths, benchmarks=BENCHMARKS).runs
     for run in runs:
         for task_run in run.tasks.values():

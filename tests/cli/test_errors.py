@@ -6,57 +6,54 @@ import sys
 
 import pytest
 import typer
-from lmms_egoplan.cli.errors import TellingErrors
 from typer.testing import CliRunner
 
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 
 
-def ending(error, name="own"):
-    """Of a command in a group that raises."""
-    command, group = typer.Typer(cls=TellingErrors, pretty_exceptions_enable=False), typer.Typer()
-    group.callback()(lambda: None)
+@pytest.fixture
+def ending(monkeypatch):
+    """The ending of a command that raises: `data status` by default, which is in a group."""
 
-    @group.command(name)
-    def fail():
-        raise error
+    def ending(error, module="cli.data", function="status", path=("data", "status")):
+        def fail():
+            raise error
 
-    command.add_typer(group, name="group")
-    command.command(name)(fail)
-    nested, direct = (CliRunner().invoke(command, path) for path in (["group", name], [name]))
-    assert (nested.exit_code, nested.stderr) == (direct.exit_code, direct.stderr) or name == "lm-eval"
-    return direct
+        monkeypatch.setattr(f"lmms_egoplan.{module}.{function}", fail)
+        return CliRunner().invoke(app, path)
+
+    return ending
 
 
 @pytest.mark.parametrize("error", [LmmsEgoplanError("a.json: no list"), OSError(28, "No space left", "a.json")])
-def test_what_the_user_can_mend_is_one_line(error):
+def test_what_the_user_can_mend_is_one_line(ending, error):
     result = ending(error)
     assert (result.exit_code, result.stderr) == (1, f"lmms-egoplan: {error}\n")
     assert isinstance(result.exception, SystemExit)
 
 
 @pytest.mark.parametrize("error", [ValueError("a bug"), KeyError("a bug"), RuntimeError("a bug")])
-def test_what_only_we_can_mend_keeps_its_traceback(error):
+def test_what_only_we_can_mend_keeps_its_traceback(ending, error):
     result = ending(error)
     assert result.exception is error
     assert "lmms-egoplan: " not in result.stderr
 
 
-def test_a_wrong_use_is_told_with_the_usage():
+def test_a_wrong_use_is_told_with_the_usage(ending):
     result = ending(typer.BadParameter("above 0", param_hint="--rate"))
     assert result.exit_code == 2
     assert "Usage: " in result.stderr
     assert "Invalid value for --rate: above 0" in result.stderr
 
 
-def test_lm_eval_shows_its_own_errors_itself():
-    error = FileNotFoundError("a.yaml")
-    assert ending(error, "lm-eval").exception is error
-    assert ending(LmmsEgoplanError("wrong"), "lm-eval").stderr == "lmms-egoplan: wrong\n"
+def test_lm_eval_shows_its_own_errors_itself(ending):
+    error, command = FileNotFoundError("a.yaml"), ("harnesses.lm_eval.command", "lm_eval", ["lm-eval"])
+    assert ending(error, *command).exception is error
+    assert ending(LmmsEgoplanError("wrong"), *command).stderr == "lmms-egoplan: wrong\n"
 
 
-def test_all_commands_are_below():
+def test_an_error_of_a_real_command():
     result = CliRunner().invoke(app, ["show", "/nowhere/at/all"])
     assert result.exit_code == 1
     assert result.stderr.startswith("lmms-egoplan: /nowhere/at/all")

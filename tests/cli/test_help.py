@@ -1,33 +1,25 @@
-"""The help of every command at 80 columns: whole, with an example."""
+"""The tree of commands: every command loads, its help is whole with an example, wrong names get suggestions."""
 
 import re
 import sys
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
 import lmms_egoplan
 from lmms_egoplan.cli import app
+from lmms_egoplan.cli.commands import CommandGroup, command_tree, load_command
 
 COLUMNS = 80
 # What draws the frames.
 DRAWN = re.compile("[─-╿•]")
+GROUPS, COMMANDS = command_tree()
+# lm-eval has a help of its own.
+OWN_HELP = ["", *GROUPS, *(path for path in COMMANDS if path != "lm-eval")]
 
 
-def commands(command=None, path=()):
-    """All commands and groups, by what is typed after ``lmms-egoplan``."""
-    command = command or get_command(app)
-    yield path, command
-    for name, below in getattr(command, "commands", {}).items():
-        yield from commands(below, (*path, name))
-
-
-def own_help():
-    """But `lm-eval`, whose help is its own."""
-    return [
-        pytest.param(command, path, id=" ".join(path) or "-") for path, command in commands() if path != ("lm-eval",)
-    ]
+def run(*arguments):
+    return CliRunner().invoke(app, [*arguments])
 
 
 def words(text):
@@ -39,35 +31,57 @@ def narrow(monkeypatch):
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
 
 
-@pytest.mark.parametrize(("command", "path"), own_help())
-def test_help_is_shown_whole_and_has_an_example(command, path):
-    result = CliRunner().invoke(app, [*path, "--help"])
+def test_every_room_has_commands_below_known_groups():
+    assert len(COMMANDS) > 30
+    parts = [path.split() for path in (*GROUPS, *COMMANDS)]
+    above = {" ".join(path[:end]) for path in parts for end in range(1, len(path))}
+    assert above == GROUPS.keys()
+    assert not GROUPS.keys() & COMMANDS.keys()
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_command_names_a_function_with_help(path):
+    above, _, name = path.rpartition(" ")
+    group = CommandGroup(name=above)
+    group.path = above
+    assert name in group.list_commands(None)
+    assert load_command(path).help.partition("\n\n")[0] == group.get_command(None, name).help != ""
+
+
+@pytest.mark.parametrize("path", OWN_HELP)
+def test_help_is_shown_whole_and_has_an_example(path):
+    result = run(*path.split(), "-h")
     assert result.exit_code == 0, result.output
     assert max(map(len, result.stdout.splitlines())) <= COLUMNS
+    assert "<bool>" not in result.stdout
+    assert "…" not in result.stdout
+    texts = [GROUPS[path]] if path in GROUPS else [app.registered_callback.callback.__doc__] if not path else []
+    if path in COMMANDS:
+        command = load_command(path)
+        texts = [command.help, *(param.help for param in command.params if param.help and not param.hidden)]
     shown = words(result.stdout)
     assert "Example:" in shown
-    told = [command.help, *(param.help for param in command.params if not getattr(param, "hidden", False))]
-    written = words("\n".join(text for text in told if text))
     # A list's dashes are drawn as bullets.
-    assert [word for word in written if word != "-" and word not in shown] == []
-    assert "…" not in result.stdout
+    assert [word for word in words("\n".join(texts)) if word != "-" and word not in shown] == []
 
 
-@pytest.mark.parametrize(("command", "path"), own_help())
-def test_options_of_examples_are_those_of_the_command(command, path):
-    """An example in a command's help is of that command, and takes what the command takes."""
-    if hasattr(command, "commands"):
-        return
-    example = re.search(r"Example: `([^`]+)`", command.help)[1].split()
-    if example[:1] != ["lmms-egoplan"]:
-        return
-    assert tuple(example[1 : len(path) + 1]) == path
-    options = {option for param in command.params for option in param.opts if not getattr(param, "hidden", False)}
-    assert {word for word in example if word.startswith("--")} <= options
+@pytest.mark.parametrize("path", [*GROUPS, *COMMANDS])
+def test_examples_are_commands_with_their_options(path):
+    text = GROUPS[path] if path in GROUPS else load_command(path).help
+    examples = [re.split(r"\s+", example) for example in re.findall(r"`[^`]*?(lmms-egoplan [^`)]+)", text)]
+    for _, *typed in examples:
+        (command,) = [one for one in COMMANDS if typed[: len(one.split())] == one.split()]
+        options = {option for param in load_command(command).params for option in param.opts}
+        assert {word for word in typed if word.startswith("--")} <= options or command == "lm-eval", typed
+
+
+def test_long_and_short_option_give_the_same_help():
+    assert run("data", "--help").stdout == run("data", "-h").stdout
+    assert run("data").output.strip() == run("data", "-h").output.strip()
 
 
 def test_the_version_is_told():
-    result = CliRunner().invoke(app, ["--version"])
+    result = run("--version")
     assert (result.exit_code, result.stdout) == (0, f"lmms-egoplan {lmms_egoplan.__version__}\n")
 
 
@@ -75,7 +89,7 @@ def test_the_version_is_told():
 def test_lm_evals_help_tells_of_the_model_class(arguments, monkeypatch):
     pytest.importorskip("lm_eval")
     monkeypatch.setattr(sys, "argv", sys.argv)  # the command sets it
-    ran = CliRunner().invoke(app, ["lm-eval", *arguments])
+    ran = run("lm-eval", *arguments)
     assert ran.exit_code == 0, ran.output
     own, _, harness = ran.stdout.partition("usage: ")
     assert "hf-vlm-ranker" in own
@@ -85,16 +99,65 @@ def test_lm_evals_help_tells_of_the_model_class(arguments, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ["data", "prepare", "egothink"],
-        ["data", "prepare", "egothink", "a", "b"],
-        ["submit", "egoplan", "--out", "o"],
-        ["show"],
-    ],
+    "typed",
+    ["data prepare egothink", "data prepare egothink a b", "submit egoplan --out o", "show", "show a --unknown"],
 )
-def test_an_input_that_is_missing_or_surplus_is_a_usage_error(arguments):
-    result = CliRunner().invoke(app, arguments)
+def test_wrong_inputs_and_options_are_usage_errors(typed):
+    result = run(*typed.split())
     assert result.exit_code == 2
     assert "Usage: " in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("prepare", ["data prepare"]),
+        ("prepare egoplan a.json", ["data prepare egoplan"]),
+        ("egoplan prepare", ["data prepare egoplan"]),
+        ("list", ["data list"]),
+        ("lmms-egoplan build", ["data build"]),
+        ("export", ["data export", "annotate export"]),
+        ("judge egothnik", ["judge egothink"]),
+        ("judg egothink", ["judge egothink"]),
+        ("data prepare egoplan-bench2", ["data prepare egoplan_bench2"]),
+        ("data list actplan", ["data prepare actplan", "data build actplan"]),
+        ("goal-check", ["evaluate actplan-goal-check"]),
+        ("bleurt", ["evaluate actplan-bleurt", "train actplan-bleurt"]),
+        ("train bleurt", ["train actplan-bleurt"]),
+        ("evaluate actplan", ["evaluate actplan-bleurt", "evaluate actplan-goal-check"]),
+        ("annotate circumstances", ["annotate actplan-circumstances"]),
+        ("annotation", ["annotate"]),
+        ("agreement ratings.jsonl", ["agreement egothink"]),
+        ("lmms-eval", ["lm-eval"]),
+        ("tasks_path", ["tasks-path"]),
+        ("xyz", []),
+    ],
+)
+def test_a_wrong_name_gets_the_names_that_are_meant(typed, meant):
+    result = run(*typed.split())
+    assert result.exit_code == 2
+    text = " ".join(DRAWN.sub(" ", result.output).split())
+    assert set(re.findall(r"`lmms-egoplan ([^`]+)`", text)) == set(meant)
+
+
+@pytest.mark.parametrize(
+    ("typed", "completions"),
+    [
+        ("da", {"data"}),
+        ("data ", {"status", "prepare", "list", "cut", "build", "export"}),
+        ("data prepare egop", {"egoplan", "egoplan_bench2"}),
+        ("show --for", {"--format"}),
+        ("show --format ", {"text", "md"}),
+        ("unknown x", set()),
+    ],
+)
+def test_shells_complete_commands_and_options(typed, completions):
+    environment = {
+        "_LMMS_EGOPLAN_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"lmms-egoplan {typed}",
+        "COMP_CWORD": str(len(typed.split(" "))),
+    }
+    result = CliRunner().invoke(app, [], prog_name="lmms-egoplan", env=environment)
+    assert result.exit_code == 0, result.output
+    assert set(result.stdout.split()) == completions

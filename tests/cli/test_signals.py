@@ -69,21 +69,18 @@ def not_ignored():
 
 STUBBORN = """
 import subprocess, sys, threading, time
-import typer
-from lmms_egoplan.cli.errors import TellingErrors
-app = typer.Typer(cls=TellingErrors, pretty_exceptions_enable=False)
+from lmms_egoplan.processes import end_on_signals, exit_code
 sleep = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)"
 nested = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {sleep!r}]).wait()"
 
-@app.command()
-def run():
+end_on_signals()
+try:
     subprocess.Popen([sys.executable, "-c", nested], start_new_session=True)
     threading.Thread(target=time.sleep, args=(600,)).start()
     print("ready", flush=True)
     WAIT
-
-app.command("other")(lambda: None)
-app()
+except KeyboardInterrupt as interrupt:
+    sys.exit(exit_code(interrupt))
 """
 BLOCKED = "exec('while True:\\n try: time.sleep(600)\\n except BaseException: pass')"
 
@@ -93,7 +90,7 @@ BLOCKED = "exec('while True:\\n try: time.sleep(600)\\n except BaseException: pa
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_outlives_the_last_signal(number, wait, to_group):
     """Neither a thread that is blocked, nor a process of a process that ignores Ctrl-C."""
-    command = Command(sys.executable, "-c", STUBBORN.replace("WAIT", wait), "run")
+    command = Command(sys.executable, "-c", STUBBORN.replace("WAIT", wait))
     assert command.process.stdout.readline() == "ready\n"
     wait_until(lambda: len(command.processes()) == 3)
     command.send(number, to_group)
