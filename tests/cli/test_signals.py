@@ -106,7 +106,7 @@ def test_nothing_outlives_the_last_signal(number, wait, to_group):
 
 
 def test_ctrl_c_while_modules_load():
-    command = Command(sys.executable, "-v", "-m", "lmms_egoplan", "data", "status")
+    command = Command(sys.executable, "-v", "-m", "lmms_egoplan", "show", "nowhere")
     while "lmms_egoplan.cli" not in command.process.stderr.readline():
         pass
     command.send(signal.SIGINT, True)
