@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,11 @@ def read_lines(path: Path, what: str | None = None) -> list[tuple[str, str]]:
     """
     lines = read_text(path, what).split("\n")
     return [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def json_lines(records: Iterable[Any]) -> str:
+    """Return the text of a file with one record per line."""
+    return "".join(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
 
 
 def repeated_keys(value: Any) -> list[str]:

@@ -23,7 +23,7 @@ import httpx
 from annotation.rating import Rating, texts
 from annotation.serving import form_in
 from annotation.test_many_people import _SERVER, free_port
-from lmms_egoplan.annotation.database import ANNOTATOR, LEAD, Settings, create
+from lmms_egoplan.annotation.database import ANNOTATOR, LEAD, Database, Settings, create
 from lmms_egoplan.annotation.store import Store
 
 
@@ -60,7 +60,7 @@ def measure(folder: Path, people: int, items: int, labels: int) -> list[float]:
     """Sorted seconds of all answers, beside so many labels; prints them, and those of the lead's pages."""
     path = folder / f"labels-{labels}.sqlite"
     create(path, Settings(Rating.name, people, 2), texts(items), Rating.stages)
-    store = Store(path, Rating.stages)
+    store = Store(Database(path), Rating())
     lead = next(person.token for person in store.people() if person.role == LEAD)
     tokens = {person.name: person.token for person in store.people() if person.role == ANNOTATOR}
     store.close()

@@ -1,12 +1,11 @@
 """ActPlan-1K's plans labelled by people: correctness and commonsense (arXiv 2410.03907, sec. 4.1), errors (5.6)."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.annotation import actplan_plans as actplan_plans
 from lmms_egoplan.annotation.actplan_plans import pictures
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
@@ -17,6 +16,7 @@ from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS, PLANS, VERDIC
 from lmms_egoplan.benchmarks.actplan.records import find_instances, instance_key, instances_of, read_instance
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan
+from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.text import csv_text
 
 _STAGE = "label"
@@ -24,35 +24,42 @@ _YES_NO = (Option("1", "1: yes"), Option("0", "0: no"))
 
 
 def read_items(plans: Sequence[Path], folder: MediaFolder, instances: Path | None) -> list[Item]:
-    """Plans to label; several of one model and instance get numbers.
+    """Read plans to label; several of one model and instance get numbers.
 
     Args:
-        plans: what `read_plans` reads; a file whose plans tell no model is named after its model.
+        plans: what `read_plans` reads; a file whose plans have no model is named after its model.
         folder: gets the instances' images.
         instances: the release's folder; None for the prepared data.
 
     Raises:
-        LmmsEgoplanError: a file is wrong, or the instance of a plan is not there.
+        LmmsEgoplanError: a file is wrong, or the instance of a plan is missing.
     """
     return _items([(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)], folder, instances)
 
 
 def _items(stored: Sequence[tuple[str, StoredPlan]], folder: MediaFolder, instances: Path | None) -> list[Item]:
-    """Of each model's plans."""
+    """Make an item of each model's plans."""
     names = [f"{plan.plan.id} of {model}" for model, plan in stored]
     counts = Counter(names)
-    used = Counter()
-    found = instances_of({plan.plan.id for _, plan in stored}, instances)
-    kept = {name: [folder.keep(image).name for image in instance.images] for name, instance in found.items()}
+    numbers: Counter[str] = Counter()
+    shown_instances = instances_of({plan.plan.id for _, plan in stored}, instances)
+    images = {key: [folder.keep(image).name for image in instance.images] for key, instance in shown_instances.items()}
     items = []
     for name, (model, plan) in zip(names, stored, strict=True):
-        used[name] += 1
-        own = f"{name}, plan {used[name]}" if counts[name] > 1 else name
+        numbers[name] += 1
         key = instance_key(plan.plan.id)
-        shown = {"description": found[key].description, "images": kept[key], "plan": plan.plan.text}
-        hidden = {"id": plan.plan.id, "model": model, "images": plan.images}
-        hidden["references"] = ["\n".join(gold) for gold in plan.plan.references]
-        items.append(Item(own, shown, hidden))
+        shown = {
+            "description": shown_instances[key].description,
+            "images": images[key],
+            "plan": plan.plan.text,
+        }
+        hidden = {
+            "id": plan.plan.id,
+            "model": model,
+            "images": plan.images,
+            "references": ["\n".join(gold) for gold in plan.plan.references],
+        }
+        items.append(Item(f"{name}, plan {numbers[name]}" if counts[name] > 1 else name, shown, hidden))
     return items
 
 
@@ -76,7 +83,7 @@ class LabelledPlans(Flow):
     )
     stages = (Stage(_STAGE, "Labels"),)
 
-    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
+    def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
         """Task, images and numbered steps; two verdicts and six types of errors."""
         steps = tuple(official_steps(shown["plan"]))
         plan = Steps("Plan", steps) if steps else Prose("Plan", "(The plan is empty.)")
@@ -95,39 +102,29 @@ class LabelledPlans(Flow):
             ),
         )
 
-    def scales(self) -> Mapping[str, Scale]:
-        """The verdicts, and whether a type of error is there."""
-        verdicts = {
-            name: Scale(name.capitalize(), (0, 1), lambda values, name=name: int(values[name])) for name in VERDICTS
-        }
-        errors = {
-            key: Scale(f"Error: {title}", (0, 1), lambda values, key=key: int(key in values["errors"]))
-            for key, title in ERRORS.items()
-        }
-        return verdicts | errors
+    def scales(self) -> Sequence[Scale]:
+        """Return the verdicts, and whether a plan has each type of error."""
+        return [
+            *(Scale(name.capitalize(), (0, 1), partial(_verdict, name)) for name in VERDICTS),
+            *(Scale(f"Error: {title}", (0, 1), partial(_has_error, key)) for key, title in ERRORS.items()),
+        ]
 
-    def differ(self, item: Item, labels: Sequence[Values]) -> bool:
-        """Whether the verdicts differ."""
+    def differ(self, _item: Item, labels: Sequence[Values]) -> bool:
+        """Tell if the verdicts differ."""
         return len({tuple(values[name] for name in VERDICTS) for values in labels}) > 1
 
     def export(self, labelled: Labelled) -> Export:
-        """``plans.jsonl``, which ``score actplan`` and the report read, and ``errors.csv``."""
+        """Export ``plans.jsonl``, which ``score actplan`` and the report read, and ``errors.csv``."""
         settled, left_out = labelled.settled(self, _STAGE, "verdicts")
-        lines = [_record(item, labels) for item, labels in settled]
-        told = [f"Plans labelled: {len(lines)} of {len(labelled.items)}", *left_out]
-        if not lines:
-            return Export(told, {})
-        plans = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
-        return Export(
-            told,
-            {
-                PLANS: ExportedFile(plans, "for score actplan and report"),
-                "errors.csv": ExportedFile(csv_text(_error_rows(lines)), "types of errors"),
-            },
-        )
+        records = [_record(item, labels) for item, labels in settled]
+        files = {}
+        if records:
+            files[PLANS] = ExportedFile(json_lines(records), "for score actplan and report")
+            files["errors.csv"] = ExportedFile(csv_text(_error_rows(records)), "types of errors")
+        return Export([f"Plans labelled: {len(records)} of {len(labelled.items)}", *left_out], files)
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
-        """The plans of two made-up models: gold plan 2, and gold plan 1 without its first steps."""
+        """Return the plans of two made-up models: gold plan 2, and gold plan 1 without its first steps."""
         root = source / demo.FOLDER
         stored = []
         for instance in find_instances(root)[0]:
@@ -144,20 +141,32 @@ FLOW = LabelledPlans()
 
 def _record(item: Item, labels: Sequence[Label]) -> dict[str, Any]:
     """Make one record of a plan's labels, with the errors that more than half of the annotators marked."""
-    errors = majority(FLOW.form(item.shown, (), 0), [label.values for label in labels])["errors"]
-    verdicts = {name: labels[0].values[name] == "1" for name in VERDICTS}
-    told = {"id": item.hidden["id"], "model": item.hidden["model"], "candidate": item.shown["plan"]}
-    told["images"] = item.hidden["images"]
-    return told | {"references": item.hidden["references"]} | verdicts | {"errors": errors}
+    return {
+        "id": item.hidden["id"],
+        "model": item.hidden["model"],
+        "candidate": item.shown["plan"],
+        "images": item.hidden["images"],
+        "references": item.hidden["references"],
+        **{name: labels[0].values[name] == "1" for name in VERDICTS},
+        "errors": majority(FLOW.form(item.shown), [label.values for label in labels])["errors"],
+    }
 
 
 def _error_rows(records: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
-    """For each model, plans with an error of each type, and its share of all errors as in Fig. 6."""
+    """Count for each model the plans with an error of each type, and its share of all errors as in Fig. 6."""
     rows: list[list[Any]] = [["model", "error", "plans", "plans_with_error", "share_of_errors_percent"]]
     for model in dict.fromkeys(record["model"] for record in records):
-        own = [record["errors"] for record in records if record["model"] == model]
-        total = sum(map(len, own))
+        plans = [record["errors"] for record in records if record["model"] == model]
+        total = sum(map(len, plans))
         for key, title in ERRORS.items():
-            count = sum(key in errors for errors in own)
-            rows.append([model, title, len(own), count, round(100 * count / total, 1) if total else "n/a"])
+            count = sum(key in errors for errors in plans)
+            rows.append([model, title, len(plans), count, round(100 * count / total, 1) if total else "n/a"])
     return rows
+
+
+def _verdict(name: str, values: Values) -> int:
+    return int(values[name])
+
+
+def _has_error(key: str, values: Values) -> int:
+    return int(key in values["errors"])

@@ -1,8 +1,8 @@
 """Circumstances of counterfactual activities chosen by people (sec. 3.3, step 2, and appendix A)."""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose, Steps, Values, Words
 from lmms_egoplan.benchmarks.actplan.bddl import predicates_text
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.jsonl import json_lines, parse_record, read_lines
 from lmms_egoplan.validation import Checked, Text, read_as
 
 # What `data build actplan` reads of an export, and what it writes for the page.
@@ -44,13 +44,8 @@ class _Line(Checked):
     circumstance: Text
 
 
-def circumstance_lines(circumstances: Iterable[Circumstance]) -> str:
-    """A JSON object in a line for each, which `read_items` reads."""
-    return "".join(f"{json.dumps(vars(one), ensure_ascii=False)}\n" for one in circumstances)
-
-
 def read_items(path: Path) -> list[Item]:
-    """Circumstances to choose from, as ``data build actplan`` wrote them.
+    """Read circumstances to choose from, as ``data build actplan`` wrote them.
 
     Raises:
         LmmsEgoplanError: the file cannot be read, holds something else, or nothing; names the line.
@@ -76,8 +71,8 @@ class SelectedCircumstances(Flow):
     )
     stages = (Stage(_STAGE, "Selection"),)
 
-    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
-        """Task, procedure and circumstance; whether it is plausible, and expressible."""
+    def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
+        """Show task, procedure and circumstance; ask if it is plausible, and expressible."""
         return Form(
             (
                 Prose("Task", shown["task"]),
@@ -102,38 +97,33 @@ class SelectedCircumstances(Flow):
             ),
         )
 
-    def scales(self) -> Mapping[str, Scale]:
-        """The two questions; the second is not asked where the first is denied."""
-        return {
-            name: Scale(name.capitalize(), levels, lambda values, name=name: values.get(name))
-            for name, levels in _SCALES.items()
-        }
+    def scales(self) -> Sequence[Scale]:
+        """Return the two questions; the second is asked only after a yes to the first."""
+        return [Scale(name.capitalize(), levels, methodcaller("get", name)) for name, levels in _SCALES.items()]
 
     def differ(self, item: Item, labels: Sequence[Values]) -> bool:
-        """Whether some accept the circumstance, and some do not, or in other words."""
+        """Tell if some accept the circumstance and others do not, or in other words."""
         return len({_accepted(item, values) for values in labels}) > 1
 
     def export(self, labelled: Labelled) -> Export:
-        """``circumstances.jsonl``: each that is decided, with whether it is accepted."""
+        """Export ``circumstances.jsonl``: all that are decided, and whether they are accepted."""
         settled, left_out = labelled.settled(self, _STAGE, "labels")
-        lines: list[dict[str, Any]] = []
+        records: list[dict[str, Any]] = []
         for item, labels in settled:
-            text = _accepted(item, labels[0].values)
-            told = {"proposed": item.shown["circumstance"], "circumstance": text or item.shown["circumstance"]}
-            lines.append({"id": item.id, **item.shown, **told, "accepted": text is not None})
-        accepted = sum(line["accepted"] for line in lines)
-        remarks = [f"Circumstances decided: {len(lines)} of {len(labelled.items)}, accepted: {accepted}", *left_out]
-        if not lines:
-            return Export(remarks, {})
-        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
-        return Export(remarks, {CIRCUMSTANCES: ExportedFile(text, "for data build actplan --circumstances")})
+            text, proposed = _accepted(item, labels[0].values), item.shown["circumstance"]
+            texts = {"proposed": proposed, "circumstance": text or proposed}
+            records.append({"id": item.id, **item.shown, **texts, "accepted": text is not None})
+        accepted = sum(record["accepted"] for record in records)
+        lines = [f"Circumstances decided: {len(records)} of {len(labelled.items)}, accepted: {accepted}", *left_out]
+        file = ExportedFile(json_lines(records), "for data build actplan --circumstances")
+        return Export(lines, {CIRCUMSTANCES: file} if records else {})
 
 
 FLOW = SelectedCircumstances()
 
 
 def _accepted(item: Item, values: Values) -> str | None:
-    """The circumstance in the words in which somebody accepts it; None where they do not."""
+    """Return the circumstance in the words that a label accepts; None if it does not."""
     if values["plausible"] == "no" or values["expressible"] == "no":
         return None
     return values.get("rewritten", item.shown["circumstance"])

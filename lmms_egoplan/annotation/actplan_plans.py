@@ -1,19 +1,18 @@
 """Gold plans written by people: at least two of each instance (sec. 3.2 and 4.2.2)."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Stage
 from lmms_egoplan.annotation.forms import Form, FormError, Picture, Prose, Values, Words
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.goal_check.check import GoalCheck, check_goal
 from lmms_egoplan.benchmarks.actplan.reply import is_well_formed, official_steps, parsed_steps
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
-from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.jsonl import json_lines, parse_record, read_lines
 from lmms_egoplan.text import csv_text, join_list
 from lmms_egoplan.validation import Checked, Text, read_as
 
@@ -35,13 +34,8 @@ class _Line(Checked):
     images: list[Text]
 
 
-def instance_lines(instances: Iterable[Mapping[str, Any]]) -> str:
-    """A JSON object in a line for each, which `read_items` reads."""
-    return "".join(f"{json.dumps(instance, ensure_ascii=False)}\n" for instance in instances)
-
-
 def read_items(path: Path, folder: MediaFolder) -> list[Item]:
-    """Instances to write plans for, as ``data build actplan`` wrote them; their images lie beside the file.
+    """Read instances to write plans for, as ``data build actplan`` wrote them, with images next to the file.
 
     Args:
         folder: gets the images.
@@ -71,7 +65,10 @@ def pictures(names: Sequence[str]) -> list[Picture]:
 
 
 class WrittenPlans(Flow):
-    """Plans that several people write for the same instance, each without seeing the others'."""
+    """Plans that several people write for the same instance, each without seeing the others'.
+
+    There is no agreement to measure: plans may differ and both be right.
+    """
 
     name = "actplan-plans"
     title = "ActPlan-1K: write gold plans"
@@ -87,8 +84,8 @@ class WrittenPlans(Flow):
     stages = (Stage(_STAGE, "Plans"),)
     is_adjudicated = False
 
-    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
-        """Task, objects and pictures; a plan to write."""
+    def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
+        """Show task, objects and pictures; ask for a plan."""
         return Form(
             (
                 Prose("Task", shown["description"]),
@@ -98,8 +95,8 @@ class WrittenPlans(Flow):
             (Words("plan", "Plan: a step in each line", rows=_ROWS),),
         )
 
-    def check(self, shown: Mapping[str, Any], values: Values) -> Values:
-        """Every line is a step of the form action(object).
+    def check(self, _shown: Mapping[str, Any], values: Values) -> Values:
+        """Check that every line is a step of the form action(object).
 
         Raises:
             FormError: one is not; names it.
@@ -113,57 +110,43 @@ class WrittenPlans(Flow):
             raise FormError(f"Not of the form action(object): line {join_list(wrong, _NAMED)}")
         return values
 
-    def scales(self) -> Mapping[str, Scale]:
-        """None: plans may differ and both be right."""
-        return {}
-
-    def differ(self, item: Item, labels: Sequence[Values]) -> bool:
-        """Never, as above."""
-        return False
-
     def remarks(self, labelled: Labelled) -> list[str]:
-        """What the goal check says of the plans; a note, since it knows fewer actions and states than people."""
+        """Return a note with the goal check's results; it knows fewer actions and states than people."""
         checks = [check for item in labelled.items for _, check in _checks(item, labelled)]
-        told = [check for check in checks if check.share is not None]
-        missing = sum(bool(check.missed) for check in told)
-        unchecked = len(checks) - len(told)
-        return [f"Goal check (a note): {missing} of {len(told)} plans miss a condition; not checkable: {unchecked}"]
+        checked = [check for check in checks if check.share is not None]
+        missing = sum(bool(check.missed) for check in checked)
+        unchecked = len(checks) - len(checked)
+        return [f"Goal check (a note): {missing} of {len(checked)} plans miss a condition; not checkable: {unchecked}"]
 
     def export(self, labelled: Labelled) -> Export:
-        """``gold_plans.jsonl``: the instances with all of their plans, at least two; ``goal_checks.csv``: notes."""
-        lines = []
+        """Export ``gold_plans.jsonl``, instances with all of their plans, and ``goal_checks.csv``, notes."""
+        records = []
         for item in labelled.items:
             labels = labelled.of(item, _STAGE)
             if len(labels) >= max(FEWEST_PLANS, labelled.per_item):
                 plans = [{"person": label.person, "steps": official_steps(label.values["plan"])} for label in labels]
                 shown = {name: item.shown[name] for name in ("description", "images")}
-                lines.append({"id": item.id, **shown, "plans": plans})
-        told = [f"Instances with their gold plans: {len(lines)} of {len(labelled.items)}", *self.remarks(labelled)]
-        if not lines:
-            return Export(told, {})
-        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
-        head = ["id", "person", "steps", "understood", "reached", "missed", "unchecked", "missed_conditions"]
-        rows = []
+                records.append({"id": item.id, **shown, "plans": plans})
+        lines = [f"Instances with their gold plans: {len(records)} of {len(labelled.items)}", *self.remarks(labelled)]
+        if not records:
+            return Export(lines, {})
+        rows: list[list[Any]] = [
+            ["id", "person", "steps", "understood", "reached", "missed", "unchecked", "missed_conditions"]
+        ]
         for item in labelled.items:
             for label, check in _checks(item, labelled):
                 counts = [check.steps, check.understood, *map(len, (check.reached, check.missed, check.unchecked))]
                 rows.append([item.id, label.person, *counts, "; ".join(check.missed)])
-        return Export(
-            told,
-            {
-                GOLD_PLANS: ExportedFile(text, "for data build actplan --plans"),
-                "goal_checks.csv": ExportedFile(
-                    csv_text([head, *rows]), "goal conditions that each plan reaches: notes"
-                ),
-            },
-        )
+        checks = ExportedFile(csv_text(rows), "goal conditions that each plan reaches: notes")
+        plans_file = ExportedFile(json_lines(records), "for data build actplan --plans")
+        return Export(lines, {GOLD_PLANS: plans_file, "goal_checks.csv": checks})
 
 
 FLOW = WrittenPlans()
 
 
 def _checks(item: Item, labelled: Labelled) -> Iterator[tuple[Label, GoalCheck]]:
-    """The goal check of each plan of an instance."""
+    """Check the goals of each plan of an instance."""
     problem = parse_problem(item.hidden["problem"], item.id)
     for label in labelled.of(item, _STAGE):
         yield label, check_goal(problem, parsed_steps(label.values["plan"]))

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 from typing import Any
@@ -44,7 +44,7 @@ class Agreement:
     cohen_pairs: int
     cohen_smallest_overlap: int | None
     cohen_pairs_skipped: int
-    items_skipped: int = 0
+    items_skipped: int
 
 
 def agreements(flow: Flow, labelled: Labelled) -> list[Agreement]:
@@ -52,22 +52,21 @@ def agreements(flow: Flow, labelled: Labelled) -> list[Agreement]:
     stage = flow.stages[0].name
     skipped = len({skip.item for skip in labelled.skips if skip.stage == stage})
     labels = [labelled.of(item, stage) for item in labelled.items]
-    found = [
-        measure(scale, [{label.person: scale.of(label.values) for label in own} for own in labels])
-        for scale in flow.scales().values()
+    return [
+        measure(scale, [{label.person: scale.of(label.values) for label in item} for item in labels], skipped)
+        for scale in flow.scales()
     ]
-    return [replace(one, items_skipped=skipped) for one in found]
 
 
-def measure(scale: Scale, labels: Units) -> Agreement:
-    """Agreement of labels on one scale.
+def measure(scale: Scale, labels: Units, items_skipped: int = 0) -> Agreement:
+    """Measure the agreement of labels on one scale.
 
     Args:
         labels: of each item, by annotator, the value; None for none.
 
     >>> scale = Scale("Correct", (0, 1), dict.get)
-    >>> found = measure(scale, [{"A": 1, "B": 1}, {"A": 0, "B": 0}, {"A": 1, "B": 0}, {"A": 1}] * 4)
-    >>> found.items, round(found.percent, 1), round(found.cohen, 2), round(found.krippendorff, 3)
+    >>> measured = measure(scale, [{"A": 1, "B": 1}, {"A": 0, "B": 0}, {"A": 1, "B": 0}, {"A": 1}] * 4)
+    >>> measured.items, round(measured.percent, 1), round(measured.cohen, 2), round(measured.krippendorff, 3)
     (12, 66.7, 0.4, 0.361)
     """
     units = [{name: value for name, value in unit.items() if value is not None} for unit in labels]
@@ -78,25 +77,35 @@ def measure(scale: Scale, labels: Units) -> Agreement:
     overlaps = [overlap for _, overlap in kappas]
     cohen = fmean((kappa for kappa, _ in kappas), overlaps) if kappas else None
     alpha = krippendorff_alpha([list(unit.values()) for unit in units], scale.levels, scale.is_ordered)
-    estimate = (None, None, None) if alpha is None else (alpha.value, alpha.low, alpha.high)
-    smallest = min(overlaps, default=None)
-    return Agreement(scale.title, len(units), percent, *estimate, cohen, len(kappas), smallest, skipped)
+    return Agreement(
+        scale.title,
+        len(units),
+        percent,
+        alpha.value if alpha else None,
+        alpha.low if alpha else None,
+        alpha.high if alpha else None,
+        cohen,
+        len(kappas),
+        min(overlaps, default=None),
+        skipped,
+        items_skipped,
+    )
 
 
 def _cohen(scale: Scale, units: Units) -> tuple[list[tuple[float, int]], int]:
-    """Kappa and number of shared items of each pair for which it is defined, and how many other pairs share items."""
+    """Return kappa and shared items of each pair for which it is defined, and how many other pairs share items."""
     from sklearn.metrics import cohen_kappa_score
 
     people = sorted({name for unit in units for name in unit})
-    found, skipped = [], 0
+    kappas, skipped = [], 0
     for one, other in combinations(people, 2):
         shared = [(unit[one], unit[other]) for unit in units if one in unit and other in unit]
         ranks = [[scale.levels.index(value) for value in values] for values in zip(*shared, strict=True)]
-        if len(shared) >= MIN_ITEMS and min(len({*own}) for own in ranks) > 1:
+        if len(shared) >= MIN_ITEMS and min(len({*values}) for values in ranks) > 1:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 kappa = float(cohen_kappa_score(*ranks, labels=range(len(scale.levels))))
-            found.append((kappa, len(shared)))
+            kappas.append((kappa, len(shared)))
         elif shared:
             skipped += 1
-    return found, skipped
+    return kappas, skipped

@@ -4,379 +4,397 @@ Each person has a link with a token; nothing is served without one. Requests nam
 alone, so none reaches the file system.
 """
 
-import hmac
 import secrets
 from collections.abc import AsyncIterator, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
-from hashlib import sha256
-from ipaddress import ip_address
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
-from urllib.parse import parse_qs, urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from joblib import cpu_count
 from loguru import logger
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lmms_egoplan.annotation import pages
 from lmms_egoplan.annotation.assignment import NewerLabelError, NotYoursError, Slot
 from lmms_egoplan.annotation.clips import KeptImage, Media, MediaFolder
 from lmms_egoplan.annotation.database import ANNOTATOR, LEAD, SENIOR, StoreError
-from lmms_egoplan.annotation.flow import Flow
 from lmms_egoplan.annotation.forms import Form, FormError, majority, read_values
+from lmms_egoplan.annotation.pages import Pages, as_sent, described, message_page, static_file
+from lmms_egoplan.annotation.security import Access, Guard, Sent, first, read_form
 from lmms_egoplan.annotation.store import Person, Store
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.text import clean_text
 
-# Bytes of a form.
-_LARGEST = 200_000
 _COMMENT = 2000
 _NAME = 100
 _LONGEST_S = 86_400.0
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'self'; "
-    "script-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "Cache-Control": "no-store",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
+_COOKIE_S = 180 * 86_400
+_STATUSES: dict[type[LmmsEgoplanError], int] = {
+    FormError: 400,
+    NotYoursError: 403,
+    NewerLabelError: 409,
+    StoreError: 507,
 }
 
-Sent = dict[str, list[str]]
 # As SQLite counts.
 Number = Annotated[int, Path(ge=0, lt=2**63)]
 PageNumber = Annotated[int, Query(ge=0, lt=2**31)]
 
 
-def make_app(store: Store, flow: Flow, folder: MediaFolder, hosts: Collection[str] = ()) -> FastAPI:
-    """The server of one database.
+class Site:
+    """The server of one database: its store, its flow and its media.
 
-    Args:
-        store: open, alone.
-        flow: of its benchmark.
-        folder: with its media.
-        hosts: names under which the server is asked; addresses and ``localhost`` are, too.
+    ahead: cuts clips before they are asked for.
     """
-    # Cuts clips before they are asked for.
-    ahead = ThreadPoolExecutor(cpu_count())
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        ahead.shutdown(wait=False, cancel_futures=True)
+    def __init__(self, store: Store, folder: MediaFolder) -> None:
+        self.store, self.flow, self.folder = store, store.flow, folder
+        self.access = Access(store)
+        self.pages = Pages(store, self.access.csrf)
+        self.ahead = ThreadPoolExecutor(cpu_count())
 
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
-    own = APIRouter(prefix="/p/{base}")
-    secret = store.secret.encode()
-    # Cookies do not tell ports apart: servers of two databases must not take each other's.
-    cookie = f"annotate-{store.mark}"
+    def find(self, token: str) -> Person:
+        """Return the person with this token.
 
-    def read_people() -> dict[bytes, Person]:
-        # By the tokens' digests, so that the time of a look-up tells nothing of a token.
-        return {sha256(person.token.encode()).digest(): person for person in store.people() if not person.is_closed}
-
-    people = read_people()
-
-    def look_up(token: str) -> Person | None:
-        return people.get(sha256(token.encode("utf-8", "replace")).digest())
-
-    def base_of(request: Request) -> str | None:
-        person = look_up(request.cookies.get(cookie, ""))
-        return person and person.base
-
-    def find(token: str) -> Person:
-        person = look_up(token)
+        Raises:
+            HTTPException: there is none.
+        """
+        person = self.access.person(token)
         if person is None:
             raise HTTPException(403, "Open the link that you were given: without it, nothing is shown.")
         return person
 
-    async def who(request: Request) -> Person:
-        person = find(request.cookies.get(cookie, ""))
-        if not request.url.path.startswith(f"{person.base}/"):
-            raise HTTPException(403, "This page is not yours.")
-        return person
+    def message(self, request: Request, title: str, text: str, status: int) -> HTMLResponse:
+        """Answer with a page that says one thing."""
+        person = self.access.visitor(request)
+        return HTMLResponse(message_page(title, text, person.base if person else None), status)
 
-    def csrf(person: Person) -> str:
-        return hmac.new(secret, f"csrf {person.token}".encode(), sha256).hexdigest()
+    def send(self, media: tuple[Media, ...], place: int) -> Response:
+        """Send a picture or clip of a form.
 
-    async def read_body(request: Request) -> Sent:
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > _LARGEST:
-                raise HTTPException(413, "The form is too large.")
-        try:
-            return parse_qs(
-                body.decode("utf-8"), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=5000
-            )
-        except ValueError as error:
-            raise HTTPException(400, "The form cannot be read.") from error
-
-    Who = Annotated[Person, Depends(who)]
-
-    async def checked(person: Who, sent: Annotated[Sent, Depends(read_body)]) -> Sent:
-        if not hmac.compare_digest(csrf(person).encode(), _one(sent, "csrf").encode()):
-            raise HTTPException(403, "This form is not of this page. Go back, load the page anew and send it again.")
-        return sent
-
-    Checked = Annotated[Sent, Depends(checked)]
-
-    def only(person: Person, *roles: str) -> None:
-        if person.role not in roles:
-            raise HTTPException(403, "This page is not yours.")
-
-    def form_of(slot: Slot) -> Form:
-        order = int.from_bytes(
-            hmac.new(secret, f"order {slot.person} {slot.item.id}".encode(), sha256).digest()[:4], "big"
-        )
-        return flow.form(slot.item.shown, slot.earlier, order)
-
-    shown = pages.Pages(flow, store, csrf)
-
-    def item_page(person: Person, slot: Slot, error: str = "", nonce: str | None = None) -> str:
-        return shown.item(person, slot, form_of(slot), nonce or secrets.token_hex(16), error)
-
-    def cut_next(person: Person) -> None:
-        """Make what a person will most likely be shown next; what is wrong with it is told when it is shown."""
-        with suppress(LmmsEgoplanError, OSError):
-            if upcoming := store.upcoming(person.name):
-                item, earlier = upcoming
-                for media in flow.form(item.shown, earlier, 0).media:
-                    folder.file(media)
-
-    app.add_middleware(_Guard, hosts={"localhost", *(host.lower() for host in hosts)})
-
-    @app.exception_handler(HTTPException)
-    def tell_http(request: Request, error: HTTPException) -> HTMLResponse:
-        return HTMLResponse(pages.message_page("Not shown", error.detail, base_of(request)), error.status_code)
-
-    @app.exception_handler(RequestValidationError)
-    def tell_wrong_address(request: Request, _: RequestValidationError) -> HTMLResponse:
-        return HTMLResponse(pages.message_page("Not shown", "There is no such page.", base_of(request)), 404)
-
-    @app.exception_handler(OSError)
-    def tell_failure(request: Request, error: OSError) -> HTMLResponse:
-        # Paths are for whoever started the server alone.
-        logger.error(f"{request.url.path} cannot be answered: {error}")
-        text = f"The server cannot use one of its files: {error.strerror}. Tell whoever started it."
-        return HTMLResponse(pages.message_page("Not shown", text, base_of(request)), 500)
-
-    @app.exception_handler(LmmsEgoplanError)
-    def tell(request: Request, error: LmmsEgoplanError) -> HTMLResponse:
-        statuses = {FormError: 400, NotYoursError: 403, NewerLabelError: 409, StoreError: 507}
-        status = next((number for kind, number in statuses.items() if isinstance(error, kind)), 500)
-        title = "Not saved" if request.method == "POST" else "Not shown"
-        advice = " Tell whoever started the server; then go back in your browser and send the form again."
-        text = "" if status < 500 else advice
-        # Paths of this machine are nobody's business on another one.
-        what = str(error).replace(str(store.path), store.path.name)
-        return HTMLResponse(pages.message_page(title, f"{what}.{text}", base_of(request)), status)
-
-    @app.get("/enter/{token}")
-    def enter(token: str, request: Request) -> Response:
-        person = find(token)
-        response = RedirectResponse(f"{person.base}/", 303)
-        secure, lasting = request.url.scheme == "https", 180 * 86_400
-        response.set_cookie(cookie, person.token, lasting, None, person.base, secure=secure, httponly=True)
-        return response
-
-    @own.get("/static/{name}")
-    def static(name: str, person: Who) -> Response:
-        path = pages.static_file(name)
-        if path is None:
-            raise HTTPException(404, "There is no such page.")
-        return FileResponse(path)
-
-    @own.get("/agreement")
-    def agreement(person: Who) -> HTMLResponse:
-        only(person, LEAD)
-        return HTMLResponse(shown.agreement(person))
-
-    @own.get("/")
-    def index(person: Who, page: PageNumber = 0) -> HTMLResponse:
-        if person.role == LEAD:
-            return HTMLResponse(shown.lead(person, page))
-        if person.role == SENIOR:
-            return HTMLResponse(shown.senior(person))
-        slot = store.next_slot(person.name)
-        if slot is None:
-            return HTMLResponse(shown.idle(person))
-        if not all(isinstance(media, KeptImage) for media in form_of(slot).media):
-            ahead.submit(cut_next, person)
-        return HTMLResponse(item_page(person, slot))
-
-    @own.post("/label/{number}")
-    def label(number: Number, person: Who, sent: Checked) -> Response:
-        only(person, ANNOTATOR, LEAD)
-        slot = store.slot(number, person.name)
-        comment = _one(sent, "comment").strip()[:_COMMENT]
-        nonce = _one(sent, "form")
-        if not nonce:
-            raise HTTPException(400, "The form cannot be read.")
-        form = form_of(slot)
-        kept = replace(slot, values=pages.as_sent(form, sent), comment=comment)
-        try:
-            values = flow.check(slot.item.shown, read_values(form, sent))
-            seen = replace(slot, last=_whole(_one(sent, "seen")))
-            store.save(seen, nonce, values, comment, _seconds(_one(sent, "seconds")))
-        except FormError as error:
-            return HTMLResponse(item_page(person, kept, str(error), nonce), 422)
-        except NewerLabelError as error:
-            newer = [f"{title}: {text}" for title, text in pages.described(form, slot.values or {})]
-            told = f"{error}. It has: {slot.skipped or '; '.join(newer)}. Save again to replace that"
-            return HTMLResponse(item_page(person, kept, told, nonce), 409)
-        return RedirectResponse(f"{person.base}/", 303)
-
-    @own.get("/label/{number}")
-    def own_label(number: Number, person: Who) -> HTMLResponse:
-        return HTMLResponse(item_page(person, store.slot(number, person.name)))
-
-    @own.get("/mine")
-    def mine(person: Who, words: str = "", page: PageNumber = 0) -> HTMLResponse:
-        only(person, ANNOTATOR)
-        return HTMLResponse(shown.mine(person, words.strip(), page))
-
-    @own.post("/skip/{number}")
-    def skip(number: Number, person: Who, sent: Checked) -> Response:
-        only(person, ANNOTATOR)
-        slot = store.slot(number, person.name)
-        nonce, reason = _one(sent, "form"), " ".join(_one(sent, "reason").split())[:_COMMENT]
-        if not (nonce and reason):
-            return HTMLResponse(item_page(person, slot, "Skip: write why you cannot judge this item"), 422)
-        store.save(replace(slot, last=_whole(_one(sent, "seen"))), nonce, None, skipped=reason)
-        return RedirectResponse(f"{person.base}/", 303)
-
-    @own.post("/people/{change}")
-    def change_person(change: Literal["name", "close", "renew"], person: Who, sent: Checked) -> Response:
-        nonlocal people
-        only(person, LEAD)
-        name = _one(sent, "person")
-        if name not in [other.name for other in store.people() if other.role != LEAD]:
-            raise HTTPException(400, "The form cannot be read.")
-        if change == "name":
-            store.call(name, clean_text(" ".join(_one(sent, "called").split())[:_NAME]))
-        else:
-            store.change_link(name, is_closed=change == "close")
-        people = read_people()
-        return RedirectResponse(f"{person.base}/", 303)
-
-    @own.post("/release")
-    def release(person: Who, sent: Checked) -> Response:
-        only(person, LEAD)
-        store.release(_one(sent, "person"))
-        return RedirectResponse(f"{person.base}/", 303)
-
-    @own.post("/qualify")
-    def qualify(person: Who, sent: Checked) -> Response:
-        only(person, SENIOR)
-        name, verdict = _one(sent, "person"), _one(sent, "verdict")
-        if verdict not in ("pass", "fail") or name not in [known.name for known in store.people()]:
-            raise HTTPException(400, "The form cannot be read.")
-        store.judge_qualification(name, person.name, verdict == "pass", _one(sent, "comment").strip()[:_COMMENT])
-        return RedirectResponse(f"{person.base}/", 303)
-
-    @own.get("/adjudicate/{position}")
-    def adjudicate(position: Number, person: Who) -> HTMLResponse:
-        only(person, LEAD)
-        if not flow.is_adjudicated:
-            raise HTTPException(404, "There is no such page.")
-        slot = store.adjudicate(position, person.name)
-        if slot.values is None:
-            labels = store.labelled().of(slot.item, flow.stages[-1].name)
-            slot = replace(slot, values=majority(form_of(slot), [label.values for label in labels]))
-        return HTMLResponse(item_page(person, slot))
-
-    @own.post("/undecide/{position}")
-    def undecide(position: Number, person: Who, sent: Checked) -> Response:
-        only(person, LEAD)
-        store.undo_decision(position)
-        return RedirectResponse(f"{person.base}/", 303)
-
-    @own.get("/item/{position}")
-    def item(position: Number, person: Who) -> HTMLResponse:
-        only(person, LEAD, SENIOR)
-        return HTMLResponse(shown.view(person, position))
-
-    def send(media: tuple[Media, ...], place: int) -> Response:
+        Raises:
+            HTTPException: there is none at this place, or it cannot be read.
+        """
         if not 0 <= place < len(media):
-            raise HTTPException(404, "There is no such page.")
+            raise _no_such_page()
         try:
-            path = folder.file(media[place])
+            path = self.folder.file(media[place])
         except FrameError as error:
             # Paths are for whoever started the server alone.
             logger.error(f"A picture or clip cannot be shown: {error}")
             raise HTTPException(404, "The picture or clip cannot be shown. Tell whoever started the server.") from error
         return FileResponse(path, headers={"Cache-Control": "private, max-age=3600"})
 
-    @own.get("/item/{position}/{place}")
-    def item_media(position: Number, place: Number, person: Who) -> Response:
-        only(person, LEAD, SENIOR)
-        return send(flow.form(store.item(position).shown, (), 0).media, place)
+    def cut_next(self, person: Person) -> None:
+        """Make what a person will most likely be shown next; errors appear when it is shown."""
+        with suppress(LmmsEgoplanError, OSError):
+            if upcoming := self.store.assignments.upcoming(person.name):
+                item, earlier = upcoming
+                for media in self.flow.form(item.shown, earlier).media:
+                    self.folder.file(media)
 
-    @own.get("/media/{number}/{place}")
-    def media(number: Number, place: Number, person: Who) -> Response:
-        return send(form_of(store.slot(number, person.name)).media, place)
 
-    app.include_router(own)
+@dataclass(frozen=True)
+class Session:
+    """A person who uses the site."""
 
-    @app.get("/{elsewhere:path}")
-    def refuse() -> None:
-        find("")
+    site: Site
+    person: Person
 
+    def allow(self, *roles: str) -> None:
+        """Refuse people of other roles."""
+        if self.person.role not in roles:
+            raise HTTPException(403, "This page is not yours.")
+
+    def slot(self, number: int) -> Slot:
+        """Return one of the person's own slots."""
+        return self.site.store.assignments.slot(number, self.person.name)
+
+    def form(self, slot: Slot) -> Form:
+        """Return a slot's form, with options in an order of the person's own."""
+        signature = self.site.access.signature(f"order {slot.person} {slot.item.id}")
+        return self.site.flow.form(slot.item.shown, slot.earlier, int.from_bytes(signature[:4], "big"))
+
+    def item_page(self, slot: Slot, error: str = "", nonce: str | None = None, status: int = 200) -> HTMLResponse:
+        """Show a slot with its form."""
+        page = self.site.pages.item(self.person, slot, self.form(slot), nonce or secrets.token_hex(16), error)
+        return HTMLResponse(page, status)
+
+    def home(self) -> Response:
+        """Lead to the person's first page."""
+        return RedirectResponse(f"{self.person.base}/", 303)
+
+
+def make_app(store: Store, folder: MediaFolder, hosts: Collection[str] = ()) -> FastAPI:
+    """Make the server of one database.
+
+    Args:
+        store: open, alone.
+        folder: with its media.
+        hosts: as for `Guard`.
+    """
+    site = Site(store, folder)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        site.ahead.shutdown(wait=False, cancel_futures=True)
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app.state.site = site
+    app.add_middleware(Guard, hosts=hosts)
+    app.exception_handler(HTTPException)(_show_refusal)
+    app.exception_handler(RequestValidationError)(_show_wrong_address)
+    app.exception_handler(OSError)(_show_failure)
+    app.exception_handler(LmmsEgoplanError)(_show_error)
+    app.add_api_route("/enter/{token}", enter)
+    app.include_router(router)
+    app.add_api_route("/{elsewhere:path}", refuse)
     return app
 
 
-class _Guard:
-    """Refuses unknown hosts, whose pages could read ours; adds `_HEADERS` to answers that do not have them."""
-
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
-        self._app, self._hosts = app, hosts
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def send_more(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
-        if self._is_known(Headers(scope=scope).get("host", "")):
-            await self._app(scope, receive, send_more)
-        else:
-            text = "This server has another name. Open the link as it was given to you."
-            await HTMLResponse(pages.message_page("Not shown", text, None), 421)(scope, receive, send_more)
-
-    def _is_known(self, host: str) -> bool:
-        try:
-            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
-            return name in self._hosts or bool(ip_address(name))
-        except ValueError:
-            return False
+def _show_refusal(request: Request, error: HTTPException) -> HTMLResponse:
+    return _site(request).message(request, "Not shown", error.detail, error.status_code)
 
 
-def _one(sent: Sent, name: str) -> str:
-    return sent.get(name, [""])[0]
+def _show_wrong_address(request: Request, _: RequestValidationError) -> HTMLResponse:
+    return _show_refusal(request, _no_such_page())
+
+
+def _show_failure(request: Request, error: OSError) -> HTMLResponse:
+    # Paths are for whoever started the server alone.
+    logger.error(f"{request.url.path} cannot be answered: {error}")
+    text = f"The server cannot use one of its files: {error.strerror}. Tell whoever started it."
+    return _site(request).message(request, "Not shown", text, 500)
+
+
+def _show_error(request: Request, error: LmmsEgoplanError) -> HTMLResponse:
+    site = _site(request)
+    status = next((number for kind, number in _STATUSES.items() if isinstance(error, kind)), 500)
+    title = "Not saved" if request.method == "POST" else "Not shown"
+    advice = " Tell whoever started the server; then go back in your browser and send the form again."
+    # Paths of this machine are nobody's business on another one.
+    path = site.store.database.path
+    text = str(error).replace(str(path), path.name)
+    return site.message(request, title, f"{text}.{advice if status >= 500 else ''}", status)
+
+
+def _no_such_page() -> HTTPException:
+    return HTTPException(404, "There is no such page.")
+
+
+def _unreadable() -> HTTPException:
+    return HTTPException(400, "The form cannot be read.")
+
+
+def _site(request: Request) -> Site:
+    return request.app.state.site
+
+
+async def _session(request: Request) -> Session:
+    site = _site(request)
+    session = Session(site, site.find(request.cookies.get(site.access.cookie, "")))
+    if not request.url.path.startswith(f"{session.person.base}/"):
+        session.allow()
+    return session
+
+
+async def _checked(session: Annotated[Session, Depends(_session)], sent: Annotated[Sent, Depends(read_form)]) -> Sent:
+    session.site.access.check(session.person, sent)
+    return sent
+
+
+Visit = Annotated[Session, Depends(_session)]
+Checked = Annotated[Sent, Depends(_checked)]
+router = APIRouter(prefix="/p/{base}", dependencies=[Depends(_session)])
+
+
+def enter(token: str, request: Request) -> Response:
+    """Give the cookie of a link, and lead to the person's first page."""
+    session = Session(_site(request), _site(request).find(token))
+    response = session.home()
+    secure, base = request.url.scheme == "https", session.person.base
+    response.set_cookie(session.site.access.cookie, token, _COOKIE_S, None, base, secure=secure, httponly=True)
+    return response
+
+
+def refuse(request: Request) -> None:
+    """Refuse all other addresses."""
+    _site(request).find("")
+
+
+@router.get("/static/{name}")
+def static(name: str) -> Response:
+    """Send a style sheet or script."""
+    path = static_file(name)
+    if path is None:
+        raise _no_such_page()
+    return FileResponse(path)
+
+
+@router.get("/agreement")
+def agreement(session: Visit) -> HTMLResponse:
+    """Show how far annotators agree."""
+    session.allow(LEAD)
+    return HTMLResponse(session.site.pages.agreement(session.person))
+
+
+@router.get("/")
+def index(session: Visit, page: PageNumber = 0) -> HTMLResponse:
+    """Show an annotator the next item, a senior qualifications to review, and the lead everything."""
+    site, person = session.site, session.person
+    if person.role == LEAD:
+        return HTMLResponse(site.pages.lead(person, page))
+    if person.role == SENIOR:
+        return HTMLResponse(site.pages.senior(person))
+    slot = site.store.assignments.next_slot(person.name)
+    if slot is None:
+        return HTMLResponse(site.pages.idle(person))
+    if not all(isinstance(media, KeptImage) for media in session.form(slot).media):
+        site.ahead.submit(site.cut_next, person)
+    return session.item_page(slot)
+
+
+@router.post("/label/{number}")
+def label(number: Number, session: Visit, sent: Checked) -> Response:
+    """Save a label."""
+    session.allow(ANNOTATOR, LEAD)
+    site, slot, comment = session.site, session.slot(number), _comment(sent)
+    nonce = first(sent, "form")
+    if not nonce:
+        raise _unreadable()
+    form = session.form(slot)
+    unsaved = replace(slot, values=as_sent(form, sent), comment=comment)
+    try:
+        values = site.flow.check(slot.item.shown, read_values(form, sent))
+        seen = replace(slot, last=_whole(first(sent, "seen")))
+        site.store.save(seen, nonce, values, comment, _seconds(first(sent, "seconds")))
+    except FormError as error:
+        return session.item_page(unsaved, str(error), nonce, 422)
+    except NewerLabelError as error:
+        newer = [f"{title}: {text}" for title, text in described(form, slot.values or {})]
+        text = f"{error}. It has: {slot.skipped or '; '.join(newer)}. Save again to replace that"
+        return session.item_page(unsaved, text, nonce, 409)
+    return session.home()
+
+
+@router.get("/label/{number}")
+def own_label(number: Number, session: Visit) -> HTMLResponse:
+    """Show an item that the person has labelled, to be changed."""
+    return session.item_page(session.slot(number))
+
+
+@router.get("/mine")
+def mine(session: Visit, words: str = "", page: PageNumber = 0) -> HTMLResponse:
+    """List the person's own labels."""
+    session.allow(ANNOTATOR)
+    return HTMLResponse(session.site.pages.mine(session.person, words.strip(), page))
+
+
+@router.post("/skip/{number}")
+def skip(number: Number, session: Visit, sent: Checked) -> Response:
+    """Skip an item, with a reason."""
+    session.allow(ANNOTATOR)
+    slot = session.slot(number)
+    nonce, reason = first(sent, "form"), " ".join(first(sent, "reason").split())[:_COMMENT]
+    if not (nonce and reason):
+        return session.item_page(slot, "Skip: write why you cannot judge this item", status=422)
+    session.site.store.save(replace(slot, last=_whole(first(sent, "seen"))), nonce, None, skipped=reason)
+    return session.home()
+
+
+@router.post("/people/{change}")
+def change_person(change: Literal["name", "close", "renew"], session: Visit, sent: Checked) -> Response:
+    """Name a person, close their link or make a new one."""
+    session.allow(LEAD)
+    site, name = session.site, first(sent, "person")
+    if name not in [person.name for person in site.store.people() if person.role != LEAD]:
+        raise _unreadable()
+    if change == "name":
+        site.store.call(name, clean_text(" ".join(first(sent, "called").split())[:_NAME]))
+    else:
+        site.store.change_link(name, is_closed=change == "close")
+    site.access.read_people()
+    return session.home()
+
+
+@router.post("/release")
+def release(session: Visit, sent: Checked) -> Response:
+    """Give back what is open for a person."""
+    session.allow(LEAD)
+    session.site.store.assignments.release(first(sent, "person"))
+    return session.home()
+
+
+@router.post("/qualify")
+def qualify(session: Visit, sent: Checked) -> Response:
+    """Store a senior's verdict on a qualification."""
+    session.allow(SENIOR)
+    store, name, verdict = session.site.store, first(sent, "person"), first(sent, "verdict")
+    if verdict not in ("pass", "fail") or name not in [person.name for person in store.people()]:
+        raise _unreadable()
+    store.judge_qualification(name, session.person.name, _comment(sent), passed=verdict == "pass")
+    return session.home()
+
+
+@router.get("/adjudicate/{position}")
+def adjudicate(position: Number, session: Visit) -> HTMLResponse:
+    """Show the lead an item to decide on, with the majority of the labels chosen."""
+    session.allow(LEAD)
+    site = session.site
+    if not site.flow.is_adjudicated:
+        raise _no_such_page()
+    slot = site.store.adjudicate(position, session.person.name)
+    if slot.values is None:
+        labels = site.store.labelled().of(slot.item, site.flow.stages[-1].name)
+        slot = replace(slot, values=majority(session.form(slot), [label.values for label in labels]))
+    return session.item_page(slot)
+
+
+@router.post("/undecide/{position}", dependencies=[Depends(_checked)])
+def undecide(position: Number, session: Visit) -> Response:
+    """Take the lead's decision on an item back."""
+    session.allow(LEAD)
+    session.site.store.undo_decision(position)
+    return session.home()
+
+
+@router.get("/item/{position}")
+def item(position: Number, session: Visit) -> HTMLResponse:
+    """Show an item without a form."""
+    session.allow(LEAD, SENIOR)
+    return HTMLResponse(session.site.pages.view(session.person, position))
+
+
+@router.get("/item/{position}/{place}")
+def item_media(position: Number, place: Number, session: Visit) -> Response:
+    """Send a picture or clip of an item."""
+    session.allow(LEAD, SENIOR)
+    site = session.site
+    return site.send(site.flow.form(site.store.assignments.item(position).shown).media, place)
+
+
+@router.get("/media/{number}/{place}")
+def media(number: Number, place: Number, session: Visit) -> Response:
+    """Send a picture or clip of one of the person's own slots."""
+    return session.site.send(session.form(session.slot(number)).media, place)
+
+
+def _comment(sent: Sent) -> str:
+    return first(sent, "comment").strip()[:_COMMENT]
 
 
 def _whole(text: str) -> int:
-    """A whole number that a browser sent back; -1 for anything else."""
+    """Read a whole number that a browser sent back; -1 for anything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
 
 
 def _seconds(text: str) -> float | None:
-    """What the browser has counted; None for anything that is no such time."""
+    """Read what the browser has counted; None for anything that is no such time."""
     try:
         seconds = float(text)
     except ValueError:

@@ -4,7 +4,6 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from lmms_egoplan.annotation.database import Database, now
 from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Item, Stage
@@ -44,50 +43,54 @@ class Slot:
     skipped: str | None = None
 
 
-class Assignments(Database):
-    """What each person of a database has to label."""
+class Assignments:
+    """What each person of a database has to label.
 
-    def __init__(self, path: Path, stages: Sequence[Stage], *, alone: bool = False) -> None:
-        super().__init__(path, stages, alone=alone)
+    Args:
+        stages: of the database's flow.
+    """
+
+    def __init__(self, database: Database, stages: Sequence[Stage]) -> None:
+        self._database, self._stages = database, tuple(stages)
         # By person, stage and query, an item before which nothing is free for them.
         self._first_free: dict[tuple[str, str, str], int] = {}
 
     def item(self, position: int) -> Item:
-        """An item by its place.
+        """Return the item at a position.
 
         Raises:
             NotYoursError: there is none.
         """
-        for row in self._rows("SELECT id, shown, hidden FROM items WHERE position = ?", position):
+        for row in self._database.rows("SELECT id, shown, hidden FROM items WHERE position = ?", position):
             return as_item(*row)
         raise NotYoursError("there is no such item")
 
     def next_slot(self, person: str) -> Slot | None:
-        """What a person is to label: what is open for them, else the next item, which is then theirs.
+        """Return what is open for a person, else assign them the next item.
 
-        None where there is nothing, for now or for good; `progress` tells which.
+        None if there is nothing, for now or for good; see `state`.
         """
-        with self._lock:
+        with self._database.lock:
             number = self._open_slot(person)
             if number is None:
                 # Not waited for: a label of it, which is, brings it to the disk.
-                with self._writing(is_waited_for=False) as connection:
+                with self._database.writing(is_waited_for=False) as connection:
                     free = self._free(person)
                     number = None if free is None else take(connection, *free, person)
         return None if number is None else self.slot(number, person)
 
     def upcoming(self, person: str) -> tuple[Item, tuple[Values, ...]] | None:
-        """What a person would take if they had nothing open, with what stages before have made of it; not taken."""
+        """Return the item that a person would take next, with the values of earlier stages; it is not taken."""
         free = self._free(person)
         return None if free is None else (self.item(free[0]), self._earlier(*free))
 
     def slot(self, number: int, person: str) -> Slot:
-        """A slot of a person.
+        """Return a slot of a person.
 
         Raises:
             NotYoursError: there is none of theirs with this number.
         """
-        rows = self._rows(
+        rows = self._database.rows(
             "SELECT slots.released, slots.skipped, (SELECT max(id) FROM labels WHERE slot = slots.id), slots.stage, "
             "items.position, items.id, items.shown, items.hidden FROM slots JOIN items ON items.position = slots.item "
             "WHERE slots.id = ? AND slots.person = ?",
@@ -99,7 +102,7 @@ class Assignments(Database):
         ((released, skipped, newest, stage, position, *item),) = rows
         if released:
             raise NotYoursError(_GIVEN_BACK)
-        last = self._rows(
+        last = self._database.rows(
             "SELECT choices, comment FROM labels WHERE slot = ? AND choices IS NOT NULL ORDER BY id DESC LIMIT 1",
             number,
         )
@@ -108,18 +111,15 @@ class Assignments(Database):
         return Slot(number, position, as_item(*item), stage, person, earlier, values, comment, newest or 0, skipped)
 
     def num_needed(self, stage: str) -> int:
-        """Labels that an item needs in a stage."""
+        """Return how many labels an item needs in a stage."""
         if stage == QUALIFICATION:
-            return self.settings.annotators
-        return next((self.settings.needed(known) for known in self._stages if known.name == stage), 1)
+            return self._database.settings.annotators
+        return next((self._database.settings.needed(known) for known in self._stages if known.name == stage), 1)
 
     def release(self, person: str) -> int:
-        """Give back what is open for a person, for others to take; returns how many items.
-
-        Open is what has no label, or one that was withdrawn.
-        """
-        with self._writing() as connection:
-            self._first_free.clear()
+        """Give back a person's items that have no label, or a withdrawn one; return how many."""
+        with self._database.writing() as connection:
+            self.search_from()
             return connection.execute(
                 "UPDATE slots SET released = ? WHERE person = ? AND released IS NULL AND label IS NULL AND "
                 "skipped IS NULL",
@@ -127,12 +127,12 @@ class Assignments(Database):
             ).rowcount
 
     def verdicts(self, person: str) -> dict[str, bool]:
-        """By senior, the last verdict on a person's qualification."""
-        rows = self._rows("SELECT senior, passed FROM verdicts WHERE person = ? ORDER BY id", person)
+        """Return the last verdict on a person's qualification, by senior."""
+        rows = self._database.rows("SELECT senior, passed FROM verdicts WHERE person = ? ORDER BY id", person)
         return {senior: bool(passed) for senior, passed in rows}
 
     def state(self, person: str) -> str:
-        """As `Progress.state`."""
+        """Return ``working``, or why there is nothing to do: ``waiting`` (for seniors), ``failed`` or ``finished``."""
         standing = self.standing(person)
         if standing in ("waiting", "failed"):
             return standing
@@ -140,7 +140,7 @@ class Assignments(Database):
         return "working" if is_busy else "finished"
 
     def _open_slot(self, person: str) -> int | None:
-        rows = self._rows(
+        rows = self._database.rows(
             "SELECT id FROM taken WHERE person = ? AND label IS NULL AND stage != ? AND NOT EXISTS "
             "(SELECT 1 FROM decided WHERE decided.item = taken.item) ORDER BY id LIMIT 1",
             person,
@@ -149,14 +149,14 @@ class Assignments(Database):
         return rows[0][0] if rows else None
 
     def _free(self, person: str) -> tuple[int, str] | None:
-        """The item and stage that a person takes next: later stages first, and last what they have given back."""
+        """Find the item and stage that a person takes next: later stages first, last what they gave back."""
         standing = self.standing(person)
         if standing in ("waiting", "failed"):
             return None
         stages = [(stage.name, "main") for stage in reversed(self._stages)]
         if standing == "unqualified":
             stages = [(QUALIFICATION, QUALIFICATION)]
-        with self._lock:
+        with self._database.lock:
             for own in ("", " AND slots.released IS NULL"):
                 for stage, part in stages:
                     place = (person, stage, own)
@@ -165,36 +165,36 @@ class Assignments(Database):
                         f"(SELECT 1 FROM slots WHERE slots.item = places.item AND slots.person = ?{own}) "
                         "ORDER BY item LIMIT 1"
                     )
-                    rows = self._rows(query, stage, part, self._first_free.get(place, 0), person)
+                    rows = self._database.rows(query, stage, part, self._first_free.get(place, 0), person)
                     if rows:
                         self._first_free[place] = rows[0][0]
                         return rows[0][0], stage
         return None
 
-    def _count_from(self, position: int) -> None:
-        """An item has changed: whoever looks for a free one must not begin after it."""
+    def search_from(self, position: int = 0) -> None:
+        """Search for free items from this one on, or from an earlier one: it has changed."""
         self._first_free = {place: min(first, position) for place, first in self._first_free.items()}
 
     def standing(self, person: str) -> str:
-        """``passed``, ``unqualified`` (still at it), ``waiting`` for the seniors, or ``failed``."""
-        if not self.settings.qualification:
+        """Return ``passed``, ``unqualified`` (not done yet), ``waiting`` for the seniors, or ``failed``."""
+        if not self._database.settings.qualification:
             return "passed"
-        ((done,),) = self._rows(
+        ((done,),) = self._database.rows(
             "SELECT count(*) FROM slots WHERE person = ? AND stage = 'qualification' AND released IS NULL AND "
             "(label IS NOT NULL OR skipped IS NOT NULL)",
             person,
         )
-        if done < self.settings.qualification:
+        if done < self._database.settings.qualification:
             return "unqualified"
         verdicts = self.verdicts(person)
         if not all(verdicts.values()):
             return "failed"
-        return "passed" if len(verdicts) >= self.settings.seniors else "waiting"
+        return "passed" if len(verdicts) >= self._database.settings.seniors else "waiting"
 
     def _earlier(self, position: int, stage: str) -> tuple[Values, ...]:
         names = [known.name for known in self._stages]
         before = names[: names.index(stage)] if stage in names else names[:-1] if stage == ADJUDICATION else []
-        rows = self._rows("SELECT stage, choices FROM counting WHERE item = ? ORDER BY id", position)
+        rows = self._database.rows("SELECT stage, choices FROM counting WHERE item = ? ORDER BY id", position)
         values = {name: json.loads(choices) for name, choices in reversed(rows)}
         return tuple(values[name] for name in before if name in values)
 
@@ -227,7 +227,7 @@ class Assignments(Database):
             raise NotYoursError("another person works on this item already, so your label stays as it is")
 
     def check_complete(self, connection: sqlite3.Connection, position: int) -> None:
-        """Check that an item has all of its labels, by people who have not failed, or was skipped: the lead may decide.
+        """Check that the lead may decide on an item: it was skipped, or has all labels by people who have not failed.
 
         Raises:
             NotYoursError: it does not.
@@ -246,12 +246,14 @@ class Assignments(Database):
                 )
 
 
-def take(connection: sqlite3.Connection, position: int, stage: str, person: str) -> int | None:
-    """A new slot."""
-    return connection.execute(
-        "INSERT INTO slots (item, stage, person, since) VALUES (?, ?, ?, ?)", (position, stage, person, now())
-    ).lastrowid
+def take(connection: sqlite3.Connection, position: int, stage: str, person: str) -> int:
+    """Make a slot; return its number."""
+    row = (position, stage, person, now())
+    number = connection.execute("INSERT INTO slots (item, stage, person, since) VALUES (?, ?, ?, ?)", row).lastrowid
+    assert number is not None
+    return number
 
 
 def as_item(item_id: str, shown: str, hidden: str) -> Item:
+    """Read an item from its row."""
     return Item(item_id, json.loads(shown), json.loads(hidden))

@@ -83,7 +83,7 @@ class MediaFolder:
         """
         try:
             with Image.open(BytesIO(content)) as image:
-                suffix = _SUFFIXES[image.format]
+                suffix = _SUFFIXES[image.format or ""]
         except (OSError, KeyError) as error:
             raise LmmsEgoplanError(f"an image is none that browsers show: {error}") from error
         self._own()
@@ -93,7 +93,7 @@ class MediaFolder:
         return KeptImage(name)
 
     def file(self, media: Media) -> Path:
-        """The file to show; a frame or a clip is made at the first call.
+        """Return the file to show; a frame or a clip is made at the first call.
 
         Raises:
             FrameError: frames are absent or damaged.

@@ -9,8 +9,8 @@ import random
 import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from functools import cached_property
 from hashlib import sha256
@@ -28,6 +28,8 @@ from lmms_egoplan.text import clean_text
 _FORMAT = 3
 _APPLICATION_ID = 0x4C45414E
 _BUSY_S = 30.0
+# Of the order of items.
+_SEED = 0
 _NOT_READ, _NOT_SAVED = "the database cannot be read", "nothing was saved now"
 LEAD, SENIOR, ANNOTATOR = "lead", "senior", "annotator"
 
@@ -114,7 +116,6 @@ class Settings:
     per_item: annotators of each item in stages that do not say otherwise.
     qualification: items that every annotator labels first, until the seniors let them go on; 0 for none.
     seniors: who review these.
-    options: of the benchmark's own command; JSON.
     """
 
     benchmark: str
@@ -122,27 +123,26 @@ class Settings:
     per_item: int
     qualification: int = 0
     seniors: int = 0
-    options: Mapping[str, Any] | None = None
 
     def needed(self, stage: Stage) -> int:
-        """Labels that an item needs in a stage."""
+        """Return how many labels an item needs in a stage."""
         return self.per_item if stage.per_item is None else stage.per_item
 
 
-def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequence[Stage], seed: int = 0) -> None:
+def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequence[Stage]) -> None:
     """Make a new database, whole or not at all.
 
     Args:
         stages: of the benchmark's flow.
-        items: stored in an order drawn from `seed`; the first `settings.qualification` of it serve for that.
+        items: stored in random order; the first `settings.qualification` serve for the qualification.
 
     Raises:
-        StoreError: it is there already, or cannot be written.
+        StoreError: the file exists or cannot be written.
         LmmsEgoplanError: no items, two with one id, or too few annotators for each item.
     """
     _check(settings, items, stages)
     order = list(items)
-    random.Random(seed).shuffle(order)
+    random.Random(_SEED).shuffle(order)
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.unlink(missing_ok=True)
@@ -155,26 +155,18 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
             connection.executescript(
                 f"PRAGMA application_id = {_APPLICATION_ID}; PRAGMA user_version = {_FORMAT}; BEGIN; {_TABLES}"
             )
-            stored = asdict(settings) | {
-                "items": digest(items),
-                "secret": secrets.token_hex(32),
-                "made": now(),
-                "seed": seed,
-            }
+            stored = asdict(settings) | {"items": digest(items), "secret": secrets.token_hex(32), "made": now()}
+            # `options` is always null.
+            stored |= {"options": None, "seed": _SEED}
             connection.executemany(
                 "INSERT INTO settings VALUES (?, ?)", [(name, json.dumps(value)) for name, value in stored.items()]
             )
+            parts = [QUALIFICATION] * settings.qualification + ["main"] * (len(order) - settings.qualification)
             connection.executemany(
                 "INSERT INTO items VALUES (?, ?, ?, ?, ?)",
                 [
-                    (
-                        position,
-                        clean_text(item.id),
-                        QUALIFICATION if position < settings.qualification else "main",
-                        as_json(item.shown),
-                        as_json(item.hidden),
-                    )
-                    for position, item in enumerate(order)
+                    (position, clean_text(item.id), part, as_json(item.shown), as_json(item.hidden))
+                    for position, (item, part) in enumerate(zip(order, parts, strict=True))
                 ],
             )
             add_people(connection, settings.annotators, settings.seniors)
@@ -185,7 +177,7 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
             connection.execute("COMMIT")
         try:
             os.link(unfinished, path)
-        except OSError:  # it is there, or the file system has no links
+        except OSError:  # it exists, or the file system has no links
             if os.path.lexists(path):
                 raise StoreError(f"{path}: is there already") from None
             unfinished.replace(path)
@@ -193,18 +185,8 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
         unfinished.unlink(missing_ok=True)
 
 
-def benchmark_of(path: Path) -> str:
-    """The benchmark whose items a database has.
-
-    Raises:
-        StoreError: as for `Database`.
-    """
-    with closing(Database(path, ())) as store:
-        return store.settings.benchmark
-
-
 def digest(items: Sequence[Item]) -> str:
-    """Another text for other items; their order and what is `Item.changing` do not matter."""
+    """Return a text that differs for other items; their order and `Item.changing` do not matter."""
 
     def fixed(item: Item, values: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in values.items() if name not in item.changing}
@@ -217,44 +199,44 @@ def digest(items: Sequence[Item]) -> str:
 class Database:
     """An open database, for several threads of one process.
 
-    All methods raise `StoreError` where the database cannot be read or written.
+    All methods raise `StoreError` if the database cannot be read or written.
+
+    settings: as stored.
+    lock: held by whoever writes.
     """
 
-    def __init__(self, path: Path, stages: Sequence[Stage], *, alone: bool = False) -> None:
+    settings: Settings
+
+    def __init__(self, path: Path, *, alone: bool = False) -> None:
         """Open a database.
 
         Args:
-            stages: of its benchmark's flow.
-            alone: refuse where another process has it open in this way, as a server does.
+            alone: refuse if another process has it open in this way, as a server does.
 
         Raises:
             StoreError: it is absent, damaged, of another version, or in use.
         """
         self.path = path
-        self._stages = tuple(stages)
-        self._lock = RLock()
+        self.lock = RLock()
         self._reader_lock = RLock()
-        self._guard = _hold(path) if alone else None
-        try:
-            self._open()
-        except BaseException:
-            self.close()
-            raise
+        with ExitStack() as connections:
+            if alone:
+                connections.enter_context(closing(_hold(path)))
+            self._open(connections, alone=alone)
+            self._connections = connections.pop_all()
 
     def close(self) -> None:
         """Close the database; another server can then open it."""
-        for connection in (getattr(self, "_reader", None), getattr(self, "_connection", None), self._guard):
-            if connection is not None:
-                connection.close()
+        self._connections.close()
 
     @cached_property
     def secret(self) -> str:
-        """Of this database, for what its pages sign."""
-        return self._setting("secret")
+        """The key that signs what its pages send."""
+        return self.setting("secret")
 
     @cached_property
     def mark(self) -> str:
-        """Of this database, for all to see: tells it from others that were served at the same address."""
+        """A public text that differs from that of other databases served at the same address."""
         return sha256(self.secret.encode()).hexdigest()[:12]
 
     def backup(self, target: Path) -> int:
@@ -276,56 +258,23 @@ class Database:
         target.chmod(0o600)
         return labels
 
-    def _open(self) -> None:
-        if not self.path.is_file():
-            raise StoreError(f"{self.path}: no such database; --items makes one")
-        with _storage_errors(self.path, _NOT_READ):
-            self._connection = _connect(self.path)
-            (application,) = self._connection.execute("PRAGMA application_id").fetchone()
-            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-            if application != _APPLICATION_ID:
-                raise StoreError(f"{self.path}: no database of lmms-egoplan annotate")
-            if version != _FORMAT:
-                writer = "a newer" if version > _FORMAT else "an earlier"
-                raise StoreError(
-                    f"{self.path}: {writer} version of lmms-egoplan made it, in format {version}; this version reads "
-                    f"format {_FORMAT}. Export its labels with that version, or begin with another --db"
-                )
-            self._connection.execute("PRAGMA foreign_keys = ON")
-            _check_whole(self._connection)
-            if self._guard is not None and self.path.stat().st_nlink > 1:
-                raise StoreError(
-                    f"{self.path}: the file has another name, a hard link, by which a second server could open it. "
-                    f"Delete the other one (find . -samefile {self.path.name}), or serve a copy"
-                )
-            if self._guard is not None:  # A database with a write-ahead log becomes one file.
-                self._connection.execute("PRAGMA journal_mode = DELETE")
-            self._place = _place(self.path)
-            self._reader = _connect(self.path)
-            self._reader.execute("PRAGMA query_only = ON")
-            self.settings = self._settings()
-
-    def _settings(self) -> Settings:
-        stored = {name: json.loads(value) for name, value in self._rows("SELECT name, value FROM settings")}
-        return Settings(**{name: stored[name] for name in Settings.__dataclass_fields__})
-
-    def _setting(self, name: str) -> Any:
-        ((value,),) = self._rows("SELECT value FROM settings WHERE name = ?", name)
-        return json.loads(value)
-
-    def _rows(self, query: str, *values: Any) -> list[tuple]:
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        """Return the rows that a query finds in what is committed; does not wait for those who write."""
         with self._reading() as connection:
             return connection.execute(query, values).fetchall()
 
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """What is committed; does not wait for those who write."""
-        with self._reader_lock, _storage_errors(self.path, _NOT_READ):
-            yield self._reader
+    def setting(self, name: str) -> Any:
+        """Return a stored value of the table ``settings``."""
+        ((value,),) = self.rows("SELECT value FROM settings WHERE name = ?", name)
+        return json.loads(value)
+
+    def read_settings(self) -> None:
+        """Read `settings` again."""
+        self.settings = Settings(**{field.name: self.setting(field.name) for field in fields(Settings)})
 
     @contextmanager
-    def _snapshot(self) -> Iterator[None]:
-        """Several readings of one state."""
+    def snapshot(self) -> Iterator[None]:
+        """Let all queries within it see the same state."""
         with self._reading() as connection:
             connection.execute("BEGIN")
             try:
@@ -334,9 +283,9 @@ class Database:
                 connection.execute("COMMIT")
 
     @contextmanager
-    def _writing(self, is_waited_for: bool = True) -> Iterator[sqlite3.Connection]:
-        """A transaction, which no other process can be in; on the disk in the end, if that is waited for."""
-        with self._lock, _storage_errors(self.path, _NOT_SAVED):
+    def writing(self, *, is_waited_for: bool = True) -> Iterator[sqlite3.Connection]:
+        """Open a transaction that no other process can enter; at its end it is on the disk, if that is waited for."""
+        with self.lock, _storage_errors(self.path, _NOT_SAVED):
             if _place(self.path) != self._place:
                 raise StoreError(
                     f"{self.path}: moved, deleted or replaced since it was opened, so nothing was saved now. Stop the "
@@ -353,8 +302,43 @@ class Database:
                     self._connection.execute("ROLLBACK")
                 raise
 
+    def _open(self, connections: ExitStack, *, alone: bool) -> None:
+        if not self.path.is_file():
+            raise StoreError(f"{self.path}: no such database; lmms-egoplan annotate makes one")
+        with _storage_errors(self.path, _NOT_READ):
+            self._connection = connections.enter_context(closing(_connect(self.path)))
+            (application,) = self._connection.execute("PRAGMA application_id").fetchone()
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if application != _APPLICATION_ID:
+                raise StoreError(f"{self.path}: no database of lmms-egoplan annotate")
+            if version != _FORMAT:
+                writer = "a newer" if version > _FORMAT else "an earlier"
+                raise StoreError(
+                    f"{self.path}: {writer} version of lmms-egoplan made it, in format {version}; this version reads "
+                    f"format {_FORMAT}. Export its labels with that version, or begin with another --db"
+                )
+            self._connection.execute("PRAGMA foreign_keys = ON")
+            _check_whole(self._connection)
+            if alone and self.path.stat().st_nlink > 1:
+                raise StoreError(
+                    f"{self.path}: the file has another name, a hard link, by which a second server could open it. "
+                    f"Delete the other one (find . -samefile {self.path.name}), or serve a copy"
+                )
+            if alone:  # A database with a write-ahead log becomes one file.
+                self._connection.execute("PRAGMA journal_mode = DELETE")
+            self._place = _place(self.path)
+            self._reader = connections.enter_context(closing(_connect(self.path)))
+            self._reader.execute("PRAGMA query_only = ON")
+            self.read_settings()
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._reader_lock, _storage_errors(self.path, _NOT_READ):
+            yield self._reader
+
 
 def add_people(connection: sqlite3.Connection, annotators: int, seniors: int) -> None:
+    """Add the lead, seniors and annotators that are missing."""
     people = [(LEAD, LEAD)]
     people += [(f"senior-{number}", SENIOR) for number in range(1, seniors + 1)]
     people += [(f"annotator-{number}", ANNOTATOR) for number in range(1, annotators + 1)]
@@ -400,7 +384,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _hold(path: Path) -> sqlite3.Connection:
-    """Keeps a second server off; the system lets go of it when the process ends, however it does."""
+    """Keep a second server off; the lock ends with the process, however that ends."""
     lock = path.resolve()
     guard = hold(lock.with_name(f"{lock.name}.lock"))
     if guard is None:
@@ -435,9 +419,10 @@ def _storage_errors(path: Path, what: str) -> Iterator[None]:
 
 
 def as_json(values: Mapping[str, Any]) -> str:
-    """As JSON that can be stored and shown, whatever halves of surrogate pairs there are."""
+    """Return JSON that can be stored and shown, whatever halves of surrogate pairs there are."""
     return clean_text(json.dumps(values, ensure_ascii=False))
 
 
 def now() -> str:
+    """Return the time as it is stored."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

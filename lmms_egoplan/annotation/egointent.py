@@ -3,7 +3,6 @@
 A first person revises a step's labels, a second one reviews what came of it, the lead decides where they differ.
 """
 
-import json
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -12,13 +11,14 @@ from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder
 from lmms_egoplan.annotation.egointent_audit import AUDIT, Rate, Revision, audit, audit_csv
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Stage
 from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Values, Words
 from lmms_egoplan.benchmarks.egointent import demo
 from lmms_egoplan.benchmarks.egointent.prepare import check_videos
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.record_files import fields_of_keys
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Record, read_annotations, read_raw
+from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.media.frames import frame_times
 from lmms_egoplan.validation import is_text
 
@@ -30,8 +30,8 @@ _ENVIRONMENT, _SCENARIO = "environment", "scenario"
 _ENVIRONMENTS = tuple(Option(environment, environment.capitalize()) for environment in ENVIRONMENTS)
 
 
-def read_items(annotations: Path, videos: Path, skip_missing: bool = False) -> list[Item]:
-    """Steps to revise.
+def read_items(annotations: Path, videos: Path, *, skip_missing: bool = False) -> list[Item]:
+    """Read steps to revise.
 
     Args:
         annotations: in the form of FORMAT.md; a key such as ``next_step_candidates`` has other texts for its label. Of
@@ -44,9 +44,11 @@ def read_items(annotations: Path, videos: Path, skip_missing: bool = False) -> l
     """
     records = read_annotations(annotations)
     paths = check_videos(records, videos, skip_missing)
-    raws = read_raw(annotations)
-    whole = zip(records, raws, strict=True)
-    return [_item(record, paths[record.step_id], raw) for record, raw in whole if record.step_id in paths]
+    return [
+        _item(record, paths[record.step_id], raw)
+        for record, raw in zip(records, read_raw(annotations), strict=True)
+        if record.step_id in paths
+    ]
 
 
 class RevisedSteps(Flow):
@@ -68,11 +70,11 @@ class RevisedSteps(Flow):
     stages = (Stage(_REVISE, "Revision", 1), Stage(_REVIEW, "Review by a second person", 1))
 
     def guide_to(self, shown: Mapping[str, Any]) -> tuple[str, ...]:
-        """The guide with the item's names of the labels."""
+        """Return the guide with the item's names of the labels."""
         return tuple(paragraph.format(**shown["titles"]) for paragraph in self.guide)
 
-    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
-        """The clip up to the cut, and the three labels; after a revision, these are the revised ones."""
+    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values] = (), _order: int = 0) -> Form:
+        """Show the clip up to the cut; ask for the three labels, which start as in an earlier revision."""
         place = shown.get("place", {})
         known = earlier[0] if earlier else shown["labels"] | place | {_CUT: shown["end_sec"]}
         times, end = shown["times"], known[_CUT]
@@ -98,12 +100,10 @@ class RevisedSteps(Flow):
             fields.append(Words(_SCENARIO, "Place", scenario, help="Such as kitchen, garage or yard."))
         return Form((Film("Step", clip),), tuple(fields))
 
-    def scales(self) -> Mapping[str, Scale]:
-        """None: the two people answer different questions; the audit counts."""
-        return {}
+    # No scales: the two people answer different questions; the audit counts.
 
-    def differ(self, item: Item, labels: Sequence[Values]) -> bool:
-        """Whether the reviewer has changed something, or found a label or the cut wanting."""
+    def differ(self, _item: Item, labels: Sequence[Values]) -> bool:
+        """Tell if the reviewer changed something, or rejected a label or the cut."""
         revised, review = labels
         return (
             review[_BOUNDARY] == "no"
@@ -113,7 +113,7 @@ class RevisedSteps(Flow):
         )
 
     def export(self, labelled: Labelled) -> Export:
-        """``steps.jsonl`` in the form of FORMAT.md, and ``audit.csv`` with the rates that the paper prints."""
+        """Export ``steps.jsonl`` in the form of FORMAT.md, and ``audit.csv`` with the rates that the paper prints."""
         finals, unfinished, differing = self._finals(labelled)
         lines = [f"Steps revised and reviewed: {len(finals)} of {len(labelled.items)}"]
         if unfinished:
@@ -122,19 +122,18 @@ class RevisedSteps(Flow):
             lines.append(f"Left out, since the two differ and the lead has not decided: {differing}")
         files = {}
         if finals:
-            text = "".join(f"{json.dumps(step, ensure_ascii=False)}\n" for step in finals)
-            files["steps.jsonl"] = ExportedFile(text, "the steps, for data prepare egointent")
+            files["steps.jsonl"] = ExportedFile(json_lines(finals), "the steps, for data prepare egointent")
         rates = audit_csv(_audit(labelled, finals))
         files[AUDIT] = ExportedFile(rates, "how labels and cuts were changed, for audit egointent")
         return Export(lines, files)
 
     def remarks(self, labelled: Labelled) -> list[str]:
-        """The audit's rates."""
+        """Return the audit's rates."""
         finals, _, _ = self._finals(labelled)
         return [str(rate) for rate in _audit(labelled, finals)]
 
     def _finals(self, labelled: Labelled) -> tuple[list[dict[str, Any]], int, int]:
-        """The finished steps; how many lack a label, and how many wait for the lead."""
+        """Return the finished steps; how many lack a label, and how many wait for the lead."""
         finals: list[dict[str, Any]] = []
         unfinished = differing = 0
         for item in labelled.items:
@@ -148,8 +147,8 @@ class RevisedSteps(Flow):
                 finals.append(_final(item, decided.values if decided else pair[1]))
         return finals, unfinished, differing
 
-    def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
-        """All steps of the set."""
+    def demo_items(self, source: Path, _folder: MediaFolder) -> list[Item]:
+        """Return all steps of the set."""
         root = source / demo.FOLDER
         return read_items(root / demo.ANNOTATIONS, root / demo.VIDEOS)
 
@@ -158,7 +157,7 @@ FLOW = RevisedSteps()
 
 
 def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]:
-    """Whether labels are supported is what the lead has said where the lead has decided, else the reviewer."""
+    """Compute the audit; labels are supported if the lead said so, or the reviewer where the lead did not decide."""
     revisions = [
         Revision(item.shown["labels"], labels[0].values)
         for item in labelled.items
@@ -203,12 +202,12 @@ def _item(record: Record, video: Path, raw: Mapping[str, Any]) -> Item:
 
 
 def _texts(raw: Any) -> list[str]:
-    """Texts of a list; none of anything else."""
+    """Return the texts of a list; none of anything else."""
     return [text for text in raw if is_text(text)] if isinstance(raw, list) else []
 
 
 def _place(values: Values) -> Values:
-    """What has been said of the place, where it was asked."""
+    """Return what was said of the place, if it was asked."""
     return {name: values[name] for name in (_ENVIRONMENT, _SCENARIO) if name in values}
 
 

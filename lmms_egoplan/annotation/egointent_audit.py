@@ -58,7 +58,7 @@ def audit(
     moves: Sequence[float],
     durations: Sequence[float],
 ) -> list[Rate]:
-    """The rates of sec. 3.3, and the durations of sec. 3.4.
+    """Compute the rates of sec. 3.3, and the durations of sec. 3.4.
 
     Args:
         revisions: of all steps that have one.
@@ -82,20 +82,20 @@ def audit(
     for name, statistic in (("median", median), ("mean", fmean)):
         value = round(statistic(moved), 3) if moved else _NONE
         rates.append(_rate(f"{name}_adjustment_sec", value, len(moved), len(moves)))
-    found = duration_counts(durations) if durations else {}
+    counts = duration_counts(durations) if durations else {}
     for name in ("median", "mean", "p75"):
-        rates.append(_rate(f"{name}_duration_sec", found.get(f"{name}_sec", _NONE), len(durations), len(durations)))
+        rates.append(_rate(f"{name}_duration_sec", counts.get(f"{name}_sec", _NONE), len(durations), len(durations)))
     rates.append(_share("steps_above_10_sec", [duration > 10 for duration in durations]))
     return rates
 
 
 def audit_csv(rates: Sequence[Rate]) -> str:
-    """The rates as a file."""
+    """Return the rates as a file."""
     return csv_text([[field.name for field in fields(Rate)], *(astuple(rate) for rate in rates)])
 
 
 def read_audit(labels: Path) -> list[Rate]:
-    """The rates in an export of `annotate export`.
+    """Read the rates in an export of `annotate export`.
 
     Raises:
         LmmsEgoplanError: there is no such file, or it is of another form.
@@ -103,14 +103,14 @@ def read_audit(labels: Path) -> list[Rate]:
     path = labels / AUDIT
     if not path.is_file():
         raise LmmsEgoplanError(f"{path}: no such file; export labels first: lmms-egoplan annotate export --help")
-    rows = csv.DictReader(io.StringIO(read_text(path, "audit"), newline=""))
+    reader = csv.DictReader(io.StringIO(read_text(path, "audit"), newline=""))
     names = [field.name for field in fields(Rate)]
-    if rows.fieldnames != names:
+    if reader.fieldnames != names:
         raise LmmsEgoplanError(f"{path}: expected the columns {', '.join(names)}; export the labels again")
-    found = list(rows)
-    if any(None in (*row, *row.values()) for row in found):
+    rows = list(reader)
+    if any(None in (*row, *row.values()) for row in rows):
         raise LmmsEgoplanError(f"{path}: a line has more or fewer values than columns; export the labels again")
-    return [Rate(**row) for row in found]
+    return [Rate(**row) for row in rows]
 
 
 def _share(name: str, verdicts: Sequence[bool]) -> Rate:

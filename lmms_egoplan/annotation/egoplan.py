@@ -4,6 +4,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from lmms_egoplan.benchmarks.egoplan.labels import DISAGREE, KEPT, OPEN, OTHER, 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS, load_list
 from lmms_egoplan.text import csv_text
 
-# Sec. 3.3: 50 samples, reviewed by two senior annotators; pairs.
-QUALIFICATION, SENIORS, PER_ITEM = 50, 2, 2
+# Sec. 3.3: 50 samples, reviewed by two senior annotators.
+QUALIFICATION, _SENIORS = 50, 2
 SKIP = "skip"
 SKIP_REASONS = {
     "unclear": "Unclear picture: what is seen does not tell how far the task is",
@@ -31,8 +32,8 @@ _STAGE = "verify"
 _FPS, _MOST = 10, 1200
 
 
-def read_items(annotations: Path, roots: Roots, skip_missing: bool = False) -> list[Item]:
-    """Questions to verify.
+def read_items(annotations: Path, roots: Roots, *, skip_missing: bool = False) -> list[Item]:
+    """Read questions to verify.
 
     Args:
         annotations: of the split val, in the official form.
@@ -45,8 +46,11 @@ def read_items(annotations: Path, roots: Roots, skip_missing: bool = False) -> l
     records = read_annotations(annotations, "val")
     media = check_media(records, roots, skip_missing)
     raw = load_list(annotations, LIST_KEYS["val"])
-    whole = zip(records, raw, strict=True)
-    return [_item(record, fields, media[record.sample_id]) for record, fields in whole if record.sample_id in media]
+    return [
+        _item(record, fields, media[record.sample_id])
+        for record, fields in zip(records, raw, strict=True)
+        if record.sample_id in media
+    ]
 
 
 class VerifiedQuestions(Flow):
@@ -67,9 +71,10 @@ class VerifiedQuestions(Flow):
     )
     stages = (Stage(_STAGE, "Verification"),)
     is_adjudicated = False
+    seniors = _SENIORS
 
-    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
-        """Goal, clip and observation; the choices in an order of the person's own, and skip."""
+    def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), order: int = 0) -> Form:
+        """Show goal, clip and observation; ask for a choice, in an order of the person's own, or skip."""
         letters = list(LETTERS)
         random.Random(order).shuffle(letters)
         parts: list[Shown] = [Prose("Goal", shown["goal"])]
@@ -94,41 +99,40 @@ class VerifiedQuestions(Flow):
             ),
         )
 
-    def scales(self) -> Mapping[str, Scale]:
-        """The choice, skip among them."""
-        return {"choice": Scale("Choice", (*LETTERS, SKIP), lambda values: values["choice"])}
+    def scales(self) -> Sequence[Scale]:
+        """Return the choice, including skip."""
+        return [Scale("Choice", (*LETTERS, SKIP), itemgetter("choice"))]
 
     def differ(self, item: Item, labels: Sequence[Values]) -> bool:
-        """Whether annotators chose differently, or otherwise than the record."""
+        """Tell if annotators chose differently, or differently from the record."""
         return {values["choice"] for values in labels} != {item.hidden["golden"]}
 
     def expected(self, item: Item) -> str:
-        """The record's answer."""
+        """Return the record's answer."""
         return item.shown["choices"][item.hidden["golden"]]
 
     def export(self, labelled: Labelled) -> Export:
-        """The verified annotations, as ``data prepare egoplan`` reads them, and what was rejected and why."""
-        kept, rejected = [], []
+        """Export the verified annotations, as ``data prepare egoplan`` reads them, and what was rejected and why."""
+        verified, rejected = [], []
         for item in labelled.items:
             choices, reason = _verdict(item, labelled)
+            record = item.hidden["record"]
             if reason is None:
-                kept.append(item.hidden["record"])
+                verified.append(record)
             else:
-                rejected.append([item.hidden["record"]["sample_id"], reason, *_told(choices)])
-        lines = [f"Questions kept: {len(kept)} of {len(labelled.items)}"]
-        counts = Counter(row[1].partition(":")[0] for row in rejected)
+                rejected.append([record["sample_id"], reason, " ".join(choices), item.hidden["golden"]])
+        lines = [f"Questions kept: {len(verified)} of {len(labelled.items)}"]
+        counts = Counter(reason.partition(":")[0] for _, reason, *_ in rejected)
         lines += [f"  rejected, {reason}: {count}" for reason, count in counts.items()]
         files = {}
-        if kept:
-            text = json.dumps({"EgoPlan_validation": kept}, indent=1, ensure_ascii=False) + "\n"
+        if verified:
+            text = json.dumps({"EgoPlan_validation": verified}, indent=1, ensure_ascii=False) + "\n"
             files[KEPT] = ExportedFile(text, "the verified questions, for data prepare egoplan")
-        header = ["sample_id", "reason", "choices", "record"]
-        golden = {item.hidden["record"]["sample_id"]: item.hidden["golden"] for item in labelled.items}
-        rows = csv_text([header, *([*row, golden[row[0]]] for row in rejected)])
+        rows = csv_text([["sample_id", "reason", "choices", "record"], *rejected])
         return Export(lines, files | {REJECTED: ExportedFile(rows, "the others, with reasons")})
 
-    def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
-        """All questions of the set."""
+    def demo_items(self, source: Path, _folder: MediaFolder) -> list[Item]:
+        """Return all questions of the set."""
         root = source / demo.FOLDER
         roots: Roots = {EPIC_KITCHENS: root / demo.EPIC_KITCHENS_FOLDER, EGO4D: root / demo.EGO4D_FOLDER}
         return read_items(root / demo.ANNOTATIONS, roots)
@@ -138,10 +142,10 @@ FLOW = VerifiedQuestions()
 
 
 def clip_frames(record: Record) -> tuple[list[int], float]:
-    """Frames of the progress, from the first past action's start to exactly the observation, and their rate.
+    """Return frames of the progress, from the first past action's start to exactly the observation, and their rate.
 
     Every frame or every n-th, counted back from the observation, so that the clip keeps the pace of the source with at
-    most about 10 frames per second; none where nothing was done before.
+    most about 10 frames per second; none if nothing was done before.
     """
     if not record.past_actions:
         return [], float(_FPS)
@@ -164,21 +168,17 @@ def _item(record: Record, raw: Mapping[str, Any], video: Path) -> Item:
     return Item(str(record.sample_id), shown, {"golden": record.golden_choice_idx, "record": raw}, ("video",))
 
 
-def _verdict(item: Item, labelled: Labelled) -> tuple[list[Values], str | None]:
-    """An item's labels, and why it is not kept; None if it is."""
+def _verdict(item: Item, labelled: Labelled) -> tuple[list[str], str | None]:
+    """Return an item's choices, and why it is not kept; None if it is."""
     if item.id in labelled.qualification:
         return [], SERVED
     values = [label.values for label in labelled.of(item, _STAGE)]
-    choices = {value["choice"] for value in values}
-    if len(values) < labelled.per_item:
-        return values, OPEN
+    choices = [value["choice"] for value in values]
+    if len(choices) < labelled.per_item:
+        return choices, OPEN
     if SKIP in choices:
         reasons = sorted({value["reason"] for value in values if value["choice"] == SKIP})
-        return values, f"{SKIPPED}: {', '.join(reasons)}"
-    if len(choices) > 1:
-        return values, DISAGREE
-    return values, None if choices == {item.hidden["golden"]} else OTHER
-
-
-def _told(values: Sequence[Values]) -> list[str]:
-    return [" ".join(value["choice"] for value in values)]
+        return choices, f"{SKIPPED}: {', '.join(reasons)}"
+    if len({*choices}) > 1:
+        return choices, DISAGREE
+    return choices, None if choices[0] == item.hidden["golden"] else OTHER

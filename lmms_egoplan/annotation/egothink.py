@@ -1,8 +1,7 @@
 """EgoThink's answers rated by people (arXiv 2311.15596, sec. 5.2 and appendix G)."""
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,8 +15,11 @@ from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.labels import PEOPLE
 from lmms_egoplan.benchmarks.egothink.records import check_records, read_folder
+from lmms_egoplan.benchmarks.egothink.scoring import Answer
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import json_lines
+from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
 from lmms_egoplan.text import csv_text
 from lmms_egoplan.validation import shown as quoted
 
@@ -26,7 +28,7 @@ _OPTIONS = (Option("0", "0: wrong"), Option("0.5", "0.5: partly right"), Option(
 
 
 def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Path] = ()) -> list[Item]:
-    """Answers to rate.
+    """Read answers to rate.
 
     Args:
         samples: what `read_stored` reads; each path has one model's answers, and names it in exports.
@@ -39,35 +41,35 @@ def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Pa
     """
     models = [_model(path) for path in samples]
     if len({*models}) < len(models):
-        raise LmmsEgoplanError(f"--items: {', '.join(models)}: each model's answers need a file name of their own")
+        raise LmmsEgoplanError(f"{', '.join(models)}: each model's answers need a file name of their own")
     ratings = {}
-    for answer in (answer for path in judged for answer in read_stored([path])):
-        if answer.rating not in (None, *LEVELS):
+    for stored in (answer for path in judged for answer in read_stored([path])):
+        if stored.rating not in (None, *LEVELS):
             levels = ", ".join(f"{level:g}" for level in LEVELS)
-            found = quoted(answer.rating)
-            raise LmmsEgoplanError(f"{answer.where}: rating: expected {levels} or nothing, found {found}")
-        ratings[answer.id, answer.answer] = (answer.judge, answer.rating)
-    answers = {model: with_questions(read_stored([path])) for model, path in zip(models, samples, strict=True)}
-    needed = {dimension_of(answer.id) for found in answers.values() for answer in found}
-    images = {name: _images(name, folder) for name in sorted(needed)}
-    items = []
-    for model, found in answers.items():
-        for answer in found:
-            judge, rating = ratings.get((answer.id, answer.answer), (None, None))
-            image = images[dimension_of(answer.id)][answer.id]
-            items.append(
-                _item(answer.id, model, image, answer.question, answer.reference, answer.answer, judge, rating)
+            raise LmmsEgoplanError(
+                f"{stored.where}: rating: expected {levels} or nothing, found {quoted(stored.rating)}"
             )
+        ratings[stored.id, stored.answer] = (stored.judge, stored.rating)
+    answers = [
+        (model, answer)
+        for model, path in zip(models, samples, strict=True)
+        for answer in with_questions(read_stored([path]))
+    ]
+    images = _images({dimension_of(answer.id) for _, answer in answers}, folder)
+    items = [
+        _item(model, answer, images[answer.id], *ratings.get((answer.id, answer.answer), (None, None)))
+        for model, answer in answers
+    ]
     if judged and not num_judged(items):
         raise LmmsEgoplanError(
-            f"--judge {', '.join(map(str, judged))}: rates none of the {len(items)} answers of --items; give the file "
-            "that `judge egothink` wrote of the same answers"
+            f"--judge {', '.join(map(str, judged))}: rates none of the {len(items)} answers; give the file that "
+            "`judge egothink` wrote of the same answers"
         )
     return items
 
 
 def num_judged(items: Sequence[Item]) -> int:
-    """Answers with a judge's rating."""
+    """Return how many answers have a judge's rating."""
     return sum(item.hidden["rating"] is not None for item in items)
 
 
@@ -91,8 +93,8 @@ class RatedAnswers(Flow):
     # The raters' mean counts (sec. 5.2); nobody decides instead of them.
     is_adjudicated = False
 
-    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
-        """The image, the three texts and the rating."""
+    def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
+        """Show the image and the three texts; ask for the rating."""
         return Form(
             (
                 Picture("Picture", KeptImage(shown["image"])),
@@ -103,18 +105,16 @@ class RatedAnswers(Flow):
             (Choice("rating", "How right is the answer?", _OPTIONS),),
         )
 
-    def scales(self) -> Mapping[str, Scale]:
-        """The rating."""
-        return {"rating": Scale("Rating", tuple(map(float, LEVELS)), _rating, is_ordered=True)}
+    def scales(self) -> Sequence[Scale]:
+        """Return the rating."""
+        return [Scale("Rating", LEVELS, _rating, is_ordered=True)]
 
-    def differ(self, item: Item, labels: Sequence[Values]) -> bool:
-        """Whether two ratings are not the same."""
+    def differ(self, _item: Item, labels: Sequence[Values]) -> bool:
+        """Tell if two ratings are not the same."""
         return len({_rating(values) for values in labels}) > 1
 
     def remarks(self, labelled: Labelled) -> list[str]:
-        """How far the people's means agree with a judge, where its ratings are known."""
-        from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
-
+        """Tell how far the people's means agree with a judge, if its ratings are known."""
         pairs = [
             (item.hidden["rating"], fmean(_rating(label.values) for label in labels))
             for item in labelled.items
@@ -122,58 +122,59 @@ class RatedAnswers(Flow):
         ]
         if not pairs:
             return []
-        found = agreement(*zip(*pairs, strict=True), None).pearson
+        ratings, means = zip(*pairs, strict=True)
+        pearson = agreement(ratings, means, None).pearson
         why = f"fewer than {MIN_ITEMS} answers" if len(pairs) < MIN_ITEMS else "equal ratings only"
-        value = f"n/a ({why})" if found is None else f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+        value = f"{pearson.value:.3f} [{pearson.low:.3f}, {pearson.high:.3f}]" if pearson else f"n/a ({why})"
         return [f"Pearson's r of the judge and the people's mean, over {len(pairs)} answers: {value}"]
 
     def export(self, labelled: Labelled) -> Export:
-        """For each model, CSV that ``agreement --human`` reads: raters, and all of them as one."""
+        """Export CSV for each model, for ``agreement --human``: raters, and all of them as one."""
         lines: list[str] = []
         files: dict[str, ExportedFile] = {}
         for model in dict.fromkeys(item.hidden["model"] for item in labelled.items):
             items = [item for item in labelled.items if item.hidden["model"] == model]
             rated = {item.hidden["question"]: labelled.of(item, _STAGE) for item in items}
-            made = _of_model(model, rated, labelled)
-            lines += made.lines
-            files |= made.files
-        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in _means(labelled))
-        return Export(lines, files | {PEOPLE: ExportedFile(text, "the mean of the people, for report")})
+            exported = _of_model(model, rated, labelled)
+            lines += exported.lines
+            files |= exported.files
+        files[PEOPLE] = ExportedFile(json_lines(_means(labelled)), "the mean of the people, for report")
+        return Export(lines, files)
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
-        """The set's questions with the answers of two made-up models: one right, one to the next question."""
+        """Return the set's questions with answers of two made-up models: one right, one to the next question."""
         records = check_records(read_folder(source / demo.FOLDER))
         answers = {
             "right": [record.answer for record in records],
             "off-by-one": [record.answer for record in records[1:] + records[:1]],
         }
         return [
-            _item(record.id, model, folder.keep(record.image).name, record.question, record.answer, answer)
+            _item(
+                model,
+                Answer(record.id, record.question, record.answer, text, truncated=None),
+                folder.keep(record.image).name,
+            )
             for model, texts in answers.items()
-            for record, answer in zip(records, texts, strict=True)
+            for record, text in zip(records, texts, strict=True)
         ]
 
 
 FLOW = RatedAnswers()
 
 
-def _item(
-    question_id: str,
-    model: str,
-    image: str,
-    question: str,
-    reference: str,
-    answer: str,
-    judge: str | None = None,
-    rating: float | None = None,
-) -> Item:
-    shown = {"image": image, "question": question, "reference": reference, "answer": answer}
-    hidden = {"question": question_id, "model": model, "judge": judge, "rating": rating}
-    return Item(f"{question_id} of {model}", shown, hidden, ("judge", "rating"))
+def _item(model: str, answer: Answer, image: str, judge: str | None = None, rating: float | None = None) -> Item:
+    shown = {
+        "image": image,
+        "question": answer.question,
+        "reference": answer.reference,
+        "answer": answer.answer,
+    }
+    hidden = {"question": answer.id, "model": model, "judge": judge, "rating": rating}
+    return Item(f"{answer.id} of {model}", shown, hidden, ("judge", "rating"))
 
 
 def _means(labelled: Labelled) -> list[dict[str, Any]]:
-    """The answers that have all of their ratings, with the mean of these."""
+    """Return the answers that have all of their ratings, with the mean of these."""
     return [
         {"id": item.hidden["question"], "model": item.hidden["model"], "answer": item.shown["answer"]}
         | {"rating": fmean(_rating(label.values) for label in labels)}
@@ -183,7 +184,7 @@ def _means(labelled: Labelled) -> list[dict[str, Any]]:
 
 
 def _of_model(model: str, rated: Mapping[str, list[Label]], labelled: Labelled) -> Export:
-    """Cells are empty where a person has not rated; a question with fewer ratings than it needs is in no pool."""
+    """Export one model's ratings; cells without a rating are empty, and no pool has unfinished questions."""
     people = [
         name for name in labelled.people if any(label.person == name for labels in rated.values() for label in labels)
     ]
@@ -200,7 +201,7 @@ def _of_model(model: str, rated: Mapping[str, list[Label]], labelled: Labelled) 
     ]
     means = [[question, fmean(_rating(label.values) for label in labels)] for question, labels in complete.items()]
     places = [f"rating {number}" for number in range(1, labelled.per_item + 1)]
-    tables = {
+    tables: dict[str, tuple[Sequence[str], list[list[Any]], str]] = {
         "annotators": (people, by_person, "a column for each annotator"),
         "ratings": (places, by_place, "a column for each answer's first, second, ... rating"),
         "pooled": (["people"], means, "the mean of the people"),
@@ -222,9 +223,9 @@ def _model(path: Path) -> str:
     return re.sub(r"[^\w.-]+", "_", path.resolve().name.removesuffix(".jsonl"))
 
 
-def _images(dimension: str, folder: MediaFolder) -> dict[str, str]:
-    """By question, the name of its image in the media folder."""
+def _images(dimensions: Iterable[str], folder: MediaFolder) -> dict[str, str]:
+    """Keep the images of all questions; return their names in the media folder, by question."""
     from datasets import Image
 
-    rows = PREPARED.load(dimension).cast_column("image", Image(decode=False))
+    rows = (row for name in sorted(dimensions) for row in PREPARED.load(name).cast_column("image", Image(decode=False)))
     return {row["id"]: folder.keep(row["image"]["bytes"]).name for row in rows}

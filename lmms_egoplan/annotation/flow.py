@@ -76,8 +76,8 @@ class Scale:
     """Something that annotators may agree on.
 
     levels: its values.
-    of: a label's value; None where the label has none.
-    is_ordered: whether levels are numbers, at whose distance Krippendorff's alpha looks.
+    of: a label's value; None if the label has none.
+    is_ordered: levels are numbers, whose distances count in Krippendorff's alpha.
     """
 
     title: str
@@ -94,7 +94,6 @@ class Labelled:
     qualified: names of the annotators who have passed; all of them where there is no qualification.
     qualification: ids of the items that served for it.
     per_item: labels that an item needs.
-    options: of the command that made the database.
     skips: items that people could not judge.
     """
 
@@ -104,15 +103,14 @@ class Labelled:
     qualified: Sequence[str]
     qualification: frozenset[str]
     per_item: int
-    options: Mapping[str, Any]
     skips: Sequence[Skip] = ()
 
     def of(self, item: Item, stage: str) -> list[Label]:
-        """An item's labels of a stage, by people whose labels count."""
+        """Return an item's labels of a stage, by people whose labels count."""
         return [label for label in self.counting(item) if label.stage == stage]
 
     def counting(self, item: Item) -> list[Label]:
-        """An item's labels of all stages, by people whose labels count, and what the lead has decided."""
+        """Return an item's labels of all stages by people whose labels count, and what the lead decided."""
         return [
             label
             for label in self.labels.get(item.id, ())
@@ -120,14 +118,14 @@ class Labelled:
         ]
 
     def adjudicated(self, item: Item) -> Label | None:
-        """What the lead has decided."""
+        """Return what the lead decided on an item; None for nothing."""
         return next(iter(self.of(item, ADJUDICATION)), None)
 
     def settled(self, flow: "Flow", stage: str, what: str) -> tuple[list[tuple[Item, list[Label]]], list[str]]:
-        """The items whose labels agree, with these, or with what the lead has decided; and remarks on all others.
+        """Return the items whose labels agree, with these, or with what the lead decided; and remarks on all others.
 
         Args:
-            what: may differ, in words.
+            what: names what may differ.
         """
         settled: list[tuple[Item, list[Label]]] = []
         unfinished = differing = 0
@@ -179,6 +177,7 @@ class Flow(ABC):
     guide: paragraphs that annotators read first, the last with their source; `guide_to` fits them to an item.
     stages: at least one.
     is_adjudicated: whether the lead decides where labels differ.
+    seniors: people who review qualifications.
     """
 
     name: ClassVar[str]
@@ -186,54 +185,55 @@ class Flow(ABC):
     guide: ClassVar[tuple[str, ...]]
     stages: ClassVar[tuple[Stage, ...]]
     is_adjudicated: ClassVar[bool] = True
+    seniors: ClassVar[int] = 0
 
     @abstractmethod
-    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values], order: int) -> Form:
-        """An item as one person sees it.
+    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values] = (), order: int = 0) -> Form:
+        """Return an item as one person sees it.
 
         Args:
             shown: of the item.
-            earlier: what stages before have made of it, one each.
-            order: a number that is the person's and the item's own, for orders in which options are shown.
+            earlier: the values of earlier stages.
+            order: a number that depends on person and item, for the order of options.
         """
 
-    def guide_to(self, shown: Mapping[str, Any]) -> tuple[str, ...]:
-        """The guide in the words of an item, of which `shown` is shown."""
+    def guide_to(self, _shown: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the guide in the words of an item, which is shown so."""
         return self.guide
 
-    @abstractmethod
-    def scales(self) -> Mapping[str, Scale]:
-        """What agreement is measured on, by name."""
+    def scales(self) -> Sequence[Scale]:
+        """Return what agreement is measured on; by default nothing, since any labels may be right."""
+        return ()
 
-    @abstractmethod
-    def differ(self, item: Item, labels: Sequence[Values]) -> bool:
-        """Whether an item's labels, all that it needs, differ so that the lead should see them."""
+    def differ(self, _item: Item, _labels: Sequence[Values]) -> bool:
+        """Tell if an item's labels, all that it needs, differ so that the lead should see them."""
+        return False
 
     @abstractmethod
     def export(self, labelled: Labelled) -> Export:
-        """The labels in the form that other commands read."""
+        """Put the labels into the form that other commands read."""
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
-        """Items of the benchmark's rendered set; of its main flow alone.
+        """Return items of the benchmark's rendered set; only its main flow has them.
 
         Args:
-            source: holds its `RenderedSet.FOLDER`.
+            source: contains its `RenderedSet.FOLDER`.
             folder: gets images.
         """
         raise NotImplementedError
 
-    def check(self, shown: Mapping[str, Any], values: Values) -> Values:
-        """What a form has, as it is stored.
+    def check(self, _shown: Mapping[str, Any], values: Values) -> Values:
+        """Return the values of a form as they are stored.
 
         Raises:
             FormError: fields contradict one another.
         """
         return values
 
-    def expected(self, item: Item) -> str:
-        """What the record says, for those who review a qualification."""
+    def expected(self, _item: Item) -> str:
+        """Return what the record says, for those who review a qualification."""
         return ""
 
-    def remarks(self, labelled: Labelled) -> list[str]:
-        """What the lead is told beside progress and agreement, a line each."""
+    def remarks(self, _labelled: Labelled) -> list[str]:
+        """Return lines for the lead, next to progress and agreement."""
         return []

@@ -79,6 +79,7 @@ class Choice:
     initial: str = ""
 
     def read(self, sent: Sequence[str]) -> str:
+        """Return the option that was chosen."""
         if len(sent) != 1 or sent[0] not in [option.value for option in self.options]:
             raise FormError(f"{self.title}: choose one")
         return sent[0]
@@ -99,7 +100,7 @@ class Marks:
     applies: tuple[str, tuple[str, ...]] | None = None
 
     def read(self, sent: Sequence[str]) -> dict[str, list[int]]:
-        """By option with a mark, the steps, increasing; step 0 stands for the whole plan."""
+        """Return the steps of each marked option, increasing; step 0 means the whole plan."""
         known = [option.value for option in self.options]
         marked: dict[str, set[int]] = {}
         for mark in sent:
@@ -128,6 +129,7 @@ class Words:
     rows: int = 2
 
     def read(self, sent: Sequence[str]) -> str:
+        """Return the text, without superfluous blanks."""
         lines = sent[0].splitlines() if len(sent) == 1 else []
         words = [" ".join(line.split()) for line in lines]
         text = ("\n" if self.is_long else " ").join(filter(None, words))
@@ -137,7 +139,7 @@ class Words:
 
     @property
     def is_long(self) -> bool:
-        """Whether its lines are told apart."""
+        """Tell if line breaks count."""
         return self.rows > 2
 
 
@@ -162,14 +164,16 @@ class Moment:
 
     @property
     def earliest(self) -> float:
+        """The first of the times."""
         return self.times[0]
 
     @property
     def latest(self) -> float:
+        """The last of the times."""
         return self.times[-1]
 
     def read(self, sent: Sequence[str]) -> float:
-        """The nearest of the times."""
+        """Return the nearest of the times."""
         try:
             (moment,) = (float(text) for text in sent)
         except ValueError:
@@ -191,17 +195,17 @@ class Form:
 
     @property
     def media(self) -> tuple[Media, ...]:
-        """In the order in which they are shown; a request names one by its place."""
+        """The media in the order in which they are shown; a request names one by its place."""
         return tuple(part.media for part in self.shown if isinstance(part, Picture | Film))
 
 
 def applies(field: Field, values: Mapping[str, Any]) -> bool:
-    """Whether a field is asked, given what the fields before it have."""
+    """Tell if a field is asked, given the values of the fields before it."""
     return field.applies is None or values.get(field.applies[0]) in field.applies[1]
 
 
 def read_values(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
-    """The values of a form that was sent; what is sent of fields that do not apply is dropped.
+    """Read the values of a form that was sent; fields that do not apply are dropped.
 
     Raises:
         FormError: a value is missing or none that the form offers; names the field.
@@ -222,16 +226,16 @@ def majority(form: Form, labels: Sequence[Values]) -> Values:
     """
     values: Values = {}
     for field in form.fields:
-        given = [label[field.name] for label in labels if field.name in label]
+        choices = [label[field.name] for label in labels if field.name in label]
         if isinstance(field, Marks):
-            marking = {option.value: [marks for marks in given if option.value in marks] for option in field.options}
+            marking = {option.value: [marks for marks in choices if option.value in marks] for option in field.options}
             values[field.name] = {
-                option: sorted({step for marks in found for step in marks[option]})
-                for option, found in marking.items()
-                if 2 * len(found) > len(given)
+                option: sorted({step for marks in marked for step in marks[option]})
+                for option, marked in marking.items()
+                if 2 * len(marked) > len(choices)
             }
-        elif given:
-            value, count = Counter(given).most_common(1)[0]
-            if not isinstance(field, Choice) or 2 * count > len(given):
+        elif choices:
+            value, count = Counter(choices).most_common(1)[0]
+            if not isinstance(field, Choice) or 2 * count > len(choices):
                 values[field.name] = value
     return values

@@ -2,7 +2,8 @@
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -29,7 +30,7 @@ def write_label_studio(flow: Flow, items: Sequence[Item], folder: MediaFolder, o
         FrameError: a clip or an image cannot be made.
         OSError: the folder cannot be written.
     """
-    forms = [flow.form(item.shown, (), 0) for item in items]
+    forms = [flow.form(item.shown) for item in items]
     # Every task has all variables of the interface: what it lacks is empty.
     blank = {name: "" for form in forms for part, _ in _named(form) for name in (part, f"{part}_title")}
     tasks = [{"data": {"number": place} | blank | _data(form, folder, out)} for place, form in enumerate(forms)]
@@ -45,7 +46,7 @@ def write_label_studio(flow: Flow, items: Sequence[Item], folder: MediaFolder, o
 
 
 def _data(form: Form, folder: MediaFolder, out: Path) -> dict[str, Any]:
-    """By the name of a tag's variable, what a task shows."""
+    """Return what a task shows, by the names of the tags' variables."""
     data: dict[str, Any] = {}
     for name, part in _named(form):
         if isinstance(part, Picture | Film):
@@ -69,7 +70,7 @@ def _data(form: Form, folder: MediaFolder, out: Path) -> dict[str, Any]:
 
 
 def _configuration(title: str, guide: Iterable[str], forms: Sequence[Form]) -> str:
-    """The interface of all tasks: as many pictures as the one with most has, which Label Studio leaves empty else."""
+    """Return the interface of all tasks, with as many pictures as any has; Label Studio leaves others empty."""
     view = ElementTree.Element("View")
     _add(view, "Header", value=title)
     # Not Text, whose value names what a task has.
@@ -124,17 +125,17 @@ def _add_field(view: ElementTree.Element, field: Field, target: str) -> None:
 
 
 def _varies(field: Choice) -> bool:
-    """Whether its options are other texts in each task: letters stand for them then."""
+    """Tell if its options have other texts in each task: letters name them then."""
     return any(option.value in "ABCD" for option in field.options)
 
 
 def _named(form: Form) -> list[tuple[str, Shown]]:
-    """The parts with names that tell one kind of part in all forms."""
-    counts: Mapping[str, int] = {}
+    """Name the parts by their kind and number, alike in all forms."""
+    counts: Counter[str] = Counter()
     named = []
     for part in form.shown:
         kind = type(part).__name__.lower()
-        counts = {**counts, kind: counts.get(kind, 0) + 1}
+        counts[kind] += 1
         named.append((f"{kind}_{counts[kind]}", part))
     return named
 

@@ -6,17 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, agreements
 from lmms_egoplan.annotation.assignment import Slot
 from lmms_egoplan.annotation.database import ANNOTATOR
-from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Flow, Labelled
+from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Item, Labelled
 from lmms_egoplan.annotation.forms import Choice, Form, FormError, Marks, Prose, Values
 from lmms_egoplan.annotation.store import PAGE, Person, Store
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 # A row of the keyboard for each field with options; z, n and g have other uses. The fifth takes what the first leaves.
 # An option whose text begins with a number has its last digit as key: "0.5: partly right" is 5.
@@ -28,7 +27,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def static_file(name: str) -> Path | None:
-    """A file that all pages share; None for any other name."""
+    """Return a file that all pages share; None for any other name."""
     return {
         "style.css": _TEMPLATES.parents[1] / "report" / "templates" / "style.css",
         "annotation.css": _TEMPLATES / "annotation.css",
@@ -40,14 +39,14 @@ class Pages:
     """The pages of one database.
 
     Args:
-        csrf: gives the text that a person's forms are sent back with.
+        csrf: returns the text that a person's forms are sent back with.
     """
 
-    def __init__(self, flow: Flow, store: Store, csrf: Callable[[Person], str]) -> None:
-        self._flow, self._store, self._csrf = flow, store, csrf
+    def __init__(self, store: Store, csrf: Callable[[Person], str]) -> None:
+        self._store, self._flow, self._csrf = store, store.flow, csrf
 
     def item(self, person: Person, slot: Slot, form: Form, nonce: str, error: str = "") -> str:
-        """An item with its form.
+        """Show an item with its form.
 
         Args:
             nonce: as `Store.save` takes it.
@@ -64,48 +63,48 @@ class Pages:
         return self._render("item", person, slot=slot, form=form, nonce=nonce, stage=stage, error=error, others=others)
 
     def mine(self, person: Person, words: str, page: int) -> str:
-        """What a person labelled or skipped, to be opened and changed."""
-        found = self._store.own_labels(person.name, words, page)
+        """List what a person labelled or skipped, to be opened and changed."""
+        labels = self._store.own_labels(person.name, words, page)
         rows = []
-        for number, shown, *others in found[:PAGE]:
-            texts = [part.text for part in self._flow.form(json.loads(shown), (), 0).shown if isinstance(part, Prose)]
+        for number, shown, *others in labels[:PAGE]:
+            texts = [part.text for part in self._flow.form(json.loads(shown)).shown if isinstance(part, Prose)]
             rows.append((number, " · ".join(texts)[:_EXCERPT] or f"Item {number}", *others))
-        return self._render("mine", person, words=words, page=page, rows=rows, is_last=len(found) <= PAGE)
+        return self._render("mine", person, words=words, page=page, rows=rows, is_last=len(labels) <= PAGE)
 
     def idle(self, person: Person) -> str:
-        """What an annotator sees where there is nothing to do."""
-        return self._render("idle", person, state=self._store.state(person.name))
+        """Tell an annotator that there is nothing to do."""
+        return self._render("idle", person, state=self._store.assignments.state(person.name))
 
     def senior(self, person: Person) -> str:
-        """The qualifications that a senior reviews."""
+        """Show a senior the qualifications to review."""
         labelled = self._store.labelled()
         positions = self._store.positions()
         items = [item for item in labelled.items if item.id in labelled.qualification]
         waiting = []
         for name in labelled.people:
             rows = [
-                (positions[item.id], item, described(self._flow.form(item.shown, (), 0), label.values), label.comment)
+                (positions[item.id], item, described(self._flow.form(item.shown), label.values), label.comment)
                 for item in items
                 for label in labelled.labels.get(item.id, ())
                 if label.person == name and label.stage == QUALIFICATION
             ]
             if len(rows) == len(items):
-                waiting.append((name, rows, self._store.verdicts(name)))
+                waiting.append((name, rows, self._store.assignments.verdicts(name)))
         guide = dict.fromkeys(paragraph for item in items for paragraph in self._flow.guide_to(item.shown))
         return self._render("senior", person, guide=guide, waiting=waiting)
 
     def view(self, person: Person, position: int) -> str:
-        """An item to look at."""
-        item = self._store.item(position)
-        return self._render("view", person, item=item, form=self._flow.form(item.shown, (), 0), position=position)
+        """Show an item without a form."""
+        item = self._store.assignments.item(position)
+        return self._render("view", person, item=item, form=self._flow.form(item.shown), position=position)
 
     def agreement(self, person: Person) -> str:
-        """Agreement, whose intervals take their time."""
-        found = agreements(self._flow, self._store.labelled())
-        return self._render("agreement", person, agreements=found, when_undefined=WHEN_UNDEFINED)
+        """Show agreement; its intervals take time."""
+        rows = agreements(self._flow, self._store.labelled())
+        return self._render("agreement", person, agreements=rows, when_undefined=WHEN_UNDEFINED)
 
     def lead(self, person: Person, page: int) -> str:
-        """Progress, disagreements, skipped items and comments, `PAGE` of each."""
+        """Show the lead progress, disagreements, skipped items and comments, `PAGE` of each."""
         labelled = self._store.labelled()
         positions = self._store.positions()
         comments = [
@@ -114,18 +113,18 @@ class Pages:
             for label in labels
             if label.comment
         ]
-        differing = {item.id for item in disputed(self._flow, labelled, self._store)}
+        differing = {item.id for item in disputed(labelled, self._store)}
         decided = [
             (positions[item.id], item.id, labelled.adjudicated(item))
             for item in labelled.items
             if item.id in differing or labelled.adjudicated(item)
         ]
         skips = [(positions[skip.item], skip) for skip in labelled.skips]
-        lists = {"disputed": decided, "comments": comments, "skips": skips}
+        lists: dict[str, Sequence[Any]] = {"disputed": decided, "comments": comments, "skips": skips}
         return self._render(
             "lead",
             person,
-            counts=stage_counts(self._flow, labelled, self._store),
+            counts=stage_counts(labelled, self._store),
             page=page,
             numbers={name: len(lines) for name, lines in lists.items()},
             is_last=all(len(lines) <= (page + 1) * PAGE for lines in lists.values()),
@@ -140,36 +139,36 @@ class Pages:
 
 
 def message_page(title: str, text: str, base: str | None) -> str:
-    """A page that says one thing; with style sheets and a way on, below `base`, for those who may have them."""
+    """Return a page that says one thing.
+
+    Args:
+        base: the path of the visitor's pages, for style sheets and a way on; None for strangers.
+    """
     return _environment().get_template("message.html.jinja").render(title=title, text=text, base=base)
 
 
-def disputed(flow: Flow, labelled: Labelled, store: Store) -> list:
-    """Items with all the labels that they need, which differ."""
-    found = []
+def disputed(labelled: Labelled, store: Store) -> list[Item]:
+    """Return the items that have all of their labels, and whose labels differ."""
+    stages = store.flow.stages
+    needed = sum(store.assignments.num_needed(stage.name) for stage in stages)
+    disputed_items = []
     for item in labelled.items:
-        labels = [label for stage in flow.stages for label in labelled.of(item, stage.name)]
-        if len(labels) >= sum(store.num_needed(stage.name) for stage in flow.stages) and flow.differ(
-            item, [label.values for label in labels]
-        ):
-            found.append(item)
-    return found
+        values = [label.values for stage in stages for label in labelled.of(item, stage.name)]
+        if len(values) >= needed and store.flow.differ(item, values):
+            disputed_items.append(item)
+    return disputed_items
 
 
-def stage_counts(flow: Flow, labelled: Labelled, store: Store) -> list[tuple[str, int, int]]:
-    """Of each stage its title, the labels that there are and those that are needed."""
+def stage_counts(labelled: Labelled, store: Store) -> list[tuple[str, int, int]]:
+    """Return for each stage its title, the number of labels and the number needed."""
     main = [item for item in labelled.items if item.id not in labelled.qualification]
-    counts = [
-        (
-            stage.title,
-            sum(len(labelled.of(item, stage.name)) for item in main),
-            store.num_needed(stage.name) * len(main),
-        )
-        for stage in flow.stages
-    ]
+    counts = []
     if labelled.qualification:
-        given = sum(len(labelled.labels.get(item, ())) for item in labelled.qualification)
-        counts.insert(0, ("Qualification", given, len(labelled.people) * len(labelled.qualification)))
+        number = sum(len(labelled.labels.get(item, ())) for item in labelled.qualification)
+        counts.append(("Qualification", number, len(labelled.people) * len(labelled.qualification)))
+    for stage in store.flow.stages:
+        number = sum(len(labelled.of(item, stage.name)) for item in main)
+        counts.append((stage.title, number, store.assignments.num_needed(stage.name) * len(main)))
     return counts
 
 
@@ -179,14 +178,14 @@ def field_keys(form: Form) -> dict[str, dict[str, str]]:
     keys: dict[str, dict[str, str]] = {}
     taken: set[str] = set()
     for field, row in zip(fields, _KEYS, strict=False):
-        numbers = {
+        digits = {
             option.value: number[0][-1] for option in field.options if (number := _NUMBER.match(option.text.strip()))
         }
-        free = iter([key for key in row if key not in taken | {*numbers.values()}])
+        free = iter([key for key in row if key not in taken | {*digits.values()}])
         keys[field.name] = {}
         for option in field.options:
-            number = numbers.get(option.value)
-            key = next(free, None) if number is None or row.isalpha() else number
+            digit = digits.get(option.value)
+            key = next(free, None) if digit is None or row.isalpha() else digit
             if key is not None and key not in taken:
                 keys[field.name][option.value] = key
                 taken.add(key)
@@ -194,7 +193,7 @@ def field_keys(form: Form) -> dict[str, dict[str, str]]:
 
 
 def as_sent(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
-    """What a browser sent that was not accepted, to be shown again; of each field what can be read."""
+    """Read as much as possible of a form that was not accepted, to show it again."""
     values: Values = {}
     for field in form.fields:
         with suppress(FormError):
@@ -203,7 +202,7 @@ def as_sent(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
 
 
 def described(form: Form, values: Values) -> list[tuple[str, str]]:
-    """A label in words: titles of fields with what was chosen."""
+    """Put a label into words: titles of fields with what was chosen."""
     lines = []
     for field in form.fields:
         if field.name not in values:
@@ -224,9 +223,7 @@ def described(form: Form, values: Values) -> list[tuple[str, str]]:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> "Environment":
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("lmms_egoplan.annotation"),
         autoescape=True,

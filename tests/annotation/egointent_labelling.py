@@ -6,7 +6,6 @@ import re
 from typer.testing import CliRunner
 
 from annotation.serving import enter, post, served
-from lmms_egoplan.annotation.egointent import FLOW
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.cli import app
 
@@ -23,7 +22,7 @@ def unchanged(page):
 
 def label(store, change):
     """All label over HTTP; `change` gets the stage, the values and the page."""
-    with served(store, FLOW) as address:
+    with served(store) as address:
         clients = [enter(address, store, known.person) for known in store.progress()]
         busy = True
         while busy:
@@ -38,8 +37,8 @@ def label(store, change):
 
 
 def export(store):
-    out = store.path.parent / "out"
-    done = CliRunner().invoke(app, ["annotate", "export", str(store.path), "--out", str(out)])
+    out = store.database.path.parent / "out"
+    done = CliRunner().invoke(app, ["annotate", "export", str(store.database.path), "--out", str(out)])
     assert done.exit_code == 0, done.output
     with (out / "audit.csv").open() as file:
         rates = {row["rate"]: row for row in csv.DictReader(file)}

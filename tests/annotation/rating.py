@@ -14,12 +14,12 @@ class Rating(Flow):
     guide = ("Say 1 where the text is good.",)
     stages = (Stage("rate", "Rating"),)
 
-    def form(self, shown, earlier, order):
+    def form(self, shown, earlier=(), order=0):
         options = tuple(Option(level, level) for level in LEVELS)
         return Form((Prose("Text", shown["text"]),), (Choice("rating", "Rating", options),))
 
     def scales(self):
-        return {"rating": Scale("Rating", (0, 1), lambda values: int(values["rating"]), is_ordered=True)}
+        return [Scale("Rating", (0, 1), lambda values: int(values["rating"]), is_ordered=True)]
 
     def differ(self, item, labels):
         return len({values["rating"] for values in labels}) > 1

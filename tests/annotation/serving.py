@@ -15,10 +15,10 @@ from patience import FOREVER_S
 
 
 @contextmanager
-def served(store, flow, port=0, hosts=()):
+def served(store, port=0, hosts=()):
     """Its address."""
     listening = socket.create_server(("127.0.0.1", port))
-    app = make_app(store, flow, media_folder(store.path), hosts)
+    app = make_app(store, media_folder(store.database.path), hosts)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()

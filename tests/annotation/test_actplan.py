@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from annotation.serving import enter, form_in, post, served
 from benchmarks.actplan.release import write_release
 from lmms_egoplan.annotation.actplan import FLOW, read_items
-from lmms_egoplan.annotation.serve import open_store
+from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
@@ -37,11 +37,13 @@ def write_plans(path, source, plan=PLAN, **more):
 
 def start(tmp_path, plans, instances, annotators=2, per_item=2):
     db = tmp_path / "labels.sqlite"
-    return open_store(FLOW, db, lambda folder: read_items(plans, folder, instances), "plans", annotators, per_item)
+    return open_store(
+        FLOW, db, lambda folder: read_items(plans, folder, instances), "plans", Team(annotators, per_item)
+    )
 
 
 def label(store, choose):
-    with served(store, FLOW) as address:
+    with served(store) as address:
         for known in store.progress():
             client = enter(address, store, known.person)
             while 'id="label"' in client.page.text:
@@ -54,7 +56,7 @@ def run(*arguments):
 
 
 def export(store, tmp_path):
-    code, output = run("annotate", "export", store.path, "--out", tmp_path / "out")
+    code, output = run("annotate", "export", store.database.path, "--out", tmp_path / "out")
     assert code == 0, output
     plans = tmp_path / "out" / "plans.jsonl"
     return [json.loads(line) for line in plans.read_text().splitlines()] if plans.exists() else [], output
@@ -62,7 +64,7 @@ def export(store, tmp_path):
 
 def test_the_page_has_task_pictures_and_numbered_steps(release, tmp_path):
     store = start(tmp_path, [write_plans(tmp_path / "secret-model.jsonl", release)], release)
-    with served(store, FLOW) as address:
+    with served(store) as address:
         client = enter(address, store, "annotator-1")
         page = client.page.text
         assert [unescape(step) for step in re.findall("<code>(.*?)</code>", page)] == PLAN.split("\n")
@@ -98,7 +100,7 @@ def test_where_verdicts_differ_the_lead_decides(release, tmp_path):
     store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release)
     label(store, lambda person, page: {"correct": person[-1].replace("2", "0"), "commonsense": "1"})
     assert export(store, tmp_path)[0] == []
-    with served(store, FLOW) as address:
+    with served(store) as address:
         lead = enter(address, store, "lead")
         lead.page = lead.get("/adjudicate/2")
         post(lead, correct="0", commonsense="1", errors=["image:3"])
@@ -121,7 +123,7 @@ def test_the_leads_decision_keeps_the_errors_of_the_majority(release, tmp_path, 
     marks = {"annotator-1": ["event:1", "form:0", "object:2"], "annotator-2": ["event:2", "form:0"], "annotator-3": []}
     correct = {"annotator-1": "0", "annotator-2": "1", "annotator-3": "0"}
     label(store, lambda person, page: {"correct": correct[person], "commonsense": "0", "errors": marks[person]})
-    with served(store, FLOW) as address:
+    with served(store) as address:
         lead = enter(address, store, "lead")
         for position in range(4):
             lead.page = lead.get(f"/adjudicate/{position}")
@@ -153,7 +155,7 @@ def test_an_error_counts_by_majority(release, tmp_path):
 @pytest.mark.parametrize("marks", [["event:4"], ["other:1"], ["event:x"], ["event"], ["event:-1"], ["event:\u0663"]])
 def test_steps_that_are_not_there_are_refused(release, tmp_path, marks):
     store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release)
-    with served(store, FLOW) as address:
+    with served(store) as address:
         client = enter(address, store, "annotator-1")
         assert post(client, correct="1", commonsense="1", errors=marks).status_code == 422
         assert form_in(client.page.text)[0]

@@ -7,7 +7,7 @@ import pytest
 from annotation.rating import Rating, texts
 from annotation.serving import enter, form_in, post, served
 from lmms_egoplan.annotation.clips import Still
-from lmms_egoplan.annotation.database import Settings, create
+from lmms_egoplan.annotation.database import Database, Settings, create
 from lmms_egoplan.annotation.forms import Picture
 from lmms_egoplan.annotation.store import Store
 
@@ -15,7 +15,7 @@ from lmms_egoplan.annotation.store import Store
 class Seen(Rating):
     """With a frame of this file."""
 
-    def form(self, shown, earlier, order):
+    def form(self, shown, earlier=(), order=0):
         form = super().form(shown, earlier, order)
         return replace(form, shown=(*form.shown, Picture("Frame", Still(__file__, 0))))
 
@@ -28,8 +28,8 @@ def make(tmp_path):
     def start(count=4, annotators=3, per_item=2, flow=Rating, name="labels.sqlite", **settings):
         path = tmp_path / name
         create(path, Settings(flow.name, annotators, per_item, **settings), texts(count), flow.stages)
-        store = Store(path, flow.stages, alone=True)
-        context = served(store, flow())
+        store = Store(Database(path, alone=True), flow())
+        context = served(store)
         contexts.append((context, store))
         return context.__enter__(), store
 
@@ -114,7 +114,7 @@ def test_the_same_form_sent_twice_is_one_label(make):
     where, hidden = form_in(client.page.text)
     for _ in range(2):
         assert client.post(where, data=hidden | {"rating": "1"}).status_code == 200
-    assert len(store._rows("SELECT id FROM labels")) == 1
+    assert len(store.database.rows("SELECT id FROM labels")) == 1
 
 
 def test_a_form_sent_again_with_another_choice_is_a_correction(make):
@@ -210,8 +210,8 @@ def test_a_full_disk_is_told_and_the_form_can_be_sent_again(make):
     address, store = make()
     client = enter(address, store, "annotator-1")
     where, hidden = form_in(client.page.text)
-    (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
-    store._connection.execute(f"PRAGMA max_page_count = {pages}")
+    (pages,) = store.database._connection.execute("PRAGMA page_count").fetchone()
+    store.database._connection.execute(f"PRAGMA max_page_count = {pages}")
     data = hidden | {"rating": "1", "comment": "x" * 2000}
     for _ in range(20):
         answer = client.post(where, data=data)
@@ -219,8 +219,8 @@ def test_a_full_disk_is_told_and_the_form_can_be_sent_again(make):
             break
         data["comment"] = data["comment"][1:]
     assert "disk is full" in answer.text
-    assert str(store.path.parent) not in answer.text
-    store._connection.execute(f"PRAGMA max_page_count = {pages + 100}")
+    assert str(store.database.path.parent) not in answer.text
+    store.database._connection.execute(f"PRAGMA max_page_count = {pages + 100}")
     assert client.post(where, data=data).status_code == 200
     assert len(store.labelled().labels) == 1
 
@@ -342,8 +342,8 @@ def test_links_are_closed_and_renewed_and_people_have_names(make):
 )
 def test_unknown_hosts_are_refused(tmp_path, host, is_known):
     create(tmp_path / "labels.sqlite", Settings("rating", 1, 1), texts(1), Rating.stages)
-    store = Store(tmp_path / "labels.sqlite", Rating.stages, alone=True)
-    with served(store, Rating(), hosts=["Labels.example.org"]) as address:
+    store = Store(Database(tmp_path / "labels.sqlite", alone=True), Rating())
+    with served(store, hosts=["Labels.example.org"]) as address:
         client = enter(address, store, "annotator-1")
         answer = client.get("/", headers={"Host": host.format(port=address.rpartition(":")[2])})
         assert answer.status_code == (200 if is_known else 421)

@@ -9,7 +9,7 @@ from annotation.serving import enter, form_in, post, served
 from benchmarks.egointent.source import FPS, raw_record, raw_records, write_annotations, write_videos
 from lmms_egoplan.annotation.egointent import FLOW, read_items
 from lmms_egoplan.annotation.label_studio import write_label_studio
-from lmms_egoplan.annotation.serve import media_folder, open_store
+from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.cli import app
 from lmms_egoplan.media.frames import count_video_frames, frame_times, read_video_frames
@@ -27,7 +27,7 @@ def source(tmp_path, monkeypatch):
 def start(folder, annotators=3):
     items = folder / "steps.jsonl"
     return open_store(
-        FLOW, folder / "labels.sqlite", lambda _: read_items(items, folder / "videos"), "steps", annotators
+        FLOW, folder / "labels.sqlite", lambda _: read_items(items, folder / "videos"), "steps", Team(annotators)
     )
 
 
@@ -65,7 +65,7 @@ def test_a_moved_cut_shows_the_reviewer_nothing_after_it(source):
     store = start(source)
     times = frame_times(source / "videos" / "0a1b-2c.mp4")
     cut = times[24]
-    with served(store, FLOW) as address:
+    with served(store) as address:
         first = enter(address, store, "annotator-1")
         post(first, **unchanged(first.page.text) | {"end_sec": f"{cut:.6f}"})
         second = enter(address, store, "annotator-2")
@@ -87,9 +87,9 @@ def test_a_moved_cut_shows_the_reviewer_nothing_after_it(source):
 
 def test_no_clip_has_a_frame_at_or_after_the_cut(source):
     store = start(source)
-    folder = media_folder(store.path)
+    folder = media_folder(store.database.path)
     for item in store.items():
-        (clip,) = FLOW.form(item.shown, (), 0).media
+        (clip,) = FLOW.form(item.shown).media
         path = folder.file(clip)
         numbers = [read_number(frame) for frame in read_video_frames(path, range(count_video_frames(path)))]
         record = item.hidden["record"]
@@ -119,7 +119,7 @@ def test_where_the_reviewer_differs_the_lead_decides(source):
     store = start(source)
     label(store, lambda stage, values, page: values | ({"global_intent": "build it"} if stage == "review" else {}))
     assert "differ and the lead has not decided: 1" in export(store)[2]
-    with served(store, FLOW) as address:
+    with served(store) as address:
         lead = enter(address, store, "lead")
         assert '/adjudicate/0"' in lead.page.text
         lead.page = lead.get("/adjudicate/0")
@@ -143,7 +143,7 @@ def test_the_audit_counts_the_cuts_of_finished_steps_whoever_moved_them(source):
     )
     rates = export(store)[1]
     assert [rates["cuts_moved"][key] for key in ("count", "of")] == ["0", "1"]
-    with served(store, FLOW) as address:
+    with served(store) as address:
         lead = enter(address, store, "lead")
         lead.page = lead.get(re.search('href="([^"]+/adjudicate/[0-9]+)"', lead.page.text)[1])
         post(lead, **unchanged(lead.page.text) | early)
@@ -167,7 +167,7 @@ def test_the_audit_counts_labels_as_they_are_in_the_end(source):
     rates = export(store)[1]
     assert [rates[name]["count"] for name in (labels, steps)] == ["16", "5"]
     assert rates[labels]["value"] == "88.9"
-    with served(store, FLOW) as address:
+    with served(store) as address:
         lead = enter(address, store, "lead")
         lead.page = lead.get(re.search('href="([^"]+/adjudicate/[0-9]+)"', lead.page.text)[1])
         post(lead, **unchanged(lead.page.text) | {"supported_next_step_plan": "no"})
@@ -178,13 +178,13 @@ def test_the_audit_counts_labels_as_they_are_in_the_end(source):
 
 def test_all_of_it_can_be_moved(source, tmp_path_factory):
     store = start(source)
-    slot = store.next_slot("annotator-1")
+    slot = store.assignments.next_slot("annotator-1")
     store.close()
     source = source.rename(tmp_path_factory.mktemp("elsewhere") / "moved")
     store = start(source)
-    assert store.next_slot("annotator-1").id == slot.id
-    (clip,) = FLOW.form(store.item(0).shown, (), 0).media
-    assert media_folder(store.path).file(clip).is_relative_to(source)
+    assert store.assignments.next_slot("annotator-1").id == slot.id
+    (clip,) = FLOW.form(store.assignments.item(0).shown, (), 0).media
+    assert media_folder(store.database.path).file(clip).is_relative_to(source)
     store.close()
 
 
@@ -201,7 +201,7 @@ def test_fields_keep_the_names_of_the_file(source):
         ],
     )
     store = start(source)
-    with served(store, FLOW) as address:
+    with served(store) as address:
         page = enter(address, store, "annotator-1").page.text
         assert "Procedural intent" in page
         assert "Next plan" in page
@@ -230,7 +230,7 @@ def test_guide_and_page_call_the_labels_as_the_record_does(source, keys, titles)
     record = {keys.get(name, name): value for name, value in raw_record(1).items()}
     write_annotations(source / "steps.jsonl", [record])
     store = start(source)
-    with served(store, FLOW) as address:
+    with served(store) as address:
         page = enter(address, store, "annotator-1").page.text
     guide, _, form = page.partition("</details>")
     for title in titles:
@@ -239,7 +239,7 @@ def test_guide_and_page_call_the_labels_as_the_record_does(source, keys, titles)
     for other in {"Global intent", "Procedural intent", "Next step plan", "Next-step plan", "Next step"} - {*titles}:
         assert f"{other}:" not in page
         assert f"<legend>{other}</legend>" not in page
-    write_label_studio(FLOW, store.items(), media_folder(store.path), source / "studio")
+    write_label_studio(FLOW, store.items(), media_folder(store.database.path), source / "studio")
     configuration = (source / "studio" / "config.xml").read_text(encoding="utf-8")
     assert all(f'"{title}: ' in configuration for title in titles)
     store.close()
@@ -250,7 +250,7 @@ def test_guide_and_page_call_the_labels_as_the_record_does(source, keys, titles)
 )
 def test_what_does_not_fit_is_refused(source, change):
     store = start(source)
-    with served(store, FLOW) as address:
+    with served(store) as address:
         client = enter(address, store, "annotator-1")
         assert post(client, **unchanged(client.page.text) | change).status_code == 422
     store.close()

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from annotation.serving import enter, form_in, post, served
 from example_record import RECORD
 from lmms_egoplan.annotation.egoplan import DISAGREE, FLOW, OPEN, OTHER, SERVED, read_items
-from lmms_egoplan.annotation.serve import media_folder, open_store
+from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.cli import app
@@ -50,17 +50,17 @@ def source(tmp_path, monkeypatch):
     return tmp_path
 
 
-def start(folder, annotators=2, per_item=2, skip_missing=False, **settings):
+def start(folder, annotators=2, per_item=2, skip_missing=False, qualification=None):
     roots = {EPIC_KITCHENS: folder / "epic", EGO4D: folder / "ego4d"}
     items = folder / "built.json"
     db = folder / "labels.sqlite"
-    settings |= {"skip_missing": skip_missing}
-    read = partial(read_items, items, roots, skip_missing)
-    return open_store(FLOW, db, lambda _: read(), str(items), annotators, per_item, **settings)
+    team = Team(annotators, per_item, qualification)
+    read = partial(read_items, items, roots, skip_missing=skip_missing)
+    return open_store(FLOW, db, lambda _: read(), str(items), team, skip_missing=skip_missing)
 
 
 def verify(store, choose):
-    with served(store, FLOW) as address:
+    with served(store) as address:
         for known in store.progress():
             client = enter(address, store, known.person)
             while 'id="label"' in client.page.text:
@@ -69,9 +69,13 @@ def verify(store, choose):
 
 
 def export(store):
-    done = CliRunner().invoke(app, ["annotate", "export", str(store.path), "--out", str(store.path.parent / "out")])
+    done = CliRunner().invoke(
+        app, ["annotate", "export", str(store.database.path), "--out", str(store.database.path.parent / "out")]
+    )
     assert done.exit_code == 0, done.output
-    rows = [line.split(",") for line in (store.path.parent / "out" / "rejected.csv").read_text().splitlines()[1:]]
+    rows = [
+        line.split(",") for line in (store.database.path.parent / "out" / "rejected.csv").read_text().splitlines()[1:]
+    ]
     return {int(row[0]): row[1] for row in rows}, done.output
 
 
@@ -106,9 +110,9 @@ def test_kept_are_questions_on_which_all_agree_with_the_record(source):
 
 def test_the_clip_ends_exactly_at_the_observation(source):
     store = start(source)
-    folder = media_folder(store.path)
+    folder = media_folder(store.database.path)
     for item in store.items():
-        form = FLOW.form(item.shown, (), 0)
+        form = FLOW.form(item.shown)
         number = int(item.id)
         observation = {5: 1, 6: 20}.get(number, 10 + 5 * number)
         assert len(form.media) == (1 if number == 5 else 2)
@@ -129,7 +133,7 @@ def folder_image(path):
 
 def test_the_server_sends_clips_in_ranges_and_no_answer(source):
     store = start(source)
-    with served(store, FLOW) as address:
+    with served(store) as address:
         client = enter(address, store, "annotator-1")
         while "<video" not in client.page.text:
             post(client, choice="A")
@@ -143,7 +147,7 @@ def test_the_server_sends_clips_in_ranges_and_no_answer(source):
 def test_a_video_that_is_gone_is_told_without_its_path(source):
     store = start(source)
     (source / "ego4d" / "0a1b-2c.mp4").unlink()
-    with served(store, FLOW) as address:
+    with served(store) as address:
         lead = enter(address, store, "lead")
         answer = lead.get(f"/item/{store.positions()['6']}/0")
         assert (answer.status_code, "cannot be shown" in answer.text) == (404, True)
@@ -154,7 +158,7 @@ def test_a_video_that_is_gone_is_told_without_its_path(source):
 def test_the_order_of_choices_is_the_annotators_own_and_stays(source):
     store = start(source, annotators=6, per_item=6)
     orders = Counter()
-    with served(store, FLOW) as address:
+    with served(store) as address:
         for known in store.progress():
             client = enter(address, store, known.person)
             order = tuple(re.findall(r'name="choice" value="([A-D])"', client.page.text))
@@ -167,7 +171,7 @@ def test_the_order_of_choices_is_the_annotators_own_and_stays(source):
 
 def test_a_skip_needs_its_reason(source):
     store = start(source)
-    with served(store, FLOW) as address:
+    with served(store) as address:
         client = enter(address, store, "annotator-1")
         assert post(client, choice="skip").status_code == 422
         assert form_in(client.page.text)[0]
@@ -176,11 +180,11 @@ def test_a_skip_needs_its_reason(source):
 
 
 def test_questions_of_the_qualification_are_not_kept(source):
-    store = start(source, qualification=2, seniors=2)
+    store = start(source, qualification=2)
     verify(store, lambda person, goal: {"choice": RECORD["golden_choice_idx"]})
     for person in ("annotator-1", "annotator-2"):
         for senior in ("senior-1", "senior-2"):
-            store.judge_qualification(person, senior, True, "")
+            store.judge_qualification(person, senior, passed=True)
     verify(store, lambda person, goal: {"choice": RECORD["golden_choice_idx"]})
     store.close()
     rejected, output = export(store)
@@ -189,13 +193,13 @@ def test_questions_of_the_qualification_are_not_kept(source):
 
 
 def test_labels_of_those_who_did_not_pass_do_not_count(source):
-    store = start(source, qualification=2, seniors=2)
+    store = start(source, qualification=2)
     verify(store, lambda person, goal: {"choice": RECORD["golden_choice_idx"]})
     for senior in ("senior-1", "senior-2"):
-        store.judge_qualification("annotator-1", senior, True, "")
-        store.judge_qualification("annotator-2", senior, True, "")
+        store.judge_qualification("annotator-1", senior, passed=True)
+        store.judge_qualification("annotator-2", senior, passed=True)
     verify(store, lambda person, goal: {"choice": RECORD["golden_choice_idx"]})
-    store.judge_qualification("annotator-2", "senior-1", False, "seen later")
+    store.judge_qualification("annotator-2", "senior-1", "seen later", passed=False)
     store.close()
     assert "Questions kept: 0 of 6" in export(store)[1]
 
@@ -204,8 +208,8 @@ def test_all_of_it_can_be_moved(source, tmp_path_factory):
     start(source).close()
     source = source.rename(tmp_path_factory.mktemp("elsewhere") / "moved")
     store = start(source)
-    for media in FLOW.form(store.item(0).shown, (), 0).media:
-        assert media_folder(store.path).file(media).is_relative_to(source)
+    for media in FLOW.form(store.assignments.item(0).shown, (), 0).media:
+        assert media_folder(store.database.path).file(media).is_relative_to(source)
     store.close()
 
 
@@ -227,7 +231,7 @@ def test_missing_media_block_nobody(source, log):
         start(source)
     store = start(source, skip_missing=True)
     assert {item.id for item in store.items()} == {"1", "2", "3", "4", "5"}
-    with served(store, FLOW) as address:
+    with served(store) as address:
         for name in ("annotator-1", "annotator-2"):
             client, kinds = enter(address, store, name), Counter()
             while 'id="label"' in client.page.text:
@@ -251,7 +255,7 @@ def command(source, *options):
 
 @pytest.mark.parametrize("given", ["0", "3"])
 def test_a_qualification_stays_as_it_was(source, given):
-    start(source, qualification=2, seniors=2).close()
+    start(source, qualification=2).close()
     refused = CliRunner().invoke(app, command(source, "--qualification", given))
     assert refused.exit_code == 1
     assert f"--qualification {given}" in refused.output
@@ -293,12 +297,12 @@ def test_the_items_of_another_file_are_refused_without_media_too(source):
 
 def test_the_next_clip_is_cut_ahead(source):
     store = start(source)
-    with served(store, FLOW) as address:
+    with served(store) as address:
         enter(address, store, "annotator-1")
-        item, _ = store.upcoming("annotator-1")
-        assert item.id != store.next_slot("annotator-1").item.id
-        wait_until(lambda: len(list(media_folder(store.path)._folder.glob("*.mp4"))) == 1)
-        (made,) = media_folder(store.path)._folder.glob("*.mp4")
-        (clip, _) = FLOW.form(item.shown, (), 0).media
-        assert media_folder(store.path).file(clip) == made
+        item, _ = store.assignments.upcoming("annotator-1")
+        assert item.id != store.assignments.next_slot("annotator-1").item.id
+        wait_until(lambda: len(list(media_folder(store.database.path)._folder.glob("*.mp4"))) == 1)
+        (made,) = media_folder(store.database.path)._folder.glob("*.mp4")
+        (clip, _) = FLOW.form(item.shown).media
+        assert media_folder(store.database.path).file(clip) == made
     store.close()

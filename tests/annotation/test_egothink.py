@@ -11,7 +11,7 @@ from benchmarks.egothink.source import write_source
 from lmms_egoplan.annotation.database import Settings, create
 from lmms_egoplan.annotation.egothink import FLOW, num_judged, read_items
 from lmms_egoplan.annotation.flow import Item, Label, Labelled
-from lmms_egoplan.annotation.serve import media_folder, open_store
+from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.cli import app
@@ -38,12 +38,12 @@ def run(*arguments):
 
 def start(tmp_path, samples, per_item=2, annotators=2, judged=()):
     db = tmp_path / "labels.sqlite"
-    return open_store(FLOW, db, lambda folder: read_items(samples, folder, judged), "items", annotators, per_item)
+    return open_store(FLOW, db, lambda folder: read_items(samples, folder, judged), "items", Team(annotators, per_item))
 
 
 def rate(store, rating_of):
     """All annotators rate over HTTP until nothing is left; by the text of the page."""
-    with served(store, FLOW) as address:
+    with served(store) as address:
         for person in store.progress():
             client = enter(address, store, person.person)
             while 'id="label"' in client.page.text:
@@ -58,13 +58,13 @@ def test_ratings_go_from_the_link_to_agreement(prepared, tmp_path):
     count = iter(range(10_000))
     rate(store, lambda person, page: ("0", "0.5", "1")[next(count) % 3])
     store.close()
-    code, output = run("annotate", "export", store.path, "--out", tmp_path / "out")
+    code, output = run("annotate", "export", store.database.path, "--out", tmp_path / "out")
     assert (code, "answers have their 2 ratings" in output) == (0, True)
     for name in ("annotators", "ratings", "pooled"):
         code, output = run("agreement", "egothink", judged, "--human", tmp_path / "out" / f"gpt-{name}.csv")
         assert code == 0, output
         assert f"Questions: {len(prepared)}. Rated by all" in output
-    code, output = run("annotate", "status", store.path)
+    code, output = run("annotate", "status", store.database.path)
     assert code == 0, output
     assert f"Rating: {2 * len(prepared)} of {2 * len(prepared)} labels" in output
     assert "judge and the people's mean" in output
@@ -115,7 +115,7 @@ def test_raters_see_neither_model_nor_judge(prepared, tmp_path):
         tmp_path / "secret-model.jsonl", prepared, rating=0.5, judge="judge-model", judgement="[[0.5]]"
     )
     store = start(tmp_path, [judged], judged=[judged])
-    with served(store, FLOW) as address:
+    with served(store) as address:
         client = enter(address, store, "annotator-1")
         while 'id="label"' in client.page.text:
             for text in ("secret-model", "judge-model", "[[0.5]]"):
@@ -135,7 +135,7 @@ def test_models_are_mixed_and_exported_apart(prepared, tmp_path):
     assert models != sorted(models)
     rate(store, lambda person, page: "1" if ">one<" in page else "0")
     store.close()
-    run("annotate", "export", store.path, "--out", tmp_path / "out")
+    run("annotate", "export", store.database.path, "--out", tmp_path / "out")
     for name, rating in (("one", "1.0"), ("two", "0.0")):
         lines = (tmp_path / "out" / f"{name}-pooled.csv").read_text().splitlines()
         assert lines[0] == "id,people"
@@ -144,10 +144,10 @@ def test_models_are_mixed_and_exported_apart(prepared, tmp_path):
 
 def test_unfinished_answers_are_counted_and_in_no_pool(prepared, tmp_path):
     store = start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared)])
-    slot = store.next_slot("annotator-1")
+    slot = store.assignments.next_slot("annotator-1")
     store.save(slot, "form", {"rating": "1"})
     store.close()
-    code, output = run("annotate", "export", store.path, "--out", tmp_path / "out")
+    code, output = run("annotate", "export", store.database.path, "--out", tmp_path / "out")
     assert code == 0
     assert f"0 of {len(prepared)} answers have their 2 ratings" in output
     assert not (tmp_path / "out" / "one-pooled.csv").exists()
@@ -158,13 +158,13 @@ def test_where_ratings_differ_their_mean_counts(prepared, tmp_path):
     """And the lead, who sees that they differ, decides nothing."""
     store = start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared[:1])])
     rate(store, lambda person, page: {"annotator-1": "0", "annotator-2": "0.5"}[person])
-    with served(store, FLOW) as address:
+    with served(store) as address:
         lead = enter(address, store, "lead")
         assert "/adjudicate/" not in lead.page.text
         assert '/item/0"' in lead.page.text
         assert lead.get("/adjudicate/0").status_code == 404
     store.close()
-    code, output = run("annotate", "export", store.path, "--out", tmp_path / "out")
+    code, output = run("annotate", "export", store.database.path, "--out", tmp_path / "out")
     assert code == 0, output
     (line,) = (tmp_path / "out" / "people.jsonl").read_text().splitlines()
     assert json.loads(line)["rating"] == 0.25
@@ -186,12 +186,12 @@ def test_changed_and_missing_items_are_told(prepared, tmp_path):
 def test_a_database_of_another_benchmark_or_without_labels(prepared, tmp_path):
     store = start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared)])
     store.close()
-    code, output = run("annotate", "export", store.path, "--out", tmp_path / "out")
+    code, output = run("annotate", "export", store.database.path, "--out", tmp_path / "out")
     assert (code, output) == (1, "lmms-egoplan: there are no labels yet\n")
     code, output = run("annotate", "status", tmp_path / "absent.sqlite")
     assert code == 1
     assert "no such database" in output
-    assert media_folder(store.path) is not None
+    assert media_folder(store.database.path) is not None
 
 
 def test_a_later_start_brings_a_judge(prepared, tmp_path):
@@ -220,7 +220,7 @@ def test_a_browser_keeps_no_picture_of_another_database(prepared, tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         store = start(tmp_path / name, [answers])
-        with served(store, FLOW) as address:
+        with served(store) as address:
             client = enter(address, store, "annotator-1")
             addresses.add(re.search('src="([^"]+/media/[^"]+)"', client.page.text)[1])
         store.close()

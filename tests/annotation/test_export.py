@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from annotation.rating import Rating, texts
-from lmms_egoplan.annotation.database import Settings, create
+from lmms_egoplan.annotation.database import Database, Settings, create
 from lmms_egoplan.annotation.export import export
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.cli import app
@@ -20,14 +20,14 @@ class Other(Rating):
 @pytest.fixture
 def store(tmp_path):
     create(tmp_path / "labels.sqlite", Settings("rating", 2, 2), texts(2), Rating.stages)
-    store = Store(tmp_path / "labels.sqlite", Rating.stages)
+    store = Store(Database(tmp_path / "labels.sqlite"), Rating())
     yield store
     store.close()
 
 
 def label(store, *people):
     for person in people:
-        slot = store.next_slot(person)
+        slot = store.assignments.next_slot(person)
         store.save(slot, "form", {"rating": "1"})
 
 
@@ -45,7 +45,7 @@ def test_what_a_former_export_wrote_goes(store, tmp_path):
         assert f"{out / 'ratings.json'}: ratings" in export(Rating(), store.labelled(), out)
     assert names(out) == sorted([*COMMON, "ratings.json"])
     (out / "notes.txt").write_text("one's own")
-    slot = store.slot(store.own_labels("annotator-2", "", 0)[0][0], "annotator-2")
+    slot = store.assignments.slot(store.own_labels("annotator-2", "", 0)[0][0], "annotator-2")
     store.save(slot, "skip", None, skipped="too dark")
     with claimed_folder(out, "annotate export"):
         assert "Skipped by somebody: 1 items, 1 times" in export(Rating(), store.labelled(), out)
@@ -77,7 +77,7 @@ def test_a_folder_of_something_else_is_refused(store, tmp_path):
     )
     with pytest.raises(LmmsEgoplanError, match="files: expected names"):
         export(Rating(), store.labelled(), tmp_path / "out")
-    assert store.path.exists()
+    assert store.database.path.exists()
 
 
 def test_an_export_that_was_killed_is_told_and_made_again(store, tmp_path):
@@ -102,13 +102,13 @@ def test_an_export_that_was_killed_is_told_and_made_again(store, tmp_path):
 def test_labels_of_who_failed_are_not_among_those_that_count(tmp_path):
     settings = Settings("rating", 2, 1, qualification=1, seniors=1)
     create(tmp_path / "labels.sqlite", settings, texts(3), Rating.stages)
-    store = Store(tmp_path / "labels.sqlite", Rating.stages)
+    store = Store(Database(tmp_path / "labels.sqlite"), Rating())
     people = ("annotator-1", "annotator-2")
     label(store, *people)
     for person in people:
-        store.judge_qualification(person, "senior-1", True, "")
+        store.judge_qualification(person, "senior-1", passed=True)
     label(store, *people)
-    store.judge_qualification("annotator-2", "senior-1", False, "")
+    store.judge_qualification("annotator-2", "senior-1", passed=False)
     export(Rating(), store.labelled(), tmp_path / "out")
     store.close()
     lines = [json.loads(line) for line in (tmp_path / "out" / "labels.jsonl").read_text().splitlines()]

@@ -10,7 +10,7 @@ from annotation.serving import served
 from axe import flaws, skip_without_axe
 from lmms_egoplan.annotation.egointent import read_items
 from lmms_egoplan.annotation.flows import LABELLED, load_flow
-from lmms_egoplan.annotation.serve import media_folder, open_store
+from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.jsonl import read_text
@@ -19,7 +19,7 @@ from patience import wait_until
 LOOKS = [(width, scheme) for width in (400, 1024, 1440) for scheme in ("light", "dark")]
 # Of EgoPlan's three questions one serves for the qualification, and one is skipped.
 ITEMS = {"egoplan": 3, "egothink": 2, "egointent": 1, "actplan": 2}
-SETTINGS = {"egoplan": {"qualification": 1, "seniors": 2}}
+QUALIFICATION = {"egoplan": 1}
 
 
 def base_of(page):
@@ -39,15 +39,15 @@ def demo(tmp_path_factory):
 
 @pytest.fixture
 def start(demo, tmp_path, browser):
-    """Opens a benchmark's database of a few items for two annotators; with its flow."""
+    """Opens a benchmark's database of a few items for two annotators."""
     opened = []
 
     def start(name):
         flow = load_flow(name)
         db = tmp_path / "labels.sqlite"
         items = flow.demo_items(demo, media_folder(db))[: ITEMS[name]]
-        opened.append(open_store(flow, db, lambda _: items, "items", 2, 2, **SETTINGS.get(name, {})))
-        return opened[0], flow
+        opened.append(open_store(flow, db, lambda _: items, "items", Team(2, 2, QUALIFICATION.get(name))))
+        return opened[0]
 
     yield start
     for store in opened:
@@ -56,7 +56,7 @@ def start(demo, tmp_path, browser):
 
 def exported(store, out):
     """What ``annotate export`` says and writes; other processes may read while a server is up."""
-    done = CliRunner().invoke(app, ["annotate", "export", str(store.path), "--out", str(out)])
+    done = CliRunner().invoke(app, ["annotate", "export", str(store.database.path), "--out", str(out)])
     assert done.exit_code == 0, done.output
     return done.output
 
@@ -182,7 +182,7 @@ def seen(page):
 
 @pytest.mark.whole
 def test_egoplan(start, hand, tmp_path):
-    store, flow = start("egoplan")
+    store = start("egoplan")
     golden = {item.shown["goal"] + "".join(sorted(item.shown["choices"].values())): item for item in store.items()}
     skipped = store.items()[1].id
 
@@ -207,7 +207,7 @@ def test_egoplan(start, hand, tmp_path):
         for place in (0, 1):
             own.follow(f"section:nth-of-type({place + 1}) button[value=pass]")
 
-    with served(store, flow) as address:
+    with served(store) as address:
         for name in ("annotator-1", "annotator-2"):
             assert "Two seniors review" in hand(address, store, name, verify)
         for name in ("senior-1", "senior-2"):
@@ -222,7 +222,7 @@ def test_egoplan(start, hand, tmp_path):
 
 
 def test_egothink(start, hand, tmp_path):
-    store, flow = start("egothink")
+    store = start("egothink")
 
     def rate(values):
         def do(own):
@@ -239,7 +239,7 @@ def test_egothink(start, hand, tmp_path):
         own.follow("li a[href*='/item/']")
         assert own.page.locator("#label").count() == 0
 
-    with served(store, flow) as address:
+    with served(store) as address:
         assert "nothing to label" in hand(address, store, "annotator-1", rate(["1", "0"]))
         assert "nothing to label" in hand(address, store, "annotator-2", rate(["1", "0.5"]))
         hand(address, store, "lead", look)
@@ -250,7 +250,7 @@ def test_egothink(start, hand, tmp_path):
 
 @pytest.mark.whole
 def test_actplan(start, hand, tmp_path):
-    store, flow = start("actplan")
+    store = start("actplan")
 
     def label(own, correct="0"):
         while own.page.locator("#label").count():
@@ -276,7 +276,7 @@ def test_actplan(start, hand, tmp_path):
         own.follow("li:nth-of-type(1) > a[href*='/adjudicate/']")
         own.save()
 
-    with served(store, flow) as address:
+    with served(store) as address:
         hand(address, store, "annotator-1", label)
         hand(address, store, "annotator-2", lambda own: label(own, "1"))
         hand(address, store, "lead", decide)
@@ -289,7 +289,7 @@ def test_actplan(start, hand, tmp_path):
 
 @pytest.mark.whole
 def test_egointent(start, hand, tmp_path):
-    store, flow = start("egointent")
+    store = start("egointent")
     (item,) = store.items()
 
     def answer(own, text=None):
@@ -308,7 +308,7 @@ def test_egointent(start, hand, tmp_path):
         own.save()
         return own.page.inner_text("main")
 
-    with served(store, flow) as address:
+    with served(store) as address:
         hand(address, store, "annotator-1", lambda own: answer(own, "wash the cloth"))
         hand(address, store, "annotator-2", answer)
     assert "Steps revised and reviewed: 1 of 1" in exported(store, tmp_path / "out")
@@ -326,7 +326,7 @@ def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):
     steps = tmp_path / "steps.jsonl"
     steps.write_text(json.dumps(step) + "\n", encoding="utf-8")
     flow = load_flow("egointent")
-    store = open_store(flow, tmp_path / "labels.sqlite", lambda _: read_items(steps, root / "videos"), "steps", 2)
+    store = open_store(flow, tmp_path / "labels.sqlite", lambda _: read_items(steps, root / "videos"), "steps", Team(2))
 
     def answer(own):
         until(own.page, "document.querySelector('video').readyState >= 2")
@@ -343,7 +343,7 @@ def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):
         own.save()
         return own.page.inner_text("main")
 
-    with served(store, flow) as address:
+    with served(store) as address:
         for name in ("annotator-1", "annotator-2"):
             hand(address, store, name, answer)
     assert "Steps revised and reviewed: 1 of 1" in exported(store, tmp_path / "out")
@@ -356,7 +356,7 @@ def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):
 @pytest.mark.parametrize("name", LABELLED)
 def test_no_page_has_a_flaw_that_axe_finds(start, browser, name):
     skip_without_axe()
-    store, flow = start(name)
+    store = start(name)
 
     def check(page, *looks):
         for width, scheme in looks:
@@ -372,7 +372,7 @@ def test_no_page_has_a_flaw_that_axe_finds(start, browser, name):
             with page.expect_navigation():
                 page.click(".save button")
 
-    with served(store, flow) as address:
+    with served(store) as address:
         with browser.tab(address, store, "annotator-1", refused="4") as page:
             page.evaluate("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
             check(page, *LOOKS)
@@ -381,7 +381,7 @@ def test_no_page_has_a_flaw_that_axe_finds(start, browser, name):
             check(page, (400, "light"), (1440, "dark"))
             page.goto(f"{base_of(page)}/item/0")
             check(page, (1024, "dark"))
-        for name in ("annotator-1", "annotator-2") if flow.is_adjudicated else ():
+        for name in ("annotator-1", "annotator-2") if store.flow.is_adjudicated else ():
             with browser.tab(address, store, name) as page:
                 label(page)
         for person in store.people():
@@ -390,7 +390,7 @@ def test_no_page_has_a_flaw_that_axe_finds(start, browser, name):
                     check(page, *LOOKS)
                     page.goto(f"{base_of(page)}/item/0")
                     check(page, (400, "light"))
-                    if flow.is_adjudicated and person.role == "lead":
+                    if store.flow.is_adjudicated and person.role == "lead":
                         page.goto(f"{base_of(page)}/adjudicate/0")
                         check(page, (1440, "dark"))
                         label(page)

@@ -26,8 +26,8 @@ def forms():
     letters = dict(zip("ABCD", TEXTS[0], strict=True))
     question = {"goal": "cook", "choices": letters, "video": "v", "frames": [], "fps": 10, "observation": 1}
     yield from (EGOPLAN.form(question, (), order) for order in range(24))
-    yield EGOTHINK.form({"image": "i", "question": "q", "reference": "r", "answer": "a"}, (), 0)
-    yield ACTPLAN.form({"description": "d", "images": [], "plan": "a(b)"}, (), 0)
+    yield EGOTHINK.form({"image": "i", "question": "q", "reference": "r", "answer": "a"})
+    yield ACTPLAN.form({"description": "d", "images": [], "plan": "a(b)"})
     yield from (Form((), tuple(choice(str(number), texts) for number in range(5))) for texts in TEXTS)
 
 
@@ -46,9 +46,9 @@ def test_no_key_contradicts_its_label():
 
 
 def test_ratings_are_their_own_keys():
-    (rating,) = field_keys(EGOTHINK.form({"image": "i", "question": "", "reference": "", "answer": ""}, (), 0)).values()
+    (rating,) = field_keys(EGOTHINK.form({"image": "i", "question": "", "reference": "", "answer": ""})).values()
     assert rating == {"0": "0", "0.5": "5", "1": "1"}
-    plan = field_keys(ACTPLAN.form({"description": "d", "images": [], "plan": "a(b)"}, (), 0))
+    plan = field_keys(ACTPLAN.form({"description": "d", "images": [], "plan": "a(b)"}))
     assert plan["correct"] == {"1": "1", "0": "0"}
     assert plan["commonsense"] == {"1": "q", "0": "w"}
     assert len(plan["errors"]) == 6

@@ -6,7 +6,7 @@ import pytest
 
 from annotation.rating import Rating, texts
 from annotation.serving import served
-from lmms_egoplan.annotation.database import Settings, create
+from lmms_egoplan.annotation.database import Database, Settings, create
 from lmms_egoplan.annotation.flow import Item
 from lmms_egoplan.annotation.store import Store
 
@@ -21,7 +21,7 @@ def start(tmp_path):
     def start(items):
         path = tmp_path / "labels.sqlite"
         create(path, Settings(Rating.name, 1, 1), items, Rating.stages)
-        store = Store(path, Rating.stages, alone=True)
+        store = Store(Database(path, alone=True), Rating())
         opened.append(store)
         return store
 
@@ -38,7 +38,7 @@ def press(page, key):
 
 def test_keys_save_open_and_comment(browser, start):
     store = start(texts(3))
-    with served(store, Rating()) as address, browser.tab(address, store, "annotator-1") as page:
+    with served(store) as address, browser.tab(address, store, "annotator-1") as page:
         for _ in range(2):
             page.keyboard.press("1")
             press(page, "Enter")
@@ -58,7 +58,7 @@ def test_keys_save_open_and_comment(browser, start):
 
 def test_nothing_is_sent_before_it_is_chosen(browser, start):
     store = start(texts(1))
-    with served(store, Rating()) as address, browser.tab(address, store, "annotator-1") as page:
+    with served(store) as address, browser.tab(address, store, "annotator-1") as page:
         page.keyboard.press("Enter")
         assert page.locator("#label").count() == 1
     assert store.labelled().labels == {}
@@ -66,7 +66,7 @@ def test_nothing_is_sent_before_it_is_chosen(browser, start):
 
 def test_what_is_not_sent_yet_survives_a_reload_but_stays_with_its_item(browser, start):
     store = start(texts(2))
-    with served(store, Rating()) as address, browser.tab(address, store, "annotator-1") as page:
+    with served(store) as address, browser.tab(address, store, "annotator-1") as page:
         page.keyboard.press("1")
         page.fill("[name=comment]", "half a thought")
         page.reload()
@@ -82,7 +82,7 @@ def test_what_is_not_sent_yet_survives_a_reload_but_stays_with_its_item(browser,
 
 def test_a_key_that_is_held_down_acts_once(browser, start):
     store = start(texts(6))
-    with served(store, Rating()) as address, browser.tab(address, store, "annotator-1") as page:
+    with served(store) as address, browser.tab(address, store, "annotator-1") as page:
         with page.expect_navigation():
             page.keyboard.down("z")
         page.wait_for_load_state()
@@ -98,10 +98,10 @@ def test_a_draft_stays_with_its_database_and_keeps_its_time(browser, start, tmp_
     """Two studies, one after the other at one address; their items have the same numbers."""
     store = start(texts(2))
     create(tmp_path / "other.sqlite", Settings(Rating.name, 1, 1), texts(2), Rating.stages)
-    other = Store(tmp_path / "other.sqlite", Rating.stages, alone=True)
+    other = Store(Database(tmp_path / "other.sqlite", alone=True), Rating())
     (token,) = (person.token for person in other.people() if person.role == "annotator")
     with ExitStack() as last, ExitStack() as first:
-        address = first.enter_context(served(store, Rating()))
+        address = first.enter_context(served(store))
         page = last.enter_context(browser.tab(address, store, "annotator-1"))
         page.keyboard.press("1")
         page.evaluate("clock.seconds += 100")
@@ -110,7 +110,7 @@ def test_a_draft_stays_with_its_database_and_keeps_its_time(browser, start, tmp_
         page.reload()
         assert page.evaluate("clock.elapsed()") >= 100
         first.close()
-        with served(other, Rating(), int(address.rpartition(":")[2])):
+        with served(other, int(address.rpartition(":")[2])):
             page.goto(f"{address}/enter/{token}")
             assert page.get_attribute("#label", "action").endswith("/label/1")
             assert page.locator("input:checked").count() == 0
@@ -120,13 +120,13 @@ def test_a_draft_stays_with_its_database_and_keeps_its_time(browser, start, tmp_
 
 def test_what_could_not_be_saved_is_still_there(browser, start):
     store = start(texts(1))
-    with served(store, Rating()) as address, browser.tab(address, store, "annotator-1", refused="507") as page:
+    with served(store) as address, browser.tab(address, store, "annotator-1", refused="507") as page:
         page.keyboard.press("1")
         page.fill("[name=comment]", "long thought")
-        store._connection.execute("PRAGMA query_only = ON")
+        store.database._connection.execute("PRAGMA query_only = ON")
         page.click("text=Save and go on")
         page.wait_for_selector("text=Not saved")
-        store._connection.execute("PRAGMA query_only = OFF")
+        store.database._connection.execute("PRAGMA query_only = OFF")
         page.go_back()
         assert page.input_value("[name=comment]") == "long thought"
         page.click("text=Save and go on")
@@ -138,7 +138,7 @@ def test_what_could_not_be_saved_is_still_there(browser, start):
 def test_two_tabs_of_one_person_make_one_label_of_an_item(browser, start):
     store = start(texts(1))
     with (
-        served(store, Rating()) as address,
+        served(store) as address,
         browser.tab(address, store, "annotator-1") as one,
         browser.tab(address, store, "annotator-1", refused="409") as other,
     ):
@@ -157,7 +157,7 @@ def test_two_tabs_of_one_person_make_one_label_of_an_item(browser, start):
 
 def test_texts_are_no_scripts(browser, start):
     store = start([Item(f"a{HOSTILE}", {"text": HOSTILE}), Item("b", {"text": "</textarea>" + HOSTILE})])
-    with served(store, Rating()) as address:
+    with served(store) as address:
         with browser.tab(address, store, "annotator-1") as page:
             for _ in range(2):
                 assert "<script>" in page.inner_text(".part-prose p")

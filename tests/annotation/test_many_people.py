@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from annotation.rating import Rating, texts
 from annotation.serving import enter, form_in, post, served
-from lmms_egoplan.annotation.database import Settings, StoreError, create
+from lmms_egoplan.annotation.database import Database, Settings, StoreError, create
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.cli import app
 from lmms_egoplan.outputs import MANIFEST
@@ -42,8 +42,8 @@ def label_at_once(folder, count, per_item):
     """The store, and of each of `PEOPLE` what `label_all` gives."""
     path = folder / "labels.sqlite"
     create(path, Settings(Rating.name, PEOPLE, per_item), texts(count), Rating.stages)
-    store = Store(path, Rating.stages, alone=True)
-    with served(store, Rating()) as address, ThreadPoolExecutor(PEOPLE) as pool:
+    store = Store(Database(path, alone=True), Rating())
+    with served(store) as address, ThreadPoolExecutor(PEOPLE) as pool:
         names = [f"annotator-{number}" for number in range(1, PEOPLE + 1)]
         return store, list(pool.map(lambda name: label_all(address, store, name), names))
 
@@ -55,7 +55,7 @@ def check(store, found, count, per_item):
     assert len(labels) == count
     for given in labels.values():
         assert len({label.person for label in given}) == len(given) == per_item
-    assert len(store._rows("SELECT id FROM labels")) == count * per_item
+    assert len(store.database.rows("SELECT id FROM labels")) == count * per_item
 
 
 def test_ten_people_at_once(tmp_path):
@@ -77,9 +77,10 @@ _SERVER = """
 import sys
 from pathlib import Path
 from annotation.rating import Rating
+from lmms_egoplan.annotation.database import Database
 from lmms_egoplan.annotation.serve import serve
 from lmms_egoplan.annotation.store import Store
-serve(Store(Path(sys.argv[1]), Rating.stages, alone=True), Rating(), "127.0.0.1", int(sys.argv[2]))
+serve(Store(Database(Path(sys.argv[1]), alone=True), Rating()), "127.0.0.1", int(sys.argv[2]))
 """
 
 
@@ -114,12 +115,12 @@ def server_of(path):
 
 def new_database(path, items, annotators=1):
     create(path, Settings(Rating.name, annotators, annotators), texts(items), Rating.stages)
-    with closing(Store(path, Rating.stages)) as store:
+    with closing(Store(Database(path), Rating())) as store:
         return [person.token for person in store.people() if person.role == "annotator"]
 
 
 def num_labels(path):
-    with closing(Store(path, Rating.stages)) as store:
+    with closing(Store(Database(path), Rating())) as store:
         return len(store.labelled().labels)
 
 
@@ -159,7 +160,7 @@ def test_no_second_server_opens_a_database_by_another_name(tmp_path):
     with server_of(path):
         other.hardlink_to(path)
         with pytest.raises(StoreError, match=r"other\.sqlite.*hard link"):
-            Store(other, Rating.stages, alone=True)
+            Store(Database(other, alone=True), Rating())
 
 
 @pytest.mark.whole
@@ -174,8 +175,8 @@ def test_a_backup_while_people_label(tmp_path):
             wait_until(lambda least=least: len(saved) >= least)
             before = {*saved}
             assert CliRunner().invoke(app, command).exit_code == 0
-            with closing(Store(out, Rating.stages)) as store:
-                assert before <= {slot for (slot,) in store._rows("SELECT slot FROM counting")}
+            with closing(Store(Database(out), Rating())) as store:
+                assert before <= {slot for (slot,) in store.database.rows("SELECT slot FROM counting")}
         server.kill()
     (tmp_path / "mine.sqlite").write_text("mine")
     refused = CliRunner().invoke(app, [*command[:-1], str(tmp_path / "mine.sqlite")])
@@ -200,11 +201,11 @@ def test_killed_servers_lose_nothing_that_a_browser_was_told(tmp_path):
                 time.sleep(0.005)
             time.sleep(chance.uniform(0, 0.5))
             server.kill()
-    store = Store(path, Rating.stages)
-    stored = {slot for (slot,) in store._rows("SELECT slot FROM counting")}
+    store = Store(Database(path), Rating())
+    stored = {slot for (slot,) in store.database.rows("SELECT slot FROM counting")}
     assert len(saved) == len({*saved}) > 20
     assert {*saved} <= stored
     # A kill may hit between the disk and the answer: one label for each person and kill at most.
     assert len(stored) - len(saved) <= 20 * len(tokens)
-    assert re.fullmatch("ok", store._rows("PRAGMA integrity_check")[0][0])
+    assert re.fullmatch("ok", store.database.rows("PRAGMA integrity_check")[0][0])
     store.close()

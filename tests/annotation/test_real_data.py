@@ -16,7 +16,7 @@ from lmms_egoplan.annotation.egoplan import FLOW as QUESTIONS
 from lmms_egoplan.annotation.egoplan import read_items as read_questions
 from lmms_egoplan.annotation.egothink import FLOW as ANSWERS
 from lmms_egoplan.annotation.egothink import read_items as read_answers
-from lmms_egoplan.annotation.serve import media_folder, open_store
+from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
@@ -55,7 +55,7 @@ def run(*arguments):
 
 def label(store, flow, values_of):
     """All annotators label all that they are served, over HTTP; `values_of` gets the item and the page."""
-    with served(store, flow) as address:
+    with served(store) as address:
         clients = {known.person: enter(address, store, known.person) for known in store.progress()}
         busy = True
         while busy:
@@ -65,7 +65,7 @@ def label(store, flow, values_of):
                 if 'id="label"' in client.page.text:
                     busy = True
                     number = int(re.search('/label/([0-9]+)"', client.page.text)[1])
-                    values = values_of(store.slot(number, name).item, client.page.text)
+                    values = values_of(store.assignments.slot(number, name).item, client.page.text)
                     assert post(client, **values).status_code == 200
         store.close()
 
@@ -83,7 +83,7 @@ def test_egothink_whole(tmp_path):
     ]
     answers.write_text("".join(json.dumps(line | {"judgement": f"[[{line['rating']}]]"}) + "\n" for line in lines))
     db = tmp_path / "labels.sqlite"
-    store = open_store(ANSWERS, db, lambda folder: read_answers([answers], folder, [answers]), "items", 1, 1)
+    store = open_store(ANSWERS, db, lambda folder: read_answers([answers], folder, [answers]), "items", Team(1, 1))
 
     def rate(_, page):
         _, reference, answer = (
@@ -108,11 +108,11 @@ def test_goalstep_steps(tmp_path):
     write_numbered_video(videos / f"{video['video_uid']}.mp4", math.ceil(fps * video["end_time"]), fps=fps)
     run("data", "build", "egointent", GOALSTEP, "--videos", videos, "--out", tmp_path / "steps.jsonl")
     steps, db = tmp_path / "steps.jsonl", tmp_path / "labels.sqlite"
-    store = open_store(STEPS, db, lambda _: read_steps(steps, videos), "steps", 2)
+    store = open_store(STEPS, db, lambda _: read_steps(steps, videos), "steps", Team(2))
     before = {record.step_id: record for record in read_annotations(steps)}
     assert len(before) > 10
     for item in store.items():
-        (clip,) = STEPS.form(item.shown, (), 0).media
+        (clip,) = STEPS.form(item.shown).media
         path = media_folder(db).file(clip)
         (last,) = read_video_frames(path, [count_video_frames(path) - 1])
         assert read_number(last) / fps < before[item.id].end_sec <= (read_number(last) + 1) / fps
@@ -142,9 +142,9 @@ def test_questions_from_real_narrations(tmp_path):
     records = evaluation_records(make_questions(goals, 0)[0][:12])
     media = render_media([record | {"sample_id": number} for number, record in enumerate(records)], tmp_path / "media")
     roots, db = {EPIC_KITCHENS: media.epic_kitchens, EGO4D: None}, tmp_path / "labels.sqlite"
-    store = open_store(QUESTIONS, db, lambda _: read_questions(media.annotations, roots), "questions", 2, 2)
+    store = open_store(QUESTIONS, db, lambda _: read_questions(media.annotations, roots), "questions", Team(2, 2))
     for item in store.items():
-        for part in QUESTIONS.form(item.shown, (), 0).media:
+        for part in QUESTIONS.form(item.shown).media:
             assert media_folder(db).file(part).stat().st_size
     label(store, QUESTIONS, lambda item, page: {"choice": item.hidden["golden"]})
     assert "Questions kept: 12 of 12" in run("annotate", "export", db, "--out", tmp_path / "out")

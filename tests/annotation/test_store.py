@@ -10,7 +10,7 @@ import pytest
 
 from annotation.rating import Rating, Reviewed, texts
 from lmms_egoplan.annotation.assignment import NewerLabelError, NotYoursError
-from lmms_egoplan.annotation.database import Settings, StoreError, create
+from lmms_egoplan.annotation.database import Database, Settings, StoreError, create
 from lmms_egoplan.annotation.flow import Item, Stage
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -24,7 +24,7 @@ def open_store(tmp_path):
         path = tmp_path / name
         if not path.exists():
             create(path, Settings(flow.name, annotators, per_item, **settings), texts(count), flow.stages)
-        opened.append(Store(path, flow.stages))
+        opened.append(Store(Database(path), flow()))
         return opened[-1]
 
     yield make
@@ -33,7 +33,7 @@ def open_store(tmp_path):
 
 
 def label(store, person, rating="1", form=None):
-    slot = store.next_slot(person)
+    slot = store.assignments.next_slot(person)
     if slot is not None:
         store.save(slot, form or f"{person} {slot.id} {rating}", {"rating": rating}, seconds=2.0)
     return slot
@@ -56,9 +56,9 @@ def test_every_item_gets_its_annotators_once(open_store):
 
 def test_what_is_open_is_served_again_after_a_restart(open_store):
     store = open_store()
-    first = store.next_slot("annotator-1")
+    first = store.assignments.next_slot("annotator-1")
     store.close()
-    assert open_store().next_slot("annotator-1").id == first.id
+    assert open_store().assignments.next_slot("annotator-1").id == first.id
 
 
 def test_no_free_slot_is_told_to_two_people(open_store):
@@ -67,7 +67,7 @@ def test_no_free_slot_is_told_to_two_people(open_store):
 
     def work(person):
         slots = []
-        while slot := store.next_slot(person):
+        while slot := store.assignments.next_slot(person):
             store.save(slot, f"form of {slot.id}", {"rating": "0"})
             slots.append((slot.id, slot.item.id))
         return slots
@@ -80,7 +80,7 @@ def test_no_free_slot_is_told_to_two_people(open_store):
 
 def test_the_same_form_twice_is_one_label(open_store):
     store = open_store()
-    slot = store.next_slot("annotator-1")
+    slot = store.assignments.next_slot("annotator-1")
     assert store.save(slot, "form", {"rating": "1"})
     assert not store.save(slot, "form", {"rating": "1"})
     assert sum(map(len, store.labelled().labels.values())) == 1
@@ -88,7 +88,7 @@ def test_the_same_form_twice_is_one_label(open_store):
 
 def test_the_same_form_with_other_values_is_a_correction(open_store):
     store = open_store()
-    slot = store.next_slot("annotator-1")
+    slot = store.assignments.next_slot("annotator-1")
     store.save(slot, "form", {"rating": "0"})
     assert store.save(slot, "form", {"rating": "1"})
     assert not store.save(slot, "form", {"rating": "1"})
@@ -101,19 +101,19 @@ def test_the_same_form_with_other_values_is_a_correction(open_store):
 def test_the_median_of_two_times_lies_between_them(open_store):
     store = open_store(annotators=1, per_item=1)
     for place, seconds in enumerate((10.0, 100.0)):
-        store.save(store.next_slot("annotator-1"), f"form {place}", {"rating": "1"}, "", seconds)
+        store.save(store.assignments.next_slot("annotator-1"), f"form {place}", {"rating": "1"}, "", seconds)
     assert store.progress()[0].seconds == 55.0
 
 
 def change(store, person, rating="0"):
     """Save another label in place of a person's newest one."""
     (number, *_), *_ = store.own_labels(person, "", 0)
-    slot = store.slot(number, person)
+    slot = store.assignments.slot(number, person)
     return store.save(slot, f"changed {slot.last}", {"rating": rating})
 
 
 def skip(store, person, reason="too dark"):
-    slot = store.next_slot(person)
+    slot = store.assignments.next_slot(person)
     assert store.save(slot, f"skip {slot.id}", None, skipped=reason)
     return slot
 
@@ -127,25 +127,25 @@ def test_own_labels_are_found_and_changed_and_rows_stay(open_store):
     (found,) = store.own_labels("annotator-1", "100% DARK_", 0)
     assert found[3] == "Too 100% dark_"
     assert store.own_labels("annotator-1", "%", 1) == store.own_labels("annotator-1", "nothing of it", 0) == []
-    assert store.save(store.slot(first.id, "annotator-1"), "later", {"rating": "1"})
+    assert store.save(store.assignments.slot(first.id, "annotator-1"), "later", {"rating": "1"})
     assert store.labelled().labels[first.item.id][0].values == {"rating": "1"}
-    with sqlite3.connect(store.path) as connection:
+    with sqlite3.connect(store.database.path) as connection:
         assert connection.execute("SELECT count(*) FROM labels").fetchone() == (5,)
 
 
 def test_a_skipped_item_goes_to_another_person_and_never_back(open_store):
     store = open_store(count=1, annotators=3, per_item=2)
     slot = skip(store, "annotator-1")
-    assert store.next_slot("annotator-1") is None
-    assert (store.state("annotator-1"), store.num_labelled("annotator-1")) == ("finished", 0)
+    assert store.assignments.next_slot("annotator-1") is None
+    assert (store.assignments.state("annotator-1"), store.num_labelled("annotator-1")) == ("finished", 0)
     label(store, "annotator-2")
-    assert store.save(store.slot(slot.id, "annotator-1"), "after all", {"rating": "1"})  # nobody has it yet
+    assert store.save(store.assignments.slot(slot.id, "annotator-1"), "after all", {"rating": "1"})  # nobody has it yet
     assert store.labelled().skips == []
-    again = store.slot(slot.id, "annotator-1")
+    again = store.assignments.slot(slot.id, "annotator-1")
     store.save(again, "no, I cannot", None, skipped="too dark")
     assert label(store, "annotator-3") is not None
     with pytest.raises(NotYoursError, match="another person has it now"):
-        store.save(store.slot(slot.id, "annotator-1"), "yes, I can", {"rating": "1"})
+        store.save(store.assignments.slot(slot.id, "annotator-1"), "yes, I can", {"rating": "1"})
     assert [(each.item, each.person, each.reason) for each in store.labelled().skips] == [
         ("text/0", "annotator-1", "too dark")
     ]
@@ -154,32 +154,32 @@ def test_a_skipped_item_goes_to_another_person_and_never_back(open_store):
 def test_the_lead_may_decide_on_an_item_that_all_skipped(open_store):
     store = open_store(count=1, annotators=2, per_item=2)
     skip(store, "annotator-1"), skip(store, "annotator-2")
-    assert [store.state(f"annotator-{number}") for number in (1, 2)] == ["finished"] * 2
+    assert [store.assignments.state(f"annotator-{number}") for number in (1, 2)] == ["finished"] * 2
     decide(store, 0)
-    assert store.labelled().adjudicated(store.item(0)).values == {"rating": "1"}
+    assert store.labelled().adjudicated(store.assignments.item(0)).values == {"rating": "1"}
 
 
 def test_an_item_that_was_given_back_goes_to_another_person_first(open_store):
     store = open_store(count=3, annotators=2, per_item=1)
-    slot = store.next_slot("annotator-1")
-    assert store.release("annotator-1") == 1
+    slot = store.assignments.next_slot("annotator-1")
+    assert store.assignments.release("annotator-1") == 1
     with pytest.raises(NotYoursError, match="given back"):
         store.save(slot, "late", {"rating": "1"})
     others = [label(store, "annotator-1").item.id for _ in range(2)]
     assert slot.item.id not in others
-    assert store.next_slot("annotator-2").item == slot.item
-    assert store.release("annotator-2") == 1
-    assert store.next_slot("annotator-1").item == slot.item
+    assert store.assignments.next_slot("annotator-2").item == slot.item
+    assert store.assignments.release("annotator-2") == 1
+    assert store.assignments.next_slot("annotator-1").item == slot.item
 
 
 def test_an_older_form_replaces_no_newer_label(open_store):
     store = open_store()
-    slot = store.next_slot("annotator-1")
+    slot = store.assignments.next_slot("annotator-1")
     store.save(slot, "one tab", {"rating": "1"})
     for values, skipped in (({"rating": "0"}, None), (None, "too dark")):
         with pytest.raises(NewerLabelError):
             store.save(slot, "another tab", values, skipped=skipped)
-    assert store.save(store.slot(slot.id, "annotator-1"), "another tab", {"rating": "0"})
+    assert store.save(store.assignments.slot(slot.id, "annotator-1"), "another tab", {"rating": "0"})
 
 
 def recount(connection, stages, settings):
@@ -218,16 +218,16 @@ def test_free_places_are_those_of_a_slow_count(open_store, flow, seed):
         person = source.choice(people)
         kind = source.choice(["label"] * 6 + ["skip", "change", "release", "verdict", "decide", "take back", "more"])
         with suppress(LmmsEgoplanError):
-            slot = store.next_slot(person) if kind in ("label", "skip") else None
+            slot = store.assignments.next_slot(person) if kind in ("label", "skip") else None
             if slot is not None:
                 skipped = "dark" if kind == "skip" else None
                 store.save(slot, f"form {step}", None if skipped else {"rating": "1"}, skipped=skipped)
             elif kind == "change":
                 change(store, person, source.choice("01")) if store.own_labels(person, "", 0) else None
             elif kind == "release":
-                store.release(person)
+                store.assignments.release(person)
             elif kind == "verdict":
-                store.judge_qualification(person, "senior-1", source.random() < 0.8, "")
+                store.judge_qualification(person, "senior-1", passed=source.random() < 0.8)
             elif kind == "decide":
                 decide(store, source.randrange(8))
             elif kind == "take back":
@@ -235,29 +235,32 @@ def test_free_places_are_those_of_a_slow_count(open_store, flow, seed):
             elif kind == "more" and len(people) < 7:
                 store.add_annotators(len(people) + 1)
                 people.append(f"annotator-{len(people) + 1}")
-        with sqlite3.connect(store.path) as connection:
+        with sqlite3.connect(store.database.path) as connection:
             places = connection.execute("SELECT stage, item, is_free FROM places")
             stored = {(stage, item): bool(is_free) for stage, item, is_free in places}
-            assert stored == recount(connection, flow.stages, store.settings)
+            assert stored == recount(connection, flow.stages, store.database.settings)
         for name in people:
             # What is remembered of where to look hides nothing.
-            remembered = store._free(name)
-            store._first_free.clear()
-            assert store._free(name) == remembered
+            remembered = store.assignments._free(name)
+            store.assignments._first_free.clear()
+            assert store.assignments._free(name) == remembered
 
 
 @pytest.mark.parametrize("change", ["UPDATE labels SET choices = '{}'", "DELETE FROM labels"])
 def test_labels_are_only_appended(open_store, change):
     store = open_store()
     label(store, "annotator-1")
-    with sqlite3.connect(store.path) as connection, pytest.raises(sqlite3.IntegrityError, match="only appended"):
+    with (
+        sqlite3.connect(store.database.path) as connection,
+        pytest.raises(sqlite3.IntegrityError, match="only appended"),
+    ):
         connection.execute(change)
 
 
 def test_a_review_comes_after_and_by_another_person(open_store):
     store = open_store(count=2, annotators=2, per_item=1, flow=Reviewed)
     first = label(store, "annotator-1")
-    review = store.next_slot("annotator-2")
+    review = store.assignments.next_slot("annotator-2")
     assert (review.stage, review.item, review.earlier) == ("review", first.item, ({"rating": "1"},))
     with pytest.raises(NotYoursError, match="another person works on this item"):
         change(store, "annotator-1")
@@ -270,15 +273,15 @@ def test_a_review_comes_after_and_by_another_person(open_store):
 def test_qualification_comes_first_and_seniors_let_pass(open_store):
     store = open_store(count=6, annotators=2, per_item=2, qualification=2, seniors=2)
     with pytest.raises(NotYoursError, match="annotator-2 has not labelled all items"):
-        store.judge_qualification("annotator-2", "senior-1", True, "")
+        store.judge_qualification("annotator-2", "senior-1", passed=True)
     label_all(store, ["annotator-1", "annotator-2"])
-    assert store.state("annotator-1") == "waiting"
-    assert store.next_slot("annotator-1") is None
-    store.judge_qualification("annotator-1", "senior-1", True, "")
-    assert store.state("annotator-1") == "waiting"
-    store.judge_qualification("annotator-1", "senior-2", True, "")
-    store.judge_qualification("annotator-2", "senior-1", False, "too fast")
-    assert store.state("annotator-2") == "failed"
+    assert store.assignments.state("annotator-1") == "waiting"
+    assert store.assignments.next_slot("annotator-1") is None
+    store.judge_qualification("annotator-1", "senior-1", passed=True)
+    assert store.assignments.state("annotator-1") == "waiting"
+    store.judge_qualification("annotator-1", "senior-2", passed=True)
+    store.judge_qualification("annotator-2", "senior-1", "too fast", passed=False)
+    assert store.assignments.state("annotator-2") == "failed"
     with pytest.raises(NotYoursError, match="has been reviewed"):
         change(store, "annotator-1")
     label_all(store, ["annotator-1", "annotator-2"])
@@ -290,10 +293,10 @@ def test_qualification_comes_first_and_seniors_let_pass(open_store):
 
 def test_what_is_given_back_is_free_for_others(open_store):
     store = open_store(count=1, annotators=3, per_item=2)
-    store.next_slot("annotator-1"), store.next_slot("annotator-2")
-    assert store.next_slot("annotator-3") is None
-    assert store.release("annotator-1") == 1
-    assert store.next_slot("annotator-3") is not None
+    store.assignments.next_slot("annotator-1"), store.assignments.next_slot("annotator-2")
+    assert store.assignments.next_slot("annotator-3") is None
+    assert store.assignments.release("annotator-1") == 1
+    assert store.assignments.next_slot("annotator-3") is not None
 
 
 def decide(store, position, rating="1"):
@@ -312,7 +315,7 @@ def test_the_lead_decides_when_an_item_has_all_of_its_labels(open_store):
     assert store.save(slot, "decision", {"rating": "1"})
     with pytest.raises(NotYoursError, match="the lead has decided"):
         change(store, "annotator-1")
-    assert store.next_slot("annotator-1") is None
+    assert store.assignments.next_slot("annotator-1") is None
 
 
 def test_a_decision_is_taken_back_and_labels_change_again(open_store):
@@ -321,7 +324,7 @@ def test_a_decision_is_taken_back_and_labels_change_again(open_store):
     assert not store.undo_decision(0)
     decide(store, 0)
     assert store.undo_decision(0)
-    assert store.labelled().adjudicated(store.item(0)) is None
+    assert store.labelled().adjudicated(store.assignments.item(0)) is None
     assert change(store, "annotator-1", "1")
     assert store.adjudicate(0, "lead").values == {"rating": "1"}
     assert [given.values["rating"] for given in store.labelled().labels["text/0"]] == ["1", "1"]
@@ -331,17 +334,17 @@ def test_nobody_is_shown_an_item_that_is_decided(open_store):
     """One who failed leaves a place that another takes; passed after all, all three have the item."""
     store = open_store(count=3, annotators=3, per_item=1, qualification=1, seniors=1)
     people = pass_all(store, 3)
-    open_ = store.next_slot(people[0])
-    store.judge_qualification(people[0], "senior-1", False, "")
-    assert store.next_slot(people[0]) is None
+    open_ = store.assignments.next_slot(people[0])
+    store.judge_qualification(people[0], "senior-1", passed=False)
+    assert store.assignments.next_slot(people[0]) is None
     label(store, people[1])
-    store.judge_qualification(people[0], "senior-1", True, "")
+    store.judge_qualification(people[0], "senior-1", passed=True)
     decide(store, open_.position)
-    assert store.next_slot(people[0]).item != open_.item
+    assert store.assignments.next_slot(people[0]).item != open_.item
     with pytest.raises(NotYoursError, match="the lead has decided"):
         store.save(open_, "late", {"rating": "0"})
     for person in people:
-        slot = store.next_slot(person)
+        slot = store.assignments.next_slot(person)
         assert slot is None or slot.position != open_.position
 
 
@@ -350,7 +353,7 @@ def pass_all(store, count):
     people = [f"annotator-{number}" for number in range(1, count + 1)]
     label_all(store, people)
     for person in people:
-        store.judge_qualification(person, "senior-1", True, "")
+        store.judge_qualification(person, "senior-1", passed=True)
     return people
 
 
@@ -359,10 +362,10 @@ def test_who_fails_later_leaves_their_places_to_others(open_store):
     people = pass_all(store, 3)
     for _ in range(3):
         label(store, people[0], "0"), label(store, people[1], "1")
-    assert store.next_slot(people[2]) is None
-    slot = store.slot(store._rows("SELECT max(slot) FROM labels")[0][0], people[1])
-    store.judge_qualification(people[1], "senior-1", False, "seen later")
-    assert store.next_slot(people[1]) is None
+    assert store.assignments.next_slot(people[2]) is None
+    slot = store.assignments.slot(store.database.rows("SELECT max(slot) FROM labels")[0][0], people[1])
+    store.judge_qualification(people[1], "senior-1", "seen later", passed=False)
+    assert store.assignments.next_slot(people[1]) is None
     with pytest.raises(NotYoursError, match="not let your qualification pass"):
         store.save(slot, "late", {"rating": "1"})
     label_all(store, people)
@@ -374,10 +377,10 @@ def test_who_fails_later_leaves_their_places_to_others(open_store):
 
 def test_one_cannot_label_for_another(open_store):
     store = open_store()
-    slot = store.next_slot("annotator-1")
+    slot = store.assignments.next_slot("annotator-1")
     with pytest.raises(NotYoursError):
-        store.slot(slot.id, "annotator-2")
-    store.release("annotator-1")
+        store.assignments.slot(slot.id, "annotator-2")
+    store.assignments.release("annotator-1")
     with pytest.raises(NotYoursError, match="given back"):
         store.save(slot, "late", {"rating": "1"})
 
@@ -407,8 +410,8 @@ def test_what_may_change_is_taken_over_and_nothing_else(open_store, tmp_path):
     create(tmp_path / "labels.sqlite", Settings("rating", 1, 1), items("old"), Rating.stages)
     store = open_store()
     store.renew_items(items("new"), "items")
-    assert store.item(0).shown == {"text": "text", "place": "new"}
-    assert store.item(0).hidden == {"rating": "new"}
+    assert store.assignments.item(0).shown == {"text": "text", "place": "new"}
+    assert store.assignments.item(0).hidden == {"rating": "new"}
     with pytest.raises(StoreError, match="the items are not those"):
         store.renew_items(items("new", "other"), "items")
 
@@ -433,53 +436,53 @@ def test_a_database_is_not_written_over(open_store):
     store = open_store()
     label(store, "annotator-1")
     with pytest.raises(StoreError, match="is there already"):
-        create(store.path, store.settings, texts(4), Rating.stages)
+        create(store.database.path, store.database.settings, texts(4), Rating.stages)
     assert len(open_store().labelled().labels) == 1
 
 
 @pytest.mark.parametrize(("version", "writer"), [(1, "an earlier"), (9, "a newer")])
 def test_other_formats_are_refused_with_what_to_do(open_store, version, writer):
-    path = open_store().path
+    path = open_store().database.path
     with sqlite3.connect(path) as connection:
         connection.execute(f"PRAGMA user_version = {version}")
     with pytest.raises(StoreError, match=f"{writer} version of lmms-egoplan made it.*another --db"):
-        Store(path, Rating.stages)
+        Store(Database(path), Rating())
 
 
 def test_only_its_owner_can_read_it(open_store):
-    assert open_store().path.stat().st_mode & 0o077 == 0
+    assert open_store().database.path.stat().st_mode & 0o077 == 0
 
 
 def test_damage_is_told(open_store, tmp_path):
     store = open_store(count=300)
     store.close()
-    content = bytearray(store.path.read_bytes())
+    content = bytearray(store.database.path.read_bytes())
     content[4096:12288] = bytes(8192)
     (tmp_path / "damaged.sqlite").write_bytes(content)
     with pytest.raises(StoreError, match="damaged"):
-        Store(tmp_path / "damaged.sqlite", Rating.stages)
+        Store(Database(tmp_path / "damaged.sqlite"), Rating())
     (tmp_path / "text.sqlite").write_text("no database at all, " * 100)
     with pytest.raises(StoreError, match=r"damaged|no database"):
-        Store(tmp_path / "text.sqlite", Rating.stages)
+        Store(Database(tmp_path / "text.sqlite"), Rating())
     with pytest.raises(StoreError, match="no such database"):
-        Store(tmp_path / "absent.sqlite", Rating.stages)
+        Store(Database(tmp_path / "absent.sqlite"), Rating())
 
 
 def test_reading_and_saving_fail_with_their_own_words(open_store):
     store = open_store()
-    slot = store.next_slot("annotator-1")
-    store._connection.execute("PRAGMA query_only = ON")
+    slot = store.assignments.next_slot("annotator-1")
+    store.database._connection.execute("PRAGMA query_only = ON")
     with pytest.raises(StoreError, match="nothing was saved now: attempt to write"):
         store.save(slot, "form", {"rating": "1"})
     with pytest.raises(StoreError, match="the database cannot be read: no such table"):
-        store._rows("SELECT * FROM absent")
+        store.database.rows("SELECT * FROM absent")
 
 
 def test_opening_writes_nothing(open_store):
     """So that whoever may only read a database can see its status."""
-    path = open_store().path
+    path = open_store().database.path
     before = path.read_bytes()
-    Store(path, Rating.stages).close()
+    Store(Database(path), Rating()).close()
     assert path.read_bytes() == before
     assert sqlite3.connect(path).execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
@@ -490,7 +493,7 @@ def test_halves_of_surrogate_pairs_are_stored_as_question_marks(open_store, tmp_
     store = open_store()
     (item,) = store.items()
     assert (item.id, item.shown, item.hidden) == ("a?", {"text": "b?"}, {"c": "\U0001f600"})
-    store.save(store.next_slot("annotator-1"), "form", {"rating": "1", "text": "\ud83d"}, "\ud83d")
+    store.save(store.assignments.next_slot("annotator-1"), "form", {"rating": "1", "text": "\ud83d"}, "\ud83d")
     ((given,),) = store.labelled().labels.values()
     assert (given.values["text"], given.comment) == ("?", "?")
 
@@ -498,36 +501,37 @@ def test_halves_of_surrogate_pairs_are_stored_as_question_marks(open_store, tmp_
 def test_a_full_disk_is_told_and_nothing_is_lost(open_store):
     store = open_store()
     label(store, "annotator-1")
-    (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
-    store._connection.execute(f"PRAGMA max_page_count = {pages}")
-    slot = store.next_slot("annotator-1")
+    (pages,) = store.database._connection.execute("PRAGMA page_count").fetchone()
+    store.database._connection.execute(f"PRAGMA max_page_count = {pages}")
+    slot = store.assignments.next_slot("annotator-1")
     with pytest.raises(StoreError, match="disk is full"):
         store.save(slot, "large", {"rating": "x" * 100_000})
-    store._connection.execute(f"PRAGMA max_page_count = {pages + 1000}")
+    store.database._connection.execute(f"PRAGMA max_page_count = {pages + 1000}")
     assert store.save(slot, "large", {"rating": "x" * 100_000})
     assert len(open_store().labelled().labels) == 2
 
 
 def test_a_second_server_is_refused(open_store, tmp_path):
     open_store().close()
-    first = Store(tmp_path / "labels.sqlite", Rating.stages, alone=True)
+    first = Store(Database(tmp_path / "labels.sqlite", alone=True), Rating())
     with pytest.raises(StoreError, match="another server"):
-        Store(tmp_path / "labels.sqlite", Rating.stages, alone=True)
-    Store(tmp_path / "labels.sqlite", Rating.stages).close()
+        Store(Database(tmp_path / "labels.sqlite", alone=True), Rating())
+    Store(Database(tmp_path / "labels.sqlite"), Rating()).close()
     (tmp_path / "link.sqlite").symlink_to(tmp_path / "labels.sqlite")
     with pytest.raises(StoreError, match="another server"):
-        Store(tmp_path / "link.sqlite", Rating.stages, alone=True)
+        Store(Database(tmp_path / "link.sqlite", alone=True), Rating())
     first.close()
-    Store(tmp_path / "link.sqlite", Rating.stages, alone=True).close()
+    Store(Database(tmp_path / "link.sqlite", alone=True), Rating()).close()
 
 
 _KILLED = """
 import os, sys
 from pathlib import Path
 from annotation.rating import Rating
+from lmms_egoplan.annotation.database import Database
 from lmms_egoplan.annotation.store import Store
-store = Store(Path(sys.argv[1]), Rating.stages, alone=True)
-while slot := store.next_slot("annotator-1"):
+store = Store(Database(Path(sys.argv[1]), alone=True), Rating())
+while slot := store.assignments.next_slot("annotator-1"):
     store.save(slot, f"form {slot.id}", {"rating": "1"})
     print(slot.item.id, flush=True)
     if slot.id % 5 == 0:
@@ -536,7 +540,7 @@ while slot := store.next_slot("annotator-1"):
 
 
 def test_a_kill_loses_no_label_that_was_saved(open_store):
-    path = open_store(count=23, annotators=1, per_item=1).path
+    path = open_store(count=23, annotators=1, per_item=1).database.path
     saved = []
     for _ in range(5):
         ended = subprocess.run([sys.executable, "-c", _KILLED, path], capture_output=True, text=True, cwd="tests")

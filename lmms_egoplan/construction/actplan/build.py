@@ -1,6 +1,5 @@
 """From BDDL activities and tours to instances, as far as the answers of people reach (sec. 3.2 and 3.3)."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,9 +9,7 @@ from typing import Any
 from lmms_egoplan.annotation.actplan_circumstances import (
     CIRCUMSTANCES,
     Circumstance,
-    circumstance_lines,
 )
-from lmms_egoplan.annotation.actplan_plans import instance_lines
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, activity_type
 from lmms_egoplan.construction.actplan.circumstances import CATEGORIES, change, propose, read_verdicts
 from lmms_egoplan.construction.actplan.folders import alone
@@ -31,6 +28,7 @@ from lmms_egoplan.construction.actplan.tours import find_tours
 from lmms_egoplan.construction.actplan.views import Views, choose_views, read_choices
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
+from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.json_replies import language_model
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
@@ -147,7 +145,7 @@ def build(
         )
         _write(built, texts, out)
         if images is not None:
-            write_whole(out / INSTANCES, clean_text(instance_lines(_queue(instances, out))))
+            write_whole(out / INSTANCES, clean_text(json_lines(_queue(instances, out))))
         if plans is not None:
             write_annotation(done, out)
         return built
@@ -175,7 +173,7 @@ def _queue(instances: Sequence[Instance], out: Path) -> Iterator[dict[str, Any]]
 def _write(built: Built, texts: dict[str, str], out: Path) -> None:
     """What hangs on neither tours nor gold plans, each file whole or not at all."""
     write_activities(built.activities, texts, out / ACTIVITIES)
-    write_whole(out / CIRCUMSTANCES, clean_text(circumstance_lines(built.waiting)))
+    write_whole(out / CIRCUMSTANCES, clean_text(json_lines(map(vars, built.waiting))))
     write_whole(out / FIGURE_4, csv_text(_figure_4(built.activities)))
     write_whole(out / REJECTIONS, clean_text(rejection_lines(built.rejections)))
     made = [
@@ -184,7 +182,7 @@ def _write(built: Built, texts: dict[str, str], out: Path) -> None:
         if one.circumstance
     ]
     write_whole(
-        out / "counterfactuals.jsonl", clean_text("".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in made))
+        out / "counterfactuals.jsonl", clean_text(json_lines(made))
     )
 
 

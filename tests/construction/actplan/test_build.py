@@ -20,7 +20,7 @@ from construction.actplan.rooms import room, write_activities, write_folder, wri
 from judging.asked import KEY
 from lmms_egoplan.annotation import actplan_circumstances
 from lmms_egoplan.annotation import actplan_plans as actplan_plans
-from lmms_egoplan.annotation.serve import open_store
+from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.cli import app
@@ -74,8 +74,8 @@ def build(folder, server, *more, monkeypatch, lost=False):
 
 def people(flow, db, read_items, answer, out):
     """Two people label all items on the page, and the labels are exported."""
-    store = open_store(flow, db, read_items, "items", 2, 2)
-    with served(store, flow) as address:
+    store = open_store(flow, db, read_items, "items", Team(2, 2))
+    with served(store) as address:
         for known in store.progress():
             client = enter(address, store, known.person)
             while 'id="label"' in client.page.text:

@@ -13,7 +13,7 @@ from construction.actplan.rooms import PROBLEM, room
 from lmms_egoplan.annotation import actplan_circumstances
 from lmms_egoplan.annotation import actplan_plans as actplan_plans
 from lmms_egoplan.annotation.forms import FormError, Words
-from lmms_egoplan.annotation.serve import open_store
+from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 
@@ -42,8 +42,7 @@ def circumstances(tmp_path):
         tmp_path / "c.sqlite",
         lambda _: actplan_circumstances.read_items(path),
         "items",
-        2,
-        2,
+        Team(2, 2),
     )
 
 
@@ -67,19 +66,18 @@ def start_plans(tmp_path, instances):
         tmp_path / "p.sqlite",
         lambda folder: actplan_plans.read_items(instances, folder),
         "items",
-        2,
-        2,
+        Team(2, 2),
     )
 
 
 def export(store, out):
-    done = CliRunner().invoke(app, ["annotate", "export", str(store.path), "--out", str(out)])
+    done = CliRunner().invoke(app, ["annotate", "export", str(store.database.path), "--out", str(out)])
     assert done.exit_code == 0, done.output
     return done.output
 
 
 def label_all(store, flow, choose):
-    with served(store, flow) as address:
+    with served(store) as address:
         for known in store.progress():
             client = enter(address, store, known.person)
             while 'id="label"' in client.page.text:
@@ -101,7 +99,7 @@ def test_circumstances_on_which_people_differ_wait_for_the_lead(circumstances, t
     output = export(circumstances, tmp_path / "out")
     assert "Circumstances decided: 2 of 3, accepted: 1" in output
     assert "the lead has not decided: 1" in output
-    with served(circumstances, actplan_circumstances.FLOW) as address:
+    with served(circumstances) as address:
         lead = enter(address, circumstances, "lead")
         (position,) = [at for name, at in circumstances.positions().items() if name == "making_tea/3"]
         lead.page = lead.get(f"/adjudicate/{position}")
@@ -117,13 +115,13 @@ def test_circumstances_on_which_people_differ_wait_for_the_lead(circumstances, t
         "making_tea/3": True,
     }
     assert [line["circumstance"] for line in lines if line["id"] == "making_tea/3"] == ["thing 3 is stained"]
-    status = CliRunner().invoke(app, ["annotate", "status", str(circumstances.path)])
+    status = CliRunner().invoke(app, ["annotate", "status", str(circumstances.database.path)])
     assert status.exit_code == 0, status.output
     assert "Selection: 6 of 6 labels" in status.output
 
 
 def test_whether_bddl_can_say_it_is_asked_of_plausible_ones_alone(circumstances):
-    with served(circumstances, actplan_circumstances.FLOW) as address:
+    with served(circumstances) as address:
         client = enter(address, circumstances, "annotator-1")
         assert post(client, plausible="yes").status_code == 422
         assert post(client, plausible="no", expressible="yes").status_code == 200
@@ -134,7 +132,7 @@ def test_whether_bddl_can_say_it_is_asked_of_plausible_ones_alone(circumstances)
 
 def test_plans_are_lines_of_the_form_of_steps(instances, tmp_path):
     store = start_plans(tmp_path, instances)
-    with served(store, actplan_plans.FLOW) as address:
+    with served(store) as address:
         client = enter(address, store, "annotator-1")
         assert 'rows="16"' in client.page.text
         reply = post(client, plan="walk_to(table)\r\ngrab the cup\r\n(cup)")

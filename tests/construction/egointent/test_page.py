@@ -13,7 +13,7 @@ from construction.egointent.small import narrated, write_small
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.annotation.egointent import FLOW, read_items
 from lmms_egoplan.annotation.pages import field_keys
-from lmms_egoplan.annotation.serve import open_store
+from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.cli import app
@@ -50,7 +50,7 @@ def built(tmp_path, monkeypatch):
 
 def start(folder):
     items = folder / "steps.jsonl"
-    return open_store(FLOW, folder / "labels.sqlite", lambda _: read_items(items, folder / "videos"), "steps", 2)
+    return open_store(FLOW, folder / "labels.sqlite", lambda _: read_items(items, folder / "videos"), "steps", Team(2))
 
 
 def test_from_narrations_to_the_prepared_split(built):
@@ -114,7 +114,7 @@ def test_from_narrations_to_the_prepared_split(built):
 def test_a_place_that_nobody_has_told_is_asked_of_people(built):
     folder = built(place="somewhere")
     store = start(folder)
-    with served(store, FLOW) as address:
+    with served(store) as address:
         client = enter(address, store, "annotator-1")
         values = unchanged(client.page.text)
         assert "environment" not in values
@@ -138,16 +138,16 @@ def test_where_the_reviewer_names_another_place_the_lead_decides(built):
     store = start(built())
     label(store, lambda stage, values, page: values | ({"scenario": "hall"} if stage == "review" else {}))
     store.close()
-    out = store.path.parent / "out"
-    done = CliRunner().invoke(app, ["annotate", "export", str(store.path), "--out", str(out)])
+    out = store.database.path.parent / "out"
+    done = CliRunner().invoke(app, ["annotate", "export", str(store.database.path), "--out", str(out)])
     assert "differ and the lead has not decided: 4" in done.output
 
 
 def test_other_candidates_stand_beside_the_text_and_every_choice_has_a_key(built):
     folder = built(support='{"procedural_intent": [true, true], "next_step": [false, true]}')
     store = start(folder)
-    item = store.item(0)
-    form = FLOW.form(item.shown, (), 0)
+    item = store.assignments.item(0)
+    form = FLOW.form(item.shown)
     words = {field.name: field for field in form.fields if hasattr(field, "candidates")}
     assert len(words["global_intent"].candidates) == 2
     assert len(words["next_step_plan"].candidates) == 1

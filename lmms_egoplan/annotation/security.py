@@ -1,0 +1,139 @@
+"""Who may use the page: links, cookies, signed forms, known hosts and the headers of every answer."""
+
+import hmac
+from collections.abc import Collection
+from hashlib import sha256
+from ipaddress import ip_address
+from urllib.parse import parse_qs, urlsplit
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lmms_egoplan.annotation.pages import message_page
+from lmms_egoplan.annotation.store import Person, Store
+
+# Bytes of a form.
+_LARGEST = 200_000
+_MOST_FIELDS = 5000
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; media-src 'self'; style-src 'self'; "
+    "script-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+Sent = dict[str, list[str]]
+"""The fields of a form that a browser sent, each with its values."""
+
+
+class Access:
+    """Links and signatures of one database.
+
+    cookie: the name of its cookie. Cookies ignore ports: servers of two databases must not take each other's.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._secret = store.database.secret.encode()
+        self.cookie = f"annotate-{store.database.mark}"
+        self.read_people()
+
+    def read_people(self) -> None:
+        """Read who may open the page; call it after a link has changed."""
+        # By the tokens' digests, so that the time of a look-up tells nothing of a token.
+        self._people = {_digest(person.token): person for person in self._store.people() if not person.is_closed}
+
+    def person(self, token: str) -> Person | None:
+        """Return the person whose link has this token; None without one."""
+        return self._people.get(_digest(token))
+
+    def visitor(self, request: Request) -> Person | None:
+        """Return the person whose cookie a browser sent; None without one."""
+        return self.person(request.cookies.get(self.cookie, ""))
+
+    def signature(self, text: str) -> bytes:
+        """Sign a text with the database's secret."""
+        return hmac.new(self._secret, text.encode(), sha256).digest()
+
+    def csrf(self, person: Person) -> str:
+        """Return the text that a person's forms are sent back with."""
+        return self.signature(f"csrf {person.token}").hex()
+
+    def check(self, person: Person, sent: Sent) -> None:
+        """Check that a form is one of the person's own pages.
+
+        Raises:
+            HTTPException: it is not.
+        """
+        if not hmac.compare_digest(self.csrf(person).encode(), first(sent, "csrf").encode()):
+            raise HTTPException(403, "This form is not of this page. Go back, load the page anew and send it again.")
+
+
+async def read_form(request: Request) -> Sent:
+    """Read a form that a browser sent.
+
+    Raises:
+        HTTPException: it is too large, or is no form.
+    """
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _LARGEST:
+            raise HTTPException(413, "The form is too large.")
+    try:
+        text = body.decode("utf-8")
+        return parse_qs(text, keep_blank_values=True, strict_parsing=bool(body), max_num_fields=_MOST_FIELDS)
+    except ValueError as error:
+        raise HTTPException(400, "The form cannot be read.") from error
+
+
+def first(sent: Sent, name: str) -> str:
+    """Return the first value of a field; "" without one."""
+    return sent.get(name, [""])[0]
+
+
+class Guard:
+    """Refuses unknown hosts, whose pages could read ours; adds `_HEADERS` to answers that do not have them.
+
+    Args:
+        hosts: names under which the server is asked; addresses and ``localhost`` always work.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+        self._app, self._hosts = app, {"localhost", *(host.lower() for host in hosts)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_more(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        if self._is_known(Headers(scope=scope).get("host", "")):
+            await self._app(scope, receive, send_more)
+        else:
+            text = "This server has another name. Open the link as it was given to you."
+            await HTMLResponse(message_page("Not shown", text, None), 421)(scope, receive, send_more)
+
+    def _is_known(self, host: str) -> bool:
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+            return name in self._hosts or bool(ip_address(name))
+        except ValueError:
+            return False
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode("utf-8", "replace")).digest()
