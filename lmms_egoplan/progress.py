@@ -1,5 +1,6 @@
-"""Progress bars on the standard error, in the first process only."""
+"""Progress on the standard error, in the first process only."""
 
+import sys
 from collections.abc import Collection, Iterator
 from typing import TypeVar
 
@@ -18,3 +19,9 @@ def track(items: Collection[Item], description: str) -> Iterator[Item]:
 def progress_bar(total: int, description: str, unit: str = "it") -> tqdm:
     """Return a progress bar, a context manager; call its `update` after each of `total` items."""
     return tqdm(total=total, desc=description, unit=unit, disable=not is_first_process())
+
+
+def tell(remark: str) -> None:
+    """Print a remark for the user."""
+    if is_first_process():
+        print(remark, file=sys.stderr, flush=True)

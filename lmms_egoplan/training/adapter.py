@@ -1,9 +1,7 @@
 """Adapters: peft's LoRA on the language model, with the modules trained whole; made, stored, merged."""
 
 import json
-import logging
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,13 +21,12 @@ from lmms_egoplan.harnesses.adapter import (
 )
 from lmms_egoplan.jsonl import read_json
 from lmms_egoplan.outputs import naming
+from lmms_egoplan.progress import tell
 from lmms_egoplan.training.parts import Parts, find_parts, layer_names, lora_pattern
 from lmms_egoplan.training.settings import Lora
 
 if TYPE_CHECKING:
     from peft import PeftModel
-
-logger = logging.getLogger(__name__)
 
 # What models call the layers that Llama calls so: one for each, or queries, keys and values in one layer.
 _FUSED = ("qkv_proj", "query_key_value", "c_attn", "Wqkv", "W_pack", "att_proj", "in_proj", "qkv")
@@ -41,13 +38,10 @@ _ALIASES = {
 }
 
 
-def add_adapter(model: PreTrainedModel, lora: Lora | None, tell: Callable[[str], None] = logger.warning) -> "PeftModel":
+def add_adapter(model: PreTrainedModel, lora: Lora | None) -> "PeftModel":
     """Freeze a model but for what joins encoder and language model, and put LoRA on the language model.
 
     Without LoRA, only what joins the two is trained. Trained parameters are in float32.
-
-    Args:
-        tell: takes a remark where the default targets have other names in the model.
 
     Raises:
         LmmsEgoplanError: peft is not installed, there is nothing to train, or no layer has a target's name.
@@ -60,7 +54,7 @@ def add_adapter(model: PreTrainedModel, lora: Lora | None, tell: Callable[[str],
     parts = find_parts(model)
     targets = DUMMY_TARGET_MODULES
     if lora is not None:
-        targets = lora_pattern(parts, _targets(model, parts, lora, tell))
+        targets = lora_pattern(parts, _targets(model, parts, lora))
     elif not parts.joining:
         raise LmmsEgoplanError(
             f"{model.config.model_type}: nothing joins its encoder and its language model; without LoRA there is "
@@ -87,22 +81,22 @@ def adapted_layers(tuned: "PeftModel") -> dict[str, int]:
     return dict(sorted(Counter(names).items()))
 
 
-def _targets(model: PreTrainedModel, parts: Parts, lora: Lora, tell: Callable[[str], None]) -> list[str]:
-    """The names of the layers that get LoRA; the default ones may have others in the model."""
+def _targets(model: PreTrainedModel, parts: Parts, lora: Lora) -> list[str]:
+    """Return the names of the layers that get LoRA; the default ones may have others in the model."""
     layers = layer_names(model, parts)
     if absent := [name for name in lora.targets if name not in layers]:
         names = [name for name in lora.targets if name in layers]
-        told = f"the language model of {model.config.model_type} has no layers named {', '.join(absent)}"
+        problem = f"the language model of {model.config.model_type} has no layers named {', '.join(absent)}"
         if lora.targets != Lora().targets:
-            raise LmmsEgoplanError(f"lora.targets: {told}; it has {', '.join(sorted(layers)) or 'no linear layers'}")
+            raise LmmsEgoplanError(f"lora.targets: {problem}; it has {', '.join(sorted(layers)) or 'no linear layers'}")
         others = [next((alias for alias in _ALIASES[name] if alias in layers), None) for name in absent]
         names = list(dict.fromkeys([*names, *filter(None, others)]))
         if not names:
             raise LmmsEgoplanError(
-                f"lora.targets: {told}; name its attention layers there: it has "
+                f"lora.targets: {problem}; name its attention layers there: it has "
                 f"{', '.join(sorted(layers)) or 'no linear layers'}"
             )
-        tell(f"LoRA: {told}; it is put on {', '.join(names)}")
+        tell(f"LoRA: {problem}; it is put on {', '.join(names)}")
         return names
     return lora.targets
 

@@ -43,14 +43,14 @@ class AnswerPasses:
         self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     def separate(self, question: EncodedQuestion) -> list[torch.Tensor]:
-        """Log-probabilities of each candidate's scored tokens, nats: tensors of shape (tokens,), float32."""
+        """Return log-probabilities of each candidate's scored tokens, nats: tensors of shape (tokens,), float32."""
         return [
             token_logprobs(candidate, self._passes.full_logits(question, candidate))
             for candidate in question.candidates
         ]
 
     def shared(self, question: EncodedQuestion) -> list[torch.Tensor]:
-        """As `separate`, from one pass.
+        """Return the same as `separate`, from one pass.
 
         Raises:
             UnsupportedPathError: the model cannot hold several candidates in one row.
@@ -81,7 +81,7 @@ class AnswerPasses:
 
     @contextmanager
     def _apart(self, row_lengths: list[int], question: EncodedQuestion) -> Iterator[None]:
-        """Within it, the language model keeps the rows that stand behind the context apart.
+        """Let the language model keep the rows after the context apart.
 
         What the model computes by itself for the context stays: its positions, and a mask in which images see more.
         """
@@ -104,12 +104,12 @@ class AnswerPasses:
             positions = torch.cat([positions[..., :context], start + offsets], dim=-1)
             packed = masks.packed(row_lengths, context, self._model)
             causal = masks.packed([context], 0, self._model)
-            given = keywords.get("attention_mask")
-            if isinstance(packed, dict):
-                given = given if isinstance(given, dict) else dict.fromkeys(packed, given)
-                mask = {kind: _stacked(given.get(kind), causal[kind], rows) for kind, rows in packed.items()}
-            else:
-                mask = _stacked(given, causal, packed)
+            mask = keywords.get("attention_mask")
+            if isinstance(packed, dict) and isinstance(causal, dict):
+                by_kind = mask if isinstance(mask, dict) else dict.fromkeys(packed, mask)
+                mask = {kind: _stacked(by_kind.get(kind), causal[kind], rows) for kind, rows in packed.items()}
+            elif isinstance(packed, torch.Tensor) and isinstance(causal, torch.Tensor):
+                mask = _stacked(mask, causal, packed)
             return inputs, {**keywords, "attention_mask": mask, "position_ids": positions}
 
         if not sum(row_lengths):
@@ -119,13 +119,13 @@ class AnswerPasses:
             yield
 
 
-def _stacked(given: Any, causal: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
-    """An additive mask of all tokens, shape (1, 1, tokens, tokens): the context's rows over those of the candidates.
+def _stacked(made: Any, causal: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
+    """Return an additive mask of all tokens, shape (1, 1, tokens, tokens): context rows, then candidates.
 
-    The context's are the model's `given` ones where it has made a mask of that shape, else the causal ones.
+    The context's are those of the model's own mask `made`, if that has this shape, else the causal ones.
     """
     context, lowest = causal.shape[-1], torch.finfo(packed.dtype).min
-    if isinstance(given, torch.Tensor) and given.ndim == 4:
-        own = given[:, :1, :context, :context]
+    if isinstance(made, torch.Tensor) and made.ndim == 4:
+        own = made[:, :1, :context, :context]
         causal = torch.zeros_like(causal).masked_fill_(~own, lowest) if own.dtype == torch.bool else own.to(packed)
     return torch.cat([pad(causal, (0, packed.shape[-1] - context), value=lowest), packed], dim=-2)

@@ -2,10 +2,9 @@
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.progress import track
@@ -85,17 +84,19 @@ def check_media(
     """
     by_media = {pickle.dumps(sample.visuals): sample for samples in parts for sample in samples if sample.num_visuals}
     share = [*by_media.values()][process::processes]
-    problem_of = partial(_media_problem, encoder)
     # A generator of its own: the loader would change the random numbers of the weights.
-    loader = DataLoader(share, None, num_workers=workers, collate_fn=problem_of, generator=torch.Generator())
-    if problems := [problem for problem in track(loader, "Checking images and videos") if problem]:
+    loader = DataLoader(_MediaProblems(encoder, share), None, num_workers=workers, generator=torch.Generator())
+    tracked = track(share, "Checking images and videos")
+    if problems := [problem for _, problem in zip(tracked, loader, strict=True) if problem]:
         raise LmmsEgoplanError(
             f"{len(problems)} of {len(share)} sets of images and videos cannot be read:\n{listing(problems)}"
         )
 
 
 def probes(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> Iterator[EncodedQuestion]:
-    """Of each kind of media (clips, images, text alone) a question with several candidates, preferably with negatives.
+    """Yield a question with several candidates for each kind of media (clips, images, text).
+
+    Samples with negatives come first.
 
     The candidates are an answer, the longest negative where there is one, and words of the question, so that there are
     always two.
@@ -122,12 +123,21 @@ def probes(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> Iterato
             yield encoded
 
 
-def _media_problem(encoder: AnswerEncoder, sample: Sample) -> str | None:
-    try:
-        encoder.load(Drawn(sample, 0, None))
-    except LmmsEgoplanError as error:
-        return str(error)
-    return None
+class _MediaProblems(Dataset[str | None]):
+    """Why a sample's media cannot be read; None if they can."""
+
+    def __init__(self, encoder: AnswerEncoder, samples: Sequence[Sample]) -> None:
+        self._encoder, self._samples = encoder, samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, place: int) -> str | None:
+        try:
+            self._encoder.load(Drawn(self._samples[place], 0, None))
+        except LmmsEgoplanError as error:
+            return str(error)
+        return None
 
 
 def _shows(sample: Sample) -> tuple[bool, int, int]:
@@ -135,7 +145,7 @@ def _shows(sample: Sample) -> tuple[bool, int, int]:
 
 
 def _token_counts(encoder: AnswerEncoder, samples: Sequence[Sample]) -> list[int]:
-    """Of each sample the tokens of its texts, with the longest of answer and negatives alone."""
+    """Count the tokens of each sample's texts, with only the longest of answer and negatives."""
     texts = list({text for sample in samples for _, text in sample.texts()})
     counts: dict[str, int] = {}
     for first in range(0, len(texts), _BATCH):
@@ -149,7 +159,7 @@ def _token_counts(encoder: AnswerEncoder, samples: Sequence[Sample]) -> list[int
 
 
 def _length(encoder: AnswerEncoder, sample: Sample) -> int:
-    """Tokens of the longest context of a sample with the longest answer."""
+    """Count the tokens of a sample's longest context with the longest answer."""
     negative = max(sample.negatives, key=lambda text: encoder.token_counts([text]), default=None)
     question = encoder.encode(Drawn(sample, len(sample.turns) - 1, negative))
     return question.prefix_length + question.longest_candidate

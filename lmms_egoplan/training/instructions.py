@@ -151,7 +151,7 @@ def _inside(root: Path, field: str, *parts: str) -> Path:
 def _sample(
     name: str, pairs: Sequence[tuple[str, str]], paths: Sequence[Path], field: str, fields: tuple[str, ...]
 ) -> Sample:
-    """A sample that shows the first of these files that is there; `fields` as for `Sample`."""
+    """Make a sample that shows the first of these files that exists; `fields` as for `Sample`."""
     turns = tuple((_PLACEHOLDER.sub("", question).strip(), answer.strip()) for question, answer in pairs)
     if not all(question for question, _ in turns):
         raise LmmsEgoplanError("a question has no words")

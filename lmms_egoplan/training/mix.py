@@ -40,8 +40,8 @@ class Mix:
         self._names = [name for name, share in shares.items() if share > 0]
         if not self._names:
             counts = ", ".join(f"{name}: {len(samples)}" for name, samples in parts.items())
-            given = ", ".join(f"{name}: {share:g}" for name, share in (proportions or {}).items()) or "none given"
-            raise LmmsEgoplanError(f"the mix is empty: proportions: {given}; samples: {counts}")
+            listed = ", ".join(f"{name}: {share:g}" for name, share in (proportions or {}).items()) or "none given"
+            raise LmmsEgoplanError(f"the mix is empty: proportions: {listed}; samples: {counts}")
         if unnamed := [name for name in self.parts if proportions is not None and name not in proportions]:
             raise LmmsEgoplanError(f"proportions: {unnamed[0]}: no share is given; 0 leaves the part out")
         total = sum(shares[name] for name in self._names)
@@ -51,7 +51,7 @@ class Mix:
         self._cumulative = [[0] * len(self.shares)]
 
     def at(self, place: int) -> Drawn:
-        """What stands at a place, counted from 0, over all epochs."""
+        """Return the sample at a place, counted from 0 over all epochs."""
         epoch, within = divmod(place, self.epoch_length)
         part, earlier = self._order(epoch)
         name = self._names[part[within]]
@@ -61,7 +61,7 @@ class Mix:
         return draw(samples[number], f"{self._seed} {name} {number} {rounds}")
 
     def _places_before(self, epoch: int) -> list[int]:
-        """Places of each part in all earlier epochs; rounded so that an epoch's places add up, and none is negative."""
+        """Count each part's places in all earlier epochs; an epoch's places add up, and none is negative."""
         while len(self._cumulative) <= epoch:
             before = self._cumulative[-1]
             edges = self._edges(len(self._cumulative))
@@ -72,7 +72,7 @@ class Mix:
         return self._cumulative[epoch]
 
     def _edges(self, epochs: int) -> list[tuple[int, int]]:
-        """Of each part the places up to it and with it in so many epochs, as if an epoch were sorted by part."""
+        """Return for each part the places before it and including it, as if the epochs were sorted by part."""
         cumulative = np.cumsum([0.0, *self.shares.values()])
         cumulative[-1] = 1
         places = np.rint(cumulative * epochs * self.epoch_length).astype(int).tolist()
@@ -80,7 +80,7 @@ class Mix:
 
     @lru_cache(maxsize=4)  # noqa: B019
     def _order(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """The part at each place of an epoch, and how many places of the epoch the part has had before."""
+        """Return the part at each place of an epoch, and how many earlier places of the epoch that part has."""
         counts = np.subtract(self._places_before(epoch + 1), self._places_before(epoch))
         part = np.random.default_rng([self._seed, 1, epoch]).permutation(np.repeat(np.arange(len(counts)), counts))
         earlier = np.zeros(len(part), dtype=int)

@@ -50,7 +50,7 @@ def find_parts(model: PreTrainedModel) -> Parts:
     joining: list[str] = []
     language: list[str] = []
 
-    def sort(module: nn.Module, path: str, is_language: bool) -> None:
+    def sort(module: nn.Module, path: str, *, is_language: bool) -> None:
         for name, child in module.named_children():
             place = f"{path}{name}"
             if not any(True for _ in child.parameters()):
@@ -60,9 +60,9 @@ def find_parts(model: PreTrainedModel) -> Parts:
                 encoders.append(place)
                 joining.extend(f"{place}.{inside}" for inside in _joining_inside(child))
             elif _contains_encoder(child, pattern) and not (child is decoder and pattern is _ONLY_ENCODER):
-                sort(child, f"{place}.", is_language or child is decoder or not holds_decoder)
+                sort(child, f"{place}.", is_language=is_language or child is decoder or not holds_decoder)
             elif holds_decoder and child is not decoder and any(_ENCODER.search(n) for n, _ in child.named_children()):
-                sort(child, f"{place}.", is_language)  # no encoder, but patches that are embedded (Fuyu)
+                sort(child, f"{place}.", is_language=is_language)  # no encoder, but patches that are embedded (Fuyu)
             elif holds_decoder or any(inside is end for inside in child.modules() for end in ends):
                 language.append(place)
             elif _GENERATOR.search(name):
@@ -72,7 +72,7 @@ def find_parts(model: PreTrainedModel) -> Parts:
             else:
                 joining.extend(f"{place}.{inside}".rstrip(".") for inside in _units(child))
 
-    sort(model, "", model is decoder)
+    sort(model, "", is_language=model is decoder)
     parts = Parts(tuple(encoders), tuple(joining), tuple(language))
     layers = {id(module) for stack in _stacks(decoder, pattern) for module in stack.modules()}
     misplaced = [name for name in joining if id(model.get_submodule(name)) in layers]
@@ -88,7 +88,7 @@ def find_parts(model: PreTrainedModel) -> Parts:
 
 
 def _ends(model: PreTrainedModel) -> list[nn.Module]:
-    """The embeddings of tokens and the output layer, as far as the model tells them."""
+    """Return the embeddings of tokens and the output layer, as far as the model has them."""
     ends = []
     for get in (model.get_output_embeddings, model.get_input_embeddings):
         with suppress(NotImplementedError):
@@ -103,7 +103,7 @@ def _is_encoder(name: str, module: nn.Module, pattern: re.Pattern[str]) -> bool:
 
 
 def _contains_encoder(module: nn.Module, pattern: re.Pattern[str]) -> bool:
-    """Whether an encoder stands in a module, outside of lists of layers, whose parts may have an encoder's name."""
+    """Tell if a module contains an encoder outside of lists of layers, whose parts may have an encoder's name."""
     return not isinstance(module, nn.ModuleList) and any(
         _is_encoder(name, child, pattern) or _contains_encoder(child, pattern)
         for name, child in module.named_children()
@@ -111,7 +111,7 @@ def _contains_encoder(module: nn.Module, pattern: re.Pattern[str]) -> bool:
 
 
 def _stacks(module: nn.Module, pattern: re.Pattern[str]) -> Iterator[nn.ModuleList]:
-    """The lists of layers of a decoder, without those of encoders and joining modules that stand in it."""
+    """Yield a decoder's lists of layers, except those of encoders and joining modules inside it."""
     for name, child in module.named_children():
         if isinstance(child, nn.ModuleList):
             yield child
@@ -120,7 +120,7 @@ def _stacks(module: nn.Module, pattern: re.Pattern[str]) -> Iterator[nn.ModuleLi
 
 
 def layer_names(model: PreTrainedModel, parts: Parts) -> set[str]:
-    """The last names of the language model's linear layers, without its output layer."""
+    """Return the last names of the language model's linear layers, except its output layer."""
     head = model.get_output_embeddings()
     roots = tuple(f"{root}." for root in parts.language)
     return {
@@ -135,7 +135,7 @@ def _is_linear(module: nn.Module) -> bool:
 
 
 def lora_pattern(parts: Parts, targets: Sequence[str]) -> str:
-    """A regular expression of the language model's layers with these names.
+    """Return a regular expression of the language model's layers with these names.
 
     What joins it with the encoder is trained whole and not among them.
     """
@@ -152,5 +152,5 @@ def _joining_inside(module: nn.Module) -> Iterator[str]:
 
 
 def _units(module: nn.Module) -> list[str]:
-    """The names, within a module, of what is called as a whole: itself, or the members of a list."""
+    """Return the names, within a module, of what is called as a whole: itself, or the members of a list."""
     return [name for name, _ in module.named_children()] if isinstance(module, nn.ModuleList) else [""]

@@ -29,15 +29,15 @@ class AnswerEncoder:
         positions: of the model, which a context and its longest answer must not exceed; None for no limit.
     """
 
-    def __init__(self, processor: Any, is_encoder_decoder: bool, positions: int | None = None) -> None:
+    def __init__(self, processor: Any, *, is_encoder_decoder: bool, positions: int | None = None) -> None:
         self.positions = positions
         self._ranked = QuestionEncoder(processor, is_encoder_decoder, score_eos=False)
         self._written = QuestionEncoder(processor, is_encoder_decoder, score_eos=True)
         self._media = MediaLoader(self._ranked.takes_video, VIDEO_FRAMES)
         self.reserved_text, self.token_counts = self._ranked.reserved_text, self._ranked.token_counts
 
-    def encode(self, drawn: Drawn, with_negative: bool = True) -> EncodedQuestion:
-        """The question with its answer first, then its negative, if it is drawn and wanted.
+    def encode(self, drawn: Drawn, *, with_negative: bool = True) -> EncodedQuestion:
+        """Encode the question with its answer first, then its negative, if it is drawn and wanted.
 
         Raises:
             LmmsEgoplanError: what is shown cannot be read, an answer cannot be told from its context, or both do not
@@ -48,7 +48,7 @@ class AnswerEncoder:
         return self._fitting(encoder.encode(self.load(drawn), answers, drawn.sample.name), drawn)
 
     def encode_choices(self, drawn: Drawn, choices: Sequence[str]) -> EncodedQuestion:
-        """The question with these answers; raises as `encode`."""
+        """Encode the question with these answers; raises as `encode`."""
         return self._fitting(self._ranked.encode(self.load(drawn), choices, drawn.sample.name), drawn)
 
     def load(self, drawn: Drawn) -> list[Message]:
@@ -81,7 +81,7 @@ class Questions(Dataset):
         with_negatives: whether negatives are encoded, too.
     """
 
-    def __init__(self, mix: Mix, encoder: AnswerEncoder, length: int, with_negatives: bool) -> None:
+    def __init__(self, mix: Mix, encoder: AnswerEncoder, length: int, *, with_negatives: bool) -> None:
         self._mix = mix
         self._encoder = encoder
         self._length = length
@@ -93,7 +93,7 @@ class Questions(Dataset):
     def __getitem__(self, place: int) -> EncodedQuestion | Failed:
         drawn = self._mix.at(place)
         try:
-            return self._encoder.encode(drawn, self._with_negatives)
+            return self._encoder.encode(drawn, with_negative=self._with_negatives)
         except LmmsEgoplanError as error:
             return Failed(str(error))
         except (OSError, ValueError) as error:  # of a processor
@@ -101,5 +101,5 @@ class Questions(Dataset):
 
 
 def collate(questions: list[EncodedQuestion | Failed]) -> dict[str, Any]:
-    """A batch; questions are not padded, each is computed by itself."""
+    """Make a batch; questions are not padded, each is computed by itself."""
     return {"questions": questions}

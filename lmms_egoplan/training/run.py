@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ from transformers import (
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
+from lmms_egoplan.progress import tell
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.adapter import adapted_layers, add_adapter, load_weights, save_adapter
@@ -69,25 +70,23 @@ class Tuned:
 
 def tune(
     model_name: str,
-    parts: Mapping[str, Sequence[Sample]],
+    mix: Mix,
     held_out: Sequence[Sample],
     settings: TuningSettings,
     out: Path,
     identity: Mapping[str, Any],
-    proportions: Mapping[str, float] | None = None,
+    *,
     resume: bool = False,
-    tell: Callable[[str], None] = print,
 ) -> Tuned:
     """Tune a model on a mix of samples and write the adapter into `out`.
 
     Args:
         model_name: checkpoint's name or folder, anything ``AutoModelForImageTextToText`` loads.
-        parts, proportions: as for `Mix`.
         held_out: samples with negatives, whose choices are ranked while training.
-        out: folder of the run; the adapter stands in it at the end.
+        settings: only those of `TuningSettings` count.
+        out: folder of the run; the adapter is there at the end.
         identity: what the samples are, JSON values by name; a run goes on only with the same.
         resume: go on from the last whole checkpoint in `out`.
-        tell: takes remarks for the user.
 
     Raises:
         LmmsEgoplanError: the folder is another run's, holds a run and `resume` is not given, or none and it is given;
@@ -95,9 +94,8 @@ def tune(
             model; the settings do not fit the model or the processes.
         OSError: the folder cannot be written.
     """
-    mix = Mix(parts, proportions, settings.seed)
     steps = settings.steps or max(1, settings.epochs * mix.epoch_length // settings.batch_size)
-    arguments = training_arguments(settings, out / "checkpoints", steps, bool(held_out))
+    arguments = training_arguments(settings, out / "checkpoints", steps, evaluates=bool(held_out))
     # Before the arguments there is no telling which process this is.
     with only_process(out) if arguments.process_index == 0 else nullcontext():
         state = PartialState()
@@ -110,26 +108,29 @@ def tune(
         precision = torch.bfloat16 if in_bfloat16(settings) else torch.float32
         processor = AutoProcessor.from_pretrained(model_name)
         seen = [mix.parts[name] for name in mix.shares] + [held_out] * bool(held_out)
-        check_texts(AnswerEncoder(processor, False), seen)
+        check_texts(AnswerEncoder(processor, is_encoder_decoder=False), seen)
         base = AutoModelForImageTextToText.from_pretrained(
             model_name, dtype=precision, attn_implementation=settings.attn_implementation
         )
         base.to(arguments.device)
         encoders, joining = find_parts(base).encoders, find_parts(base).joining
-        encoder = AnswerEncoder(processor, encoder_decoder_of(base) is not None, _positions(base))
+        encoder = AnswerEncoder(
+            processor, is_encoder_decoder=encoder_decoder_of(base) is not None, positions=_positions(base)
+        )
         check_lengths(encoder, seen)
         scorer = AnswerScorer(base, way=settings.answer_passes)
         scorer.check(processor, *probes(encoder, seen))
         if settings.check:
             check_media(encoder, seen, settings.workers, state.process_index, state.num_processes)
-        run = {"model": model_name, **identity, **settings.model_dump(mode="json"), "proportions": mix.shares}
+        shared = settings.model_dump(mode="json", include={*TuningSettings.model_fields})
+        run = {"model": model_name, **identity, **shared, "proportions": mix.shares}
         with state.main_process_first():
             folder = RunFolder(out, run, free=_FREE, resume="take its settings and files again, and --resume")
             last = folder.last_checkpoint()
         if last is not None:
             tell(f"Going on from {last}")
         arguments.eval_on_start = last is None and bool(held_out)
-        tuned = add_adapter(base, settings.lora, tell)
+        tuned = add_adapter(base, settings.lora)
         adapted = adapted_layers(tuned)
         if settings.lora:
             tell(f"LoRA on {sum(adapted.values())} layers: {', '.join(f'{n} {name}' for name, n in adapted.items())}")
@@ -140,7 +141,7 @@ def tune(
         trainer = AnswerTrainer(
             scorer,
             arguments,
-            Questions(mix, encoder, steps * settings.batch_size, settings.contrastive),
+            Questions(mix, encoder, steps * settings.batch_size, with_negatives=settings.contrastive),
             settings.contrastive_group,
             [partial(_held_out_question, encoder, sample) for sample in held_out],
             partial(save_adapter, tuned),
@@ -177,7 +178,8 @@ class _Checkpoints(TrainerCallback):
         self._folder = folder
         self._start = start
 
-    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
+        """Mark the checkpoint that was written."""
         if state.is_world_process_zero:
             self._folder.complete(state.global_step, state.global_step, time.monotonic() - self._start)
 
@@ -187,7 +189,7 @@ def _held_out_question(encoder: AnswerEncoder, sample: Sample) -> EncodedQuestio
 
 
 def _positions(model: PreTrainedModel) -> int | None:
-    """How many tokens fit a decoder-only model; None for no limit."""
+    """Return how many tokens fit a decoder-only model; None for no limit."""
     if encoder_decoder_of(model) is not None:
         return None
     return getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)

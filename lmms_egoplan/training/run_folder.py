@@ -62,11 +62,11 @@ class RunFolder:
             )
 
     def scores(self) -> dict[str, Any] | None:
-        """What `finish` wrote; None while the run is not finished."""
+        """Return what `finish` wrote; None while the run is not finished."""
         return _read(self.path / _SCORES)
 
     def last_checkpoint(self) -> Path | None:
-        """The newest whole checkpoint; parts of others are removed, as an interruption may leave them."""
+        """Return the newest whole checkpoint; remove parts of others, as an interruption may leave them."""
         whole = []
         for folder in self.checkpoints.glob("checkpoint-*"):
             if self._is_whole(folder):
@@ -76,7 +76,7 @@ class RunFolder:
         return max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
 
     def checkpoint(self, step: int) -> Path:
-        """Where the checkpoint after `step` updates is."""
+        """Return the folder of the checkpoint after `step` updates."""
         return self.checkpoints / f"checkpoint-{step}"
 
     def complete(self, step: int, best: int, seconds: float) -> None:
@@ -89,8 +89,8 @@ class RunFolder:
                 shutil.rmtree(other)
 
     def seconds(self, checkpoint: Path) -> float:
-        """What `complete` was told."""
-        return _read(checkpoint / _COMPLETE)["seconds"]
+        """Return the seconds of training before a whole checkpoint."""
+        return (_read(checkpoint / _COMPLETE) or {})["seconds"]
 
     def finish(self, scores: Mapping[str, Any]) -> None:
         """Write the scores and remove the checkpoints, of which the best is the folder's model by now."""
@@ -107,7 +107,7 @@ class RunFolder:
 
 
 def _differences(name: str, there: Any, now: Any) -> Iterator[str]:
-    """What differs between two values of a setting; of digests only that they do."""
+    """Describe what differs between two values of a setting; of digests only that they do."""
     if isinstance(there, dict) and isinstance(now, dict):
         for key in {**there, **now}:
             if there.get(key) != now.get(key):
@@ -120,9 +120,9 @@ def _differences(name: str, there: Any, now: Any) -> Iterator[str]:
 
 @contextmanager
 def only_process(path: Path) -> Iterator[None]:
-    """Within it, no other process trains in a folder. The system lets go of it when the process ends, however it does.
+    """Keep other processes from training in a folder; the lock ends with the process, however that ends.
 
-    A folder that was not there, and in which nothing was written, is removed again.
+    A new folder in which nothing was written is removed again.
 
     Raises:
         LmmsEgoplanError: another process trains in it.

@@ -32,7 +32,7 @@ class Sample:
     fields: tuple[str, ...] = ()
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        """Every question, answer and negative, with its field's name."""
+        """Yield every question, answer and negative, with its field's name."""
         texts = [text for turn in self.turns for text in turn] + list(self.negatives)
         names = self.fields
         if len(names) != len(texts):
@@ -52,12 +52,12 @@ class Drawn:
 
     @property
     def answers(self) -> list[str]:
-        """The right one first."""
+        """The answer and, if there is one, the negative."""
         answer = self.sample.turns[self.turn][1]
         return [answer] if self.negative is None else [answer, self.negative]
 
     def messages(self, media: MediaLoader) -> list[Message]:
-        """The context of the answers, as chat messages.
+        """Return the context of the answers, as chat messages.
 
         Raises:
             LmmsEgoplanError: what is shown cannot be read.
@@ -74,7 +74,7 @@ class Drawn:
 
 
 def draw(sample: Sample, seed: str) -> Drawn:
-    """One turn, and one negative where there are any, each equally likely; the same for the same seed."""
+    """Draw one turn, and one negative if there are any, each equally likely; the same for the same seed."""
     generator = random.Random(seed)
     turn = generator.randrange(len(sample.turns))
     return Drawn(sample, turn, generator.choice(sample.negatives) if sample.negatives else None)

@@ -42,11 +42,11 @@ class AnswerScorer(nn.Module):
         self._passes = AnswerPasses(model)
 
     def forward(self, questions: Sequence[EncodedQuestion]) -> list[list[torch.Tensor]]:
-        """Of each question the score of each candidate: its mean log-probability of a token (eq. 4), nats."""
+        """Score each candidate of each question: its mean log-probability of a token (eq. 4), nats."""
         return [[mean_logprob(logprobs) for logprobs in self._logprobs(question)] for question in questions]
 
-    def train(self, mode: bool = True) -> "AnswerScorer":
-        """As any module's, but what is frozen stays in evaluation mode."""
+    def train(self, mode: bool = True) -> "AnswerScorer":  # noqa: FBT001, FBT002 - torch's
+        """Set the mode, except for what is frozen, which stays in evaluation mode."""
         super().train(mode)
         for name in self._frozen:
             self.model.get_submodule(name).eval()

@@ -1,14 +1,10 @@
 """How a model is tuned; the defaults are those of arXiv 2312.06722 and its published configuration."""
 
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import read_text
-from lmms_egoplan.validation import problem, problems_in
+from lmms_egoplan.validation import problem
 
 Positive = Annotated[int, Field(ge=1)]
 # Arguments of transformers' TrainingArguments that a run decides by itself, beside those with a setting's name: by a
@@ -118,34 +114,3 @@ class TuningSettings(Strict):
             if own := _OWN_ARGUMENTS.get(name, name if name in type(self).model_fields else None):
                 raise problem(f"trainer.{name}: set {own} instead")
         return self
-
-
-Settings = TypeVar("Settings", bound=BaseModel)
-
-
-def read_settings(kind: type[Settings], path: Path | None, given: dict[str, Any]) -> Settings:
-    """Settings from a YAML file, with what was given elsewhere in place of its values.
-
-    Args:
-        given: by name; None leaves the file's value.
-
-    Raises:
-        LmmsEgoplanError: the file cannot be read, or a setting is wrong or unknown.
-    """
-    values: Any = {}
-    if path is not None:
-        try:
-            values = yaml.safe_load(read_text(path, "configuration")) or {}
-        except yaml.YAMLError as error:
-            raise LmmsEgoplanError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
-        if not isinstance(values, dict):
-            raise LmmsEgoplanError(f"{path}: expected settings by name, found {type(values).__name__}")
-    try:
-        return kind.model_validate({**values, **{name: value for name, value in given.items() if value is not None}})
-    except ValidationError as error:
-        raise LmmsEgoplanError(f"{path or 'settings'}: {'; '.join(problems_in(error))}") from error
-
-
-def settings_text(settings: BaseModel) -> str:
-    """All settings as YAML, defaults written out; `read_settings` reads them."""
-    return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

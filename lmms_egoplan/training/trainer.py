@@ -56,7 +56,7 @@ class AnswerTrainer(Trainer):
         self._logged = torch.zeros(4, dtype=torch.float64)
 
     def get_batch_samples(self, epoch_iterator: Iterator[Any], num_batches: int, device: Any) -> tuple[list[Any], Any]:
-        """The batch's parts; counts what its means are over.
+        """Return the batch's parts; count what its means are over.
 
         Raises:
             LmmsEgoplanError: a sample cannot be read or encoded.
@@ -74,14 +74,8 @@ class AnswerTrainer(Trainer):
             self._violations = self._count(enumerate(parts))
         return batches, self._samples
 
-    def compute_loss(
-        self,
-        model: torch.nn.Module,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: Any = None,
-    ) -> torch.Tensor:
-        """This part's share of the batch's loss, times the number of processes, over which gradients are averaged.
+    def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], **_: Any) -> torch.Tensor:
+        """Return this part's share of the batch's loss, times the number of processes, whose gradients are averaged.
 
         Raises:
             LmmsEgoplanError: it is no number.
@@ -102,7 +96,7 @@ class AnswerTrainer(Trainer):
         return loss.loss * self.args.world_size
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Adds the loss's parts, means over updates, and the share of pairs that were violated, where there are any."""
+        """Add the loss's parts, means over updates, and the share of violated pairs, if there are any."""
         if "loss" in logs:
             nll, contrastive, violations, pairs = self._sum_all(self._logged).tolist()
             logs |= {"nll": nll / self._updates, "contrastive": contrastive / self._updates}
@@ -112,9 +106,7 @@ class AnswerTrainer(Trainer):
         super().log(logs, start_time)
 
     @torch.no_grad()
-    def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
-    ) -> dict[str, float]:
+    def evaluate(self, *_: Any, metric_key_prefix: str = "eval", **_more: Any) -> dict[str, float]:
         """Rank the choices of the held-out questions by eq. 4.
 
         Returns:
@@ -130,17 +122,14 @@ class AnswerTrainer(Trainer):
                 sums += torch.tensor([answer > max(others), -answer], dtype=torch.float64)
         self.model.train()
         right, nll = self._sum_all(sums).tolist()
-        metrics = {
-            f"{metric_key_prefix}_accuracy": right / len(held_out),
-            f"{metric_key_prefix}_nll": nll / len(held_out),
-            f"{metric_key_prefix}_questions": float(len(held_out)),
-        }
+        means = {"accuracy": right / len(held_out), "nll": nll / len(held_out), "questions": float(len(held_out))}
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in means.items()}
         self.log(metrics)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
     def _score_pairs(self, questions: list[EncodedQuestion], number: int) -> list[list[torch.Tensor]]:
-        """Scores of a part of the batch that has a sample with a negative, as `compute_loss` will find them."""
+        """Score a part of the batch that has a sample with a negative, as `compute_loss` will."""
         if not any(len(question.candidates) > 1 for question in questions):
             return []
         self.model.train()
@@ -148,18 +137,18 @@ class AnswerTrainer(Trainer):
             return self.model(questions)
 
     def _place(self, number: int) -> dict[str, int]:
-        """A part's place in the batch: processes take parts in turn."""
+        """Return a part's place in the batch: processes take parts in turn."""
         part = number * self.args.world_size + self.args.process_index
         first = part * self.args.per_device_train_batch_size
         return {"group": self._group, "samples": self._samples, "first": first}
 
     def _count(self, parts: Iterable[tuple[int, Scores]]) -> list[float]:
-        """Violations in each group of the batch, over all processes."""
+        """Count violations in each group of the batch, over all processes."""
         counts = [count_violations(scores, **self._place(number)) for number, scores in parts]
         return self._sum_all(torch.tensor(counts, dtype=torch.float64).sum(dim=0)).tolist()
 
     def _dropout(self, number: int) -> AbstractContextManager[None]:
-        """A context of random numbers for a part of the batch."""
+        """Open a context of random numbers for a part of the batch."""
         place = [self.args.seed, self.state.global_step, number, self.args.process_index]
         return _random_numbers(hash(tuple(place)) % 2**63)
 
@@ -171,7 +160,7 @@ class AnswerTrainer(Trainer):
     def _get_train_sampler(self, train_dataset: Any = None) -> SequentialSampler:
         return SequentialSampler(train_dataset or self.train_dataset)
 
-    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+    def _save(self, output_dir: str | None = None, **_: Any) -> None:
         if self.args.should_save:
             folder = Path(output_dir or self.args.output_dir)
             folder.mkdir(parents=True, exist_ok=True)
@@ -187,17 +176,17 @@ class AnswerTrainer(Trainer):
             with naming(max(files, key=lambda path: path.stat().st_mtime_ns)):
                 raise
 
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, *_: Any, **_more: Any) -> None:
         self._load_parts(Path(resume_from_checkpoint))
 
 
-def training_arguments(settings: TuningSettings, folder: Path, steps: int, evaluates: bool) -> TrainingArguments:
-    """Transformers' arguments for a run of so many updates.
+def training_arguments(settings: TuningSettings, folder: Path, steps: int, *, evaluates: bool) -> TrainingArguments:
+    """Return transformers' arguments for a run of so many updates.
 
     Raises:
         LmmsEgoplanError: the batch cannot be divided among processes and passes, or an argument of ``trainer`` is none.
     """
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "output_dir": str(folder),
         "max_steps": steps,
         "per_device_train_batch_size": settings.per_device_batch_size,
@@ -207,7 +196,7 @@ def training_arguments(settings: TuningSettings, folder: Path, steps: int, evalu
             "min_lr": settings.final_learning_rate,
             "warmup_lr_rate": settings.warmup_learning_rate / settings.learning_rate,
         },
-        "warmup_steps": warmup_steps(settings, steps),
+        "warmup_steps": min(settings.warmup_steps, steps // 10),
         "optim": "adamw_torch",
         "weight_decay": settings.weight_decay,
         "max_grad_norm": settings.max_grad_norm,
@@ -229,7 +218,7 @@ def training_arguments(settings: TuningSettings, folder: Path, steps: int, evalu
         **settings.trainer,
     }
     try:
-        arguments = TrainingArguments(**given)
+        arguments = TrainingArguments(**values)
     except (TypeError, ValueError, ImportError) as error:
         raise LmmsEgoplanError(f"trainer: {error}") from error
     if arguments.n_gpu > 1:
@@ -247,13 +236,8 @@ def training_arguments(settings: TuningSettings, folder: Path, steps: int, evalu
     return arguments
 
 
-def warmup_steps(settings: TuningSettings, steps: int) -> int:
-    """Updates of the warm-up in a run of so many: no more than a tenth of it."""
-    return min(settings.warmup_steps, steps // 10)
-
-
 def in_bfloat16(settings: TuningSettings) -> bool:
-    """Whether a run on this machine is in bfloat16."""
+    """Tell if a run on this machine is in bfloat16."""
     if settings.precision == "auto":
         return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
     return settings.precision == "bfloat16"
@@ -261,7 +245,7 @@ def in_bfloat16(settings: TuningSettings) -> bool:
 
 @contextmanager
 def _random_numbers(seed: int) -> Iterator[None]:
-    """Within it, random numbers follow a seed; behind it they go on as if it had not been."""
+    """Let random numbers follow a seed; afterwards they continue as if it had not been there."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield

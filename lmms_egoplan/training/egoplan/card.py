@@ -14,7 +14,7 @@ tags: [egoplan-it]
 # {model}, tuned on EgoPlan-IT
 
 An adapter for {model}: {trained}. Use it with lmms-eval: `--model hf_vlm --model_args pretrained={model},peft=DIR`, or
-write a plain checkpoint: `lmms-egoplan merge DIR --out CHECKPOINT`.
+write a plain checkpoint: `lmms-egoplan merge egoplan DIR --out CHECKPOINT`.
 
 ## Training
 
@@ -35,7 +35,7 @@ EgoPlan-IT's annotations are under CC BY-NC 4.0.
 
 
 def model_card(settings: EgoPlanTuning, summary: Mapping[str, Any]) -> str:
-    """What was done, and with what result."""
+    """Write what was done, and with what result."""
     joining = ", ".join(summary["joining"]) or "nothing else"
     adapted = summary["adapted"]
     seen = summary["steps"] * settings.batch_size

@@ -23,7 +23,7 @@ from lmms_egoplan.validation import listing
 def find_frames(
     records: Sequence[RecognitionRecord], roots: dict[str, Path | None], num_clips: int, where: str
 ) -> dict[int, Footage]:
-    """The footage of each record by its sample id, with all frames from its first clip to its observation.
+    """Find the footage of each record by its sample id, with all frames from its first clip to its observation.
 
     Args:
         roots: folders by source; None where none is given.
@@ -55,7 +55,7 @@ def find_frames(
 def plan_samples(
     records: Sequence[InstructionRecord], footage: dict[int, Footage], visuals: dict[str, Any], where: str
 ) -> list[Sample]:
-    """A sample of each record: its question, its answer, all its negatives, its clips and the observation.
+    """Make a sample of each record: its question, its answer, all its negatives, its clips and the observation.
 
     Args:
         visuals: settings of `visual_input`.
@@ -67,12 +67,12 @@ def plan_samples(
 def recognition_samples(
     records: Sequence[RecognitionRecord], footage: dict[int, Footage], visuals: dict[str, Any], where: str
 ) -> list[Sample]:
-    """A sample of each record that has a clip."""
+    """Make a sample of each record that has a clip."""
     return [_sample(record, footage, visuals, where, ()) for record in records if record.past_actions]
 
 
 def recognition_of(records: Sequence[InstructionRecord], num_clips: int) -> list[RecognitionRecord]:
-    """Action recognition on the same clips (sec. 5.1): the answer lists the actions that the clips show, in order."""
+    """Make action recognition on the same clips (sec. 5.1): the answer lists the actions shown, in order."""
     return [
         record.model_copy(
             update={"question": RECOGNITION_QUESTION, "answer": _listed(record.past_actions[-num_clips:])}
@@ -98,7 +98,8 @@ def hold_out(
     counts = Counter((record.video_source, record.video_id) for record in records)
     names = sorted(counts)
     random.Random(seed).shuffle(names)
-    wanted, apart = share * len(records), set()
+    wanted = share * len(records)
+    apart: set[tuple[str, str]] = set()
     if wanted and len(names) < 2:
         raise LmmsEgoplanError(
             f"held_out: {share:g}: all records are of one video, so that none can be held out; set held_out to 0"
@@ -142,7 +143,7 @@ def _sample(
 
 
 def _shown(doc: dict[str, Any], visuals: dict[str, Any]) -> Sequence[Any]:
-    """As `visual_input`, without its advice, which is about prepared questions."""
+    """Call `visual_input` without its advice, which is about prepared questions."""
     try:
         return visual_input(doc, visuals)
     except DamagedFrameError as error:

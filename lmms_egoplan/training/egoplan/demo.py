@@ -98,7 +98,7 @@ class LearningDemo:
         self.folder.run([*OWN_COMMAND, "train", "egoplan", "--config", f"{out}.yaml", "--out", out, *options])
 
     def ask(self, name: str | None = None, tasks: Sequence[str] = (TASK,)) -> list[Accuracies]:
-        """The accuracies of the base, or of what was tuned under a name, in each task."""
+        """Measure the accuracies of the base, or of what was tuned under a name, in each task."""
         adapter = f",peft=tuned/{name}" if name else ""
         arguments = f"pretrained={_BASE},dtype=float32{adapter}"
         results = f"{_RESULTS}/{name or _BASE}"
@@ -141,7 +141,7 @@ def run_learning_demo(out: Path, console: Console, seed: int = 0) -> None:
 
 
 def accuracies_table(rows: Mapping[str, Accuracies], what: str) -> Table:
-    """In-domain, out-of-domain and all, as Table 3 has them."""
+    """Make a table of in-domain, out-of-domain and all accuracies, as Table 3."""
     table = Table("", "ID %", "OD %", "all %", title=f"Accuracy in {TASK}: {what}")
     for name, accuracies in rows.items():
         table.add_row(name, *(f"{accuracies[key]:.1f}" for key in ("id", "od", "all")))

@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.jsonl import read_json
+from lmms_egoplan.jsonl import json_lines, read_json
 from lmms_egoplan.media.image_files import write_jpeg
 from lmms_egoplan.progress import track
 from lmms_egoplan.storage import fingerprint
@@ -21,11 +21,12 @@ from lmms_egoplan.training.samples import Sample, draw
 
 PAIRS, IMAGES = "preferences.jsonl", "images"
 _IDENTITY = "export.json"
+Trainer = Literal["trl", "ms-swift"]
 _VISUALS = {"media": "clip_frames", "num_clips": NUM_CLIPS, "frames_per_clip": FRAMES_PER_CLIP}
 
 
 def export_preferences(
-    data: Path, form: Literal["trl", "ms-swift"], out: Path, epic_kitchens: Path | None, ego4d: Path | None, seed: int
+    data: Path, form: Trainer, out: Path, epic_kitchens: Path | None, ego4d: Path | None, seed: int
 ) -> int:
     """Write a line of JSON for each record: what is shown, the question, the answer and one negative.
 
@@ -47,15 +48,17 @@ def export_preferences(
             f"{out}: holds an export of other data, settings or frames; give another --out, or remove the folder"
         )
     write_whole(out / _IDENTITY, json.dumps({"identity": identity}) + "\n")
-    lines = []
+    rows = []
     samples = plan_samples(records, footage, _VISUALS, str(data))
     for number, sample in track(list(enumerate(samples)), "Writing images"):
         paths = list(_write_images(sample, out, f"{records[number].sample_id}"))
+        if form == "ms-swift":
+            paths = [str((out / path).resolve()) for path in paths]
         negative = draw(sample, f"{seed} {number}").negative
-        row = _ROWS[form](out, paths, *sample.turns[0], negative)
-        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
-    write_whole(out / PAIRS, clean_text("".join(lines)))
-    return len(lines)
+        assert negative is not None  # every record has some
+        rows.append(_ROWS[form](paths, *sample.turns[0], negative))
+    write_whole(out / PAIRS, clean_text(json_lines(rows)))
+    return len(rows)
 
 
 def _write_images(sample: Sample, out: Path, name: str) -> Iterator[str]:
@@ -66,8 +69,8 @@ def _write_images(sample: Sample, out: Path, name: str) -> Iterator[str]:
         yield path
 
 
-def _trl(out: Path, images: list[str], question: str, answer: str, negative: str) -> dict[str, Any]:
-    """TRL's conversational preference format, with explicit prompt; the images' places are content items."""
+def _trl(images: list[str], question: str, answer: str, negative: str) -> dict[str, Any]:
+    """Make a row of TRL's conversational preference format; content items mark the images' places."""
     content = [*({"type": "image"} for _ in images), {"type": "text", "text": question}]
     return {
         "images": images,
@@ -77,12 +80,12 @@ def _trl(out: Path, images: list[str], question: str, answer: str, negative: str
     }
 
 
-def _ms_swift(out: Path, images: list[str], question: str, answer: str, negative: str) -> dict[str, Any]:
-    """ms-swift's standard form: messages, of which the last is the chosen answer, and the rejected one."""
+def _ms_swift(images: list[str], question: str, answer: str, negative: str) -> dict[str, Any]:
+    """Make a row of ms-swift's standard form: messages, the last with the chosen answer, and the rejected one."""
     return {
         "messages": [{"role": "user", "content": "<image>" * len(images) + question}, _assistant(answer)],
         "rejected_response": negative,
-        "images": [str((out / image).resolve()) for image in images],
+        "images": images,
     }
 
 

@@ -52,7 +52,7 @@ def write_questions(root: Path, seed: int) -> None:
     generator = random.Random(f"{seed} questions")
     records: list[dict[str, Any]] = []
     for source, count in _ASKED.items():
-        for scene in _worlds(generator, count, source == EGO4D):
+        for scene in _worlds(generator, count, is_other_room=source == EGO4D):
             video_id = f"{RENDERED}_{len(records):03}"
             write_footage(root, source, video_id, scene)
             for step in range(len(scene.steps)):
@@ -60,8 +60,8 @@ def write_questions(root: Path, seed: int) -> None:
     _write(root / ANNOTATIONS, records)
 
 
-def _worlds(generator: random.Random, count: int, is_other_room: bool = False) -> Iterable[Scene]:
-    """So many of each goal."""
+def _worlds(generator: random.Random, count: int, *, is_other_room: bool = False) -> Iterable[Scene]:
+    """Draw so many worlds of each goal."""
     return (vary(scene, generator, is_other_room=is_other_room) for _ in range(count) for scene in SCENES)
 
 

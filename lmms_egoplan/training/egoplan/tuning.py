@@ -1,7 +1,7 @@
 """One run of EgoPlan-IT's tuning, from files to an adapter with its model card."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.media.footage import Footage
+from lmms_egoplan.progress import tell
 from lmms_egoplan.training import instructions
 from lmms_egoplan.training.egoplan.card import model_card
 from lmms_egoplan.training.egoplan.data import (
@@ -22,22 +23,20 @@ from lmms_egoplan.training.egoplan.data import (
     recognition_of,
     recognition_samples,
 )
-from lmms_egoplan.training.egoplan.settings import PLAN, RECOGNITION, EgoPlanTuning
+from lmms_egoplan.training.egoplan.settings import PLAN, RECOGNITION, EgoPlanTuning, settings_text
+from lmms_egoplan.training.mix import Mix
 from lmms_egoplan.training.run import tune
 from lmms_egoplan.training.samples import Sample
-from lmms_egoplan.training.settings import TuningSettings, settings_text
 
 CONFIG = "config.yaml"
 
 
-def tune_egoplan(
-    settings: EgoPlanTuning, out: Path, resume: bool = False, tell: Callable[[str], None] = print
-) -> dict[str, Any]:
+def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) -> dict[str, Any]:
     """Tune a model on EgoPlan-IT (sec. 5.2).
 
     Args:
         out: folder of the run: the adapter, ``config.yaml`` with all settings, ``history.json`` and a model card.
-        resume, tell: as for `tune`.
+        resume: as for `tune`.
 
     Returns:
         ``samples`` by part, ``held_out`` questions, and what is in `Tuned`.
@@ -46,8 +45,6 @@ def tune_egoplan(
         LmmsEgoplanError: a file is wrong, frames are missing, or as `tune`.
     """
     records = read_instructions(settings.data)
-    if not PartialState().is_main_process:
-        tell = _silent
     where = str(settings.data)
     roots = {EPIC_KITCHENS: settings.epic_kitchens, EGO4D: settings.ego4d}
     footage = find_frames(records, roots, settings.num_clips, where)
@@ -60,8 +57,8 @@ def tune_egoplan(
     for path in settings.instructions:
         parts[_part(path, parts)] = instructions.read_instructions(path, settings.instruction_media)
     held_out = plan_samples(apart, footage, settings.visuals, where)
-    shared = TuningSettings.model_validate({name: getattr(settings, name) for name in TuningSettings.model_fields})
-    tuned = tune(settings.model, parts, held_out, shared, out, _identity(settings), settings.proportions, resume, tell)
+    mix = Mix(parts, settings.proportions, settings.seed)
+    tuned = tune(settings.model, mix, held_out, settings, out, _identity(settings), resume=resume)
     counts = {name: len(samples) for name, samples in parts.items()}
     summary = {"samples": counts, "held_out": len(held_out), **asdict(tuned)}
     if PartialState().is_main_process:
@@ -81,7 +78,7 @@ def _recognition(
     roots: dict[str, Path | None],
     footage: dict[int, Footage],
 ) -> list[Sample]:
-    """Action recognition on the clips that are not held out, of its own file where one is given."""
+    """Return action recognition on the clips that are not held out, from its own file if there is one."""
     path = settings.recognition_data
     if path is None:
         records = recognition_of(trained, settings.num_clips)
@@ -99,12 +96,8 @@ def _part(path: Path, parts: dict[str, list[Sample]]) -> str:
 
 
 def _identity(settings: EgoPlanTuning) -> dict[str, Any]:
-    """What a run is of, beside the settings of any tuning: files by their contents."""
+    """Return what a run depends on, except for the settings of any tuning: files by their contents."""
     paths = (settings.data, *filter(None, [settings.recognition_data]), *settings.instructions)
     files = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     shown = {name: getattr(settings, name) for name in ("num_clips", "frames_per_clip", "recognition", "held_out")}
     return {"files": files, **shown}
-
-
-def _silent(remark: str) -> None:
-    pass

@@ -35,12 +35,12 @@ from lmms_egoplan.training.egoplan.data import (
     recognition_of,
     recognition_samples,
 )
-from lmms_egoplan.training.egoplan.settings import EgoPlanTuning
+from lmms_egoplan.training.egoplan.settings import read_settings, settings_text
 from lmms_egoplan.training.egoplan.tuning import tune_egoplan
 from lmms_egoplan.training.mix import Mix
 from lmms_egoplan.training.questions import AnswerEncoder
 from lmms_egoplan.training.samples import Sample
-from lmms_egoplan.training.settings import read_settings, settings_text
+from lmms_egoplan.training.settings import Lora
 from patience import FOREVER_S, wait_until
 from ranking.test_ranking import image, question
 from volumes import volume_of
@@ -57,7 +57,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(folder):
     """An uninterrupted run and its summary."""
-    return folder / "run", tune_egoplan(tuning(folder), folder / "run", tell=lambda _: None)
+    return folder / "run", tune_egoplan(tuning(folder), folder / "run")
 
 
 def weights(out):
@@ -111,7 +111,7 @@ def test_lora_stands_in_the_language_model_and_the_projector_is_whole(run):
 
 
 def test_without_lora_the_projector_alone_is_trained(folder):
-    tune_egoplan(tuning(folder, lora=None, steps=2), folder / "no-lora", tell=lambda _: None)
+    tune_egoplan(tuning(folder, lora=None, steps=2), folder / "no-lora")
     assert all("multi_modal_projector" in name for name in weights(folder / "no-lora"))
 
 
@@ -154,7 +154,7 @@ def test_the_first_update_has_the_loss_of_equation_3_by_an_independent_ranking(f
     )
     processor = AutoProcessor.from_pretrained(settings.model)
     ranker = CandidateRanker(AutoModelForImageTextToText.from_pretrained(settings.model).eval(), processor)
-    encoder = AnswerEncoder(processor, False)
+    encoder = AnswerEncoder(processor, is_encoder_decoder=False)
     scored = [[score.nll for score in ranker.score_encoded(encoder.encode(mix.at(place)))] for place in range(12)]
     means = []
     for start in range(0, 12, group):
@@ -165,7 +165,7 @@ def test_the_first_update_has_the_loss_of_equation_3_by_an_independent_ranking(f
     for size in sizes:
         out = folder / f"group-{group}-{size}"
         one = settings.model_copy(update={"per_device_batch_size": size})
-        (first,) = (e for e in tune_egoplan(one, out, tell=lambda _: None)["history"] if "contrastive" in e)
+        (first,) = (e for e in tune_egoplan(one, out)["history"] if "contrastive" in e)
         assert first["contrastive"] == pytest.approx(sum(means) / len(means), abs=1e-4)
         assert first["nll"] == pytest.approx(sum(right for right, *_ in scored) / 12, abs=1e-4)
 
@@ -180,7 +180,6 @@ def test_a_run_of_parts_has_the_loss_of_a_whole_batch(folder, run, group):
         size: tune_egoplan(
             tuning(folder, lora=lora, batch_size=6, per_device_batch_size=size, contrastive_group=group),
             out,
-            tell=lambda _: None,
         )
         for size, out in outs.items()
     }
@@ -192,10 +191,10 @@ def test_a_run_of_parts_has_the_loss_of_a_whole_batch(folder, run, group):
 
 def test_a_folder_with_a_run_is_not_overwritten(folder, run):
     with pytest.raises(LmmsEgoplanError, match=r"holds a run; go on with it: --resume"):
-        tune_egoplan(tuning(folder), run[0], tell=lambda _: None)
+        tune_egoplan(tuning(folder), run[0])
     for other in ({"seed": 1}, {"contrastive_group": 4}):
         with pytest.raises(LmmsEgoplanError, match=rf"holds a run with other settings \({next(iter(other))}"):
-            tune_egoplan(tuning(folder, **other), run[0], resume=True, tell=lambda _: None)
+            tune_egoplan(tuning(folder, **other), run[0], resume=True)
 
 
 def test_a_run_from_before_groups_is_not_resumed_with_groups(folder, run):
@@ -203,7 +202,7 @@ def test_a_run_from_before_groups_is_not_resumed_with_groups(folder, run):
     (run[0] / "run.json").write_text(json.dumps({k: v for k, v in stored.items() if k != "contrastive_group"}))
     try:
         with pytest.raises(LmmsEgoplanError, match=r"contrastive_group: nothing there, 2 now"):
-            tune_egoplan(tuning(folder), run[0], resume=True, tell=lambda _: None)
+            tune_egoplan(tuning(folder), run[0], resume=True)
     finally:
         (run[0] / "run.json").write_text(json.dumps(stored))
 
@@ -225,7 +224,7 @@ def test_kill_and_resume_end_in_the_same_weights(folder, run):
 def test_two_processes_have_the_loss_of_one(folder, group):
     """Two passes of each process; groups of 3 and 8 extend over processes and passes."""
     settings = {"lora": {"dropout": 0.0}, "batch_size": 8, "contrastive_group": group}
-    one = tune_egoplan(tuning(folder, **settings), folder / f"one-{group}", tell=lambda _: None)
+    one = tune_egoplan(tuning(folder, **settings), folder / f"one-{group}")
     assert start(folder, folder / f"two-{group}", processes=2, **settings).wait(FOREVER_S) == 0
     two = json.loads(Path(folder / f"two-{group}" / "history.json").read_text())
     assert losses(two) == pytest.approx(losses(one["history"]), abs=1e-4)
@@ -253,7 +252,7 @@ def test_two_processes_have_the_loss_of_one(folder, group):
 def test_wrong_data_are_refused_before_any_training(tmp_path, changes, without, message):
     write_set(tmp_path, changes, without)
     with pytest.raises(LmmsEgoplanError, match=message) as told:
-        tune_egoplan(tuning(tmp_path), tmp_path / "out", tell=lambda _: None)
+        tune_egoplan(tuning(tmp_path), tmp_path / "out")
     assert str(told.value).startswith(f"{tmp_path / 'EgoPlan_IT.json'}: ")
     assert "\n" not in str(told.value)
     assert not (tmp_path / "out").exists()
@@ -265,17 +264,17 @@ def test_images_that_do_not_fit_are_refused_before_any_training(folder):
         LmmsEgoplanError,
         match=r"EgoPlan_IT.json, sample_id \d4: turns and visuals: \d+ tokens of context, with 161 images",
     ):
-        tune_egoplan(settings, folder / "too-many", tell=lambda _: None)
+        tune_egoplan(settings, folder / "too-many")
 
 
 def test_an_empty_mix_is_refused(folder):
     with pytest.raises(LmmsEgoplanError, match=r"the mix is empty: proportions: egoplan: 0"):
-        tune_egoplan(tuning(folder, proportions={"egoplan": 0.0}), folder / "empty", tell=lambda _: None)
+        tune_egoplan(tuning(folder, proportions={"egoplan": 0.0}), folder / "empty")
 
 
 def test_two_devices_need_a_batch_that_can_be_divided(folder):
     with pytest.raises(LmmsEgoplanError, match="batch_size: 4 cannot be divided"):
-        tune_egoplan(tuning(folder, per_device_batch_size=3), folder / "undivided", tell=lambda _: None)
+        tune_egoplan(tuning(folder, per_device_batch_size=3), folder / "undivided")
 
 
 def test_the_backend_takes_the_adapter_and_binds_its_cache_to_it(folder, run, tmp_path, monkeypatch):
@@ -297,7 +296,7 @@ def test_the_backend_takes_the_adapter_and_binds_its_cache_to_it(folder, run, tm
 
 
 def test_losses_are_logged_as_means_over_updates(folder):
-    summary = tune_egoplan(tuning(folder, log_every=3), folder / "logged", tell=lambda _: None)
+    summary = tune_egoplan(tuning(folder, log_every=3), folder / "logged")
     logged = [entry for entry in summary["history"] if "loss" in entry]
     assert [entry["step"] for entry in logged] == [3, 6]
     for entry in logged:
@@ -305,7 +304,7 @@ def test_losses_are_logged_as_means_over_updates(folder):
 
 
 def test_bfloat16_is_of_the_base_alone(folder):
-    summary = tune_egoplan(tuning(folder, precision="bfloat16", steps=2), folder / "bf16", tell=lambda _: None)
+    summary = tune_egoplan(tuning(folder, precision="bfloat16", steps=2), folder / "bf16")
     assert summary["precision"] == "bfloat16"
     assert all(math.isfinite(loss) for loss in losses(summary["history"]))
     assert {values.dtype for values in weights(folder / "bf16").values()} == {torch.float32}
@@ -327,7 +326,7 @@ def recognition_file(folder, **changes):
 
 def test_action_recognition_is_read_from_its_own_file(folder):
     path = recognition_file(folder)
-    summary = tune_egoplan(tuning(folder, recognition_data=path, steps=1), folder / "own", tell=lambda _: None)
+    summary = tune_egoplan(tuning(folder, recognition_data=path, steps=1), folder / "own")
     assert summary["samples"] == {"egoplan": 10, "recognition": 8}  # a video is held out
     assert str(path) in json.loads((folder / "own" / "run.json").read_text())["files"]
 
@@ -335,7 +334,7 @@ def test_action_recognition_is_read_from_its_own_file(folder):
 def test_wrong_action_recognition_names_its_file(folder, tmp_path):
     path = recognition_file(tmp_path, answer=" ")
     with pytest.raises(LmmsEgoplanError) as told:
-        tune_egoplan(tuning(folder, recognition_data=path), folder / "wrong", tell=lambda _: None)
+        tune_egoplan(tuning(folder, recognition_data=path), folder / "wrong")
     assert str(told.value).startswith(f"{path}: record 2, sample_id 13, answer: expected a text, found ' '")
     assert not (folder / "wrong").exists()
 
@@ -350,7 +349,7 @@ def dialogues(folder, *records):
 
 def refusal(folder, out, **settings):
     with pytest.raises(LmmsEgoplanError) as told:
-        tune_egoplan(tuning(folder, **settings), out, tell=lambda _: None)
+        tune_egoplan(tuning(folder, **settings), out)
     assert not out.exists()
     return str(told.value)
 
@@ -359,7 +358,7 @@ def refusal(folder, out, **settings):
 def test_shared_passes_are_checked_with_several_candidates_of_each_kind_of_media(name):
     """Wherever the sample with negatives stands, and whatever stands first in the mix."""
     _, processor = build(name)
-    encoder = AnswerEncoder(processor, False, 4096)
+    encoder = AnswerEncoder(processor, is_encoder_decoder=False, positions=4096)
     plan = Sample("plan", (("What next?", "wash"),), ("open it", "take a cup"), partial(frames, 3), 4)
     text = Sample("text", (("Who are you?", "A model."),))
     image = Sample("image", (("What is this?", "A cup."),), (), partial(frames, 0), 1)
@@ -387,7 +386,7 @@ def test_a_mask_that_leaks_from_one_answer_to_the_next_is_found(folder, monkeypa
     monkeypatch.setattr(MaskKinds, "packed", leaky)
     for seed in (0, 1):
         settings = tuning(folder, steps=1, seed=seed, proportions={"recognition": 9.0, "egoplan": 1.0})
-        assert tune_egoplan(settings, folder / f"leaky-{seed}", tell=lambda _: None)["answer_passes"] == "separate"
+        assert tune_egoplan(settings, folder / f"leaky-{seed}")["answer_passes"] == "separate"
 
 
 @pytest.mark.parametrize(
@@ -427,7 +426,7 @@ def test_a_sample_that_turns_out_too_long_ends_the_run_with_its_name(folder, tmp
     monkeypatch.setattr("lmms_egoplan.training.run.check_lengths", lambda *_: None)
     path = dialogues(tmp_path, ("Hi", "\u4e00" * 1000))
     with pytest.raises(LmmsEgoplanError, match=r"record 0: turns and visuals: \d+ tokens of context"):
-        tune_egoplan(tuning(folder, instructions=[path], workers=1), folder / "guard", tell=lambda _: None)
+        tune_egoplan(tuning(folder, instructions=[path], workers=1), folder / "guard")
 
 
 @pytest.mark.parametrize(("check", "workers", "damaged"), [(True, 0, [11, 21, 31]), (True, 2, [21]), (False, 1, [21])])
@@ -439,7 +438,7 @@ def test_damaged_media_are_named_before_training_unless_unchecked(tmp_path, fold
         frame.write_bytes(frame.read_bytes()[:200])
     settings = tuning(tmp_path, workers=workers, check=check, recognition=False, held_out=0.0, steps=12)
     with pytest.raises(LmmsEgoplanError) as told:
-        tune_egoplan(settings, tmp_path / "out", tell=lambda _: None)
+        tune_egoplan(settings, tmp_path / "out")
     assert ("15/15" in capfd.readouterr().err) == check
     assert (tmp_path / "out" / "run.json").exists() == (not check)
     lines = [line for line in str(told.value).splitlines() if "sample_id" in line]
@@ -452,7 +451,7 @@ def test_damaged_media_are_named_before_training_unless_unchecked(tmp_path, fold
 
 def test_a_part_that_is_not_seen_is_not_in_the_card(folder):
     settings = tuning(folder, proportions={"egoplan": 1.0, "recognition": 0.0}, steps=1)
-    tune_egoplan(settings, folder / "unseen", tell=lambda _: None)
+    tune_egoplan(settings, folder / "unseen")
     card = (folder / "unseen" / "README.md").read_text()
     assert "10 egoplan (100.0% of the 4 seen)" in card
     assert "recognition" not in card
@@ -476,7 +475,7 @@ def test_settings_that_contradict_each_other_are_refused(folder, settings, messa
         return
     (folder / "wrong.yaml").write_text(yaml.safe_dump(tuning(folder).model_dump(mode="json") | settings))
     with pytest.raises(LmmsEgoplanError) as told:
-        read_settings(EgoPlanTuning, folder / "wrong.yaml", {})
+        read_settings(folder / "wrong.yaml", {})
     assert str(told.value).startswith(f"{folder / 'wrong.yaml'}: {message}")
 
 
@@ -484,23 +483,23 @@ def test_a_loss_that_is_no_number_ends_the_run_with_what_to_do(folder):
     settings = tuning(folder, learning_rate=0.9, trainer={"optim": "sgd"}, max_grad_norm=0, warmup_learning_rate=0.9)
     settings = settings.model_copy(update={"steps": 60, "weight_decay": 1e30})
     with pytest.raises(LmmsEgoplanError, match="start again in a new --out with a smaller learning_rate"):
-        tune_egoplan(settings, folder / "diverges", tell=lambda _: None)
+        tune_egoplan(settings, folder / "diverges")
 
 
 def test_resume_needs_a_run(folder):
     with pytest.raises(LmmsEgoplanError, match="nothing: holds no run to go on with; leave --resume out"):
-        tune_egoplan(tuning(folder), folder / "nothing", resume=True, tell=lambda _: None)
+        tune_egoplan(tuning(folder), folder / "nothing", resume=True)
     assert not (folder / "nothing").exists()
 
 
 def test_a_run_goes_on_with_other_workers_and_not_with_other_files(folder, run):
-    tune_egoplan(tuning(folder, workers=1, log_every=2, save_every=3), run[0], resume=True, tell=lambda _: None)
+    tune_egoplan(tuning(folder, workers=1, log_every=2, save_every=3), run[0], resume=True)
     identity = json.loads((run[0] / "run.json").read_text())
     changed = identity | {"files": dict.fromkeys(identity["files"], "0" * 64), "lora": None}
     (run[0] / "run.json").write_text(json.dumps(changed))
     try:
         with pytest.raises(LmmsEgoplanError) as told:
-            tune_egoplan(tuning(folder), run[0], resume=True, tell=lambda _: None)
+            tune_egoplan(tuning(folder), run[0], resume=True)
     finally:
         (run[0] / "run.json").write_text(json.dumps(identity))
     message = str(told.value)
@@ -535,35 +534,81 @@ def test_a_folder_in_which_a_process_trains_is_refused(folder):
     ) as other:
         assert other.stdout.readline() == "ready\n"
         with pytest.raises(LmmsEgoplanError, match=r"another process trains in .*locked"):
-            tune_egoplan(tuning(folder), out, tell=lambda _: None)
+            tune_egoplan(tuning(folder), out)
         other.kill()
-    tune_egoplan(tuning(folder, steps=1), out, tell=lambda _: None)
+    tune_egoplan(tuning(folder, steps=1), out)
 
 
-def test_a_switch_drops_its_parts_share(folder, tmp_path, monkeypatch):
+@pytest.fixture
+def train(monkeypatch, tmp_path):
+    """The command, up to the settings that it tunes with."""
+    tuned = []
+    monkeypatch.setattr(
+        "lmms_egoplan.training.egoplan.tuning.tune_egoplan", lambda settings, *_, **__: tuned.append(settings)
+    )
+
+    def run(*options):
+        tuned.clear()
+        result = CliRunner().invoke(app, ["train", "egoplan", *map(str, options), "--out", str(tmp_path / "out")])
+        return (tuned[0] if tuned else None), result.output
+
+    return run
+
+
+def test_ablations_change_their_settings_and_drop_their_parts_share(folder, tmp_path, train):
     path = dialogues(tmp_path, ("Hi", "Hello"))
     shares = {"egoplan": 2.0, "recognition": 1.0, "dialogues": 1.0}
     settings = tuning(folder, instructions=[path], proportions=shares)
     (tmp_path / "config.yaml").write_text(settings_text(settings))
-    seen = []
-    monkeypatch.setattr("lmms_egoplan.training.egoplan.tuning.tune_egoplan", lambda s, *_: seen.append(s))
-    for option in ("--no-recognition", "--no-instructions"):
-        arguments = [
-            "train",
-            "egoplan",
-            "--config",
-            str(tmp_path / "config.yaml"),
-            "--out",
-            str(tmp_path / "x"),
-            option,
-        ]
-        result = CliRunner().invoke(app, arguments)
-        assert result.exit_code == 0, result.output
-    assert [s.proportions for s in seen] == [
-        {"egoplan": 2.0, "dialogues": 1.0},
-        {"egoplan": 2.0, "recognition": 1.0},
-    ]
-    assert seen[1].instructions == []
+    config = ("--config", tmp_path / "config.yaml")
+    assert train(*config)[0] == settings
+    for option, changes in (
+        ("--no-lora", {"lora": None}),
+        ("--no-contrastive", {"contrastive": False}),
+        ("--no-recognition", {"recognition": False, "proportions": {"egoplan": 2.0, "dialogues": 1.0}}),
+        ("--no-instructions", {"instructions": [], "proportions": {"egoplan": 2.0, "recognition": 1.0}}),
+    ):
+        assert train(*config, option)[0] == settings.model_copy(update=changes), option
+
+
+def test_settings_of_the_command_line_replace_those_of_the_file(folder, tmp_path, train):
+    (tmp_path / "config.yaml").write_text(settings_text(tuning(folder)))
+    sets = (
+        "epochs=3",
+        "learning_rate=3e-5",
+        "lora={r: 8}",
+        "check=false",
+        "instructions=[a.json, b.json]",
+        "steps=null",
+    )
+    options = [word for assignment in sets for word in ("--set", assignment)]
+    settings, _ = train(tmp_path / "x.json", "--model", "m", "--config", tmp_path / "config.yaml", *options)
+    changed = {
+        "model": "m",
+        "data": tmp_path / "x.json",
+        "epochs": 3,
+        "learning_rate": 3e-5,
+        "check": False,
+        "steps": None,
+    }
+    changed |= {"lora": Lora(r=8), "instructions": [Path("a.json"), Path("b.json")]}
+    assert settings == tuning(folder).model_copy(update=changed)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "key"),
+    [
+        ("epochs=0", "epochs"),
+        ("lora={s: 8}", "lora"),
+        ("speed=1", "speed"),
+        ("lora={r: 8", "lora"),
+        ("epochs", "epochs"),
+    ],
+)
+def test_wrong_settings_of_the_command_line_are_named(tmp_path, train, assignment, key):
+    settings, output = train(tmp_path / "x.json", "--model", "m", "--set", assignment)
+    assert settings is None
+    assert key in output
 
 
 def videos(folder, *counts):
