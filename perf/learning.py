@@ -1,6 +1,6 @@
 """What a tiny model learns of a rendered EgoPlan-IT, for several seeds, with the ablations of the paper's Table 3.
 
-Each seed has scenes, weights and a folder of its own; its steps are those of `lmms-egoplan demo --train`. Accuracies in
+Each seed has scenes, weights and a folder of its own; its steps are those of `lmms-egoplan train demo`. Accuracies in
 `egoplan_val` are measured by lmms-eval.
 
     python perf/learning.py --out learning                # 3 seeds with 4 ablations each, about 30 minutes on 2 cores

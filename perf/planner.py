@@ -35,8 +35,9 @@ from lmms_egoplan.planner.environment import Outcome
 from lmms_egoplan.planner.kitchen import ACTIONS, GOALS, Kitchen
 from lmms_egoplan.planner.planner import Episode, run_episode
 from lmms_egoplan.planner.proposals import RANK, Proposal, Proposer
+from lmms_egoplan.training.mix import Mix
 from lmms_egoplan.training.run import tune
-from lmms_egoplan.training.samples import Sample, no_visuals
+from lmms_egoplan.training.samples import Sample
 from lmms_egoplan.training.settings import TuningSettings
 
 TRAINING_SEEDS, SEEDS = range(4), range(4, 7)
@@ -200,7 +201,8 @@ def main() -> None:
                     final_learning_rate=1e-4, precision="float32", workers=0, log_every=50,
                     lora={"r": 16, "alpha": 32, "dropout": 0.0, "targets": LAYERS},
                 )  # fmt: skip
-                tune(str(base), {"episodes": samples}, [], settings, adapter, {"data": "rendered kitchen"})
+                mix = Mix({"episodes": samples}, seed=settings.seed)
+                tune(str(base), mix, [], settings, adapter, {"data": "rendered kitchen"})
                 print(f"part {number}, {name}: tuning {time.monotonic() - started:.0f} s", flush=True)
                 propose = with_model(base, adapter, has_pictures)
                 go(f"{name}, new goals", held_out, propose)
@@ -294,7 +296,7 @@ def sample(number: int, goals: Sequence[str], pictures: Pictures | None) -> Samp
         f"episode {number}",
         ((QUESTION.format(goal=goal), answer),),
         tuple(action for action in ACTIONS if action != answer),
-        partial(shown, generator.choice(TRAINING_SEEDS), states, pictures) if pictures else no_visuals,
+        partial(shown, generator.choice(TRAINING_SEEDS), states, pictures) if pictures else list,
         len(states) if pictures else 0,
     )
 
