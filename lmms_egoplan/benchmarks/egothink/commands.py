@@ -14,7 +14,7 @@ from lmms_egoplan.benchmarks.aggregations import names
 from lmms_egoplan.benchmarks.egothink.agreement import NONE, OVERALL, Means, RaterAgreement, agreement_csv, compare
 from lmms_egoplan.benchmarks.egothink.answer_files import read_stored, with_questions, write_judged
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
-from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension, plain_average
+from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE, prepare_egothink
 from lmms_egoplan.benchmarks.egothink.rating_files import Rated, between_levels, read_raters
 from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, JudgedAnswer, grade_repeatedly
@@ -202,7 +202,7 @@ def _print_scores(judged: Sequence[JudgedAnswer]) -> None:
         table.add_row(name, f"{len(answers)} of {questions}", str(len(scores)), score, coverage)
     Console().print(table)
     if len(complete) == len(DIMENSION_NAMES):
-        typer.echo(f"Average: {plain_average(complete):.1f}")
+        typer.echo(f"Average: {fmean(complete.values()):.1f}")
     else:
         without = len(DIMENSION_NAMES) - len(complete) - len(incomplete)
         example = f", e.g. {incomplete[0]}" if incomplete else ""

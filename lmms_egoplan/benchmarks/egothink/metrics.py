@@ -5,9 +5,8 @@ rating is neither right nor wrong, and counts only against the coverage.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from statistics import fmean
 from typing import Any
 
 from loguru import logger
@@ -21,7 +20,7 @@ from lmms_egoplan.judging.noise import Noise, noise, noise_of_average
 
 
 def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
-    """Values of one question.
+    """Return the values of one question.
 
     Args:
         doc: a row of the prepared dataset.
@@ -44,9 +43,10 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     judged = JudgedAnswer.from_text(text)
     if judged.id != doc["id"]:
         raise ValueError(f"question {doc['id']} got the judged answer to {judged.id}")
-    is_judged = judged.rating is not None
+    rating = judged.rating
+    is_judged = rating is not None
     return {
-        "score": asdict(judged) | ({"score": 100 * judged.rating} if is_judged else {}),
+        "score": asdict(judged) | ({} if rating is None else {"score": 100 * rating}),
         "judge_coverage": {"judged": is_judged},
         "truncated": {"truncated": judged.truncated},
         "truncated_of": {"truncated": judged.truncated},
@@ -59,7 +59,7 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
 
 def prompts_used(values: Sequence[Mapping[str, Any]]) -> str:
-    """Whose prompts the model was asked in, sorted and joined by semicolons; ``unknown`` where that is not known.
+    """Name the families whose prompts were used, sorted and joined by semicolons; ``unknown`` for None.
 
     >>> prompts_used([{"prompts": "paper's"}, {"prompts": None}])
     "paper's; unknown"
@@ -67,31 +67,10 @@ def prompts_used(values: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(sorted({value["prompts"] or "unknown" for value in values}))
 
 
-def plain_average(scores: Mapping[str, float]) -> float:
-    """Mean over the twelve dimensions, whatever their sizes: Table 3's Average.
+def mean_over_dimensions(values: Sequence[float], sizes: Sequence[int], weight_by_size: Any) -> float:
+    """Return the mean of a metric over the twelve dimensions, whatever their sizes or, if true, weighted by them.
 
-    Args:
-        scores: of each dimension, by name.
-
-    Returns:
-        0..100; NaN if a dimension's score is NaN.
-
-    Raises:
-        ValueError: not the twelve dimensions.
-
-    >>> plain_average({name: 60.0 for name in DIMENSION_NAMES} | {"assistance": 48.0})
-    59.0
-    """
-    wrong = sorted(scores.keys() ^ set(DIMENSION_NAMES))
-    if wrong:
-        raise ValueError(
-            f"the average is over {len(DIMENSION_NAMES)} dimensions; missing or unknown: {', '.join(wrong)}"
-        )
-    return fmean(scores[name] for name in DIMENSION_NAMES)
-
-
-def mean_over_dimensions(values: Sequence[float], sizes: Sequence[int], weight_by_size: bool) -> float:
-    """The mean of a metric over the twelve dimensions, as lmms-eval's groups ask for it.
+    lmms-eval's groups call it. The plain mean of the scores is Table 3's Average.
 
     Returns:
         NaN, with an error in the log, unless there are twelve values: the harness counts a dimension twice where the
@@ -111,7 +90,7 @@ def mean_over_dimensions(values: Sequence[float], sizes: Sequence[int], weight_b
 
 
 def noise_by_dimension(ratings: Mapping[str, Sequence[float | None]], questions: Mapping[str, int]) -> dict[str, Noise]:
-    """Noise of each dimension that has answers, and of their plain mean as ``average``; scores are 0..100.
+    """Return the noise of each dimension that has answers, and of their plain mean as ``average``; scores are 0..100.
 
     As in a single judging, the average has scores only if every question of all dimensions has a rating each time.
 
@@ -123,15 +102,15 @@ def noise_by_dimension(ratings: Mapping[str, Sequence[float | None]], questions:
     >>> noises["existence"].scores, noises["average"].scores, noises["average"].answers
     ((75.0, 50.0), (), 2)
     """
-    noises = {}
+    noises: dict[str, Noise] = {}
     for name in DIMENSION_NAMES:
-        percent = [_percent(repeated) for question, repeated in ratings.items() if dimension_of(question) == name]
+        percent = [
+            [None if rating is None else 100 * rating for rating in repeated]
+            for question, repeated in ratings.items()
+            if dimension_of(question) == name
+        ]
         if percent:
             noises[name] = noise(percent)
     average = noise_of_average(list(noises.values()))
     is_complete = all(name in noises and noises[name].answers == questions[name] for name in DIMENSION_NAMES)
     return noises | {"average": average if is_complete else replace(average, scores=())}
-
-
-def _percent(ratings: Iterable[float | None]) -> list[float | None]:
-    return [None if rating is None else 100 * rating for rating in ratings]

@@ -1,6 +1,6 @@
-"""What a model is asked: the inference prompts of each model family (appendix C, Tables 5 and 6).
+r"""What a model is asked: the inference prompts of each model family (appendix C, Tables 5 and 6).
 
-A printed ``\\n`` is a newline and the spaces around it are as printed; the tables' placeholders for the question
+A printed ``\n`` is a newline and the spaces around it are as printed; the tables' placeholders for the question
 (``{question}``, ``{prompt}``, ``{}``, ``{instruction}``, ``instruction``, ``question``) are all ``{question}``.
 """
 
@@ -40,27 +40,27 @@ _BY_MODEL_TYPE = "by_model_type"
 _DEFAULT = "default"
 
 
-def model_blocks(planning: bool) -> dict[str, dict[str, str]]:
-    """lmms-eval's ``lmms_eval_specific_kwargs``: a block for each backend of a family, and ``default``.
+def model_blocks(*, planning: bool) -> dict[str, dict[str, str]]:
+    """Return lmms-eval's ``lmms_eval_specific_kwargs``: a block for each backend of a family, and ``default``.
 
     Args:
-        planning: Table 6 instead of Table 5.
+        planning: Use Table 6 instead of Table 5.
 
     Returns:
         Fresh dicts with ``prompt`` (the user's turn with ``{question}``, and ``<image>`` where the paper places the
         image) and, for LLaVA, ``system``.
     """
-    return {backend: _block(family, planning) for family in FAMILIES for backend in family.backends}
+    return {backend: _block(family, planning=planning) for family in FAMILIES for backend in family.backends}
 
 
-def block_by_model_type(planning: bool) -> dict[str, dict[str, dict[str, str]]]:
-    """The block of a backend that runs checkpoints of any family; `block_of_model` takes the prompts out of it."""
-    blocks = {model_type: _block(family, planning) for family in FAMILIES for model_type in family.model_types}
-    return {_BY_MODEL_TYPE: blocks | {_DEFAULT: model_blocks(planning)[_DEFAULT]}}
+def block_by_model_type(*, planning: bool) -> dict[str, dict[str, dict[str, str]]]:
+    """Return the block of a backend that runs checkpoints of any family; `block_of_model` selects the prompts."""
+    blocks = {model_type: _block(family, planning=planning) for family in FAMILIES for model_type in family.model_types}
+    return {_BY_MODEL_TYPE: blocks | {_DEFAULT: model_blocks(planning=planning)[_DEFAULT]}}
 
 
 def block_of_model(settings: Mapping[str, Any], model_type: str | None) -> Mapping[str, str]:
-    """The prompts for a checkpoint; settings that name none by model type are for any.
+    """Return the prompts for a checkpoint; settings without model types are for any checkpoint.
 
     Args:
         settings: `block_by_model_type`, one of `model_blocks`, or a user's own block.
@@ -71,35 +71,35 @@ def block_of_model(settings: Mapping[str, Any], model_type: str | None) -> Mappi
 
 
 def backend_of_model_type(model_type: str | None) -> str:
-    """The name in `model_blocks` under which the prompts for a model type stand: ``default`` for most."""
+    """Return the key in `model_blocks` of the prompts for a model type: ``default`` for most."""
     return next((family.backends[0] for family in FAMILIES if model_type in family.model_types), _DEFAULT)
 
 
-def prompts_name(settings: Mapping[str, str], is_system_turn: bool) -> str:
-    """Whose prompts these are, as a result says it.
+def prompts_name(settings: Mapping[str, str], *, is_system_turn: bool) -> str:
+    """Name the family whose prompts these are, for results.
 
     Args:
         settings: ``prompt`` and, for some, ``system``.
-        is_system_turn: whether the model gets ``system`` in a turn of its own.
+        is_system_turn: Whether the model gets ``system`` in a separate turn.
 
     Returns:
         The family's name in the tables, or ``own`` for a user's; behind it, where there is a system prompt, its place.
     """
     own = {name: settings[name] for name in ("prompt", "system") if name in settings}
-    names = (family.name for family in FAMILIES for planning in (False, True) if _block(family, planning) == own)
+    names = (family.name for family in FAMILIES for kind in (False, True) if _block(family, planning=kind) == own)
     name = next(names, "own")
     if "system" not in settings:
         return name
     return f"{name}, {'system turn' if is_system_turn else 'in the user turn'}"
 
 
-def _block(family: PromptFamily, planning: bool) -> dict[str, str]:
+def _block(family: PromptFamily, *, planning: bool) -> dict[str, str]:
     text = family.planning if planning else family.general
     return {"system": text, "prompt": _QUESTION} if family.is_system else {"prompt": text}
 
 
 def prompt_text(question: str, settings: Mapping[str, Any]) -> str:
-    """The prompt as one text, for backends that take no chat messages.
+    """Return the prompt as one text, for backends that take no chat messages.
 
     They have no system turn: a system prompt, a newline and the question stand in the user's turn, which is not the
     paper's placement. ``<image>`` stays in the text as printed; backends that know no such mark show it to the model.
@@ -113,7 +113,7 @@ def prompt_text(question: str, settings: Mapping[str, Any]) -> str:
 
 
 def prompt_messages(question: str, image: Any, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The prompt as chat messages in lmms-eval's protocol, with the image where ``<image>`` stands, else first.
+    """Return the prompt as chat messages in lmms-eval's protocol, with the image at ``<image>``, else first.
 
     Args:
         question: of the record.

@@ -33,7 +33,7 @@ class General(SystemPromptTask, JudgedTask):
         prompts = metadata.get("prompts")
         if prompts == _BY_MODEL_TYPE:
             return metadata | {"prompts": backend_of_model_type(model_type(metadata))}
-        if prompts is not None and prompts not in (names := model_blocks(self.PLANNING)):
+        if prompts is not None and prompts not in (names := model_blocks(planning=self.PLANNING)):
             choices = ", ".join([*names, _BY_MODEL_TYPE])
             raise LmmsEgoplanError(f"{self.config.task}: --metadata prompts={prompts}: one of {choices}")
         return metadata
@@ -42,10 +42,11 @@ class General(SystemPromptTask, JudgedTask):
         return without_images(rows, "image")
 
     def system_prompt(self, doc: Mapping[str, Any]) -> str | None:
-        return model_blocks(self.PLANNING)[doc["shown"]["prompts"]].get("system")
+        return model_blocks(planning=self.PLANNING)[doc["shown"]["prompts"]].get("system")
 
     def score(self, answers: Sequence[Answered]) -> list[str]:
-        prompts = prompts_name(model_blocks(self.PLANNING)[self.config.metadata["prompts"]], self.used_system_turn)
+        block = model_blocks(planning=self.PLANNING)[self.config.metadata["prompts"]]
+        prompts = prompts_name(block, is_system_turn=self.used_system_turn)
         replies = [Answer(a.doc["id"], a.doc["question"], a.doc["answer"], a.text, None, prompts) for a in answers]
         return [judged.to_text() for judged in grade(replies, self.judge())]
 
@@ -73,7 +74,7 @@ def doc_to_planning_text(doc: Mapping[str, Any]) -> str:
 
 
 def _text(doc: Mapping[str, Any], planning: bool) -> str:
-    block = model_blocks(planning)[doc["shown"]["prompts"]]
+    block = model_blocks(planning=planning)[doc["shown"]["prompts"]]
     if doc.get(SystemPromptTask.SYSTEM_TURN):
         block = {name: text for name, text in block.items() if name != "system"}
     text = prompt_text(doc["question"], block)

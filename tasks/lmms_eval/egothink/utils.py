@@ -34,7 +34,7 @@ def __getattr__(name: str) -> str | dict[str, dict[str, Any]]:
     """Folders and fingerprints of prepared dimensions, and prompts: found when a task is loaded, not when listed."""
     if name in _PLANNING:
         planning = _PLANNING[name]
-        return {**model_blocks(planning), _ANY_CHECKPOINT: block_by_model_type(planning)}
+        return {**model_blocks(planning=planning), _ANY_CHECKPOINT: block_by_model_type(planning=planning)}
     if name in _DIMENSIONS:
         return str(PREPARED.folder(_DIMENSIONS[name]))
     if name.endswith("_DATA") and name.removesuffix("_DATA") in _DIMENSIONS:
@@ -74,7 +74,7 @@ class Judged(JudgedFilter):
         texts = docs.select_columns(["id", "question", "answer"])
         model = self.model()
         is_system_turn = self.asks_in_messages() if model is None else model.has_system_turn
-        prompts = prompts_name(_prompts(self.settings()), is_system_turn)
+        prompts = prompts_name(_prompts(self.settings()), is_system_turn=is_system_turn)
         answers = []
         for response in self.responses(resps):
             doc = texts[response.doc_id]

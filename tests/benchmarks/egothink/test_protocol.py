@@ -48,21 +48,21 @@ def test_every_backend_has_one_family(planning):
     backends = [backend for family in FAMILIES for backend in family.backends]
     assert len(set(backends)) == len(backends)
     assert sum(backend.startswith(("llava", "video_llava")) for backend in backends) == 9
-    blocks = model_blocks(planning)
+    blocks = model_blocks(planning=planning)
     assert list(blocks) == backends
     assert {"default", "llava_hf", "blip2", "mplug_owl_video"} <= blocks.keys()
     assert [name for name, block in blocks.items() if "system" in block] == list(FAMILIES[3].backends)
 
 
 def test_blocks_are_fresh():
-    blocks = model_blocks(False)
+    blocks = model_blocks(planning=False)
     blocks["llava"].clear()
     blocks["default"]["prompt"] = ""
-    assert model_blocks(False)["llava_hf"] == model_blocks(False)["llava"]
-    assert model_blocks(False)["default"]["prompt"]
+    assert model_blocks(planning=False)["llava_hf"] == model_blocks(planning=False)["llava"]
+    assert model_blocks(planning=False)["default"]["prompt"]
 
 
-@pytest.mark.parametrize("block", model_blocks(False).values(), ids=model_blocks(False))
+@pytest.mark.parametrize("block", model_blocks(planning=False).values(), ids=model_blocks(planning=False))
 @given(question=QUESTIONS)
 def test_the_question_is_in_every_prompt_as_it_is(block, question):
     before, after = block["prompt"].split("{question}")
@@ -78,7 +78,7 @@ def test_the_question_is_in_every_prompt_as_it_is(block, question):
 
 
 def test_messages_without_a_system_prompt():
-    assert prompt_messages("Where am I?", IMAGE, model_blocks(True)["default"]) == [
+    assert prompt_messages("Where am I?", IMAGE, model_blocks(planning=True)["default"]) == [
         {
             "role": "user",
             "content": [
@@ -93,7 +93,7 @@ def test_messages_without_a_system_prompt():
 
 
 def test_messages_with_a_system_prompt():
-    system, user = prompt_messages("Where am I?", IMAGE, model_blocks(False)["llava_hf"])
+    system, user = prompt_messages("Where am I?", IMAGE, model_blocks(planning=False)["llava_hf"])
     assert system["role"] == "system"
     assert system["content"][0]["text"].endswith("Keep your answer as short as possible!")
     assert user == {
@@ -103,7 +103,7 @@ def test_messages_with_a_system_prompt():
 
 
 def test_messages_with_a_place_for_the_image():
-    (user,) = prompt_messages("Where am I?", IMAGE, model_blocks(False)["mplug_owl"])
+    (user,) = prompt_messages("Where am I?", IMAGE, model_blocks(planning=False)["mplug_owl"])
     before, image, after = user["content"]
     assert before["text"].endswith("as short as possible. \n ")
     assert image == {"type": "image", "url": IMAGE}
@@ -112,7 +112,7 @@ def test_messages_with_a_place_for_the_image():
 
 @pytest.mark.parametrize("backend", ["default", "llava", "openflamingo"])
 def test_messages_are_what_the_harness_reads(backend):
-    messages = prompt_messages("Where am I?", IMAGE, model_blocks(False)[backend])
+    messages = prompt_messages("Where am I?", IMAGE, model_blocks(planning=False)[backend])
     images, videos, audios = ChatMessages(messages=messages).extract_media()
     assert (images, videos, audios) == ([IMAGE], [], [])
 
@@ -125,15 +125,15 @@ def test_backends_that_run_today_have_the_harness_name():
 
 @pytest.mark.parametrize("planning", [False, True])
 def test_the_prompts_for_a_model_type_are_its_familys(planning):
-    chosen = block_by_model_type(planning)
+    chosen = block_by_model_type(planning=planning)
     types = {model_type: family for family in FAMILIES for model_type in family.model_types}
     assert {"llava", "llava_next", "llava_onevision", "instructblip", "blip-2"} <= types.keys()
     for model_type, family in types.items():
         block = block_of_model(chosen, model_type)
-        assert block == model_blocks(planning)[family.backends[0]]
+        assert block == model_blocks(planning=planning)[family.backends[0]]
         assert backend_of_model_type(model_type) == family.backends[0]
     for model_type in ("qwen2_5_vl", "internvl", "", None):
-        assert block_of_model(chosen, model_type) == model_blocks(planning)["default"]
+        assert block_of_model(chosen, model_type) == model_blocks(planning=planning)["default"]
         assert backend_of_model_type(model_type) == "default"
 
 
@@ -155,9 +155,9 @@ def test_settings_without_model_types_are_for_every_model():
 @pytest.mark.parametrize("planning", [False, True])
 def test_prompts_have_their_familys_name(planning):
     for family in FAMILIES:
-        block = model_blocks(planning)[family.backends[0]]
+        block = model_blocks(planning=planning)[family.backends[0]]
         place = ", system turn" if family.is_system else ""
         assert prompts_name(block, is_system_turn=True) == family.name + place
     # As the harness leaves it, which adds the default's entries to all blocks.
-    everything = model_blocks(planning) | model_blocks(planning)["default"]
+    everything = model_blocks(planning=planning) | model_blocks(planning=planning)["default"]
     assert prompts_name(everything, is_system_turn=False) == "GPT-4V"
