@@ -14,11 +14,12 @@ from lmms_egoplan.annotation.egointent_audit import AUDIT, Rate, Revision, audit
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Stage
 from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Values, Words
 from lmms_egoplan.benchmarks.egointent import demo
-from lmms_egoplan.benchmarks.egointent.prepare import check_videos
+from lmms_egoplan.benchmarks.egointent.prepare import record_footage
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.record_files import fields_of_keys
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Record, read_annotations, read_raw
 from lmms_egoplan.jsonl import json_lines
+from lmms_egoplan.media.footage import tell_of_lost
 from lmms_egoplan.media.frames import frame_times
 from lmms_egoplan.validation import is_text
 
@@ -43,11 +44,12 @@ def read_items(annotations: Path, videos: Path, *, skip_missing: bool = False) -
         LmmsEgoplanError: the annotations are wrong, or frames are missing.
     """
     records = read_annotations(annotations)
-    paths = check_videos(records, videos, skip_missing)
+    footage, lost = record_footage(records, videos, skip_missing=skip_missing)
+    tell_of_lost(lost)
     return [
-        _item(record, paths[record.step_id], raw)
+        _item(record, footage[record.step_id].path, raw)
         for record, raw in zip(records, read_raw(annotations), strict=True)
-        if record.step_id in paths
+        if record.step_id in footage
     ]
 
 

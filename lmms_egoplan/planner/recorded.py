@@ -164,7 +164,7 @@ def goalstep_videos(annotations: str | Path, folder: str | Path) -> list[Recorde
         LmmsEgoplanError: the annotations cannot be read or are of another form, or no video with two steps is there.
     """
     videos = []
-    for video in read_goalstep(annotations):
+    for video in read_goalstep(Path(annotations)):
         path = resolve_inside(folder, f"{video.video_uid}.mp4")
         steps = sorted((step for step in video.segments if step.counts), key=lambda step: step.start_time)
         if len(steps) < 2 or not path.is_file():

@@ -1,7 +1,7 @@
 """EgoIntent's answers in files: what a run or another framework has stored, and what judging writes."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -11,10 +11,8 @@ from lmms_egoplan.benchmarks.egointent.metrics import score_release_step, score_
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, Prediction, grade
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.jsonl import parse_record
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.report.benchmark import Judged
-from lmms_egoplan.report.judged import judged_record
 from lmms_egoplan.report.logged_samples import Origin, stored_lines, write_lines
 from lmms_egoplan.validation import AnyText, Checked, read_as
 
@@ -22,7 +20,7 @@ from lmms_egoplan.validation import AnyText, Checked, read_as
 TASK = "egointent"
 V1 = "egointent_v1"
 # Version of the judge's prompt, and function that scores a step.
-_KINDS = {TASK: (RELEASE_JUDGE_VERSION, score_release_step), V1: (JUDGE_VERSION, score_step)}
+KINDS = {TASK: (RELEASE_JUDGE_VERSION, score_release_step), V1: (JUDGE_VERSION, score_step)}
 _HOW = 'give a harness\'s samples, or lines such as {"step_id": "1", "answer": "{\\"local_intent\\": ...}"}'
 
 
@@ -91,7 +89,7 @@ def judge_stored(
         rows: of the steps, see `rows_of`.
     """
     judged: dict[int, GradedStep] = {}
-    for kind in _KINDS:
+    for kind in KINDS:
         of_kind = {index: step for index, step in enumerate(stored) if step.kind == kind}
         is_together = '"together": true' in json.dumps([step.run and step.run.config for step in of_kind.values()])
         predictions = [
@@ -108,23 +106,10 @@ def judge_stored(
 def write_judged(path: Path, stored: Sequence[StoredStep], judged: Sequence[GradedStep]) -> None:
     """Write judged steps as JSON lines, which `read_stored` and the report read."""
     lines = (
-        asdict(answer) | {"kind": step.kind, "judge_prompt": _KINDS[step.kind][0]}
+        asdict(answer) | {"kind": step.kind, "judge_prompt": KINDS[step.kind][0]}
         for step, answer in zip(stored, judged, strict=True)
     )
     write_lines(path, lines, [step.run for step in stored])
-
-
-def judged_samples(path: Path) -> Iterator[Judged]:
-    """Yield what `BenchmarkReport.judged_samples` does."""
-    stored = read_stored([path])
-    for step, row, (_, line) in zip(stored, rows_of(stored), read_lines(path), strict=True):
-        record = parse_record(step.where, line)
-        score = _KINDS[step.kind][1]
-        config = {
-            "process_results": f"def {score.__name__}",
-            "metadata": {"judge_prompt": record.get("judge_prompt")},
-        }
-        yield step.kind, config, score(row, [judged_record(GradedStep, step.where, record).to_text()])
 
 
 def _stored(where: str, line: str, run: Origin | None) -> StoredStep:

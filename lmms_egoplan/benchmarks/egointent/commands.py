@@ -5,7 +5,15 @@ from types import SimpleNamespace
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
+from lmms_egoplan.benchmarks.egointent.answer_files import judge_stored, read_stored, rows_of, write_judged
+from lmms_egoplan.benchmarks.egointent.prepare import LABELS, prepare_egointent
+from lmms_egoplan.benchmarks.egointent.protocol import ALIASES
+from lmms_egoplan.benchmarks.egointent.records import Record, needed_videos, read_annotations
+from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE
+from lmms_egoplan.files import write_whole
+from lmms_egoplan.judging import probe
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
 from lmms_egoplan.judging.later import Concurrency, Out, end, judge_for, written_path
 from lmms_egoplan.outputs import also_writes
@@ -46,10 +54,6 @@ def prepare(
     - Videos: https://ego4d-data.org
     - The file's form is described in `egointent/FORMAT.md` below the folder that `lmms-egoplan tasks-path` prints.
     """
-    from lmms_egoplan.benchmarks.egointent.prepare import LABELS, prepare_egointent
-    from lmms_egoplan.benchmarks.egointent.protocol import ALIASES
-    from lmms_egoplan.benchmarks.egointent.records import Record
-
     pairs = [pair.partition("=") for pair in keys or ()]
     fields = {key: ALIASES.get(field, field) for field, _, key in pairs}
     if wrong := [field for key, field in fields.items() if field not in Record.model_fields or not key]:
@@ -57,7 +61,7 @@ def prepare(
             f"expected FIELD=KEY with a field of {', '.join(Record.model_fields)}; got {', '.join(wrong)}",
             param_hint="--keys",
         )
-    summary = prepare_egointent(annotations, videos, skip_missing, verify, fields)
+    summary = prepare_egointent(annotations, videos, skip_missing=skip_missing, verify=verify, given=fields)
     typer.echo("Fields and the keys that they were read from, with the number of records that have the key:")
     for line in summary["mapping"]:
         typer.echo(f"  {line}")
@@ -76,9 +80,6 @@ def list_videos(
 
     Example: `lmms-egoplan data list egointent hub --out ids.txt`
     """
-    from lmms_egoplan.benchmarks.egointent.records import needed_videos, read_annotations
-    from lmms_egoplan.files import write_whole
-
     records = read_annotations(annotations)
     videos = needed_videos(records)
     write_whole(out, "\n".join(videos) + "\n")
@@ -116,12 +117,8 @@ def judge(
 
     Example: `lmms-egoplan judge egointent runs/my-model --out judged.jsonl`
     """
-    from rich.console import Console
-
-    from lmms_egoplan.benchmarks.egointent.answer_files import judge_stored, read_stored, rows_of, write_judged
+    # Reports load SciPy.
     from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
-    from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE
-    from lmms_egoplan.judging import probe
     from lmms_egoplan.report.judged import read_judged
     from lmms_egoplan.report.terminal import print_runs
 

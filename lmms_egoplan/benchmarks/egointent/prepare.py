@@ -1,11 +1,12 @@
 """From annotated steps and their videos to a dataset that the tasks load."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean, median, quantiles
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egointent.record_files import HUB, HUB_DATASET, NONE_GIVEN, load, mapping_lines
 from lmms_egoplan.benchmarks.egointent.records import UNKNOWN, Record, check_records
@@ -13,7 +14,7 @@ from lmms_egoplan.benchmarks.egointent.splits import OFFICIAL, PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
-from lmms_egoplan.media.footage import Footage, Lost, find_footage, tell_of_lost
+from lmms_egoplan.media.footage import Footage, Lost, find_footage
 from lmms_egoplan.media.frames import FrameError, frame_times
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.storage import compare_counts, fingerprint, refusal
@@ -32,7 +33,8 @@ TOLERANCE = 0.1
 
 def prepare_egointent(
     annotations: str | Path,
-    videos: str | Path,
+    videos: Path,
+    *,
     skip_missing: bool = False,
     verify: bool = False,
     given: Mapping[str, str] = NONE_GIVEN,
@@ -42,11 +44,11 @@ def prepare_egointent(
     Every step must lie inside its video by the frames' time stamps, give or take `TOLERANCE`, and hold a frame.
 
     Args:
-        annotations: see `record_files.load`.
-        videos: holds ``<video_id>.mp4``.
-        skip_missing: leave out steps without footage, or with damaged frames, instead of refusing.
-        given: as for `record_files.load`.
-        verify: decode every frame of the steps at 6 per second, which are all that a task may read.
+        annotations: See `record_files.load`.
+        videos: Folder with ``<video_id>.mp4``.
+        skip_missing: Leave out steps without footage, or with damaged frames, instead of refusing.
+        verify: Decode every frame of the steps at 6 per second, which are all that a task may read.
+        given: As for `record_files.load`.
 
     Returns:
         The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601),
@@ -63,32 +65,31 @@ def prepare_egointent(
         at 6 per second, before any cap) and ``split_size``.
 
     Raises:
-        LmmsEgoplanError: the annotations are wrong, or the folder or footage is missing; nothing is written.
+        LmmsEgoplanError: The annotations are wrong, or the folder or footage is missing; nothing is written.
     """
     loaded = load(annotations, given)
-    records = check_records(annotations, loaded, given)
-    footage, lost = find_step_footage(records, videos, verify)
-    if lost and not (skip_missing and footage):
-        raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing, verify))
-    kept = [record for record in records if record.step_id in footage]
-    rows = _rows(kept, footage, len(records))
+    records = check_records(annotations, loaded)
+    footage, lost = record_footage(records, videos, skip_missing=skip_missing, verify=verify)
+    prepared = [record for record in records if record.step_id in footage]
+    rows = _rows(prepared, footage, len(records))
     return PREPARED.save(
         SPLIT,
         _dataset(rows),
         annotations=HUB_DATASET if str(annotations) == HUB else str(Path(annotations).resolve()),
-        mapping=mapping_lines(loaded, Record.model_fields, given),
+        mapping=mapping_lines(loaded, Record.model_fields),
         split_size=len(records),
-        questions=len(kept),
-        unverified=sum(record.unverified for record in kept),
+        questions=len(prepared),
+        unverified=sum(record.unverified for record in prepared),
         fingerprint=fingerprint([row, footage[row["step_id"]].version] for row in rows),
         missing=[{"video": video, "reason": reason, "step_ids": step_ids} for video, reason, step_ids in lost],
-        counts=compare_counts(_counts(kept), _counts(records), "annotations", PAPER),
+        counts=compare_counts(_counts(prepared), _counts(records), "annotations", PAPER),
         **({"verified": True} if verify else {}),
     )
 
 
-class Cut(Protocol):
-    """A step as far as its footage is concerned: `Record`'s fields."""
+@dataclass(frozen=True)
+class Cut:
+    """The part of a video that shows a step."""
 
     step_id: str
     video_id: str
@@ -96,68 +97,62 @@ class Cut(Protocol):
     end_sec: float
 
 
-def check_videos(records: Sequence[Record], root: str | Path, skip_missing: bool) -> dict[str, Path]:
-    """By step id, its video, which has the step's frames.
+def record_footage(
+    records: Sequence[Record], videos: Path, *, skip_missing: bool, verify: bool = False
+) -> tuple[dict[str, Footage], list[Lost]]:
+    """Find the footage of records by step id, and the steps without it.
 
     Raises:
-        LmmsEgoplanError: the folder, videos or frames are missing; with `skip_missing`, those of all steps.
+        LmmsEgoplanError: The folder, videos or frames are missing; with `skip_missing`, those of all steps.
     """
-    footage, lost = find_step_footage(records, root, verify=False)
+    cuts = [Cut(record.step_id, record.video_id, record.start_sec, record.end_sec) for record in records]
+    footage, lost = find_step_footage(cuts, videos, verify=verify)
     if lost and not (skip_missing and footage):
-        raise LmmsEgoplanError(_missing_message(lost, len(records), skip_missing, verify=False))
-    tell_of_lost(lost)
-    return {step_id: found.path for step_id, found in footage.items()}
+        state = "no footage or damaged frames" if verify else "no footage"
+        entries = [
+            f"{video} (steps: {len(step_ids)}, first {step_ids[0]!r}): {reason}" for video, reason, step_ids in lost
+        ]
+        steps, num_videos = sum(len(step_ids) for *_, step_ids in lost), len({video for video, *_ in lost})
+        summary = f"{steps} of {len(records)} steps have {state}, in {num_videos} videos:"
+        how = "add the videos or correct the annotations, or go on without these steps"
+        raise LmmsEgoplanError(refusal(summary, entries, how, "step", skip_missing=skip_missing))
+    return footage, lost
 
 
-def find_step_footage(records: Sequence[Cut], root: str | Path, verify: bool) -> tuple[dict[str, Footage], list[Lost]]:
-    """By step id, the footage of each step that has all of it; and the others, see `find_footage`.
+def find_step_footage(
+    cuts: Sequence[Cut], videos: Path, *, verify: bool = False
+) -> tuple[dict[str, Footage], list[Lost]]:
+    """Find the footage of steps by step id, and the steps without it; see `find_footage`.
 
     Raises:
-        LmmsEgoplanError: the folder is missing.
+        LmmsEgoplanError: The folder is missing.
     """
-    if not Path(root).is_dir():
-        raise LmmsEgoplanError(f"--videos {root}: no such folder; it holds <video_id>.mp4")
-    find = partial(_find_video, root)
-    return find_footage(records, attrgetter("step_id"), attrgetter("video_id"), find, verify)
+    if not videos.is_dir():
+        raise LmmsEgoplanError(f"--videos {videos}: no such folder; it holds <video_id>.mp4")
+    return find_footage(
+        cuts, attrgetter("step_id"), attrgetter("video_id"), partial(_find_video, videos), verify=verify
+    )
 
 
-def _find_video(root: str | Path, records: Sequence[Cut]) -> dict[str, Footage | str]:
-    """By step id of the steps of one video, the footage or what is wrong."""
-    path = resolve_inside(root, f"{records[0].video_id}.mp4")
-    span, version = _span(path), file_version(path.stat())
-    found: dict[str, Footage | str] = {}
-    for record in records:
-        try:
-            found[record.step_id] = Footage(path, version, _frames(path, record, span))
-        except FrameError as error:
-            found[record.step_id] = str(error)
-    return found
-
-
-def _span(path: Path) -> tuple[float, float]:
-    """Seconds at which the first frame begins and the last one ends, if it lasts as long as the one before it."""
+def _find_video(videos: Path, cuts: Sequence[Cut]) -> dict[str, Footage | str]:
+    """Return the footage, or what is wrong, of the steps of one video by step id."""
+    path = resolve_inside(videos, f"{cuts[0].video_id}.mp4")
     times = frame_times(path)
-    return times[0], times[-1] + (times[-1] - times[-2] if len(times) > 1 else 0.0)
-
-
-def _frames(path: Path, record: Cut, span: tuple[float, float]) -> list[int]:
-    if record.start_sec < span[0] - TOLERANCE or record.end_sec > span[1] + TOLERANCE:
-        raise FrameError(
-            f"{path}: lasts from {span[0]:.2f} to {span[1]:.2f} s, step {record.step_id!r} from "
-            f"{record.start_sec:.2f} to {record.end_sec:.2f}"
-        )
-    return step_frames(path, record.start_sec, record.end_sec)
-
-
-def _missing_message(missing: Sequence[Lost], split_size: int, skip_missing: bool, verify: bool) -> str:
-    state = "no footage or damaged frames" if verify else "no footage"
-    lost = sum(len(step_ids) for _, _, step_ids in missing)
-    entries = [
-        f"{video} (steps: {len(step_ids)}, first {step_ids[0]!r}): {reason}" for video, reason, step_ids in missing
-    ]
-    found = f"{lost} of {split_size} steps have {state}, in {len({lost.video for lost in missing})} videos:"
-    how = "add the videos or correct the annotations, or go on without these steps"
-    return refusal(found, entries, how, "step", skip_missing=skip_missing)
+    # The last frame is taken to last as long as the one before it.
+    start, end = times[0], times[-1] + (times[-1] - times[-2] if len(times) > 1 else 0.0)
+    version = file_version(path.stat())
+    found: dict[str, Footage | str] = {}
+    for cut in cuts:
+        try:
+            if cut.start_sec < start - TOLERANCE or cut.end_sec > end + TOLERANCE:
+                raise FrameError(
+                    f"{path}: lasts from {start:.2f} to {end:.2f} s, step {cut.step_id!r} from {cut.start_sec:.2f} to "
+                    f"{cut.end_sec:.2f}"
+                )
+            found[cut.step_id] = Footage(path, version, step_frames(path, cut.start_sec, cut.end_sec))
+        except FrameError as error:
+            found[cut.step_id] = str(error)
+    return found
 
 
 def _rows(records: Sequence[Record], footage: dict[str, Footage], split_size: int) -> list[dict[str, Any]]:
@@ -176,19 +171,21 @@ def _rows(records: Sequence[Record], footage: dict[str, Footage], split_size: in
 
 
 def _counts(records: Sequence[Record]) -> dict[str, float]:
+    is_goalstep = any(record.is_goalstep for record in records)
+    groups = {record.category if is_goalstep else record.scenario for record in records}
     return {
         "steps": len(records),
-        **_groups(records),
+        "categories" if is_goalstep else "scenarios": len(groups - {None}),
         "videos": len({record.video_id for record in records}),
         **duration_counts([record.end_sec - record.start_sec for record in records]),
     }
 
 
 def duration_counts(durations: Sequence[float]) -> dict[str, float]:
-    """What sec. 3.4 tells of steps' durations, in seconds rounded to hundredths; how many are above 10 s.
+    """Return sec. 3.4's numbers on the durations of steps, in seconds rounded to hundredths.
 
     Args:
-        durations: at least one.
+        durations: At least one.
     """
     quartiles = quantiles(durations, n=4, method="inclusive") if len(durations) > 1 else [*durations] * 3
     return {
@@ -197,12 +194,6 @@ def duration_counts(durations: Sequence[float]) -> dict[str, float]:
         "p75_sec": round(quartiles[2], 2),
         "above_10_sec": sum(duration > 10 for duration in durations),
     }
-
-
-def _groups(records: Sequence[Record]) -> dict[str, int]:
-    if any(record.is_goalstep for record in records):
-        return {"categories": len({record.category for record in records})}
-    return {"scenarios": len({record.scenario for record in records} - {None})}
 
 
 def _dataset(rows: list[dict[str, Any]]) -> "Dataset":

@@ -33,14 +33,11 @@ PROMPT, RELEASE_PROMPT = _PROMPTS["prompt"], _PROMPTS["release_prompt"]
 
 
 def prompt_text(doc: Mapping[str, Any]) -> str:
-    """The request of `egointent_v1` for one step: of the record it holds the step id and nothing else (sec. 4.1).
+    """Return the request of `egointent_v1` for one step: the step id is all that it contains of the record (sec. 4.1).
+
+    `RELEASE_PROMPT`, the request of version 2, contains nothing of the record.
 
     Args:
-        doc: a row of the prepared dataset; only ``step_id`` is read.
+        doc: A row of the prepared dataset; only ``step_id`` is read.
     """
     return PROMPT.replace("{step_id}", doc["step_id"])
-
-
-def release_prompt_text(doc: Mapping[str, Any]) -> str:
-    """The request of version 2 for any step; nothing of the record is in it."""
-    return RELEASE_PROMPT

@@ -1,15 +1,15 @@
-"""The files that EgoIntent's annotations come in: JSON, JSON Lines, CSV, parquet, a folder or the hub's dataset.
+"""The files of EgoIntent's annotations: JSON, JSON Lines, CSV, parquet, a folder or the hub's dataset.
 
-The layout of the release on the hub is not known here. What its keys mean is told by their names; what was taken for
-what is kept, to be shown.
+The layout of the release on the hub is not known here: the names of its keys tell what they mean. Which key was taken
+for which field is printed.
 """
 
 import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import JsonObject, decode_objects, parse, read_text
+from lmms_egoplan.storage import without_bars
 from lmms_egoplan.validation import listing, shown
 
 HUB = "hub"
@@ -46,31 +47,36 @@ _SHARD = re.compile(r"-(\d{5})-of-(\d{5})(?=\.[a-z]+$)")
 class Raw:
     """One record, as its file has it.
 
-    place: names it in messages.
-    value: what was read; a ValueError where a line is no JSON.
+    place: Names it in messages.
+    value: The record; a ValueError for a line that is no JSON.
+    fields: The field that each key means; empty for what is no object.
     """
 
     place: str
     value: Any
+    fields: Mapping[str, str]
 
 
 def load(source: str | Path, given: Mapping[str, str] = NONE_GIVEN) -> list[Raw]:
-    """The records of a file, of the one table in a folder, or of the hub's dataset.
+    """Read the records of a file, of the one table in a folder, or of the hub's dataset.
 
     Args:
-        source: a file, by its suffix; any other than ``.csv`` and ``.parquet`` is JSON or JSON Lines. Or a folder, or
+        source: A file, by its suffix: any other than ``.csv`` and ``.parquet`` is JSON or JSON Lines. Or a folder, or
             `HUB`.
-        given: see `fields_of_keys`.
+        given: See `fields_of_keys`.
 
     Raises:
-        LmmsEgoplanError: nothing can be read, no record has a given key, or a folder holds several tables of steps;
+        LmmsEgoplanError: Nothing can be read, no record has a given key, or a folder contains several tables of steps;
             names them.
     """
-    if str(source) == HUB:
-        source = _download()
-    path = Path(source)
-    if not path.is_dir():
-        return _with_keys(path, _load_file(path, given), given)
+    path = _download() if str(source) == HUB else Path(source)
+    records = _load_folder(path, given) if path.is_dir() else _load_file(path, given)
+    if absent := given.keys() - {key for raw in records for key in raw.fields}:
+        raise LmmsEgoplanError(f"{path}: --keys: no record has the key {', '.join(sorted(absent))}")
+    return records
+
+
+def _load_folder(path: Path, given: Mapping[str, str]) -> list[Raw]:
     tables = _tables(path)
     if not tables:
         raise LmmsEgoplanError(f"{path}: no file of {', '.join(_SUFFIXES)} in it or below")
@@ -78,31 +84,33 @@ def load(source: str | Path, given: Mapping[str, str] = NONE_GIVEN) -> list[Raw]
     others: list[str] = []
     for name, files in tables.items():
         records = [
-            Raw(f"{file.relative_to(path)}, {raw.place}", raw.value)
+            replace(raw, place=f"{file.relative_to(path)}, {raw.place}")
             for file in files
             for raw in _load_file(file, given)
         ]
-        first = next((raw.value for raw in records if isinstance(raw.value, Mapping)), {})
-        absent = [field for field in _NEEDED if field not in set(fields_of_keys(first, given).values())]
-        if absent:
-            others.append(f"{name}: no {', '.join(absent)}; keys: {', '.join(map(shown, first)) or 'none'}")
+        fields = next((raw.fields for raw in records if isinstance(raw.value, Mapping)), {})
+        if absent := [field for field in _NEEDED if field not in fields.values()]:
+            others.append(f"{name}: no {', '.join(absent)}; keys: {', '.join(map(shown, fields)) or 'none'}")
         else:
             fitting[name] = records
-    if len(fitting) == 1:
-        return _with_keys(path, next(iter(fitting.values())), given)
-    if fitting:
+    if not fitting:
+        raise LmmsEgoplanError(f"{path}: no table of steps:\n{listing(others)}")
+    if len(fitting) > 1:
         names = "\n".join(f"  {name}: {len(records)} records" for name, records in fitting.items())
         raise LmmsEgoplanError(f"{path}: several tables of steps; give one of them as a file:\n{names}")
-    raise LmmsEgoplanError(f"{path}: no table of steps:\n{listing(others)}")
+    (records,) = fitting.values()
+    return records
 
 
 def fields_of_keys(keys: Collection[str], given: Mapping[str, str] = NONE_GIVEN) -> dict[str, str]:
-    """The field, or another name, that each key of a record means.
+    """Return the field, or another name, that each key of a record means.
 
-    Case, and blanks and hyphens for underscores, do not matter. A key of FORMAT.md comes before its variants.
+    Case does not matter, nor do blanks and hyphens instead of underscores. A key of FORMAT.md has priority over its
+    variants.
 
     Args:
-        given: fields by keys that stand for them, whatever other keys a record has.
+        keys: Keys of the record.
+        given: Fields by keys that mean them, whatever other keys a record has.
 
     >>> fields_of_keys(["Step ID", "id", "video_uid", "Procedural Intent"])
     {'Step ID': 'step_id', 'id': 'id', 'video_uid': 'video_id', 'Procedural Intent': 'global_intent'}
@@ -115,18 +123,17 @@ def fields_of_keys(keys: Collection[str], given: Mapping[str, str] = NONE_GIVEN)
     return {key: given.get(key, f"other {field}" if field in taken else field) for key, field in fields.items()}
 
 
-def mapping_lines(records: Sequence[Raw], fields: Collection[str], given: Mapping[str, str] = NONE_GIVEN) -> list[str]:
-    """What was taken for what, a line for each key and how many records have it; keys that were left out come last."""
-    objects = [raw.value for raw in records if isinstance(raw.value, Mapping)]
-    counts = Counter(pair for keys in objects for pair in fields_of_keys(keys, given).items())
+def mapping_lines(records: Sequence[Raw], fields: Collection[str]) -> list[str]:
+    """Format which key was taken for which field, with the number of records that have it; ignored keys come last."""
+    counts = Counter(pair for raw in records for pair in raw.fields.items())
     lines = [f"{field}: {key} ({count})" for (key, field), count in counts.items() if field in fields]
-    if left := sorted({key for key, field in counts if field not in fields}):
-        lines.append(f"left out: {', '.join(left)}")
+    if ignored := sorted({key for key, field in counts if field not in fields}):
+        lines.append(f"left out: {', '.join(ignored)}")
     return lines
 
 
 def _tables(folder: Path) -> dict[str, list[Path]]:
-    """The files of each table below a folder, shards together, by a name of the table."""
+    """List the files of each table below a folder, shards together, by a name of the table."""
     tables: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
@@ -141,47 +148,49 @@ def _tables(folder: Path) -> dict[str, list[Path]]:
     return tables
 
 
-def _with_keys(path: Path, records: list[Raw], given: Mapping[str, str]) -> list[Raw]:
-    if absent := given.keys() - {key for raw in records if isinstance(raw.value, Mapping) for key in raw.value}:
-        raise LmmsEgoplanError(f"{path}: --keys: no record has the key {', '.join(sorted(absent))}")
-    return records
-
-
 def _load_file(path: Path, given: Mapping[str, str]) -> list[Raw]:
-    return {".csv": _load_csv, ".parquet": _load_parquet}.get(path.suffix.lower(), _load_json)(path, given)
+    load_kind = {".csv": _load_csv, ".parquet": _load_parquet}.get(path.suffix.lower(), _load_json)
+    return [
+        Raw(place, value, fields_of_keys(value, given) if isinstance(value, Mapping) else {})
+        for place, value in load_kind(path, given)
+    ]
 
 
-def _load_json(path: Path, given: Mapping[str, str]) -> list[Raw]:
+def _load_json(path: Path, given: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     text = read_text(path, "annotations")
     if text.lstrip().startswith("["):
-        return [Raw(f"record {number}", raw) for number, raw in enumerate(parse(str(path), text), 1)]
+        return _numbered("record", parse(str(path), text))
     whole = _decode(text)
     if isinstance(whole, JsonObject):
         if set(fields_of_keys(whole, given).values()) & set(_NEEDED):
-            return [Raw(f"line {text[: text.index('{')].count(chr(10)) + 1}", whole)]
+            return iter([(f"line {text[: text.index('{')].count(chr(10)) + 1}", whole)])
         lists = {key: value for key, value in whole.items() if isinstance(value, list)}
         if len(lists) > 1:
             raise LmmsEgoplanError(f"{path}: several lists of records, {', '.join(map(shown, lists))}; keep one")
         for key, records in lists.items():
-            return [Raw(f"{key}, record {number}", raw) for number, raw in enumerate(records, 1)]
-    return [Raw(f"line {number}", _decode(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+            return _numbered(f"{key}, record", records)
+    return ((f"line {number}", _decode(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+
+
+def _numbered(name: str, values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    return ((f"{name} {number}", value) for number, value in enumerate(values, 1))
 
 
 def _decode(text: str) -> Any:
-    """What a text is as JSON; a ValueError where it is none."""
+    """Decode JSON; return a ValueError if the text is none."""
     try:
         return decode_objects(text)
     except ValueError as error:
         return ValueError(f"no JSON: {error}")
 
 
-def _load_csv(path: Path, given: Mapping[str, str]) -> list[Raw]:
+def _load_csv(path: Path, given: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     rows = csv.reader(io.StringIO(read_text(path, "annotations")))
     header = next(rows, [])
-    return [Raw(f"line {rows.line_num}", _typed(header, row, given)) for row in rows if row]
+    return ((f"line {rows.line_num}", _typed(header, row, given)) for row in rows if row)
 
 
-def _load_parquet(path: Path, given: Mapping[str, str]) -> list[Raw]:
+def _load_parquet(path: Path, given: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     import pyarrow
     from pyarrow import parquet
 
@@ -189,11 +198,11 @@ def _load_parquet(path: Path, given: Mapping[str, str]) -> list[Raw]:
         rows = parquet.read_table(path).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
         raise LmmsEgoplanError(f"{path}: cannot be read as parquet: {error}") from error
-    return [Raw(f"row {number}", _typed([*row], [*row.values()], given)) for number, row in enumerate(rows, 1)]
+    return _numbered("row", (_typed([*row], [*row.values()], given) for row in rows))
 
 
 def _typed(keys: Sequence[str], cells: Sequence[Any], given: Mapping[str, str]) -> JsonObject | ValueError:
-    """A row of a table as JSON would have it: without empty cells; a text of a number or of truth is that."""
+    """Convert a row of a table to a JSON object: without empty cells, texts of numbers and of truth values as such."""
     if len(cells) != len(keys):
         return ValueError(f"{len(cells)} cells under {len(keys)} columns")
     fields = fields_of_keys(keys, given)
@@ -220,8 +229,6 @@ def _value(field: str, cell: Any) -> Any:
 
 def _download() -> Path:
     from huggingface_hub import snapshot_download
-
-    from lmms_egoplan.storage import without_bars
 
     patterns = [f"*{suffix}" for suffix in _SUFFIXES]
     try:

@@ -10,7 +10,7 @@ from annotated_types import Predicate
 from pydantic import AfterValidator, ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.benchmarks.egointent.record_files import NONE_GIVEN, Raw, fields_of_keys, load
+from lmms_egoplan.benchmarks.egointent.record_files import Raw, load
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import check_kind
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record
@@ -41,15 +41,15 @@ Label = Annotated[Text, AfterValidator(str.strip)]
 class Record(Checked):
     """One step.
 
-    step_id: unique in its file; all that a model is told of the step.
-    start_sec, end_sec: seconds of the video that may be seen, ``0 <= start_sec < end_sec``; a frame at `end_sec`,
+    step_id: Unique in its file; the only part of the record that a model is told.
+    start_sec, end_sec: Seconds of the video that may be seen, ``0 <= start_sec < end_sec``; a frame at `end_sec`,
         the truncation point (sec. 3.3), is not seen any more.
-    local_intent, global_intent, next_step_plan: the references (sec. 3.2).
-    scenario: the place, one of 15 in the paper (Fig. 7: Yard ... Bedroom); None for a Goal-Step step, or if unknown.
+    local_intent, global_intent, next_step_plan: The references (sec. 3.2).
+    scenario: The place, one of 15 in the paper (Fig. 7: Yard ... Bedroom); None for a Goal-Step step, or if unknown.
     environment: ``"indoor"`` or ``"outdoor"``; None if unknown.
-    event, goal: of the whole video, where the file tells.
-    unverified: nobody has looked at the labels; they come from other annotations.
-    category: of the video's goal, of a Goal-Step step; None for a step of the benchmark.
+    event, goal: Of the whole video, if the file contains them.
+    unverified: Nobody has verified the labels; they come from other annotations.
+    category: Category of the video's goal, for a Goal-Step step; None for a step of the benchmark.
     origin: Where the step comes from, if it is not the benchmark's.
     """
 
@@ -98,51 +98,52 @@ def read_annotations(path: str | Path) -> list[Record]:
     """Read an annotation file and check every record of it.
 
     Args:
-        path: see `record_files.load`. Keys are the names of `Record`'s fields, `ALIASES` or `record_files.VARIANTS`, in
-            any case, with blanks or hyphens for underscores; others are left out. Blanks around texts are dropped, and
+        path: See `record_files.load`. Keys are the names of `Record`'s fields, `ALIASES` or `record_files.VARIANTS`, in
+            any case, with blanks or hyphens for underscores; others are ignored. Blanks around texts are dropped, and
             the environment's case does not matter.
 
     Returns:
         The records in the file's order.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read, holds the benchmark's steps and Goal-Step's, or records are wrong;
-            names the first 20 problems, each with the line or the record's number (from 1), step_id, field and what
-            was found, and their total.
+        LmmsEgoplanError: The file cannot be read, mixes the benchmark's steps and Goal-Step's, or records are wrong;
+            names the first 20 problems, each with the line or the record's number (from 1), step_id, field and value,
+            and their total.
     """
     return check_records(path, load(path))
 
 
-def check_records(path: str | Path, loaded: Sequence[Raw], given: Mapping[str, str] = NONE_GIVEN) -> list[Record]:
-    """As `read_annotations`, of records that `record_files.load` has read.
+def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
+    """Check records that `record_files.load` has read; raises as `read_annotations`.
 
     Args:
-        path: names the file in messages.
-        given: as for `load`.
+        path: Names the file in messages.
+        loaded: The file's records.
     """
     records: list[Record] = []
     problems: list[str] = []
     first_use: dict[str, str] = {}
-    for place, raw in ((raw.place, raw.value) for raw in loaded):
-        if isinstance(raw, ValueError):
-            problems.append(f"{place}: {raw}")
+    for raw in loaded:
+        if not isinstance(raw.value, JsonObject):
+            is_error = isinstance(raw.value, ValueError)
+            problem = str(raw.value) if is_error else f"expected an object, found {shown(raw.value)}"
+            problems.append(f"{raw.place}: {problem}")
             continue
-        if not isinstance(raw, JsonObject):
-            problems.append(f"{place}: expected an object, found {shown(raw)}")
-            continue
-        values, found = _by_field(raw, given)
+        values, flaws = _by_field(raw)
+        # Next to a scenario, a category is one of the keys that are ignored.
+        is_goalstep = values.get("scenario") is None and values.get("category") is not None
+        record, more = check_record(Record, values if is_goalstep else values | {"category": None})
+        flaws += more
         step_id = values.get("step_id")
-        record, more = _read(values)
-        records.append(record)
-        found += more
-        labels = {field: values[field] for field in FIELDS if is_text(values.get(field))}
-        if is_text(step_id) and (told := [field for field, label in labels.items() if _tells(step_id, label)]):
-            found.append(
-                f"step_id: the model is told it, and it must not tell {', '.join(told)}; found {shown(step_id)}"
+        if isinstance(step_id, str) and is_text(step_id) and (named := _told_by(step_id, values)):
+            flaws.append(
+                f"step_id: the model is told it, and it must not tell {', '.join(named)}; found {shown(step_id)}"
             )
-        if isinstance(step_id, str) and (other := first_use.setdefault(step_id, place)) != place:
-            found.append(f"step_id: already used by {other}")
-        problems += [f"{place}, step_id {shown(step_id)}, {problem}" for problem in found]
+        if isinstance(step_id, str) and (other := first_use.setdefault(step_id, raw.place)) != raw.place:
+            flaws.append(f"step_id: already used by {other}")
+        problems += [f"{raw.place}, step_id {shown(step_id)}, {flaw}" for flaw in flaws]
+        if record is not None:
+            records.append(record)
     if problems:
         check_kind(path, [raw.value for raw in loaded], Record)
         raise LmmsEgoplanError(
@@ -151,42 +152,39 @@ def check_records(path: str | Path, loaded: Sequence[Raw], given: Mapping[str, s
         )
     if not records:
         raise LmmsEgoplanError(f"{path}: no records; the form is described in {FORMAT}")
-    if len({record.is_goalstep for record in records}) > 1:
-        first = {record.is_goalstep: record.step_id for record in reversed(records)}
+    first_ids = {record.is_goalstep: record.step_id for record in reversed(records)}
+    if len(first_ids) > 1:
         raise LmmsEgoplanError(
-            f"{path}: holds {GOALSTEP_STEPS} (with a category, first {first[True]!r}) and steps of the benchmark (with "
-            f"a scenario, first {first[False]!r}); their scores do not compare. Put each into a file of its own"
+            f"{path}: holds {GOALSTEP_STEPS} (with a category, first {first_ids[True]!r}) and steps of the benchmark "
+            f"(with a scenario, first {first_ids[False]!r}); their scores do not compare. Put each into a file of its "
+            "own"
         )
     return records
 
 
 def read_raw(path: str | Path) -> list[dict[str, Any]]:
-    """The records of a file that `read_annotations` has accepted, with the keys that they have there."""
+    """Read the records of a file that `read_annotations` has accepted, with their keys in the file."""
     return [raw.value for raw in load(path)]
 
 
 def needed_videos(records: Sequence[Record]) -> dict[str, float]:
-    """Seconds that the steps show of each video, overlaps once, by the video's id; sorted."""
-    spans: dict[str, list[tuple[float, float]]] = {}
-    for record in records:
-        spans.setdefault(record.video_id, []).append((record.start_sec, record.end_sec))
-    seconds = {}
-    for video_id, of_video in sorted(spans.items()):
-        total, reached = 0.0, 0.0
-        for start, end in sorted(of_video):
-            total += max(0.0, end - max(start, reached))
-            reached = max(reached, end)
-        seconds[video_id] = total
+    """Return the seconds that the steps show of each video by id, overlaps once; sorted."""
+    seconds: dict[str, float] = {}
+    reached: dict[str, float] = {}
+    for record in sorted(records, key=lambda record: (record.video_id, record.start_sec, record.end_sec)):
+        start = max(record.start_sec, reached.get(record.video_id, 0.0))
+        seconds[record.video_id] = seconds.get(record.video_id, 0.0) + max(0.0, record.end_sec - start)
+        reached[record.video_id] = max(reached.get(record.video_id, 0.0), record.end_sec)
     return seconds
 
 
-def _by_field(raw: JsonObject, given: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """Values by field name, and the problem where a key is there twice or two keys give a field different values."""
+def _by_field(raw: Raw) -> tuple[dict[str, Any], list[str]]:
+    """Return values by field name, and problems: duplicate keys, and keys that give a field different values."""
     values: dict[str, Any] = {}
-    problems = [f"{shown(key)}: {REPEATED}" for key in raw.repeated]
+    problems = [f"{shown(key)}: {REPEATED}" for key in raw.value.repeated]
     keys: dict[str, str] = {}
-    for key, field in fields_of_keys(raw, given).items():
-        value = raw[key]
+    for key, field in raw.fields.items():
+        value = raw.value[key]
         if field not in values:
             values[field], keys[field] = value, key
         elif values[field] != value and field in Record.model_fields:
@@ -197,14 +195,12 @@ def _by_field(raw: JsonObject, given: Mapping[str, str]) -> tuple[dict[str, Any]
     return values, problems
 
 
-def _tells(step_id: str, label: str) -> bool:
-    """Whether an id holds a label's words, two or more, in their order."""
-    words = [" ".join(re.findall(r"[^\W_]+", text.lower())) for text in (step_id, label)]
-    return " " in words[1] and f" {words[1]} " in f" {words[0]} "
+def _told_by(step_id: str, values: Mapping[str, Any]) -> list[str]:
+    """List the fields whose words, two or more, an id contains in their order."""
+    words = f" {_words(step_id)} "
+    texts = {field: _words(values[field]) for field in FIELDS if is_text(values.get(field))}
+    return [field for field, text in texts.items() if " " in text and f" {text} " in words]
 
 
-def _read(values: dict[str, Any]) -> tuple[Record | None, list[str]]:
-    if values.get("scenario") is None and values.get("category") is not None:
-        return check_record(Record, values)
-    # A category beside a scenario is one of the other keys, which are left out.
-    return check_record(Record, values | {"category": None})
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"[^\W_]+", text.lower()))

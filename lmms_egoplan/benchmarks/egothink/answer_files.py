@@ -45,7 +45,7 @@ class StoredAnswer(Checked):
 
 
 def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
-    """Answers in the order of the paths and of each file's lines, each id once.
+    """Read answers in the order of the paths and of each file's lines, each id once.
 
     Args:
         paths: files, or folders for all sample files of a harness's EgoThink tasks below them. A file has JSON
@@ -78,7 +78,7 @@ def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
 
 
 def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
-    """The same answers, in the same order, with question and reference from the prepared data.
+    """Add question and reference from the prepared data to answers; keep their order.
 
     Raises:
         LmmsEgoplanError: see `prepared_rows`.

@@ -40,9 +40,15 @@ class Dimension:
 
 DIMENSIONS = TypeAdapter(tuple[Dimension, ...]).validate_python(rows_beside(__file__))
 """In the order of Tables 3 and 4."""
-DIMENSION_NAMES = tuple(dimension.name for dimension in DIMENSIONS)
+BY_NAME = {dimension.name: dimension for dimension in DIMENSIONS}
+DIMENSION_NAMES = tuple(BY_NAME)
 
 
 def dimension_of(question_id: str) -> str:
-    """The dimension that an id names: ``"existence"`` of ``"existence/1"``."""
+    """Return the name of the dimension in an id: ``"existence"`` for ``"existence/1"``."""
     return question_id.partition("/")[0]
+
+
+def capability_of(question_id: str) -> str:
+    """Return the capability of the dimension in an id: ``"object"`` for ``"existence/1"``."""
+    return BY_NAME[dimension_of(question_id)].capability

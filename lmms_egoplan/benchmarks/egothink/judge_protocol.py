@@ -64,7 +64,7 @@ def read_rating(verdict: str) -> float | None:
 
 
 def _ratings(text: str) -> list[float | None]:
-    """The ratings in a text, in order; None for one that is not on the scale, or one of several in single brackets."""
+    """List the ratings in a text; None for one off the scale, or one of several in single brackets."""
     contents = ("" if more else (double or single).strip() for double, single, more in _RATING.findall(text))
     return [float(content) if _NUMBER.fullmatch(content) else None for content in contents]
 

@@ -41,7 +41,7 @@ def prepare_egothink(source: str | Path) -> list[dict[str, Any]]:
         LmmsEgoplanError: the data are wrong; nothing is written.
         OSError: a split cannot be written; those before it are in place.
     """
-    drafts = read_hub() if source == HUB else read_folder(source)
+    drafts = read_hub() if source == HUB else read_folder(Path(source))
     records = check_records(track(drafts, "Checking questions and images"))
     name = f"the dataset {HUB_DATASET}" if source == HUB else str(Path(source).resolve())
     return [
@@ -81,7 +81,7 @@ def _compare(dimension: Dimension, records: Sequence[Record]) -> dict[str, dict[
 
 
 def question_type(question: str) -> str | None:
-    """The first of `INTERROGATIVES` in a question; None without any, which is a type of its own ("Am I ...?").
+    """Return the first of `INTERROGATIVES` in a question; None without any, which is a separate type ("Am I ...?").
 
     The paper does not print its rule. This one gives Table 4's TypeQ in ten dimensions of the release; counting has one
     type more, forecasting one less.

@@ -1,7 +1,8 @@
-"""EgoThink's ratings in files: by judge models, once or several times, as judging writes them, and by people."""
+"""EgoThink's ratings in files: by judge models, once or repeatedly, as judging writes them, and by people."""
 
 import csv
 import io
+import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,15 +11,29 @@ from typing import Annotated, Any
 from annotated_types import Predicate
 from pydantic import Field
 
-from lmms_egoplan.benchmarks.egothink.answer_files import check_dimension, read_stored
+from lmms_egoplan.benchmarks.egothink.answer_files import StoredAnswer, check_dimension, read_stored
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import read_text
+from lmms_egoplan.jsonl import parse_record, read_lines, read_text
+from lmms_egoplan.report.labelled import check_once
 from lmms_egoplan.text import cell_text
-from lmms_egoplan.validation import Checked, Expected, read_as
+from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as
 
 Rated = dict[str, float | None]
 """Question, then rating in [0, 1]; None for an answer that was not rated."""
+
+
+# The file of rated answers in an export of ``annotate export``.
+PEOPLE = "people.jsonl"
+
+
+class RatedAnswer(Checked):
+    """An answer with the mean of people's ratings, 0 to 1, in the file `PEOPLE`."""
+
+    id: Text
+    model: Text
+    answer: AnyText
+    rating: Annotated[float, Field(ge=0, le=1), Expected("a number from 0 to 1")]
 
 
 class _Rating(Checked):
@@ -36,53 +51,49 @@ class _Repeated(Checked):
 
 
 def between_levels(rated: Rated) -> dict[str, float]:
-    """The ratings that are none of `LEVELS`: such a rater's ratings are means of several raters'."""
+    """Select the ratings that are none of `LEVELS`: such a rater's ratings are means of several raters'."""
     return {question: rating for question, rating in rated.items() if rating is not None and rating not in LEVELS}
 
 
 def read_raters(judged: Sequence[Path], human: Path | None) -> dict[str, Rated]:
-    """The ratings of every rater, by the rater's name.
+    """Read the ratings of every rater, by the rater's name.
 
     Args:
-        judged: what `answer_files.read_stored` reads, with ratings; each path is one rater, with the name of its judge
-            model.
-        human: what `read_human` reads; each column is one rater.
+        judged: Paths for `answer_files.read_stored`, with ratings; each is one rater, named by its judge model.
+        human: File for `read_human`; each column is one rater.
 
     Returns:
-        Raters in the order given, one of each path, people last. The file's stem is added to names that are equal, and
-        the whole path where that is not enough.
+        Raters in the order of the paths, people last. The file's stem is added to equal names, and the whole path if
+        that is not enough.
 
     Raises:
-        LmmsEgoplanError: a file cannot be read or holds something else, or two paths hold different answers to a
+        LmmsEgoplanError: A file cannot be read or contains something else, or two paths have different answers to a
             question, so that their ratings cannot be compared.
     """
-    raters: list[tuple[str, Path, Rated]] = []
-    answers: dict[str, tuple[str, str]] = {}
-    for path in judged:
-        name, rated = _read_judged(path, answers)
-        raters.append((name, path, rated))
+    answers: dict[str, StoredAnswer] = {}
+    raters = [(*_read_judged(path, answers), path) for path in judged]
     if human is not None:
-        raters += [(name, human, rated) for name, rated in read_human(human).items()]
+        raters += [(name, rated, human) for name, rated in read_human(human).items()]
     names = [name for name, _, _ in raters]
     for label in (lambda path: path.stem, str):
         counts = Counter(names)
         names = [
-            f"{rater[0]} ({label(rater[1])})" if counts[name] > 1 else name
-            for name, rater in zip(names, raters, strict=True)
+            f"{original} ({label(path)})" if counts[name] > 1 else name
+            for name, (original, _, path) in zip(names, raters, strict=True)
         ]
-    return {name: rated for name, (_, _, rated) in zip(names, raters, strict=True)}
+    return {name: rated for name, (_, rated, _) in zip(names, raters, strict=True)}
 
 
 def read_human(path: Path) -> dict[str, Rated]:
-    """Ratings by people, by the rater's name.
+    """Read ratings by people, by the rater's name.
 
     Args:
-        path: CSV with a column ``id`` and a column for each rater, with the rater's name above it; cells are 0,
-            0.5, 1, or a number between them where the column has means of several people, or empty for an answer
-            that was not rated. Names may be as `text.csv_text` writes them.
+        path: CSV with a column ``id`` and a column for each rater, headed by the rater's name. Cells are 0, 0.5, 1, or
+            a number between them in a column of means of several people, or empty for an unrated answer. Names may be
+            as `text.csv_text` writes them.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read or holds something else; names line and column.
+        LmmsEgoplanError: The file cannot be read or contains something else; names line and column.
     """
     lines = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
@@ -107,11 +118,32 @@ def read_human(path: Path) -> dict[str, Rated]:
     return raters
 
 
-def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:
-    """The ratings of each answer by its id, one for each repeat, and the names of the judges.
+def read_rated(folders: Sequence[Path]) -> list[RatedAnswer]:
+    """Read the answers of all models that people rated.
+
+    Args:
+        folders: Exports of ``annotate export``.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read, or an answer was not judged as often as the others, at least twice.
+        LmmsEgoplanError: A file cannot be read or contains something else, or two folders have the same answer; names
+            the line.
+    """
+    rated = []
+    folder_of: dict[tuple[str, str, str], Path] = {}
+    for folder in folders:
+        for where, line in read_lines(folder / PEOPLE) if (folder / PEOPLE).is_file() else ():
+            answer = read_as(RatedAnswer, where, parse_record(where, line))
+            first = folder_of.setdefault((answer.id, answer.model, answer.answer), folder)
+            check_once(where, f"{answer.id} of {answer.model}", folder, first)
+            rated.append(answer)
+    return rated
+
+
+def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:
+    """Read the ratings of each answer by its id, one for each repeat, and the names of the judges.
+
+    Raises:
+        LmmsEgoplanError: The file cannot be read, or an answer was not judged as often as the others, at least twice.
     """
     ratings: dict[str, list[float | None]] = {}
     judges: set[str] = set()
@@ -127,16 +159,16 @@ def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:
     return ratings, ", ".join(sorted(judges))
 
 
-def _read_judged(path: Path, answers: dict[str, tuple[str, str]]) -> tuple[str, Rated]:
-    """A judge's name and its ratings; `answers` holds text and place of the answers in the files before."""
+def _read_judged(path: Path, answers: dict[str, StoredAnswer]) -> tuple[str, Rated]:
+    """Read a judge's name and its ratings; `answers` collects the answers of all files."""
     rated: Rated = {}
     judges: dict[str, None] = {}
     for stored in read_stored([path]):
-        text, where = answers.setdefault(stored.id, (stored.answer, stored.where))
-        if text != stored.answer:
+        first = answers.setdefault(stored.id, stored)
+        if first.answer != stored.answer:
             raise LmmsEgoplanError(
-                f"{stored.where}: another answer to {stored.id!r} than in {where}; raters can be compared on the same "
-                "answers only"
+                f"{stored.where}: another answer to {stored.id!r} than in {first.where}; raters can be compared on the "
+                "same answers only"
             )
         rated[stored.id] = stored.rating
         if stored.rating is not None:
@@ -154,7 +186,7 @@ def _human_rating(where: str, cell: str) -> float | None:
     try:
         rating = float(cell)
     except ValueError:
-        rating = None
-    if rating is None or not LEVELS[0] <= rating <= LEVELS[-1]:
+        rating = math.nan
+    if not LEVELS[0] <= rating <= LEVELS[-1]:
         raise LmmsEgoplanError(f"{where}: expected a number from 0 to 1, or nothing, got {cell!r}")
     return rating

@@ -34,10 +34,10 @@ class _Texts(Checked):
 class Draft:
     """A record as its source has it, unchecked.
 
-    id: as in `Record`.
-    place: names the record in messages.
-    fields: whatever stands there.
-    read_image: gives the bytes of the image file; raises LmmsEgoplanError, which names the field.
+    id: As in `Record`.
+    place: Names the record in messages.
+    fields: All fields of the record.
+    read_image: Returns the bytes of the image file; raises LmmsEgoplanError, which names the field.
     """
 
     id: str
@@ -51,8 +51,8 @@ class Record:
     """One question.
 
     id: ``<dimension>/<n>``, n from 1 in the published order.
-    question, answer: as published, to the letter.
-    image: the image file's bytes, which can be decoded.
+    question, answer: As published, to the letter.
+    image: The image file's bytes, which can be decoded.
     origin: Where the question comes from, if it is not the benchmark's.
     """
 
@@ -64,21 +64,21 @@ class Record:
     origin: str | None = None
 
 
-def read_folder(source: str | Path) -> list[Draft]:
-    """All records of a folder in the official repository's layout, in the order of `DIMENSIONS` and of the files.
+def read_folder(source: Path) -> list[Draft]:
+    """Read all records of a folder in the official repository's layout, in the order of `DIMENSIONS` and of the files.
 
     Args:
-        source: holds ``Object/existence/annotations.json``, ``Object/existence/images/1.jpg`` and so on.
+        source: Contains ``Object/existence/annotations.json``, ``Object/existence/images/1.jpg`` and so on.
 
     Raises:
-        LmmsEgoplanError: a folder or an ``annotations.json`` is missing, or holds no list of records; all are listed.
+        LmmsEgoplanError: A folder or an ``annotations.json`` is missing, or contains no list of records; lists all.
     """
-    if not Path(source).is_dir():
+    if not source.is_dir():
         raise LmmsEgoplanError(f"{source}: no such folder; {_layout()}")
     drafts: list[Draft] = []
     problems: list[str] = []
     for dimension in DIMENSIONS:
-        folder = Path(source) / dimension.folder
+        folder = source / dimension.folder
         try:
             records = _load_list(folder)
         except LmmsEgoplanError as error:
@@ -86,34 +86,24 @@ def read_folder(source: str | Path) -> list[Draft]:
             continue
         for number, raw in enumerate(records, 1):
             fields = raw if isinstance(raw, dict) else {}
-            drafts.append(
-                Draft(
-                    f"{dimension.name}/{number}",
-                    f"{folder / 'annotations.json'}, record {number}",
-                    fields,
-                    partial(_read_image_file, folder / "images", fields.get("image_path")),
-                )
-            )
+            read_image = partial(_read_image_file, folder / "images", fields.get("image_path"))
+            place = f"{folder / 'annotations.json'}, record {number}"
+            drafts.append(Draft(f"{dimension.name}/{number}", place, fields, read_image))
     if problems:
         raise LmmsEgoplanError(f"{_listing(problems)}\n{_layout()}")
     return drafts
 
 
 def read_hub() -> list[Draft]:
-    """All records of the dataset `HUB_DATASET`, in the order of `DIMENSIONS` and of its rows.
+    """Read all records of the dataset `HUB_DATASET`, in the order of `DIMENSIONS` and of its rows.
 
     Like `datasets.load_dataset`, takes a folder of that name below the working directory before the hub.
 
     Raises:
-        LmmsEgoplanError: the dataset cannot be had, or a config has not one split with question, answer and image.
+        LmmsEgoplanError: The dataset cannot be loaded, or a config lacks a single split with question, answer, image.
     """
     return [
-        Draft(
-            f"{dimension.name}/{number}",
-            f"{HUB_DATASET}, config {dimension.hub_config}, record {number}",
-            row,
-            partial(_read_image_cell, row["image"]),
-        )
+        Draft(f"{dimension.name}/{number}", f"{_config(dimension)}, record {number}", row, partial(_read_cell, row))
         for dimension in track(DIMENSIONS, "Loading dimensions from the hub")
         for number, row in enumerate(_load_config(dimension), 1)
     ]
@@ -123,23 +113,24 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
     """Read all images and check all records.
 
     Raises:
-        LmmsEgoplanError: a question or an answer is no text, or an image is missing or cannot be decoded; names the
-            first 50 problems, each with folder, record (from 1) and field, and their total.
+        LmmsEgoplanError: A question or an answer is no text, or an image is missing or cannot be decoded; names the
+            first problems, each with folder, record (from 1) and field, and their total.
     """
     records: list[Record] = []
     problems: list[str] = []
     for draft in drafts:
         texts, flaws = check_record(_Texts, draft.fields)
+        image = b""
         try:
             image = draft.read_image()
         except LmmsEgoplanError as error:
             flaws.append(str(error))
-        problems += [f"{draft.place}, {problem}" for problem in flaws]
-        if not flaws:
+        if texts is None or flaws:
+            check_kind(draft.place, [draft.fields], _Texts)
+            problems += [f"{draft.place}, {problem}" for problem in flaws]
+        else:
             origin = RENDERED_SCENES if draft.fields.get("source_dataset") == "rendered" else texts.origin
             records.append(Record(draft.id, dimension_of(draft.id), texts.question, texts.answer, image, origin))
-        else:
-            check_kind(draft.place, [draft.fields], _Texts)
     if problems:
         raise LmmsEgoplanError(
             f"{_listing(problems)}\nRecords are counted from 1. The data as published: {REPOSITORY_URL}, or the "
@@ -148,7 +139,7 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
     return records
 
 
-def _load_list(folder: Path) -> Sequence[Any]:
+def _load_list(folder: Path) -> list[Any]:
     path = folder / "annotations.json"
     if not folder.is_dir():
         raise LmmsEgoplanError(f"{folder}: no such folder")
@@ -158,11 +149,15 @@ def _load_list(folder: Path) -> Sequence[Any]:
     return content
 
 
+def _config(dimension: Dimension) -> str:
+    return f"{HUB_DATASET}, config {dimension.hub_config}"
+
+
 def _load_config(dimension: Dimension) -> "Dataset":
     from datasets import DatasetDict, Image, load_dataset
     from datasets.exceptions import DatasetGenerationError
 
-    where = f"{HUB_DATASET}, config {dimension.hub_config}"
+    where = _config(dimension)
     try:
         with without_bars():
             splits: DatasetDict = load_dataset(HUB_DATASET, dimension.hub_config)
@@ -175,11 +170,9 @@ def _load_config(dimension: Dimension) -> "Dataset":
     if len(splits) != 1:
         raise LmmsEgoplanError(f"{where}: expected one split, found {len(splits)}: {', '.join(splits)}")
     (dataset,) = splits.values()
-    lacking = {"question", "answer", "image"}.difference(dataset.column_names)
-    if lacking:
-        raise LmmsEgoplanError(
-            f"{where}: no column {', '.join(sorted(lacking))} among {', '.join(dataset.column_names)}"
-        )
+    columns = dataset.column_names
+    if missing := {"question", "answer", "image"}.difference(columns):
+        raise LmmsEgoplanError(f"{where}: no column {', '.join(sorted(missing))} among {', '.join(columns)}")
     if not isinstance(dataset.features["image"], Image):
         raise LmmsEgoplanError(f"{where}: column image: expected images, found {dataset.features['image']}")
     return dataset.cast_column("image", Image(decode=False))
@@ -202,11 +195,12 @@ def _read_image_file(folder: Path, names: Any) -> bytes:
     return data
 
 
-def _read_image_cell(cell: dict[str, Any] | None) -> bytes:
-    if cell is None or cell["bytes"] is None:
+def _read_cell(row: dict[str, Any]) -> bytes:
+    data = row["image"] and row["image"]["bytes"]
+    if data is None:
         raise LmmsEgoplanError("image: the dataset holds no image file here")
-    check_image(cell["bytes"], "image")
-    return cell["bytes"]
+    check_image(data, "image")
+    return data
 
 
 def _listing(problems: Sequence[str]) -> str:
@@ -214,7 +208,5 @@ def _listing(problems: Sequence[str]) -> str:
 
 
 def _layout() -> str:
-    return (
-        f"DIR holds {DIMENSIONS[0].folder}/annotations.json, {DIMENSIONS[0].folder}/images/1.jpg and so on, as in "
-        f"{REPOSITORY_URL}"
-    )
+    first = DIMENSIONS[0].folder
+    return f"DIR holds {first}/annotations.json, {first}/images/1.jpg and so on, as in {REPOSITORY_URL}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field, StrictBool, StrictFloat
 
@@ -11,11 +11,9 @@ from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, SCALE
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
 from lmms_egoplan.judging.rater import Rater, warn_of_missing_ratings
 from lmms_egoplan.judging.sanitize import sanitize
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected
-
-if TYPE_CHECKING:
-    from lmms_egoplan.judging.settings import JudgeSettings
 
 # The paper's GPT-4 is retired.
 DEFAULT_JUDGE = "gpt-4o-2024-11-20"
@@ -68,63 +66,57 @@ class JudgedAnswer(TextRecord):
     prompts: AnyText | None = None
 
 
-def grade(answers: Sequence[Answer], settings: "JudgeSettings | None") -> list[JudgedAnswer]:
-    """Have a judge rate answers, all together; every answer is kept, in order.
+def grade(answers: Sequence[Answer], settings: JudgeSettings | None) -> list[JudgedAnswer]:
+    """Have a judge rate answers, all together; keep every answer, in order.
 
-    An answer that could not be judged has no rating and an error; where there are such, a warning names them.
+    An answer that could not be judged has no rating and an error; a warning names such answers.
 
     Args:
-        answers: of a task.
-        settings: the judge; None where none is set.
+        answers: Answers of a task.
+        settings: The judge; None if none is set.
     """
     return grade_repeatedly(answers, settings, 1)[0]
 
 
 def grade_repeatedly(
-    answers: Sequence[Answer], settings: "JudgeSettings | None", repeats: int
+    answers: Sequence[Answer], settings: JudgeSettings | None, repeats: int
 ) -> list[list[JudgedAnswer]]:
-    """As `grade`, several times with the same questions to the judge; one list for each time, from the first on.
+    """Have a judge rate the same answers several times, as `grade` does; return one list for each time.
 
-    The first time is what `grade` gives. What was asked before is not asked again, each time for itself.
+    The first list is that of `grade`. Each repeat has its own entries in the cache.
     """
-    shown = [sanitize(answer.answer) for answer in answers]
-    judgements: Sequence[Judgement | None] = [None] * (len(answers) * repeats)
+    sanitized = [(answer, *sanitize(answer.answer)) for answer in answers]
+    asked = [(*each, repeat) for repeat in range(repeats) for each in sanitized]
+    judgements: Sequence[Judgement | None] = [None] * len(asked)
     if settings is not None and answers:
         requests = [
-            _request(answer, text, repeat)
-            for repeat in range(repeats)
-            for answer, (text, _) in zip(answers, shown, strict=True)
+            JudgeRequest(
+                answer.id,
+                JUDGE_PROMPT.format(question=answer.question, ref_answer_1=answer.reference, answer=text),
+                answer.reference,
+                text,
+                repeat=repeat,
+            )
+            for answer, text, _, repeat in asked
         ]
         dimensions = {dimension_of(answer.id) for answer in answers}
         rater = Rater("EgoThink", settings, f"The answers are saved. Judge the others later: {_JUDGE_LATER}")
         judgements = rater.rate(requests, SCALE, dimensions.pop() if len(dimensions) == 1 else "")
         settings.asking.finish_estimate()
     judged = [
-        _judged(answer, suspect, judgement)
-        for (answer, (_, suspect)), judgement in zip(
-            [*zip(answers, shown, strict=True)] * repeats, judgements, strict=True
+        JudgedAnswer(
+            id=answer.id,
+            answer=answer.answer,
+            truncated=answer.truncated,
+            suspect=suspect,
+            rating=None if judgement is None or judgement.rating is None else float(judgement.rating),
+            judgement=None if judgement is None else judgement.reply,
+            judge=None if judgement is None else judgement.judge,
+            error="no judge is set" if judgement is None else judgement.error,
+            prompts=answer.prompts,
         )
+        for (answer, _, suspect, _), judgement in zip(asked, judgements, strict=True)
     ]
-    warn_of_missing_ratings(
-        "EgoThink", [answer.id for answer in judged if answer.rating is None], len(judged), "answers"
-    )
+    unjudged = [answer.id for answer in judged if answer.rating is None]
+    warn_of_missing_ratings("EgoThink", unjudged, len(judged), "answers")
     return [judged[repeat * len(answers) : (repeat + 1) * len(answers)] for repeat in range(repeats)]
-
-
-def _request(answer: Answer, shown: str, repeat: int) -> JudgeRequest:
-    prompt = JUDGE_PROMPT.format(question=answer.question, ref_answer_1=answer.reference, answer=shown)
-    return JudgeRequest(answer.id, prompt, answer.reference, shown, repeat=repeat)
-
-
-def _judged(answer: Answer, suspect: bool, judgement: Judgement | None) -> JudgedAnswer:
-    return JudgedAnswer(
-        id=answer.id,
-        answer=answer.answer,
-        truncated=answer.truncated,
-        suspect=suspect,
-        rating=None if judgement is None or judgement.rating is None else float(judgement.rating),
-        judgement=judgement and judgement.reply,
-        judge=judgement and judgement.judge,
-        error="no judge is set" if judgement is None else judgement.error,
-        prompts=answer.prompts,
-    )

@@ -31,90 +31,72 @@ CANDIDATE_KEYS = {name: f"{name}_candidates" for name in PROPOSED}
 class Built:
     """What was made of narrations.
 
-    steps: records of FORMAT.md's form, unverified, with the candidates of `CANDIDATE_KEYS` beside the labels.
-    unplaced: how many have neither scenario nor environment.
+    steps: Records of FORMAT.md's form, unverified, with the candidates of `CANDIDATE_KEYS` next to the labels.
     """
 
     steps: Sequence[dict[str, Any]]
-    unplaced: int
     rejections: Sequence[Rejection]
 
-    def num_videos(self) -> int:
-        return len({step["video_id"] for step in self.steps})
 
-    def left_out(self) -> list[tuple[str, int]]:
-        """How much was left out, by reason, in the order of the steps."""
-        return counted(self.rejections)
-
-
-def build(
-    narrations: Path,
-    goalstep: Path,
-    videos: Path,
-    llm: str | None = None,
-    asking: Asking | None = None,
-) -> Built:
+def build(narrations: Path, goalstep: Path, videos: Path, llm: str | None, asking: Asking) -> Built:
     """Make steps of narrated videos, as sec. 3.3 makes them, up to what people do there.
 
     A language model is asked where each video was taken, for candidates of each step, and which of these are supported
-    before the cut; see `ask_json`. What it replies is kept in the cache of judgements.
+    before the cut; see `ask_json`. Its replies are kept in the cache of judgements.
 
     Args:
         narrations: Ego4D's ``narration.json``.
         goalstep: Goal-Step's annotations of the same videos.
-        videos: folder with ``<video_uid>.mp4``; videos that are not there are left out.
-        llm: the language model; by default that of the environment, else `DEFAULT_MODEL`.
-        asking: how the language model is asked.
+        videos: Folder with ``<video_uid>.mp4``; missing videos are left out.
+        llm: The language model; by default that of the environment, else `DEFAULT_MODEL`.
+        asking: How the language model is asked.
 
     Raises:
-        LmmsEgoplanError: a file is wrong, no step comes out, or the language model is not set or cannot be asked.
+        LmmsEgoplanError: A file is wrong, no step comes out, or the language model is not set or cannot be asked.
     """
     settings = language_model(DEFAULT_MODEL, llm, asking)
     loaded = read_goalstep(goalstep)
     absent = absent_videos(loaded, videos)
-    there = [video for video in loaded if video.video_uid not in absent]
+    present = [video for video in loaded if video.video_uid not in absent]
     rejections = [Rejection("video", NO_VIDEO, uid) for uid in absent]
-    narrated, unread = read_narrations(narrations, [video.video_uid for video in there])
-    steps, unmade = find_steps(there, narrated)
-    footage, lost = find_step_footage(steps, videos, verify=False)
+    narrated, unread = read_narrations(narrations, [video.video_uid for video in present])
+    steps, unmade = find_steps(present, narrated)
+    footage, lost = find_step_footage(steps, videos)
     rejections += [*unread, *unmade]
-    for found in lost:
-        first = found.ids[0]
-        told = f"first of this video's steps without footage, {first}: {found.reason}"
+    for video in lost:
+        first = video.ids[0]
+        other = f"first of this video's steps without footage, {first}: {video.reason}"
         rejections += [
-            Rejection("step", NO_FOOTAGE, step_id, found.reason if step_id == first else told) for step_id in found.ids
+            Rejection("step", NO_FOOTAGE, step_id, video.reason if step_id == first else other) for step_id in video.ids
         ]
     steps = [step for step in steps if step.step_id in footage]
-    proposed, unproposed = propose(steps, settings) if steps else ({}, [])
-    kept, unkept = supported(steps, proposed, settings) if proposed else ({}, [])
-    with_steps = {step.video_id for step in steps if step.step_id in kept}
-    asked = [video for video in there if video.video_uid in with_steps]
-    places, nowhere = find_places(asked, narrated, videos, settings) if kept else ({}, [])
+    proposed, unproposed = propose(steps, settings)
+    candidates, unsupported = supported(steps, proposed, settings)
+    steps = [step for step in steps if step.step_id in candidates]
+    uids = {step.video_id for step in steps}
+    places, unplaced = find_places([x for x in present if x.video_uid in uids], narrated, videos, settings)
     settings.asking.finish_estimate()
-    rejections += [*unproposed, *unkept, *nowhere]
-    made = [_record(step, kept[step.step_id], places[step.video_id]) for step in steps if step.step_id in kept]
-    built = Built(made, sum(step["environment"] is None for step in made), rejections)
-    if not made:
-        reasons = [f"{reason}: {count}" for reason, count in built.left_out()]
-        first = [f"{left.where}: {left.reason}: {left.detail}" for left in rejections]
+    rejections += [*unproposed, *unsupported, *unplaced]
+    if not steps:
+        reasons = [f"{reason}: {count}" for reason, count in counted(rejections)]
+        examples = [f"{rejection.where}: {rejection.reason}: {rejection.detail}" for rejection in rejections]
         raise LmmsEgoplanError(
-            f"{narrations}: no step comes out. Left out: {'; '.join(reasons)}. The first:\n{listing(first, 3)}"
+            f"{narrations}: no step comes out. Left out: {'; '.join(reasons)}. The first:\n{listing(examples, 3)}"
         )
-    return built
+    return Built([_record(step, candidates[step.step_id], places[step.video_id]) for step in steps], rejections)
 
 
 def rejections_path(out: Path) -> Path:
-    """Where what was left out is written, beside the steps."""
+    """Return where rejections are written, next to the steps."""
     return out.with_name(f"{out.stem}.rejections.jsonl")
 
 
 def write(built: Built, out: Path) -> None:
-    """Write the steps as JSON Lines, and what was left out beside them; each file whole or not at all.
+    """Write the steps as JSON Lines, and the rejections next to them; each file whole or not at all.
 
     Raises:
-        OSError: the files cannot be written.
+        OSError: The files cannot be written.
     """
-    out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(rejections_path(out), clean_text(rejection_lines(built.rejections)))
     lines = (json.dumps(step, ensure_ascii=False) + "\n" for step in built.steps)
     write_whole(out, clean_text("".join(lines)))

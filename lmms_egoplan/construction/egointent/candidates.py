@@ -1,27 +1,22 @@
 """Candidates of a step's procedural intent and next step, and which of them are supported before the cut (sec. 3.3).
 
-The whole event serves to propose candidates alone: what is kept must be supported by what comes before the cut.
+The whole event serves to propose candidates alone: what comes before the cut must support a candidate.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.protocol import RELEASE_NAMES
-from lmms_egoplan.construction.egointent.prompts import (
-    CANDIDATES,
-    ask,
-    candidates_prompt,
-    support_prompt,
-)
+from lmms_egoplan.construction.egointent.prompts import PROMPTS, ask, bullets, read_fields
 from lmms_egoplan.construction.egointent.steps import Step
-from lmms_egoplan.jsonl import check_record
 from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import Checked, is_text, shown
 
 # The record's names of what is proposed (release of August 2026).
 PROPOSED = (RELEASE_NAMES["global_intent"], RELEASE_NAMES["next_step_plan"])
-# Ours: more words are no short phrase.
+# Candidates asked for of each field, and words of a short phrase: ours, the paper has no numbers.
+_CANDIDATES = 3
 _MOST_WORDS = 25
 
 NOT_BRIEF = "candidate that is no short phrase"
@@ -45,55 +40,54 @@ class _Support(Checked):
 
 
 def propose(steps: Sequence[Step], settings: JudgeSettings) -> tuple[dict[str, Candidates], list[Rejection]]:
-    """Ask for candidates of each step; those that are no short phrases, or repeat another label (sec. 3.2), go.
+    """Ask for candidates of each step; reject those that are no short phrases, or repeat another label (sec. 3.2).
 
     Returns:
-        By step id, at least one of each field.
+        By step id, at least one candidate of each field.
 
     Raises:
-        JudgeError: the language model cannot be asked.
+        JudgeError: The language model cannot be asked.
     """
-    prompts = {step.step_id: candidates_prompt(step) for step in steps}
+    prompts = {step.step_id: _candidates_prompt(step) for step in steps}
     replies, rejections = ask("candidates", prompts, read_proposal, settings, "candidates")
     if settings.asking.is_estimate:  # the next step asks about as many candidates
-        return {step.step_id: dict.fromkeys(PROPOSED, [step.narration.text] * CANDIDATES) for step in steps}, []
+        return {step.step_id: dict.fromkeys(PROPOSED, [step.narration.text] * _CANDIDATES) for step in steps}, []
     proposed: dict[str, Candidates] = {}
     for step in (step for step in steps if step.step_id in replies):
-        reply = replies[step.step_id]
-        known = {_plain(step.narration.action)}
+        labels = {_plain(step.narration.action)}
         usable: Candidates = {name: [] for name in PROPOSED}
-        for name in PROPOSED:
-            for text in reply[name][:CANDIDATES]:
+        for name, texts in replies[step.step_id].items():
+            for text in texts[:_CANDIDATES]:
                 if not is_text(text) or len(text.split()) > _MOST_WORDS:
                     rejections.append(Rejection(name, NOT_BRIEF, step.step_id, shown(text)))
-                elif _plain(text) in known:
+                elif _plain(text) in labels:
                     rejections.append(Rejection(name, ALIKE, step.step_id, text))
                 else:
-                    known.add(_plain(text))
+                    labels.add(_plain(text))
                     usable[name].append(" ".join(text.split()))
-            rejections += [Rejection(name, SURPLUS, step.step_id, shown(text)) for text in reply[name][CANDIDATES:]]
-        if all(usable.values()):
-            proposed[step.step_id] = usable
-        else:
-            rejections.append(_none_left(step.step_id, usable))
+            rejections += [Rejection(name, SURPLUS, step.step_id, shown(text)) for text in texts[_CANDIDATES:]]
+        _sort_out(step.step_id, usable, proposed, rejections)
     return proposed, rejections
 
 
 def supported(
     steps: Sequence[Step], proposed: Mapping[str, Candidates], settings: JudgeSettings
 ) -> tuple[dict[str, Candidates], list[Rejection]]:
-    """Ask which candidates are supported by what comes before the cut, and leave the others out.
+    """Ask which candidates are supported by what comes before the cut, and reject the others.
 
     Args:
-        proposed: by step id; other steps are passed over.
+        steps: Steps; those without candidates are skipped.
+        proposed: Candidates by step id.
 
     Returns:
-        By step id, at least one of each field.
+        By step id, at least one candidate of each field.
 
     Raises:
-        JudgeError: the language model cannot be asked.
+        JudgeError: The language model cannot be asked.
     """
-    prompts = {step.step_id: support_prompt(step, proposed[step.step_id]) for step in steps if step.step_id in proposed}
+    prompts = {
+        step.step_id: _support_prompt(step, proposed[step.step_id]) for step in steps if step.step_id in proposed
+    }
 
     def read(step_id: str, reply: Any) -> dict[str, list[bool]]:
         return read_support(proposed[step_id], reply)
@@ -101,26 +95,23 @@ def supported(
     replies, rejections = ask("support", prompts, read, settings, "support before the cut")
     if settings.asking.is_estimate:
         return dict(proposed), []
-    kept: dict[str, Candidates] = {}
-    for step_id, reply in replies.items():
+    remaining: dict[str, Candidates] = {}
+    for step_id, verdicts in replies.items():
         usable: Candidates = {}
         for name, texts in proposed[step_id].items():
-            usable[name] = [text for text, verdict in zip(texts, reply[name], strict=True) if verdict]
+            usable[name] = [text for text, verdict in zip(texts, verdicts[name], strict=True) if verdict]
             rejections += [Rejection(name, UNSUPPORTED, step_id, text) for text in texts if text not in usable[name]]
-        if all(usable.values()):
-            kept[step_id] = usable
-        else:
-            rejections.append(_none_left(step_id, usable))
-    return kept, rejections
+        _sort_out(step_id, usable, remaining, rejections)
+    return remaining, rejections
 
 
 def read_support(candidates: Candidates, reply: Any) -> dict[str, list[bool]]:
-    """Which candidates of each field are supported.
+    """Read which candidates of each field are supported.
 
     Raises:
-        ValueError: the reply is of another form, or about more or fewer candidates.
+        ValueError: The reply has another form, or is about more or fewer candidates.
     """
-    verdicts = _fields(_Support, reply)
+    verdicts = dict(read_fields(_Support, reply))
     for name, texts in candidates.items():
         if len(verdicts[name]) != len(texts):
             raise ValueError(f"{name}: expected {len(texts)} of true and false, found {len(verdicts[name])}")
@@ -128,27 +119,47 @@ def read_support(candidates: Candidates, reply: Any) -> dict[str, list[bool]]:
 
 
 def read_proposal(_: str, reply: Any) -> dict[str, list[Any]]:
-    """Candidates of each field, at least one, of whatever kind.
+    """Read candidates of each field, at least one, of any type.
 
     Raises:
-        ValueError: the reply is of another form.
+        ValueError: The reply has another form.
     """
-    proposal = _fields(_Proposal, reply)
+    proposal = dict(read_fields(_Proposal, reply))
     if empty := [name for name, texts in proposal.items() if not texts]:
         raise ValueError(f"{', '.join(empty)}: expected at least one text")
     return proposal
 
 
-def _fields(kind: type[Checked], reply: Any) -> dict[str, list]:
-    read, problems = check_record(kind, reply)
-    if read is None:
-        raise ValueError("; ".join(problems))
-    return {name: getattr(read, name) for name in PROPOSED}
+def _candidates_prompt(step: Step) -> str:
+    """Ask for candidates by the whole event's context (sec. 3.3)."""
+    segment, purpose = step.leaf
+    part = segment.step_description
+    return PROMPTS["candidates"].format(
+        goal=step.video.goal_description,
+        part=part if purpose == step.video.goal_description else f"{purpose}: {part}",
+        before=bullets([narration.text for narration in step.before]),
+        narration=step.narration.text,
+        after=bullets([narration.text for narration in step.after]),
+        count=_CANDIDATES,
+    )
 
 
-def _none_left(step_id: str, usable: Candidates) -> Rejection:
-    absent = ", ".join(name for name, texts in usable.items() if not texts)
-    return Rejection("step", NONE_LEFT, step_id, absent)
+def _support_prompt(step: Step, candidates: Candidates) -> str:
+    """Ask which candidates are supported; the prompt contains nothing that comes after the cut (sec. 3.3)."""
+    numbered = {
+        name: "\n".join(f"{number}. {text}" for number, text in enumerate(texts, 1))
+        for name, texts in candidates.items()
+    }
+    before = bullets([narration.text for narration in step.before])
+    return PROMPTS["support"].format(before=before, narration=step.narration.text, **numbered)
+
+
+def _sort_out(step_id: str, usable: Candidates, steps: dict[str, Candidates], rejections: list[Rejection]) -> None:
+    """Add a step to those with candidates of each field, or to the rejections."""
+    if missing := [name for name, texts in usable.items() if not texts]:
+        rejections.append(Rejection("step", NONE_LEFT, step_id, ", ".join(missing)))
+    else:
+        steps[step_id] = usable
 
 
 def _plain(text: str) -> str:

@@ -5,8 +5,12 @@ from typing import Annotated
 
 import typer
 
+from lmms_egoplan.construction.egointent.build import build as build_from_narrations
+from lmms_egoplan.construction.egointent.build import rejections_path, write
+from lmms_egoplan.construction.egointent.goalstep import absence, build_records, write_records
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, Prices, RetryRejected
 from lmms_egoplan.outputs import also_writes
+from lmms_egoplan.rejections import counted
 
 
 @also_writes("{stem}.rejections.jsonl")
@@ -59,39 +63,31 @@ def build(
         if llm is not None or retry_rejected or estimate:
             raise typer.BadParameter("only with --narrations", param_hint="--llm, --retry-rejected, --estimate")
         _build_goalstep_steps(goalstep, videos, out, 0.5 if before_end is None else before_end)
-    else:
-        if before_end is not None:
-            raise typer.BadParameter("not with --narrations: a step ends at its time", param_hint="--before-end")
-        _build_from_narrations(narrations, goalstep, videos, out, llm, asking)
-        asking.check_losses()
+        return
+    if before_end is not None:
+        raise typer.BadParameter("not with --narrations: a step ends at its time", param_hint="--before-end")
+    built = build_from_narrations(narrations, goalstep, videos, llm, asking)
+    write(built, out)
+    reasons = "; ".join(f"{count}: {reason}" for reason, count in counted(built.rejections))
+    typer.echo(f"Left out, see {rejections_path(out)}: {reasons or 'nothing'}")
+    if unplaced := sum(step["environment"] is None for step in built.steps):
+        typer.echo(f"Steps without scenario and environment, which people name on the page: {unplaced}")
+    num_videos = len({step["video_id"] for step in built.steps})
+    typer.echo(
+        f"{len(built.steps)} steps of {num_videos} videos, which nobody has verified, written to {out}\n"
+        f"Next: lmms-egoplan annotate egointent {out} --videos {videos} --db labels.sqlite"
+    )
+    asking.check_losses()
 
 
 def _build_goalstep_steps(goalstep: Path, videos: Path, out: Path, before_end: float) -> None:
-    from lmms_egoplan.construction.egointent.goalstep import absence, build_records, write_records
-
     built = build_records(goalstep, videos, before_end)
     write_records(built.records, out)
     reasons = "; ".join(f"{count}: {reason}" for reason, count in built.left_out.most_common())
+    num_videos = len({record.video_id for record in built.records})
     typer.echo(
-        f"{len(built.records)} Goal-Step steps of {len({record.video_id for record in built.records})} videos, all "
-        f"unverified, written to {out}\nLeft out: {reasons or 'none'}"
+        f"{len(built.records)} Goal-Step steps of {num_videos} videos, all unverified, written to {out}\n"
+        f"Left out: {reasons or 'none'}"
     )
     if built.absent:
-        typer.echo(f"Videos {absence(built.absent, built.videos)}")
-
-
-def _build_from_narrations(
-    narrations: Path, goalstep: Path, videos: Path, out: Path, llm: str | None, asking: Asking
-) -> None:
-    from lmms_egoplan.construction.egointent.build import build, rejections_path, write
-
-    built = build(narrations, goalstep, videos, llm, asking=asking)
-    write(built, out)
-    reasons = "; ".join(f"{count}: {reason}" for reason, count in built.left_out())
-    typer.echo(f"Left out, see {rejections_path(out)}: {reasons or 'nothing'}")
-    if built.unplaced:
-        typer.echo(f"Steps without scenario and environment, which people name on the page: {built.unplaced}")
-    typer.echo(
-        f"{len(built.steps)} steps of {built.num_videos()} videos, which nobody has verified, written to {out}\n"
-        f"Next: lmms-egoplan annotate egointent {out} --videos {videos} --db labels.sqlite"
-    )
+        typer.echo(f"Videos {absence(built.absent, built.num_videos)}")

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 from annotated_types import Predicate
 from pydantic import Field
 
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, Label, Record, step_prefix
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -88,23 +89,23 @@ class Video(Checked):
 class Built:
     """What `build_records` made.
 
-    left_out: steps by reason.
-    videos: how many Goal-Step's file has.
-    absent: ids of those that are not in the folder.
+    left_out: Number of steps by reason.
+    num_videos: Number of videos in Goal-Step's file.
+    absent: Ids of the videos that are not in the folder.
     """
 
     records: list[Record]
     left_out: Counter[str]
-    videos: int
-    absent: tuple[str, ...]
+    num_videos: int
+    absent: list[str]
 
 
 Leaf = tuple[Segment, str]
-"""A segment without segments below it, and its purpose: text of the step that it belongs to, or of the goal."""
+"""A segment without segments below it, and its purpose: the text of its step, or of the goal."""
 
 
-def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -> Built:
-    """Make records of the steps whose videos are there.
+def build_records(goalstep: Path, videos: Path, before_end: float) -> Built:
+    """Make records of the steps whose videos are in the folder.
 
     A record is made of every segment without segments below it, a substep or a step without any:
 
@@ -114,23 +115,23 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
     - ``end_sec``: `before_end` seconds before the segment's end. At least one frame at `FPS` must fit before it.
     - ``step_id``: the video's first eight characters and the segment's number in time, whatever is left out.
     - Category: the goal category in words, without its group; event: with its group; goal: the goal's text. There is no
-      scenario, which is a place (Fig. 7): Goal-Step does not tell it.
+      scenario, which is a place (Fig. 7): Goal-Step does not name it.
 
     Args:
-        goalstep: a file such as ``goalstep_valid_public.json``.
-        videos: holds ``<video_uid>.mp4``.
-        before_end: seconds, above 0.
+        goalstep: A file such as ``goalstep_valid_public.json``.
+        videos: Folder with ``<video_uid>.mp4``.
+        before_end: Seconds, above 0.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read or is of another form (names the first 20 problems), `before_end` is
-            wrong, `videos` is no folder or holds none of the videos, a video lies outside it, or no record comes out.
+        LmmsEgoplanError: The file cannot be read or has another form (names the first problems), `before_end` is wrong,
+            `videos` is no folder or contains none of the videos, a video lies outside it, or there is no record.
     """
     if not 0 < before_end < math.inf:
         raise LmmsEgoplanError(f"--before-end {before_end}: expected seconds, a number above 0")
     records: list[Record] = []
     left_out: Counter[str] = Counter()
     loaded = read_goalstep(goalstep)
-    absent = absent_videos(loaded, Path(videos))
+    absent = absent_videos(loaded, videos)
     for video in loaded:
         leaves = leaves_of(video)
         category = video.goal_category
@@ -140,8 +141,8 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
         elif environment is None:
             left_out[NO_ENVIRONMENT] += len(leaves)
         else:
-            for number in range(1, len(leaves) + 1):
-                made = _record(video, leaves, number, environment, before_end)
+            for index in range(len(leaves)):
+                made = _record(video, leaves, index, environment, before_end)
                 if isinstance(made, Record):
                     records.append(made)
                 else:
@@ -149,66 +150,62 @@ def build_records(goalstep: str | Path, videos: str | Path, before_end: float) -
     if not records:
         reasons = [f"{reason}: {count} steps" for reason, count in left_out.items()]
         raise LmmsEgoplanError(f"{goalstep}: no step is left to write. Left out:\n{listing(reasons)}")
-    return Built(records, left_out, len(loaded), tuple(absent))
+    return Built(records, left_out, len(loaded), absent)
 
 
 def absent_videos(loaded: Sequence[Video], folder: Path) -> list[str]:
-    """Ids of the videos that are not in a folder.
+    """List the ids of the videos that are not in a folder.
 
     Raises:
-        LmmsEgoplanError: the folder is none or holds none of the videos, or a video lies outside it.
+        LmmsEgoplanError: The folder does not exist or contains none of the videos, or a video lies outside it.
     """
     if not folder.is_dir():
         raise LmmsEgoplanError(f"--videos {folder}: no such folder; it holds <video_uid>.mp4")
     uids = [video.video_uid for video in loaded]
     absent = [uid for uid in uids if not resolve_inside(folder, f"{uid}.mp4").is_file()]
-    if len(absent) == len(loaded):
-        raise LmmsEgoplanError(f"--videos {folder}: {absence(absent, len(loaded))}\n{_present(folder)}")
-    return absent
+    if len(absent) < len(loaded):
+        return absent
+    present = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _VIDEO_SUFFIXES)
+    summary = "none."
+    if present:
+        below = sum(path.parent != folder for path in present)
+        deeper = f" ({below} in folders below, which are not searched)" if below else ""
+        example = min(present, key=lambda path: path.parent != folder)
+        summary = f"{len(present)}{deeper}, for example {example.relative_to(folder)}."
+    raise LmmsEgoplanError(f"--videos {folder}: {absence(absent, len(loaded))}\nVideos that are there: {summary}")
 
 
 def absence(absent: Sequence[str], total: int) -> str:
-    """How many of the `total` videos are not in the folder, by which name one is looked for, and what grouped ones are.
+    """Explain how many of the `total` videos are missing, with an example of a file name, and what grouped videos are.
 
     Args:
-        absent: their ids, at least one.
+        absent: Ids of the missing videos, at least one.
     """
-    groups = sum(uid.startswith(_GROUP) for uid in absent)
-    example = next((uid for uid in absent if not uid.startswith(_GROUP)), absent[0])
-    told = f"not in the folder: {len(absent)} of Goal-Step's {total} videos, for example {example}.mp4."
-    if not groups:
-        return told
+    singles = [uid for uid in absent if not uid.startswith(_GROUP)]
+    example = (singles or absent)[0]
+    text = f"not in the folder: {len(absent)} of Goal-Step's {total} videos, for example {example}.mp4."
+    if len(singles) == len(absent):
+        return text
     return (
-        f"{told}\nGrouped videos among them: {groups}. An id that begins with {_GROUP} is that of several Ego4D videos "
-        "joined end to end. Ego4D's downloader brings all videos of Goal-Step: ego4d --datasets full_scale "
-        f"--benchmarks goalstep -o DIR ({GOALSTEP_URL})"
+        f"{text}\nGrouped videos among them: {len(absent) - len(singles)}. An id that begins with {_GROUP} is that of "
+        "several Ego4D videos joined end to end. Ego4D's downloader brings all videos of Goal-Step: ego4d --datasets "
+        f"full_scale --benchmarks goalstep -o DIR ({GOALSTEP_URL})"
     )
 
 
-def _present(folder: Path) -> str:
-    """What is there instead of the expected videos."""
-    videos = sorted(path for path in folder.rglob("*") if path.suffix.lower() in _VIDEO_SUFFIXES)
-    if not videos:
-        return "Videos that are there: none."
-    direct = next((path for path in videos if path.parent == folder), videos[0])
-    below = sum(path.parent != folder for path in videos)
-    deeper = f" ({below} in folders below, which are not searched)" if below else ""
-    return f"Videos that are there: {len(videos)}{deeper}, for example {direct.relative_to(folder)}."
-
-
-def write_records(records: Sequence[Record], path: str | Path) -> None:
+def write_records(records: Sequence[Record], path: Path) -> None:
     """Write Goal-Step steps as JSON Lines, for `read_annotations`; the file appears whole or not at all.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: The file cannot be written.
     """
-    lines = ({key: value for key, value in record.model_dump().items() if key != "scenario"} for record in records)
-    write_whole(Path(path), "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    lines = (json.dumps(record.model_dump(exclude={"scenario"}), ensure_ascii=False) + "\n" for record in records)
+    write_whole(path, "".join(lines))
 
 
-def _record(video: Video, leaves: Sequence[Leaf], number: int, environment: str, before_end: float) -> Record | str:
-    """The record of a leaf, or why there is none; `number` is the leaf's place among all, from 1."""
-    segment, purpose = leaves[number - 1]
+def _record(video: Video, leaves: Sequence[Leaf], index: int, environment: str, before_end: float) -> Record | str:
+    """Make the record of a leaf; else return why there is none."""
+    segment, purpose = leaves[index]
     end = round(segment.end_time - before_end, 6)
     if not segment.counts:
         return IRRELEVANT
@@ -221,14 +218,11 @@ def _record(video: Video, leaves: Sequence[Leaf], number: int, environment: str,
     if len({" ".join(label.casefold().split()) for label in labels}) < len(labels):
         return ALIKE
     return Record(
-        step_id=f"{step_prefix(video.video_uid)}_{number}",
+        step_id=f"{step_prefix(video.video_uid)}_{index + 1}",
         video_id=video.video_uid,
         start_sec=segment.start_time,
         end_sec=end,
-        local_intent=segment.step_description,
-        global_intent=purpose,
-        next_step_plan=following.step_description,
-        scenario=None,
+        **dict(zip(FIELDS, labels, strict=True)),
         category=video.category,
         environment=environment,
         event=video.event,
@@ -238,7 +232,7 @@ def _record(video: Video, leaves: Sequence[Leaf], number: int, environment: str,
 
 
 def leaves_of(video: Video) -> list[Leaf]:
-    """A video's segments that have none below them, by time."""
+    """List a video's segments without segments below them, by time."""
     leaves = [
         (segment, video.goal_description if segment is step else step.step_description)
         for step in video.segments
@@ -247,8 +241,8 @@ def leaves_of(video: Video) -> list[Leaf]:
     return sorted(leaves, key=lambda leaf: (leaf[0].start_time, leaf[0].end_time))
 
 
-def read_goalstep(path: str | Path) -> list[Video]:
-    """The file's videos, checked."""
+def read_goalstep(path: Path) -> list[Video]:
+    """Read the file's videos and check them."""
     content = read_json(path, "annotations")
     raws = content.get("videos") if isinstance(content, dict) else None
     if not isinstance(raws, list) or not raws:
@@ -259,13 +253,13 @@ def read_goalstep(path: str | Path) -> list[Video]:
     problems: list[str] = []
     first_use: dict[str, int] = {}
     for number, raw in enumerate(raws, 1):
-        video, found = check_record(Video, raw)
-        videos.append(video)
-        if video and (other := first_use.setdefault(step_prefix(video.video_uid), number)) != number:
-            found.append(
-                f"video_uid: gives the same step ids as video {other}; rename one, found {shown(video.video_uid)}"
-            )
-        problems += [f"video {number}, {problem}" for problem in found]
+        video, flaws = check_record(Video, raw)
+        if video is not None:
+            videos.append(video)
+            if (other := first_use.setdefault(step_prefix(video.video_uid), number)) != number:
+                uid = shown(video.video_uid)
+                flaws.append(f"video_uid: gives the same step ids as video {other}; rename one, found {uid}")
+        problems += [f"video {number}, {flaw}" for flaw in flaws]
     if problems:
         raise LmmsEgoplanError(
             f"{path}: {len(problems)} problem(s) in {len(raws)} videos; is it one of the files of {GOALSTEP_URL}?\n"

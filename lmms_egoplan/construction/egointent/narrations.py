@@ -45,7 +45,7 @@ class Narration:
 
     @property
     def action(self) -> str:
-        """What the camera wearer does: "picks a pan", as in Table 2."""
+        """The camera wearer's action: "picks a pan", as in Table 2."""
         return _ACTOR.sub("", self.text)
 
 
@@ -58,17 +58,17 @@ class NarratedVideo:
 
 
 def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, NarratedVideo], list[Rejection]]:
-    """The narrations of some videos.
+    """Read the narrations of some videos.
 
-    Of a video's passes, which narrate the same, the first counts that has narrations. Narrations of other people than
+    Of a video's passes, which narrate the same, the first one with narrations counts. Narrations of other people than
     the camera wearer (``#O``), of unclear objects (``#unsure``), and in other letters than Latin stay as context.
 
     Args:
-        uids: of the videos.
+        path: Ego4D's ``narration.json``.
+        uids: Ids of the videos.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read or is of another form, or none of the videos has narrations with a
-            time.
+        LmmsEgoplanError: The file cannot be read or has another form, or none of the videos has narrations with a time.
     """
     raws = read_narrated_videos(path)
     rejections: list[Rejection] = []
@@ -80,11 +80,13 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
             rejections.append(Rejection("narration", NO_NARRATIONS, where))
             continue
         (name, first), *others = passes
-        for other, narrations in others:
-            rejections.append(Rejection("narration", SECOND_PASS, f"{where}, {other}", f"{len(narrations)} narrations"))
-        places = [f"{where}, {name}.narrations[{number}]" for number in range(len(first))]
+        rejections += [
+            Rejection("narration", SECOND_PASS, f"{where}, {other}", f"{len(narrations)} narrations")
+            for other, narrations in others
+        ]
         timed: list[tuple[str, Any]] = []
-        for place, raw in zip(places, first, strict=True):
+        for number, raw in enumerate(first):
+            place = f"{where}, {name}.narrations[{number}]"
             if problem := _untimed(raw):
                 rejections.append(Rejection("narration", NO_TIME, place, problem))
             else:
@@ -103,7 +105,7 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
 
 
 def _untimed(raw: Any) -> str:
-    """What is wrong with a narration's time; "" for nothing."""
+    """Return what is wrong with a narration's time; "" for nothing."""
     if not isinstance(raw, dict):
         return f"expected an object, found {shown(raw)}"
     time = raw.get("timestamp_sec")
@@ -114,14 +116,13 @@ def _by_time(raws: list[tuple[str, Any]], rejections: list[Rejection]) -> tuple[
     narrations: list[Narration] = []
     known: set[tuple[float, str]] = set()
     for place, raw in sorted(raws, key=lambda entry: entry[1]["timestamp_sec"]):
-        text = raw.get("narration_text")
-        seconds = float(raw["timestamp_sec"])
+        text, seconds = raw.get("narration_text"), float(raw["timestamp_sec"])
         problem, detail = sentence_problem(text)
-        said = _TAG.sub("", _UNSURE.sub("something", without_wearer(text))) if is_text(text) else ""
-        if said and (seconds, said.casefold()) in known:
-            problem, detail, said = REPEATED, shown(text), ""
-        known.add((seconds, said.casefold()))
+        plain = _TAG.sub("", _UNSURE.sub("something", without_wearer(text))) if is_text(text) else ""
+        if plain and (seconds, plain.casefold()) in known:
+            problem, detail, plain = REPEATED, shown(text), ""
+        known.add((seconds, plain.casefold()))
         if problem:
             rejections.append(Rejection("narration", problem, place, detail))
-        narrations.append(Narration(len(narrations) + 1, seconds, said, problem))
+        narrations.append(Narration(len(narrations) + 1, seconds, plain, problem))
     return tuple(narrations)

@@ -12,12 +12,7 @@ from lmms_egoplan.benchmarks.egointent.diagnostics import encode_frames
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Label
 from lmms_egoplan.construction.egointent.goalstep import Video
 from lmms_egoplan.construction.egointent.narrations import NarratedVideo
-from lmms_egoplan.construction.egointent.prompts import (
-    ask,
-    place_prompt,
-    place_prompt_with_frames,
-)
-from lmms_egoplan.jsonl import check_record
+from lmms_egoplan.construction.egointent.prompts import PROMPTS, ask, bullets, read_fields
 from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.media.frames import FrameError, frame_times, read_video_frames
@@ -26,8 +21,8 @@ from lmms_egoplan.progress import track
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import Checked, Expected
 
-# Frames of a video that nobody has summed up: ours.
-_FRAMES = 4
+# Frames of a video without summaries, and texts that tell where a video was taken: ours, the paper has no numbers.
+_FRAMES, _TEXTS = 4, 40
 _MOST_WORDS = 6
 
 
@@ -44,66 +39,65 @@ class _Reply(Checked):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a video was taken; None where nobody has told: people are asked then."""
+    """Where a video was taken; None if unknown: people are asked then."""
 
     scenario: str | None = None
     environment: str | None = None
 
 
 def find_places(
-    videos: Sequence[Video],
-    narrated: Mapping[str, NarratedVideo],
-    folder: Path,
-    settings: JudgeSettings,
+    videos: Sequence[Video], narrated: Mapping[str, NarratedVideo], folder: Path, settings: JudgeSettings
 ) -> tuple[dict[str, Place], list[Rejection]]:
-    """Ask where each video was taken, by its summaries; by frames where there are none, else by its narrations.
+    """Ask where each video was taken: by its summaries, without any by frames, else by its narrations.
 
     Returns:
-        By uid, the place, without its texts where no reply can be used; what was wrong with these replies.
+        The place of each video by uid, without texts if no reply can be used; the problems of these replies.
 
     Raises:
-        JudgeError: the language model cannot be asked.
+        JudgeError: The language model cannot be asked.
     """
     prompts = {
         video.video_uid: _prompt(video, narrated[video.video_uid], folder)
         for video in track(videos, "Reading summaries or frames")
     }
-    found, rejections = ask("place", prompts, read_place, settings, "places")
+    places, rejections = ask("place", prompts, read_place, settings, "places")
     # A model that reads no images has refused them.
     unseen = {
         video.video_uid: _prompt_by_narrations(video, narrated[video.video_uid])
         for video in videos
-        if isinstance(prompts[video.video_uid], Prompt) and video.video_uid not in found
+        if isinstance(prompts[video.video_uid], Prompt) and video.video_uid not in places
     }
     settings.asking.lost -= len(unseen)  # they have a second prompt, which counts
     more, others = ask("place", unseen, read_place, settings, "places without frames")
     rejections = [rejection for rejection in rejections if rejection.where not in unseen] + others
-    return dict.fromkeys(prompts, Place()) | found | more, rejections
+    return dict.fromkeys(prompts, Place()) | places | more, rejections
 
 
 def _prompt(video: Video, narrated: NarratedVideo, folder: Path) -> str | Prompt:
     if narrated.summaries:
-        return place_prompt(video.goal_description, narrated.summaries)
+        return _prompt_by_texts(video, narrated.summaries)
     path = folder / f"{video.video_uid}.mp4"
     try:
         last = len(frame_times(path)) - 1
         frames = read_video_frames(path, sorted({*evenly_spaced(0, last, _FRAMES)}))
-        return place_prompt_with_frames(video.goal_description, encode_frames(frames))
+        return Prompt(PROMPTS["place_from_frames"].format(goal=video.goal_description), encode_frames(frames))
     except FrameError:  # a damaged frame outside of all steps costs none of them
         return _prompt_by_narrations(video, narrated)
 
 
 def _prompt_by_narrations(video: Video, narrated: NarratedVideo) -> str:
-    return place_prompt(video.goal_description, [narration.text for narration in narrated.narrations if narration.text])
+    return _prompt_by_texts(video, [narration.text for narration in narrated.narrations if narration.text])
+
+
+def _prompt_by_texts(video: Video, texts: Sequence[str]) -> str:
+    return PROMPTS["place"].format(goal=video.goal_description, texts=bullets(texts[:_TEXTS]))
 
 
 def read_place(_: str, reply: Any) -> Place:
-    """The place that a reply tells.
+    """Read the place in a reply.
 
     Raises:
-        ValueError: it tells none.
+        ValueError: The reply has another form.
     """
-    read, problems = check_record(_Reply, reply)
-    if read is None:
-        raise ValueError("; ".join(problems))
-    return Place(read.place, read.environment)
+    fields = read_fields(_Reply, reply)
+    return Place(fields.place, fields.environment)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from lmms_egoplan.benchmarks.egointent.prepare import Cut
 from lmms_egoplan.benchmarks.egointent.records import step_prefix
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.construction.ego4d import EGO4D_MEAN_GAP, segments
@@ -19,51 +20,45 @@ TOO_SHORT = "narration with less than a frame before it"
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(Cut):
     """A step before it has labels.
 
-    end_sec: the narration's time (sec. 3.3, Temporal Truncation Strategy). start_sec: see `find_steps`.
+    end_sec: The narration's time (sec. 3.3, Temporal Truncation Strategy). start_sec: See `find_steps`.
     leaf: Goal-Step's segment around this time, and its purpose.
-    before, after: the neighbouring narrations, by time; none at the same time is after.
+    before, after: The neighbouring narrations, by time; none at the same time is after.
     """
 
-    step_id: str
     video: Video
-    start_sec: float
-    end_sec: float
     narration: Narration
     leaf: Leaf
     before: tuple[Narration, ...]
     after: tuple[Narration, ...]
 
-    @property
-    def video_id(self) -> str:
-        return self.video.video_uid
-
 
 def find_steps(videos: Sequence[Video], narrated: Mapping[str, NarratedVideo]) -> tuple[list[Step], list[Rejection]]:
-    """A step for each narration of the camera wearer's that lies within a segment of Goal-Step's.
+    """Make a step of each of the camera wearer's narrations within a segment of Goal-Step.
 
     A step ends at the narration's time (sec. 3.3). Where it starts is not in the paper: here, at the narration before
     it or where Goal-Step's segment starts, whichever is later, but no later than EgoVLP's segment of this narration.
-    Nothing is narrated behind a video's last narration, so it makes no step.
+    Nothing is narrated after a video's last narration, so it makes no step.
 
     Args:
-        videos: Goal-Step's; those without narrations make no steps.
-        narrated: by uid.
+        videos: Goal-Step's videos; those without narrations make no steps.
+        narrated: Narrations by uid.
     """
     steps: list[Step] = []
     rejections: list[Rejection] = []
-    times = {uid: [narration.seconds for narration in found.narrations] for uid, found in narrated.items()}
+    times = {uid: [narration.seconds for narration in video.narrations] for uid, video in narrated.items()}
     clips = segments(times, EGO4D_MEAN_GAP)
     for video in (video for video in videos if video.video_uid in narrated):
         uid = video.video_uid
         leaves = leaves_of(video)
         narrations = narrated[uid].narrations
-        for place, narration in enumerate(narrations):
+        for index, narration in enumerate(narrations):
             if narration.problem:
                 continue
-            made = _step(video, leaves, narrations, place, clips[uid][place][0] if uid in clips else narration.seconds)
+            latest = clips[uid][index][0] if uid in clips else narration.seconds
+            made = _step(video, leaves, narrations, index, latest)
             if isinstance(made, Step):
                 steps.append(made)
             else:
@@ -73,26 +68,25 @@ def find_steps(videos: Sequence[Video], narrated: Mapping[str, NarratedVideo]) -
 
 
 def _step(
-    video: Video, leaves: Sequence[Leaf], narrations: Sequence[Narration], place: int, latest: float
+    video: Video, leaves: Sequence[Leaf], narrations: Sequence[Narration], index: int, latest: float
 ) -> Step | str:
-    """The step of a narration, or why there is none; `latest` is when it starts at the latest."""
-    narration = narrations[place]
-    seconds = narration.seconds
+    """Make the step of a narration, which starts at `latest` at the latest; else return why there is none."""
+    narration, seconds = narrations[index], narrations[index].seconds
     around = [leaf for leaf in leaves if leaf[0].start_time <= seconds <= leaf[0].end_time]
-    later = (other for other in islice(narrations, place + 1, None) if other.seconds > seconds and other.text)
+    later = (other for other in narrations[index + 1 :] if other.seconds > seconds and other.text)
     after = tuple(islice(later, NEIGHBOURS))
     if not around:
         return NO_STEP
-    leaf = min(around, key=lambda found: found[0].end_time - found[0].start_time)
+    leaf = min(around, key=lambda leaf: leaf[0].end_time - leaf[0].start_time)
     if not leaf[0].counts:
         return IRRELEVANT
     if not after:
         return LAST
-    backwards = narrations[:place][::-1]
+    backwards = narrations[:index][::-1]
     former = next((other.seconds for other in backwards if other.seconds < seconds), 0.0)
     start = max(0.0, min(max(former, leaf[0].start_time), latest))
     if seconds - start < 1 / FPS:
         return TOO_SHORT
     before = tuple(islice((other for other in backwards if other.text), NEIGHBOURS))[::-1]
     step_id = f"{step_prefix(video.video_uid)}_n{narration.number}"
-    return Step(step_id, video, round(start, 6), seconds, narration, leaf, before, after)
+    return Step(step_id, video.video_uid, round(start, 6), seconds, video, narration, leaf, before, after)

@@ -7,9 +7,9 @@ from typing import Any
 from lmms_egoplan.benchmarks.egointent.judge_protocol import RELEASE_JUDGE_VERSION  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     PROMPT_VERSION,
+    RELEASE_PROMPT,
     RELEASE_PROMPT_VERSION,
     prompt_text,
-    release_prompt_text,
 )
 from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE, JUDGE_VERSION, OTHERWISE, Prediction, grade  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
@@ -75,4 +75,4 @@ def doc_to_text(doc: Mapping[str, Any]) -> str:
 
 def doc_to_release_text(doc: Mapping[str, Any]) -> str:
     """As `doc_to_text`, with the names and definitions of the release of August 2026."""
-    return IMAGE_PLACEHOLDER * num_shown(doc, doc["shown"]) + release_prompt_text(doc)
+    return IMAGE_PLACEHOLDER * num_shown(doc, doc["shown"]) + RELEASE_PROMPT

@@ -11,9 +11,9 @@ from lmms_egoplan.benchmarks.egointent.diagnostics import DIAGNOSTICS_VERSION, d
 from lmms_egoplan.benchmarks.egointent.judge_protocol import RELEASE_JUDGE_VERSION  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     PROMPT_VERSION,
+    RELEASE_PROMPT,
     RELEASE_PROMPT_VERSION,
     prompt_text,
-    release_prompt_text,
 )
 from lmms_egoplan.benchmarks.egointent.scoring import JUDGE_VERSION, Prediction, grade  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
@@ -43,7 +43,7 @@ def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, 
 
 def doc_to_release_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
     """As `doc_to_text`, with the names and definitions of the release of August 2026."""
-    return release_prompt_text(doc)
+    return RELEASE_PROMPT
 
 
 def _predictions(task_filter: JudgedFilter, resps: Sequence[Sequence[str]], docs: Dataset) -> list[Prediction]:

@@ -294,7 +294,9 @@ def test_wrong_input_ends_with_one_error(folder):
     with pytest.raises(LmmsEgoplanError, match="environment: expected indoor or outdoor"):
         prepare(folder, [raw_record(environment="inside")])
     with pytest.raises(LmmsEgoplanError, match=r"--videos .*absent: no such folder; it holds <video_id>.mp4"):
-        prepare_egointent(write_annotations(folder / "steps.jsonl", raw_records()), folder / "absent", True)
+        prepare_egointent(
+            write_annotations(folder / "steps.jsonl", raw_records()), folder / "absent", skip_missing=True
+        )
 
 
 def test_unprepared_data_say_what_to_run(folder):

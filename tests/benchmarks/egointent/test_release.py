@@ -9,7 +9,7 @@ from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.diagnostics import diagnostics_prompt
 from lmms_egoplan.benchmarks.egointent.judge_protocol import judge_prompt, read_ratings
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, prompt_text, release_prompt_text
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, RELEASE_PROMPT, prompt_text
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
 from lmms_egoplan.judging import JudgeSettings
@@ -26,7 +26,7 @@ def graded(reply):
 
 
 def test_the_prompt_asks_for_the_releases_keys_and_tells_nothing_of_the_step():
-    text = release_prompt_text(DOC)
+    text = RELEASE_PROMPT
     assert all(f'"{name}": "..."' in text for name in RELEASE_NAMES.values())
     assert not any(name in text for name in ("global_intent", "next_step_plan", DOC["step_id"]))
     assert all(f'"{name}": "..."' in prompt_text(DOC) for name in FIELDS)
@@ -47,7 +47,7 @@ def test_replies_under_either_names_are_read(reply):
 
 
 def test_pieces_of_either_prompt_are_no_answer():
-    for prompt in (prompt_text(DOC), release_prompt_text(DOC)):
+    for prompt in (prompt_text(DOC), RELEASE_PROMPT):
         assert read_reply(prompt) == {}
 
 
@@ -99,7 +99,7 @@ def test_the_two_versions_share_no_judgement_of_the_next_step():
 
 
 def test_the_rest_of_the_step_may_be_what_comes_next():
-    prompt = release_prompt_text(DOC)
+    prompt = RELEASE_PROMPT
     assert "next_step: what is most likely to occur immediately after the observation boundary." in prompt
     assert "not a part of this step" not in prompt
     assert "not a part of this step" in prompt_text(DOC)

@@ -107,7 +107,7 @@ EXAMPLES = [
 ]
 
 
-@given(TEXTS.filter(lambda text: "[[" not in text), st.sampled_from(EXAMPLES), st.sampled_from(["0", "0.5", "1"]))
+@given(TEXTS.filter(lambda text: "[" not in text), st.sampled_from(EXAMPLES), st.sampled_from(["0", "0.5", "1"]))
 def test_the_example_never_counts_and_never_hides_the_rating(text, example, rating):
     assert read_rating(f"{text} {example} {text}") is None
     for verdict in (f"Rating: [[{rating}]] {example}", f"{example}\n{text} Rating: [[{rating}]]"):

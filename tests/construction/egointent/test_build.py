@@ -321,7 +321,7 @@ def test_candidates_that_do_not_fit_are_recorded(tmp_path, serve):
 
 
 def test_the_files_that_the_documentation_shows_are_read(tmp_path, serve):
-    page = (Path(__file__).parents[4] / "docs" / "building-egointent.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "building-egointent.md").read_text(encoding="utf-8")
     for name, text in zip(("narration", "goalstep"), re.findall(r"```json\n(.*?)```", page, re.DOTALL), strict=True):
         (tmp_path / f"{name}.json").write_text(text, encoding="utf-8")
     write_videos(tmp_path / "videos", ["my-video"])

@@ -1,6 +1,10 @@
+from typing import get_type_hints
+
 from benchmarks.egointent.source import goalstep_video, segment, write_goalstep
 from benchmarks.egointent.source import write_videos as write_egointent_videos
 from cli.test_data import folder, rows, run, status_rows
+from lmms_egoplan.construction.egointent.build import DEFAULT_MODEL
+from lmms_egoplan.construction.egointent.commands import build
 
 __all__ = ["folder"]  # a fixture
 
@@ -32,3 +36,8 @@ def test_builds_egointent_from_goalstep_and_prepares_it(folder):
         assert result.stderr.startswith("lmms-egoplan: ")
         assert "Traceback" not in result.output
     assert steps.read_text() == written
+
+
+def test_the_help_names_the_default_model():
+    (option,) = get_type_hints(build, include_extras=True)["llm"].__metadata__
+    assert f"else {DEFAULT_MODEL}." in option.help

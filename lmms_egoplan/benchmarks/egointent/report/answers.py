@@ -5,17 +5,21 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.egointent.answer_files import TASK, V1
+from lmms_egoplan.benchmarks.egointent.answer_files import KINDS, TASK, V1, read_stored, rows_of
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
+from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.report.benchmark import Judged
 from lmms_egoplan.report.document import Value
+from lmms_egoplan.report.judged import judged_record
 from lmms_egoplan.report.numbers import counted
 from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
@@ -137,6 +141,19 @@ class Graded(ScoredTask):
         prompts = ", ".join(version or "unknown" for version in prompt_versions(self.task_run.config))
         texts = {"judge": self.judge, "prompts": prompts, "media": self.media}
         return {"questions": self.number("num_steps")} | texts | percent
+
+
+def judged_samples(path: Path) -> Iterator[Judged]:
+    """Yield what `BenchmarkReport.judged_samples` does."""
+    stored = read_stored([path])
+    for step, row, (_, line) in zip(stored, rows_of(stored), read_lines(path), strict=True):
+        record = parse_record(step.where, line)
+        score = KINDS[step.kind][1]
+        config = {
+            "process_results": f"def {score.__name__}",
+            "metadata": {"judge_prompt": record.get("judge_prompt")},
+        }
+        yield step.kind, config, score(row, [judged_record(GradedStep, step.where, record).to_text()])
 
 
 def read_graded(runs: Iterable[Run]) -> Iterator[Graded]:

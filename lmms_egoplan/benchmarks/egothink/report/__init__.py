@@ -6,9 +6,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
+from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
+from lmms_egoplan.benchmarks.egothink.rating_files import read_rated
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, judged_samples, read_graded
-from lmms_egoplan.benchmarks.egothink.report.people import read_rated
 from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, all_tables, judge_noise, note
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, Judged, read_prepared, with_images
@@ -38,21 +38,20 @@ class EgoThinkReport(BenchmarkReport[Graded]):
     MEASURE = "score"
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
-        """A run's dimensions together."""
+        """Return each run's dimensions as one."""
         return [graded for run in runs if (graded := read_graded(run)) is not None]
 
     def reference(self) -> Reference:
-        """The best of Table 3."""
+        """Return the best score of Table 3."""
         return reference_of(load_table("egothink", "table3"), caveat=note("caveat"))
 
     def group_order(self, attribute: str) -> Sequence[str]:
-        """Capabilities and dimensions as the paper has them."""
-        return {"dimension": DIMENSION_NAMES, "capability": [*CAPABILITIES], _PEOPLE: [*_SAID.values()]}.get(
-            attribute, ()
-        )
+        """Return capabilities and dimensions in the paper's order."""
+        orders = {"dimension": DIMENSION_NAMES, "capability": (*CAPABILITIES,), _PEOPLE: (*_SAID.values(),)}
+        return orders.get(attribute, ())
 
-    def labels(self, task: Graded, answer: Answer) -> Mapping[str, str]:
-        """How people rated the same answer."""
+    def labels(self, _task: Graded, answer: Answer) -> Mapping[str, str]:
+        """Return people's rating of the same answer."""
         rating = self._rated.get((answer.id, answer.record.answer))
         return {} if rating is None else {_PEOPLE: _SAID.get(rating, "between these")}
 
@@ -61,12 +60,12 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         return {(answer.id, answer.answer): answer.rating for answer in read_rated(self.labelled())}
 
     def mean_of_scores(self, answers: Sequence[Answer]) -> Mean:
-        """Plain mean over the dimensions that the answers are of."""
-        of_dimension: dict[str, list[float]] = {}
+        """Return the plain mean over the answers' dimensions."""
+        scores: dict[str, list[float]] = {}
         for answer in answers:
-            if answer.scores["score"] is not None:
-                of_dimension.setdefault(dimension_of(answer.id), []).append(answer.scores["score"])
-        strata = [*of_dimension.values()]
+            if (score := answer.scores["score"]) is not None:
+                scores.setdefault(dimension_of(answer.id), []).append(score)
+        strata = [*scores.values()]
         count = sum(map(len, strata))
         if not count:
             return Mean(questions=0, clusters=0)
@@ -74,47 +73,48 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 
     @classmethod
     def judged_samples(cls, path: Path) -> Iterator[Judged]:
-        """The first judging of each answer."""
+        """Yield the first judging of each answer."""
         return judged_samples(path)
 
     @classmethod
     def inputs_table(cls, inputs: Inputs) -> Table | None:
-        """How far a judge's ratings of the same answers differ."""
+        """Return how far a judge's ratings of the same answers differ."""
         return judge_noise(inputs.judged)
 
     def tables(self) -> Iterator[Table | None]:
-        """Beside Table 3, by group, run against run, judge against judge, and what else is published."""
+        """Return the tables beside the published ones, by group, and of pairs of runs and judges."""
         return all_tables(self.tasks, read_rated(self.labelled()))
 
     def figures(self) -> Iterator[Figure]:
-        """Bars of capabilities and dimensions, with a published model for comparison."""
+        """Yield bars of capabilities and dimensions, with a published model for comparison."""
         if self.tasks:
             yield self._bars("egothink_capability_bars", "Six capabilities", CAPABILITIES)
             yield self._bars("egothink_dimension_bars", "Twelve dimensions", SINGLE)
 
     def _bars(self, key: str, title: str, groups: Mapping[str, Sequence[Dimension]]) -> Figure:
         (reference,) = (row for row in load_table("egothink", "table3").rows if row["model"] == _REFERENCE)
-        published = [fmean(reference[dimension.name] for dimension in dimensions) for dimensions in groups.values()]
+        cells = {name: cell for name, cell in reference.items() if isinstance(cell, float)}
+        published = [fmean(cells[dimension.name] for dimension in dimensions) for dimensions in groups.values()]
         means = {run.name: [run.part(dimensions).mean for dimensions in groups.values()] for run in self.tasks}
         draw = partial(draw_bars, list(groups), means, "score, 0 to 100", 100, (f"{_REFERENCE}, published", published))
         caption = note("bars_caption", reference=_REFERENCE)
         return Figure(key, title, caption, draw, spoken(list(groups), means, DECIMALS))
 
     def compact_table(self) -> Table:
-        """Each dimension's score, 0 to 100, and their average."""
+        """Return each dimension's score, 0 to 100, and their average."""
         title, notes = "EgoThink: score, 0 to 100", score_notes(self.tasks)
-        return compact_table("egothink_compact", title, self.tasks, _measures, notes, heading=lambda run: "")
+        return compact_table("egothink_compact", title, self.tasks, lambda _: _MEASURES, notes, lambda _: "")
 
     def question_order(self, keys: Iterable[Key]) -> list[Key]:
-        """In the dimensions' order."""
-        return sorted(keys, key=lambda key: DIMENSION_NAMES.index(dimension_of(key[0])))
+        """Sort questions by dimension."""
+        return sorted(keys, key=lambda key: DIMENSION_NAMES.index(dimension_of(str(key[0]))))
 
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
-        """As prepared; lm-eval alone logs the question, and nobody the image."""
-        question_id, reference = key
+        """Return the prepared question; only lm-eval logs its text, and no harness its image."""
+        question_id, reference = answers[0].id, key[1]
         logged = next((answer.doc.get("question") for answer in answers if answer.doc), None)
         text, images = self._prepared[0].get(key, (logged or f"{question_id}: the question is not at hand", None))
-        dimension = DIMENSIONS[DIMENSION_NAMES.index(dimension_of(question_id))]
+        dimension = BY_NAME[dimension_of(question_id)]
         return {
             "question": text,
             "facts": {"capability": dimension.capability, "dimension": dimension.name},
@@ -123,7 +123,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         }
 
     def shown(self, answer: Answer) -> ShownAnswer:
-        """With the judge's rating and words."""
+        """Return the answer with the judge's rating and words."""
         judged = answer.record
         told = [f"not judged: {judged.error}" if judged.rating is None else f"{judged.rating:g} of 1 by {judged.judge}"]
         told += ["cut off"] * bool(judged.truncated) + ["suspect"] * judged.suspect
@@ -132,16 +132,17 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 
     @cached_property
     def _prepared(self) -> tuple[dict[Key, tuple[str, Images]], dict[str, str]]:
-        """Question and images of what is prepared, and by dimension why it cannot be read."""
-        found, problems = {}, {}
-        for name in dict.fromkeys(dimension_of(question_id) for run in self.tasks for question_id, _ in run.answers):
+        """Text and images of the prepared questions, and by dimension why they cannot be read."""
+        prepared: dict[Key, tuple[str, Images]] = {}
+        problems: dict[str, str] = {}
+        for name in dict.fromkeys(dimension_of(x.id) for run in self.tasks for x in run.answers.values()):
             rows, problem = read_prepared(partial(_read_rows, name))
-            found |= rows
+            prepared |= rows
             problems |= {name: problem} if problem else {}
-        return found, problems
+        return prepared, problems
 
     def flaws(self, task: Graded) -> Iterator[str]:
-        """Of dimensions, judges and samples."""
+        """Yield problems of dimensions, judges and samples."""
         whole, dimensions = task.whole, task.tasks.items()
         if missing := [name for name in DIMENSION_NAMES if name not in task.tasks]:
             yield note("no_average", dimensions=", ".join(missing))
@@ -157,34 +158,34 @@ class EgoThinkReport(BenchmarkReport[Graded]):
             yield note("left_out", tasks=", ".join(task.left_out))
 
     def gaps(self) -> Iterator[str]:
-        """Different judges, and questions that are not prepared."""
+        """Yield differences between judges, and questions that are not prepared."""
         if told := differing({run.name: run.judge for run in self.tasks}):
             yield note("different_judges", told=told)
         prepared, problems = self._prepared
         if problems:
             yield note("not_prepared", count=len(problems), problem=next(iter(problems.values())))
-        if other := {key for key in self.asked - prepared.keys() if dimension_of(key[0]) not in problems}:
+        if other := {key for key in self.asked - prepared.keys() if dimension_of(str(key[0])) not in problems}:
             yield note("others_prepared", count=len(other), example=min(other)[0])
 
 
-def _measures(graded: Sequence[Graded]) -> dict[str, Cell]:
-    def score(dimensions: Sequence[Dimension]) -> Cell:
-        def cell(run: Graded) -> str:
-            part = run.part(dimensions)
-            is_there = len(dimensions) > 1 or dimensions[0].name in run.tasks
-            return scored(part.mean.value, DECIMALS, part.coverage) if is_there else ""
+def _score_cell(dimensions: Sequence[Dimension]) -> Cell:
+    def cell(run: Graded) -> str:
+        part = run.part(dimensions)
+        is_there = len(dimensions) > 1 or dimensions[0].name in run.tasks
+        return scored(part.mean.value, DECIMALS, part.coverage) if is_there else ""
 
-        return cell
+    return cell
 
-    return {
-        **{name: score(dimensions) for name, dimensions in SINGLE.items()},
-        "average of the twelve": score(DIMENSIONS),
-        "questions": lambda run: f"{number(run.whole.questions)} of {number(run.whole.official)}",
-        "judged": lambda run: share(run.whole.judged / run.whole.questions if run.whole.questions else None),
-        "truncated": lambda run: share(run.whole.truncated),
-        "suspect": lambda run: share(run.whole.suspect),
-        "judge": lambda run: name_of(run.judge),
-    }
+
+_MEASURES: dict[str, Cell] = {
+    **{name: _score_cell(dimensions) for name, dimensions in SINGLE.items()},
+    "average of the twelve": _score_cell(DIMENSIONS),
+    "questions": lambda run: f"{number(run.whole.questions)} of {number(run.whole.official)}",
+    "judged": lambda run: share(run.whole.judged / run.whole.questions if run.whole.questions else None),
+    "truncated": lambda run: share(run.whole.truncated),
+    "suspect": lambda run: share(run.whole.suspect),
+    "judge": lambda run: name_of(run.judge),
+}
 
 
 def _read_rows(dimension: str) -> dict[Key, tuple[str, Images]]:

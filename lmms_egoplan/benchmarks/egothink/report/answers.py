@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.answer_files import prepared_rows, read_stored
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
+from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.coverage import OFFICIAL
@@ -33,9 +33,9 @@ _TASKS = {dimension.task: dimension.name for dimension in DIMENSIONS}
 class Part:
     """One or several dimensions of a run.
 
-    mean: plain mean over the dimensions, 0..100, only where each has a score.
-    judged: answers with a rating.
-    official: questions that the benchmark has in these dimensions; the prepared ones if they are not the benchmark's.
+    mean: Plain mean over the dimensions, 0..100; None unless each has a score.
+    judged: Number of answers with a rating.
+    official: Number of the benchmark's questions in these dimensions; of prepared ones if they are not the benchmark's.
     """
 
     mean: Mean
@@ -49,11 +49,11 @@ class Part:
 
     @property
     def coverage(self) -> float:
-        """Share of the official questions that have a rating, 1 at most."""
+        """The share of the official questions that have a rating, 1 at most."""
         return min(1.0, self.judged / self.official)
 
     def values(self) -> dict[str, Value]:
-        """By column."""
+        """Return the cells by column."""
         shares = {
             "coverage": self.coverage,
             "judged": self.judged / self.questions if self.questions else None,
@@ -69,10 +69,11 @@ class Part:
 class Graded(Scored):
     """A run's part in this benchmark; answers are of the tasks with samples, in the dimensions' order.
 
-    tasks: by dimension.
-    left_out: tasks whose dimension is unknown, or in the run already.
+    tasks: By dimension.
+    left_out: Tasks whose dimension is unknown, or already in the run.
     """
 
+    answers: Mapping[Key, Answer]
     tasks: Mapping[str, TaskRun]
     left_out: tuple[str, ...]
 
@@ -80,22 +81,32 @@ class Graded(Scored):
 
     @property
     def main(self) -> Mean:
+        """The mean over all twelve dimensions."""
         return self.whole.mean
 
     @property
     def coverage(self) -> float:
+        """The coverage over all twelve dimensions."""
         return self.whole.coverage
 
     @property
     def truncated(self) -> float | None:
+        """The truncated share over all twelve dimensions."""
         return self.whole.truncated
 
     @property
     def judge(self) -> str | None:
+        """The judges of all twelve dimensions."""
         return self.whole.judge
 
     @property
+    def judged(self) -> dict[Key, JudgedAnswer]:
+        """The answers with a rating."""
+        return {key: answer.record for key, answer in self.answers.items() if answer.record.rating is not None}
+
+    @property
     def question_set(self) -> str:
+        """The question sets of the dimensions that are not official; else official."""
         names = {name for task in self.tasks.values() if isinstance(name := task.metrics.get("question_set"), str)}
         return "; ".join(sorted(names - {OFFICIAL})) or OFFICIAL
 
@@ -105,17 +116,17 @@ class Graded(Scored):
         return self.part(DIMENSIONS)
 
     def part(self, dimensions: Sequence[Dimension]) -> Part:
-        """What these dimensions add up to; samples give the interval, the harness's metrics the rest."""
+        """Combine dimensions: samples give the interval, the harness's metrics the rest."""
         tasks = [self.tasks[dimension.name] for dimension in dimensions if dimension.name in self.tasks]
         asked = [task_run.metrics.get("num_questions") or 0 for task_run in tasks]
         known = [task_run.metrics.get("truncated_of") or 0 for task_run in tasks]
-        scores = [task_run.number("score") for task_run in tasks]
+        scores = [score for task_run in tasks if (score := task_run.number("score")) is not None]
         samples = [
             [sample["score"]["score"] for sample in task_run.samples if "score" in sample["score"]]
             for task_run in tasks
             if task_run.samples is not None
         ]
-        is_whole = len(tasks) == len(dimensions) and None not in scores
+        is_whole = len(scores) == len(dimensions)
         judged = round(_total(tasks, "judge_coverage", asked))
         rated = sum(map(len, samples)) if len(samples) == len(tasks) else None
         interval = stratified_interval(samples) if is_whole and len(samples) == len(tasks) else None
@@ -132,27 +143,27 @@ class Graded(Scored):
 
     def _whole(self, dimension: Dimension) -> int:
         task_run = None if self.is_official else self.tasks.get(dimension.name)
-        return (task_run and task_run.number("split_size")) or dimension.instances
+        return round((task_run and task_run.number("split_size")) or dimension.instances)
 
 
 def judged_samples(path: Path) -> Iterator[Judged]:
-    """See `BenchmarkReport.judged_samples`. An answer without a rating in each repeat is unrated."""
+    """Yield what `BenchmarkReport.judged_samples` does; an answer without a rating in each repeat is unrated."""
     stored = read_stored([path])
     for answer, row, (_, line) in zip(stored, prepared_rows(stored), read_lines(path), strict=True):
         record = parse_record(answer.where, line)
         if any(rated["rating"] is None for rated in record.get("repeats") or ()):
             record |= {"rating": None, "error": "not rated in each repeat"}
         judged = judged_record(JudgedAnswer, answer.where, record)
-        task = DIMENSIONS[DIMENSION_NAMES.index(dimension_of(answer.id))].task
+        task = BY_NAME[dimension_of(answer.id)].task
         sample = score_answer(row, [judged.to_text()]) | {"target": row["answer"]}
         yield task, {"process_results": "def score_answer"}, sample
 
 
 def read_graded(run: Run) -> Graded | None:
-    """None where the run has none of the tasks.
+    """Read the part of a run in this benchmark; None if it has none of the tasks.
 
     Raises:
-        LmmsEgoplanError: see `read_answers`.
+        LmmsEgoplanError: See `read_answers`.
     """
     own = [task_run for task_run in run.tasks.values() if shared_file(task_run.config) == "egothink"]
     tasks: dict[str, TaskRun] = {}
@@ -168,7 +179,7 @@ def read_graded(run: Run) -> Graded | None:
 
 
 def _dimension(task_run: TaskRun) -> str:
-    """Of a task by its name or, where that is a user's own, by what was asked; "" where neither tells."""
+    """Return the dimension of a task by its name, else by the questions asked; "" if unknown."""
     asked = {dimension_of(str(sample["num_questions"].get("id"))) for sample in task_run.samples or ()}
     name = _TASKS.get(task_run.task) or (asked.pop() if len(asked) == 1 else "")
     return name if name in DIMENSION_NAMES else ""
@@ -178,19 +189,19 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
     judged, reference = logged(JudgedAnswer, sample.get("score", {})), sample.get("target")
     if not isinstance(reference, str) or dimension_of(judged.id) not in DIMENSION_NAMES:
         raise ValueError(f"{judged.id} is no question of the benchmark, or it has no reference")
-    key, score = (judged.id, reference), None if judged.rating is None else 100 * judged.rating
-    # Questions are independent: each is a cluster of its own.
+    key, scores = (judged.id, reference), {"score": None if judged.rating is None else 100 * judged.rating}
+    # Questions are independent: each is a separate cluster.
     cluster = "\n".join(key)
-    return Answer(key, judged.id, f"question {judged.id}", judged, {"score": score}, cluster, doc=sample.get("doc"))
+    return Answer(key, judged.id, f"question {judged.id}", judged, scores, cluster, doc=sample.get("doc"))
 
 
 def _joined(tasks: Iterable[TaskRun], metric: str, separator: str) -> str | None:
-    """All that the tasks name, once each; None where they tell nothing, as runs of earlier versions may."""
+    """Join the distinct names in all tasks; None without any, as in runs of earlier versions."""
     told = [task_run.metrics.get(metric) for task_run in tasks]
     texts = [text for text in told if isinstance(text, str) and text not in ("", "none")]
     return separator.join(sorted({name for text in texts for name in text.split(separator)})) or None
 
 
 def _total(tasks: Iterable[TaskRun], share: str, counts: Iterable[int]) -> float:
-    """Number of answers that the tasks' shares amount to."""
+    """Return the number of answers that the tasks' shares amount to."""
     return sum((task_run.number(share) or 0) * count for task_run, count in zip(tasks, counts, strict=True))

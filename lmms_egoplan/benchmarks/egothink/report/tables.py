@@ -1,20 +1,21 @@
-"""EgoThink's tables: scores beside Table 3 and by group, and how far judges agree, with others and when asked again."""
+"""EgoThink's tables: scores beside Table 3 and by group, judges and people compared, and what else is published."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, combinations
+from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension, dimension_of
+from lmms_egoplan.benchmarks.egothink.agreement import coefficient_cells, pair_coefficients
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension, capability_of, dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
-from lmms_egoplan.benchmarks.egothink.rating_files import read_repeated
+from lmms_egoplan.benchmarks.egothink.rating_files import RatedAnswer, read_repeated
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded
-from lmms_egoplan.benchmarks.egothink.report.people import RatedAnswer, table9, table10
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL
 from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
-from lmms_egoplan.report.document import Column, Row, Table, table_of_runs
+from lmms_egoplan.report.document import Column, Row, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.published_with_runs import published_with_runs
@@ -27,36 +28,36 @@ _COLUMNS = read_columns(__file__)
 # Of Tables 9 to 11.
 _GRADED_BY_SEVERAL = ("object", "planning")
 _SAME_ANSWERS = 0.5
+_OTHER_ANSWERS = "other answers than the published ones"
 
 
-def all_tables(graded: Sequence[Graded], rated: Sequence[RatedAnswer] = ()) -> Iterator[Table | None]:
-    """In the section's order; `rated` is what people said."""
+def all_tables(graded: Sequence[Graded], rated: Sequence[RatedAnswer]) -> Iterator[Table | None]:
+    """Yield the section's tables in order; `rated` are people's ratings."""
     yield _table3(graded)
     yield _score_table("egothink_capabilities", "Capability", graded, CAPABILITIES)
     yield _score_table("egothink_dimensions", "Dimension", graded, SINGLE)
     yield _judges(graded)
-    told = ("egothink_comparisons", "Every pair of runs", DECIMALS, "questions", note("comparisons"))
-    yield compared(graded, "score", *told)
-    yield table9(rated, graded)
-    yield table10(rated)
+    shown = ("egothink_comparisons", "Every pair of runs", DECIMALS, "questions", note("comparisons"))
+    yield compared(graded, "score", *shown)
+    yield _table9(rated, graded)
+    yield _table10(rated)
     yield published_with_runs("Published: grades by two other judges", load_table("egothink", "table11"), ())
 
 
 def _table3(graded: Sequence[Graded]) -> Table:
-    """The dimensions' scores of each run among the published ones."""
-    own = []
+    """Return the dimensions' scores of each run among the published ones."""
+    rows = []
     for run in graded:
         values = run.whole.values()
-        average = {"model": run.name, "average": values.pop("score"), "apart": run.apart}
-        own.append(average | {name: task_run.number("score") for name, task_run in run.tasks.items()} | values)
+        row = {"model": run.name, "average": values.pop("score"), "apart": "; ".join(run.apart)}
+        rows.append(row | {name: task_run.number("score") for name, task_run in run.tasks.items()} | values)
     notes = (note("average"), note("judge"), note("interval"), note("shares"))
-    return published_with_runs(
-        "Twelve dimensions, beside Table 3", load_table("egothink", "table3"), own, _COLUMNS["table3"], notes
-    )
+    published = load_table("egothink", "table3")
+    return published_with_runs("Twelve dimensions, beside Table 3", published, rows, _COLUMNS["table3"], notes)
 
 
 def _score_table(key: str, head: str, graded: Sequence[Graded], groups: Mapping[str, Sequence[Dimension]]) -> Table:
-    """Scores of each run in each group of dimensions; head: what a group is."""
+    """Return the scores of each run in each group of dimensions; `head` names a group."""
     columns = (Column("group", head), *_COLUMNS["scores"])
     parts = [(group, run.name, run.part(dimensions)) for group, dimensions in groups.items() for run in graded]
     rows = [part.values() | {"group": group, "model": name} for group, name, part in parts if part.questions]
@@ -65,40 +66,77 @@ def _score_table(key: str, head: str, graded: Sequence[Graded], groups: Mapping[
 
 
 def _judges(graded: Sequence[Graded]) -> Table | None:
-    """Agreement of two judges on the same answers; None where no two runs have such."""
-    rows = []
+    """Return the agreement of two judges on the same answers; None if no two runs have such answers."""
+    rows: list[dict[str, Value]] = []
     for first, second in combinations(graded, 2):
-        common = [
-            (first.answers[key].record, second.answers[key].record) for key in first.answers if key in second.answers
-        ]
-        rated = [pair for pair in common if None not in (pair[0].rating, pair[1].rating)]
-        same = [(a, b) for a, b in rated if a.answer == b.answer and a.judge != b.judge]
+        others = second.judged
+        rated = [(one, others[key]) for key, one in first.judged.items() if key in others]
+        same = [(one, other) for one, other in rated if one.answer == other.answer and one.judge != other.judge]
         if same and len(same) >= _SAME_ANSWERS * len(rated):
-            rows += _agreements(first.name, second.name, same)
+            rows += [{**row, "first": first.name, "second": second.name} for row in _agreements(same)]
     if not rows:
         return None
     notes = (note("agreement"), note("agreement_interval"), note("table9"))
-    return Table("egothink_judges", "Judges of the same answers", _COLUMNS["judges"], tuple(rows), "the runs", notes)
+    return table_of_runs("egothink_judges", "Judges of the same answers", _COLUMNS["judges"], rows, notes)
 
 
-def _agreements(first: str, second: str, pairs: Sequence[tuple[JudgedAnswer, JudgedAnswer]]) -> Iterator[Row]:
-    capability = {dimension.name: dimension.capability for dimension in DIMENSIONS}
+def _agreements(pairs: Sequence[tuple[JudgedAnswer, JudgedAnswer]]) -> Iterator[dict[str, Value]]:
     scopes = {"all": tuple(CAPABILITIES), " and ".join(_GRADED_BY_SEVERAL): _GRADED_BY_SEVERAL}
     for scope, names in (scopes | {name: (name,) for name in CAPABILITIES}).items():
-        chosen = [pair for pair in pairs if capability[dimension_of(pair[0].id)] in names]
+        chosen = [pair for pair in pairs if capability_of(pair[0].id) in names]
         if chosen:
-            found = agreement([a.rating for a, _ in chosen], [b.rating for _, b in chosen], LEVELS)
-            judges = [", ".join(sorted({pair[place].judge or "" for pair in chosen})) for place in (0, 1)]
-            estimates = (found.pearson, found.kappa_unweighted, found.kappa_linear)
-            numbers = [(None,) * 3 if one is None else (one.value, one.low, one.high) for one in estimates]
-            yield Row((first, judges[0], second, judges[1], scope, found.questions, *chain(*numbers)), is_own=True)
+            first, second = zip(*chosen, strict=True)
+            found = agreement(_ratings(first), _ratings(second), LEVELS)
+            yield {
+                "first_judge": _judge_names(first),
+                "second_judge": _judge_names(second),
+                "answers": scope,
+                "questions": found.questions,
+                **coefficient_cells(pair_coefficients(found)),
+            }
+
+
+def _table9(rated: Sequence[RatedAnswer], graded: Sequence[Graded]) -> Table:
+    """Return Pearson's r between the people and the judge of each run with the same answers."""
+    people = {(answer.id, answer.answer): answer.rating for answer in rated}
+    rows: list[dict[str, Value]] = []
+    for run in graded:
+        records = [
+            record
+            for record in run.judged.values()
+            if (record.id, record.answer) in people and capability_of(record.id) in _GRADED_BY_SEVERAL
+        ]
+        if records:
+            ratings = [people[record.id, record.answer] for record in records]
+            pearson = coefficient_cells({"own": agreement(ratings, _ratings(records), None).pearson})
+            few = [f"fewer than {MIN_ITEMS} answers, so no coefficient"] if len(records) < MIN_ITEMS else []
+            cells: dict[str, Value] = {"evaluator": f"Human ({run.name})", "judge": _judge_names(records)}
+            cells |= {name: in_percent(number) for name, number in pearson.items() if number is not None}
+            rows.append(cells | {"answers": len(records), "apart": "; ".join((_OTHER_ANSWERS, *few))})
+    title = "Judges and people, beside Table 9" if rows else "Published: Pearson's r between judges, times 100"
+    return published_with_runs(title, load_table("egothink", "table9"), rows, _COLUMNS["table9"])
+
+
+def _table10(rated: Sequence[RatedAnswer]) -> Table:
+    """Return people's mean grades of each model, on the dimensions of object and planning."""
+    rows: list[dict[str, Value]] = []
+    for model in dict.fromkeys(answer.model for answer in rated):
+        answers = [answer for answer in rated if answer.model == model]
+        row: dict[str, Value] = {"grading_methods": f"People, {model}", "apart": _OTHER_ANSWERS}
+        for dimension in DIMENSIONS:
+            ratings = [answer.rating for answer in answers if dimension_of(answer.id) == dimension.name]
+            if dimension.capability in _GRADED_BY_SEVERAL and ratings:
+                row[f"{dimension.capability}_{dimension.name}"] = 100 * fmean(ratings)
+        rows.append(row | {"answers": len(answers)})
+    title = "People's grades, beside Table 10" if rows else "Published: people's grades of GPT-4V"
+    return published_with_runs(title, load_table("egothink", "table10"), rows, _COLUMNS["table10"])
 
 
 def judge_noise(judged: Sequence[Path]) -> Table | None:
-    """Spread of ratings and scores in files of answers that a judge has rated several times; None without files.
+    """Return the spread of ratings and scores in files of answers that were judged repeatedly; None without files.
 
     Raises:
-        LmmsEgoplanError: a file cannot be read, or holds something else.
+        LmmsEgoplanError: A file cannot be read, or contains something else.
     """
     rows = []
     stems = Counter(path.stem for path in judged)
@@ -112,7 +150,14 @@ def judge_noise(judged: Sequence[Path]) -> Table | None:
             rows.append(Row((name, judges, scope, repeats, noise.answers, noise.left_out, *numbers), is_own=True))
     if not rows:
         return None
+    columns, source = _COLUMNS["judge_noise"], "lmms-egoplan judge"
     notes = (note("noise"), note("noise_scale", questions=sum(OFFICIAL.values())))
-    return Table(
-        "egothink_judge_noise", "Judge noise", _COLUMNS["judge_noise"], tuple(rows), "lmms-egoplan judge", notes
-    )
+    return Table("egothink_judge_noise", "Judge noise", columns, tuple(rows), source, notes)
+
+
+def _ratings(records: Sequence[JudgedAnswer]) -> list[float]:
+    return [record.rating for record in records if record.rating is not None]
+
+
+def _judge_names(records: Sequence[JudgedAnswer]) -> str:
+    return ", ".join(sorted({record.judge or "" for record in records}))
