@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeGuard
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, repetition
@@ -26,7 +26,7 @@ NO_NARRATIONS = "video without narrations"
 
 
 def read_narrated_videos(path: Path, how: str | None = None) -> dict[str, Any]:
-    """What ``narration.json`` has of each video, by its uid; some releases wrap all of it in ``{"videos": ...}``.
+    """Read what ``narration.json`` has of each video, by its uid; some releases wrap it in ``{"videos": ...}``.
 
     Args:
         how: what to do about a file that is no JSON.
@@ -47,32 +47,32 @@ def read_narrated_videos(path: Path, how: str | None = None) -> dict[str, Any]:
 
 
 def narrated_passes(video: Any) -> Iterator[tuple[str, list[Any]]]:
-    """Names and narrations of a video's passes that have any; all of them narrate the same."""
+    """Yield names and narrations of a video's passes that have any; all of them narrate the same."""
     for name in _PASSES:
-        found = video.get(name) if isinstance(video, dict) else None
-        narrations = found.get("narrations") if isinstance(found, dict) else None
+        narrated = video.get(name) if isinstance(video, dict) else None
+        narrations = narrated.get("narrations") if isinstance(narrated, dict) else None
         if isinstance(narrations, list) and narrations:
             yield name, narrations
 
 
 def summaries(video: Any) -> list[str]:
-    """The texts that sum a video's parts up, of all passes, without those that are there already."""
-    found = [video.get(name) for name in _PASSES] if isinstance(video, dict) else []
-    lists = [one.get("summaries") for one in found if isinstance(one, dict)]
-    raws = [raw for one in lists if isinstance(one, list) for raw in one]
-    texts = [raw.get("summary_text") if isinstance(raw, dict) else raw for raw in raws]
+    """Return the distinct texts that summarise a video's parts, of all passes."""
+    passes = [video.get(name) for name in _PASSES] if isinstance(video, dict) else []
+    lists = [part.get("summaries") for part in passes if isinstance(part, dict)]
+    raws: list[Any] = [raw for part in lists if isinstance(part, list) for raw in part]
+    texts: list[Any] = [raw.get("summary_text") if isinstance(raw, dict) else raw for raw in raws]
     return list(dict.fromkeys(" ".join(text.split()) for text in texts if is_text(text)))
 
 
-def is_time(value: Any) -> bool:
-    """Whether a value is seconds in a video."""
+def is_time(value: Any) -> TypeGuard[float]:
+    """Tell if a value is seconds in a video."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e7
 
 
 def segments(
     times: Mapping[str, Sequence[float]], mean_gap: float | None = None
 ) -> dict[str, list[tuple[float, float]]]:
-    """EgoVLP's segments of narrations that have one time each (sec. 3.1).
+    """Compute EgoVLP's segments of narrations that have one time each (sec. 3.1).
 
     A segment is centred on the narration's time. It is as long as the mean gap of the video's consecutive narrations,
     divided by the mean of this gap over all videos.
@@ -103,13 +103,13 @@ def segments(
 
 
 def without_wearer(text: str) -> str:
-    """A narration in one line, without the tag of the camera wearer that it begins with: "C picks a pan"."""
+    """Return a narration in one line, without its tag of the camera wearer: "C picks a pan"."""
     tag = _WEARER.match(text)
     return " ".join(text[tag.end() if tag else 0 :].split())
 
 
 def sentence_problem(text: Any) -> tuple[str, str]:
-    """Why a narration cannot be used as an action of the camera wearer's, and what was found; "" for nothing."""
+    """Return why a narration is no usable action of the camera wearer, and its text; "" for nothing."""
     problem = text_problem("narration_text", text)
     if problem[0]:
         return problem
@@ -122,12 +122,12 @@ def sentence_problem(text: Any) -> tuple[str, str]:
 
 
 def text_problem(field: str, text: Any) -> tuple[str, str]:
-    """Why a text cannot be used, and what was found; "" for nothing."""
+    """Return why a text cannot be used, and the text; "" for nothing."""
     if not is_text(text) or not any(map(str.isalpha, text)):
         return NO_TEXT, f"{field}: {shown(text)}"
     return ("", "") if is_latin(text) else (OTHER_LETTERS, f"{field}: {shown(text)}")
 
 
 def is_latin(text: str) -> bool:
-    """Whether all letters are Latin ones, accents included."""
+    """Tell if all letters are Latin ones, including accents."""
     return all(unicodedata.name(letter, "").startswith("LATIN") for letter in text if letter.isalpha())

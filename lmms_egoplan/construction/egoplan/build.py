@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from lmms_egoplan.benchmarks.egoplan.video_info import read_video_info
 from lmms_egoplan.construction.ego4d import UNSURE
@@ -62,15 +62,27 @@ class Built:
     summary: dict[str, Any]
 
 
+class Narrations(NamedTuple):
+    """A file of narrations.
+
+    path: EPIC-KITCHENS-100's CSV or Ego4D's ``narration.json``.
+    mean_gap: of Ego4D's narrations, see `segments`.
+    epic_video_info: EPIC-KITCHENS-100's list of videos, with which the narrations must agree.
+    """
+
+    path: Path
+    source: Source
+    mean_gap: float | None = None
+    epic_video_info: Path | None = None
+
+
 def build(
-    narrations: Path,
-    source: Source,
+    narrations: Narrations,
     goals: Path | None = None,
+    *,
     instruction_data: bool = False,
     seed: int = 0,
-    mean_gap: float | None = None,
     drop: Sequence[str] = (),
-    epic_video_info: Path | None = None,
     asking: Asking | None = None,
 ) -> Built:
     """Make questions of narrated videos.
@@ -79,13 +91,10 @@ def build(
     `complete_all`. What it replies is kept in the cache of judgements.
 
     Args:
-        narrations: EPIC-KITCHENS-100's CSV or Ego4D's ``narration.json``.
         goals: see `read_goals`.
         instruction_data: make samples for action recognition, too.
         seed: of wrong choices and of the order of choices.
-        mean_gap: of Ego4D's narrations, see `segments`.
         drop: some of `KINDS`.
-        epic_video_info: EPIC-KITCHENS-100's list of videos, with which the narrations must agree.
         asking: how the language model is asked.
 
     Raises:
@@ -94,40 +103,43 @@ def build(
     """
     if not set(drop) <= set(KINDS):
         raise LmmsEgoplanError(f"--drop {','.join(drop)}: expected some of {','.join(KINDS)}")
-    if source == "epic-kitchens":
-        videos, unread = read_epic_kitchens(narrations, read_video_info(epic_video_info) if epic_video_info else {})
-        unphrased: list[Rejection] = []
+    info = narrations.epic_video_info
+    if narrations.source == "epic-kitchens":
+        videos, rejections = read_epic_kitchens(narrations.path, read_video_info(info) if info else {})
     else:
-        sentences, unknown, unread = read_ego4d(narrations, mean_gap, drop)
-        settings = language_model(DEFAULT_MODEL, asking=asking)
-        videos, unphrased = to_phrases(sentences, unknown, settings)
+        sentences, unknown, rejections = read_ego4d(narrations.path, narrations.mean_gap, drop)
+        videos, more = to_phrases(sentences, unknown, language_model(DEFAULT_MODEL, asking=asking))
+        rejections += more
     if goals is None or not videos:  # of no videos nothing is asked
-        found, unfound = identify_goals(videos, language_model(DEFAULT_MODEL, asking=asking))
+        replies, more = identify_goals(videos, language_model(DEFAULT_MODEL, asking=asking))
     else:
-        found, unfound = read_goals(goals, videos)
+        replies, more = read_goals(goals, videos)
     if asking is not None:
         asking.finish_estimate()
-    kept, unkept = pool_goals(videos, found, drop)
-    questions, unasked = make_questions(kept, seed, drop)
-    recognition, inactive = recognition_records(questions) if instruction_data else (None, [])
-    rejections = [*unread, *unphrased, *unfound, *unkept, *unasked, *inactive]
-    left_out = counted(rejections)
+    pooled, without_goal = pool_goals(videos, replies, drop)
+    questions, without_question = make_questions(pooled, seed, drop)
+    rejections += [*more, *without_goal, *without_question]
+    recognition = None
+    if instruction_data:
+        recognition, more = recognition_records(questions)
+        rejections += more
+    left_out = dict(counted(rejections))
     if not questions:
-        reasons = [f"{reason}: {count}" for reason, count in left_out]
-        first = [f"{left.where}: {left.reason}: {left.detail}" for left in rejections]
+        reasons = [f"{reason}: {count}" for reason, count in left_out.items()]
+        first = [f"{rejection.where}: {rejection.reason}: {rejection.detail}" for rejection in rejections]
         raise LmmsEgoplanError(
-            f"{narrations}: no question comes out. Left out: {'; '.join(reasons)}. The first:\n{listing(first, 3)}"
+            f"{narrations.path}: no question comes out. Left out: {'; '.join(reasons)}. The first:\n{listing(first, 3)}"
         )
     summary = {
         "questions": len(questions),
-        "task_goals": len(kept),
+        "task_goals": len(pooled),
         "videos": len({question.goal.video.video_id for question in questions}),
         "dropped": list(drop),
-        "left_out": dict(left_out),
-        "kinds_to_drop": counts(questions) | {"unsure-actions": dict(left_out).get(UNSURE, 0)},
+        "left_out": left_out,
+        "kinds_to_drop": counts(questions) | {"unsure-actions": left_out.get(UNSURE, 0)},
         "accuracy_without_video": accuracies(questions),
     }
-    return Built(videos, found, questions, recognition, rejections, summary)
+    return Built(videos, replies, questions, recognition, rejections, summary)
 
 
 def write(built: Built, out: Path) -> None:
@@ -164,6 +176,6 @@ def write(built: Built, out: Path) -> None:
 
 
 def _json_list(records: Sequence[dict[str, Any]]) -> str:
-    """A record in a line; json's own indentation takes ten times as long."""
+    """Write one record per line; json's own indentation takes ten times as long."""
     lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in records)
     return f"[\n{lines}\n]\n"

@@ -1,11 +1,13 @@
 """``lmms-egoplan data build egoplan``."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from lmms_egoplan.benchmarks.egoplan.commands import EpicVideoInfo
+from lmms_egoplan.construction.egoplan.build import EVALUATION, Narrations, Source, write
+from lmms_egoplan.construction.egoplan.build import build as build_questions
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
 
 
@@ -14,7 +16,7 @@ def build(
         Path,
         typer.Argument(metavar="NARRATIONS", help="Narrations: EPIC-KITCHENS-100's CSV, or Ego4D's `narration.json`."),
     ],
-    source: Annotated[Literal["epic-kitchens", "ego4d"], typer.Option(help="The layout of the narrations.")],
+    source: Annotated[Source, typer.Option(help="The layout of the narrations.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for what is made.")],
     goals: Annotated[
         Path | None,
@@ -71,11 +73,15 @@ def build(
     - Narrations of EPIC-KITCHENS-100: https://github.com/epic-kitchens/epic-kitchens-100-annotations
     - Ego4D's: https://ego4d-data.org
     """
-    from lmms_egoplan.construction.egoplan.build import EVALUATION, build, write
-
-    kinds = drop.replace(",", " ").split()
     asking = Asking(retry_rejected, estimate, prices)
-    built = build(narrations, source, goals, instruction_data, seed, mean_gap, True, kinds, epic_video_info, asking)
+    built = build_questions(
+        Narrations(narrations, source, mean_gap, epic_video_info),
+        goals,
+        instruction_data=instruction_data,
+        seed=seed,
+        drop=drop.replace(",", " ").split(),
+        asking=asking,
+    )
     write(built, out)
     for name in ("left_out", "kinds_to_drop", "accuracy_without_video"):
         values = "; ".join(f"{key}: {value}" for key, value in built.summary[name].items())

@@ -100,27 +100,32 @@ class Goal:
     actions: tuple[Action, ...]
 
     def lists_actions(self) -> bool:
-        """Whether the goal names at least three of its distinct actions, and at least half, in their order."""
+        """Tell if the goal names at least three of its distinct actions, and at least half, in their order."""
         texts = dict.fromkeys(normalised(action.text) for action in self.actions)
         return named_in_order(self.text, texts) >= max(3, len(texts) / 2)
 
 
 @dataclass(frozen=True)
 class _Span:
-    """A goal before it is known whether it can be kept; without times, it is the whole video's."""
+    """A goal before its checks.
+
+    times: its start and stop; None for the whole video.
+    """
 
     level: str
     text: Any
     place: str
-    start: int | None = None
-    stop: int | None = None
+    times: tuple[int, int] | None = None
 
-    def holds(self, action: Action) -> bool:
-        return self.start is None or self.stop is None or (self.start <= action.start and action.stop <= self.stop)
+    def contains(self, start: int, stop: int) -> bool:
+        return self.times is None or (self.times[0] <= start and stop <= self.times[1])
+
+    def overlaps(self, start: int, stop: int) -> bool:
+        return self.times is None or (self.times[0] < stop and start < self.times[1])
 
 
 def goal_prompt(video: Video) -> str:
-    """What a language model is asked about a video (Figure 10)."""
+    """Return what a language model is asked about a video (Figure 10)."""
     rows = (
         _ROW.format(start=timestamp(action.start), stop=timestamp(action.stop), narration=action.text)
         for action in video.actions
@@ -165,7 +170,7 @@ def read_goals(path: Path, videos: Sequence[Video]) -> tuple[dict[str, Any], lis
 def pool_goals(
     videos: Sequence[Video], goals: Mapping[str, Any], drop: Collection[str] = ()
 ) -> tuple[list[Goal], list[Rejection]]:
-    """The goals of all levels together, of 4 to 20 actions each; what is wrong is left out (sec. 3.2).
+    """Pool the goals of all levels, of 4 to 20 actions each; wrong ones are left out (sec. 3.2).
 
     Times must be some of the video's narrations. A secondary subgoal lies within its subgoal, and goals of one level
     share no action; of two that do, the later in the reply is left out.
@@ -173,25 +178,25 @@ def pool_goals(
     Args:
         drop: "listing-goals", to drop goals that list their actions.
     """
-    kept: list[Goal] = []
+    pooled: list[Goal] = []
     rejections: list[Rejection] = []
     for video in videos:
         distinct: set[tuple[str, tuple[Action, ...]]] = set()
-        for found in _goals(video, goals[video.video_id]) if video.video_id in goals else ():
-            if isinstance(found, Rejection):
-                rejections.append(found)
-            elif (key := (normalised(found.text), found.actions)) in distinct:
-                rejections.append(Rejection("goal", REPEATED, f"{video.video_id}, {found.level}", shown(found.text)))
-            elif "listing-goals" in drop and found.lists_actions():
-                rejections.append(Rejection("goal", LISTING, f"{video.video_id}, {found.level}", shown(found.text)))
+        for goal in _goals(video, goals[video.video_id]) if video.video_id in goals else ():
+            if isinstance(goal, Rejection):
+                rejections.append(goal)
+            elif (key := (normalised(goal.text), goal.actions)) in distinct:
+                rejections.append(Rejection("goal", REPEATED, f"{video.video_id}, {goal.level}", shown(goal.text)))
+            elif "listing-goals" in drop and goal.lists_actions():
+                rejections.append(Rejection("goal", LISTING, f"{video.video_id}, {goal.level}", shown(goal.text)))
             else:
                 distinct.add(key)
-                kept.append(found)
-    return kept, rejections
+                pooled.append(goal)
+    return pooled, rejections
 
 
 def _goals(video: Video, reply: Any) -> Iterator[Goal | Rejection]:
-    """Each goal of a reply, or why it cannot be kept."""
+    """Yield each goal of a reply, or why it cannot be used."""
     if not isinstance(reply, dict):
         yield Rejection("goal", NOT_JSON, video.video_id, f"expected an object, found {shown(reply)}")
         return
@@ -202,7 +207,7 @@ def _goals(video: Video, reply: Any) -> Iterator[Goal | Rejection]:
         if isinstance(span, Rejection):
             yield span
             continue
-        actions = {action for action in video.actions if span.holds(action)}
+        actions = {action for action in video.actions if span.contains(action.start, action.stop)}
         if actions & seen[span.level]:
             yield Rejection("goal", OVERLAP, span.place, shown(span.text))
             continue
@@ -215,7 +220,7 @@ _LISTS = {SUBGOAL: "clips", SECONDARY: "sub_clips"}
 
 
 def _spans(parent: Any, level: str, place: str, times: set[int]) -> Iterator[_Span | Rejection]:
-    """A reply's clips with their sub-clips behind each."""
+    """Yield a reply's clips, each followed by its sub-clips."""
     clips = parent.get(_LISTS[level])
     place = f"{place}{_LISTS[level]}"
     if not isinstance(clips, list):
@@ -226,20 +231,26 @@ def _spans(parent: Any, level: str, place: str, times: set[int]) -> Iterator[_Sp
         if not isinstance(clip, dict):
             yield Rejection("goal", WRONG_FORM, where, f"expected an object, found {shown(clip)}")
             continue
-        start, stop = (hundredths(clip.get(field)) for field in ("start_timestamp", "stop_timestamp"))
-        outer = [hundredths(parent.get(field)) for field in ("start_timestamp", "stop_timestamp")]
-        is_inner = level == SECONDARY and times.issuperset(outer) and outer[0] < outer[1]
-        told = f"{shown(clip.get('start_timestamp'))} to {shown(clip.get('stop_timestamp'))}"
-        if start not in times or stop not in times:
-            yield Rejection("goal", INVENTED_TIME, where, told)
-        elif start >= stop:
-            yield Rejection("goal", BACKWARDS, where, told)
-        elif is_inner and not outer[0] <= start < stop <= outer[1]:
-            yield Rejection("goal", OUTSIDE, where, told)
+        span, outer = _times(clip, times), _times(parent, times) if level == SECONDARY else None
+        detail = f"{shown(clip.get('start_timestamp'))} to {shown(clip.get('stop_timestamp'))}"
+        if span is None:
+            yield Rejection("goal", INVENTED_TIME, where, detail)
+        elif span[0] >= span[1]:
+            yield Rejection("goal", BACKWARDS, where, detail)
+        elif outer and outer[0] < outer[1] and not outer[0] <= span[0] < span[1] <= outer[1]:
+            yield Rejection("goal", OUTSIDE, where, detail)
         else:
-            yield _Span(level, clip.get(level), where, start, stop)
+            yield _Span(level, clip.get(level), where, span)
         if level == SUBGOAL:
             yield from _spans(clip, SECONDARY, f"{where}.", times)
+
+
+def _times(clip: Any, known: set[int]) -> tuple[int, int] | None:
+    """Return a clip's start and stop; None if they are not copied from the narrations."""
+    start, stop = hundredths(clip.get("start_timestamp")), hundredths(clip.get("stop_timestamp"))
+    if start is None or stop is None or not known.issuperset((start, stop)):
+        return None
+    return start, stop
 
 
 def _checked(video: Video, span: _Span) -> Goal | Rejection:
@@ -247,8 +258,8 @@ def _checked(video: Video, span: _Span) -> Goal | Rejection:
         return Rejection("goal", NO_GOAL, span.place, shown(span.text))
     if len(text := tidy(span.text)) > MOST_CHARACTERS:
         return Rejection("goal", TOO_LONG, span.place, f"{len(text)}: {shown(span.text)}")
-    actions = tuple(action for action in video.actions if span.holds(action))
-    if any(span.start is None or (span.start < stop and start < span.stop) for start, stop in video.unknown):
+    actions = tuple(action for action in video.actions if span.contains(action.start, action.stop))
+    if any(span.overlaps(*times) for times in video.unknown):
         return Rejection("goal", UNKNOWN_ACTION, span.place, shown(span.text))
     if not FEWEST_ACTIONS <= len(actions) <= MOST_ACTIONS:
         reason = TOO_FEW if len(actions) < FEWEST_ACTIONS else TOO_MANY

@@ -148,8 +148,8 @@ def read_epic_kitchens(path: Path, official: Mapping[str, VideoInfo] = {}) -> tu
     videos: list[Video] = []
     for video_id, group in rows.items():
         fps = frames_per_second(EPIC_KITCHENS, video_id)
-        misfits = {where: problem for where, action in group if (problem := _misfit(action, fps, video_id, official))}
-        rejections += [Rejection("narration", NO_RATE, where, problem) for where, problem in misfits.items()]
+        misfits = {where: misfit for where, action in group if (misfit := _misfit(action, fps, video_id, official))}
+        rejections += [Rejection("narration", NO_RATE, where, misfit) for where, misfit in misfits.items()]
         if 2 * len(misfits) > len(group):
             raise LmmsEgoplanError(
                 f"{': '.join(next(iter(misfits.items())))}. {len(misfits)} of {len(group)} narrations of {video_id} "
@@ -164,7 +164,7 @@ def read_epic_kitchens(path: Path, official: Mapping[str, VideoInfo] = {}) -> tu
 
 
 def _misfit(action: Action, fps: int, video_id: str, official: Mapping[str, VideoInfo]) -> str | None:
-    """How an action's frame numbers contradict its times or its video; None if they do not."""
+    """Describe how an action's frame numbers contradict its times or its video; None if they do not."""
     for end in ("start", "stop"):
         frame, time = getattr(action, f"{end}_frame"), getattr(action, end)
         if abs(frame - time * fps / 100) > _SECONDS_OFF * fps:
@@ -173,7 +173,7 @@ def _misfit(action: Action, fps: int, video_id: str, official: Mapping[str, Vide
 
 
 def _epic_problem(row: dict[str, str], start: int | None, stop: int | None) -> tuple[str, str]:
-    """Why a row cannot be used, and what was found; "" for nothing."""
+    """Return why a row cannot be used, and its value; "" for nothing."""
     if not VIDEO_ID[EPIC_KITCHENS].fullmatch(row["video_id"] or ""):
         return UNKNOWN_VIDEO, f"video_id: {shown(row['video_id'])}"
     if start is None or stop is None:
@@ -230,7 +230,7 @@ def read_ego4d(
 
 
 def _timed(path: Path, uid: str, video: Any, rejections: list[Rejection]) -> list[tuple[float, str, Any]]:
-    """Time, place and text of a video's narrations that have a time, by time."""
+    """Return time, place and text of a video's narrations that have a time, by time."""
     where = f"{path}, {uid}"
     if not VIDEO_ID[EGO4D].fullmatch(uid):
         rejections.append(Rejection("narration", UNKNOWN_VIDEO, f"{path}, {shown(uid)}"))
@@ -250,14 +250,15 @@ def _timed(path: Path, uid: str, video: Any, rejections: list[Rejection]) -> lis
 
 
 def ego4d_action(sentence: Sentence, phrase: str) -> Action:
-    """A sentence with the phrase that was made of it."""
+    """Make an action of a sentence and its phrase."""
     text = tidy(phrase)
-    frames = (math.floor(seconds * EGO4D_FPS) for seconds in (sentence.start, sentence.stop))
-    return Action(text, round(100 * sentence.start), round(100 * sentence.stop), *frames, *verb_and_object(text))
+    start, stop = (round(100 * seconds) for seconds in (sentence.start, sentence.stop))
+    start_frame, stop_frame = (math.floor(seconds * EGO4D_FPS) for seconds in (sentence.start, sentence.stop))
+    return Action(text, start, stop, start_frame, stop_frame, *verb_and_object(text))
 
 
 def _none_left(rejections: Sequence[Rejection]) -> str:
-    """One line that says why nothing of a file can be used, with the first of each kind."""
+    """Return one line that says why nothing of a file can be used, with the first of each kind."""
     counts = Counter(rejection.reason for rejection in rejections)
     first = {rejection.reason: rejection for rejection in reversed(rejections)}
     told = (f"{reason}: {n}, as {first[reason].where}, {first[reason].detail}" for reason, n in counts.items())
@@ -265,20 +266,20 @@ def _none_left(rejections: Sequence[Rejection]) -> str:
 
 
 def tidy(text: str) -> str:
-    """A phrase in one line, without a full stop."""
+    """Return a phrase in one line, without a full stop."""
     visible = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cc", "Cf") or sign.isspace())
     return " ".join(unicodedata.normalize("NFC", visible).split()).rstrip(" .")
 
 
 @cache
 def normalised(text: str) -> str:
-    """What two spellings of an action have in common: lower case, without punctuation and articles."""
+    """Return what two spellings of an action share: lower case, without punctuation and articles."""
     plain = unicodedata.normalize("NFKC", tidy(text))
     return " ".join(word for word in re.findall(r"\w+", plain.casefold()) if word not in _ARTICLES)
 
 
 def verb_and_object(phrase: str) -> tuple[str, str]:
-    """The first word of a phrase, and its object.
+    """Return the first word of a phrase, and its object.
 
     >>> verb_and_object("put down the chopping board on counter")
     ('put', 'chopping board')
@@ -291,13 +292,13 @@ def verb_and_object(phrase: str) -> tuple[str, str]:
 
 
 def hundredths(timestamp: Any) -> int | None:
-    """Hundredths of a second of a text such as ``00:01:08.70``; None for anything else."""
+    """Return the hundredths of a second of a text such as ``00:01:08.70``; None for anything else."""
     parts = _TIMESTAMP.fullmatch(timestamp.strip()) if isinstance(timestamp, str) else None
     return None if parts is None else round(100 * (3600 * int(parts[1]) + 60 * int(parts[2]) + float(parts[3])))
 
 
 def timestamp(time: int) -> str:
-    """The text for hundredths of a second.
+    """Return the text for hundredths of a second.
 
     >>> timestamp(6870)
     '00:01:08.70'
@@ -307,12 +308,12 @@ def timestamp(time: int) -> str:
 
 
 def by_start(actions: Iterable[Action]) -> tuple[Action, ...]:
-    """The actions in the order of their starts."""
+    """Sort actions by their starts."""
     return tuple(sorted(actions, key=lambda action: (action.start_frame, action.stop_frame)))
 
 
 def narration_rows(videos: Iterable[Video]) -> Iterator[dict[str, Any]]:
-    """The actions as rows in the layout of EPIC-KITCHENS-100's CSV."""
+    """Yield the actions as rows in the layout of EPIC-KITCHENS-100's CSV."""
     for video in videos:
         for action in video.actions:
             yield {

@@ -43,7 +43,7 @@ def to_phrases(
     unknown: Mapping[str, Sequence[tuple[int, int]]],
     settings: JudgeSettings,
 ) -> tuple[list[Video], list[Rejection]]:
-    """Videos whose actions are phrases; a sentence without a phrase becomes an unknown action.
+    """Make videos whose actions are phrases; a sentence without a phrase becomes an unknown action.
 
     Args:
         sentences, unknown: as `read_ego4d` gives them.
@@ -83,12 +83,12 @@ def to_phrases(
 
 
 def phrase_prompt(sentences: Sequence[str]) -> str:
-    """What a language model is asked about some sentences."""
+    """Return what a language model is asked about some sentences."""
     return PROMPT.format(lines="\n".join(f"{number}. {sentence}" for number, sentence in enumerate(sentences, 1)))
 
 
 def _phrases(reply: Any, sentences: Sequence[str]) -> list[str | Rejection]:
-    """A phrase for each sentence, or why there is none."""
+    """Return a phrase for each sentence, or why there is none."""
     if isinstance(reply, Rejection):
         return [reply] * len(sentences)
     if len(reply) != len(sentences):

@@ -56,7 +56,7 @@ class Question:
 def make_questions(
     goals: Iterable[Goal], seed: int, drop: Sequence[str] = ()
 ) -> tuple[list[Question], list[Rejection]]:
-    """A question for each action of each goal, or why there is none.
+    """Make a question for each action of each goal, or say why there is none.
 
     Wrong choices and the order of choices depend only on the seed, the video, the goal and the action, so that other
     goals do not change them.
@@ -117,7 +117,7 @@ def _questions(goal: Goal, seed: int, drop: Sequence[str], moments: set[Moment])
 
 
 def evaluation_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """Records in the layout of EgoPlan-Val, numbered from 1."""
+    """Make records in the layout of EgoPlan-Val, numbered from 1."""
     return [
         _record(
             number,
@@ -132,7 +132,7 @@ def evaluation_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
 
 
 def instruction_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """Records in the layout of EgoPlan-IT, numbered from 1; negative answers are all that could be wrong choices."""
+    """Make records in the layout of EgoPlan-IT, numbered from 1, with all possible wrong choices as negatives."""
     return [
         _record(number, question, answer=question.answer) | {"negative_answers": list(question.others)}
         for number, question in enumerate(questions, 1)
@@ -140,7 +140,7 @@ def instruction_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
 
 
 def recognition_records(questions: Sequence[Question]) -> tuple[list[dict[str, Any]], list[Rejection]]:
-    """The action-recognition samples of the same clips, under the same numbers (sec. 5.1).
+    """Make action-recognition samples of the same clips, under the same numbers (sec. 5.1).
 
     A question without a past action has no clip.
     """
@@ -162,7 +162,7 @@ def recognition_records(questions: Sequence[Question]) -> tuple[list[dict[str, A
 
 
 def _record(number: int, asked: Question, /, **fields: str) -> dict[str, Any]:
-    """A record with its fields before the visual input; `question` may be another than the next action's."""
+    """Make a record with these fields before the visual input; they may replace `question`."""
     goal = asked.goal
     # "TV remote" stays as it is.
     lowered = goal.text if goal.text[1:2].isupper() else _begun(goal.text, str.lower)
@@ -182,5 +182,5 @@ def _record(number: int, asked: Question, /, **fields: str) -> dict[str, Any]:
 
 
 def _begun(text: str, change: Callable[[str], str]) -> str:
-    """The text with its first letter changed."""
+    """Return the text with its first letter changed."""
     return change(text[:1]) + text[1:]

@@ -78,7 +78,7 @@ def statistics(questions: Sequence[Question]) -> Statistics:
 
 
 def _most_common(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
-    """Most frequent first, those of one count by name."""
+    """Sort by frequency, then by name."""
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -109,7 +109,7 @@ def write_statistics(found: Statistics, folder: Path) -> None:
 
 
 def draw_verbs(found: Statistics) -> "Figure":
-    """The most frequent verbs among the choices, each a bar of its most frequent objects (Figure 4)."""
+    """Draw the most frequent verbs among the choices, each a bar of its most frequent objects (Figure 4)."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
@@ -144,7 +144,7 @@ def draw_verbs(found: Statistics) -> "Figure":
 
 
 def draw_goals(found: Statistics) -> "Figure":
-    """A cloud of the words of task goals; the area of a word grows with the goals that have it (Figure 5)."""
+    """Draw a cloud of the words of task goals; a word's area grows with the number of goals (Figure 5)."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
     from matplotlib.patches import PathPatch
@@ -170,7 +170,7 @@ def draw_goals(found: Statistics) -> "Figure":
 
 
 def _free_place(width: float, height: float, boxes: Sequence[Box]) -> tuple[float, float]:
-    """Left and bottom of the first place on a flat spiral at which a box overlaps none of the others."""
+    """Return left and bottom of the first place on a flat spiral at which a box overlaps no other."""
     turn = 0.0
     while True:
         left, bottom = 3 * turn * math.cos(turn) - width / 2, 1.5 * turn * math.sin(turn) - height / 2

@@ -55,7 +55,7 @@ def near_key(text: str) -> tuple[tuple[int, str], ...]:
 
 @cache
 def _occurrence(action: str) -> re.Pattern[str]:
-    """An action's words with at most two other words between each: "open the wooden tea box" for "open box"."""
+    """Match an action's words with at most two others between each: "open the wooden tea box" for "open box"."""
     # An action of prepositions alone is never named.
     return re.compile(r"\b" + r"\b(?: \S+){0,2}? \b".join(map(re.escape, content(action) or "-")) + r"\b")
 

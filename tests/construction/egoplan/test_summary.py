@@ -9,7 +9,7 @@ import pytest
 
 from construction.egoplan.language_model import goals_of, rows_of
 from construction.egoplan.small import epic_row, write_epic
-from lmms_egoplan.construction.egoplan.build import build, write
+from lmms_egoplan.construction.egoplan.build import Narrations, build, write
 from lmms_egoplan.construction.egoplan.goals import goal_prompt
 from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens, timestamp
 from lmms_egoplan.construction.egoplan.wording import stems
@@ -104,7 +104,7 @@ def built_from(tmp_path, narrations, drop=()):
     videos, _ = read_epic_kitchens(narrations)
     goals = {video.video_id: goals_of(rows_of(goal_prompt(video))) for video in videos}
     (tmp_path / "goals.json").write_text(json.dumps(goals))
-    made = build(narrations, "epic-kitchens", tmp_path / "goals.json", instruction_data=True, drop=drop)
+    made = build(Narrations(narrations, "epic-kitchens"), tmp_path / "goals.json", instruction_data=True, drop=drop)
     write(made, tmp_path / "out")
     rows = [
         {
