@@ -113,12 +113,12 @@ def _encoder() -> str:
 
 def _make(folder: Path, count: int) -> None:
     sys.path.insert(0, str(TESTS))
-    from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
+    from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
     from report.answers import Answers
     from report.synthetic import write_run
 
     prepare(folder, [_question(number) for number in range(count)])
-    docs = list(PREPARED.load("val"))
+    docs = list(EGOPLAN.load("val"))
     for place, (model, accuracy) in enumerate(MODELS.items()):
         chance = random.Random(place)
         answers = Answers(docs, [_response("ABCD".index(doc["golden_choice_idx"]), accuracy, chance) for doc in docs])

@@ -6,9 +6,13 @@ from lmms_egoplan.benchmarks.actplan.splits import official_instances
 from lmms_egoplan.benchmarks.aggregations import tallied
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
 from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
-from lmms_egoplan.benchmarks.egoplan.bench1.metrics import score_ranking, score_reply, score_test_ranking
-from lmms_egoplan.benchmarks.egoplan.bench1.report.answers import Series
-from lmms_egoplan.benchmarks.egoplan.bench2.metrics import score_planning_letter
+from lmms_egoplan.benchmarks.egoplan.metrics import (
+    score_planning_letter,
+    score_ranking,
+    score_reply,
+    score_test_ranking,
+)
+from lmms_egoplan.benchmarks.egoplan.report.answers import EGOPLAN, Series
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.coverage import coverage, covered
@@ -117,7 +121,7 @@ def test_actplan_settings_have_their_own_official_numbers():
 def series(metrics):
     task = TaskRun("egoplan_val", metrics, {"process_results": "<function score_ranking at 0x1>"}, None, "1.1")
     run = Run("run", None, "lmms-eval", "model", "2025", {"egoplan_val": task}, {}, {})
-    return Series("run", run, None, task, "model", "8 frames")
+    return Series("run", run, None, task, EGOPLAN, "model", 0)
 
 
 def test_results_of_earlier_versions_get_the_official_coverage():

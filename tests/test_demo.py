@@ -23,9 +23,8 @@ from lmms_egoplan.benchmarks.egointent import demo as egointent
 from lmms_egoplan.benchmarks.egointent import records as egointent_records
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, prompt_text
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
-from lmms_egoplan.benchmarks.egoplan.bench1 import demo as egoplan
-from lmms_egoplan.benchmarks.egoplan.bench1.records import Record, read_annotations
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.demo import EGOPLAN
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, Record, read_annotations
 from lmms_egoplan.benchmarks.egothink import demo as egothink
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
@@ -55,7 +54,7 @@ USERS_JUDGE = {
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("rendered")
-    egoplan.write(folder)
+    EGOPLAN.write(folder)
     return folder / "egoplan"
 
 
@@ -378,7 +377,7 @@ def test_demo_from_scenes_to_scores(tmp_path):
 
     assert result.exit_code == 0, result.output
     tasks = [task for benchmark in BENCHMARKS for task in benchmark.load_demo().TASKS]
-    assert {*egoplan.TASKS, *egothink.TASKS, *egointent.TASKS, *actplan.TASKS} <= {*tasks}
+    assert {*EGOPLAN.TASKS, *egothink.TASKS, *egointent.TASKS, *actplan.TASKS} <= {*tasks}
     assert f"-m lmms_eval --tasks {','.join(tasks)} " in result.stdout
     assert " LMMS_EGOPLAN_JUDGE_MODEL=demo " in result.stdout
     steps = [result.stdout.index(f"\n{number}/6  ") for number in range(1, 7)]
@@ -393,7 +392,7 @@ def test_demo_from_scenes_to_scores(tmp_path):
         task: {name.partition(",")[0]: value for name, value in named.items()}
         for task, named in json.loads(results.read_text())["results"].items()
     }
-    for task in egoplan.TASKS:
+    for task in EGOPLAN.TASKS:
         assert metrics[task]["num_questions"] == 24
         assert metrics[task]["coverage"] == 1
         assert len(list(out.glob(f"results/**/*_samples_{task}.jsonl"))) == 1

@@ -162,5 +162,5 @@ def test_a_plain_run_loads_only_what_it_uses(data):
         "TaskManager().load_task_or_group('egoplan_val'), get_model('hf_vlm')",
         LMMS_EGOPLAN_DATA=str(data),
     )
-    assert {"lmms_egoplan.harnesses.lmms_eval.hf_vlm", "lmms_egoplan.benchmarks.egoplan.bench1.metrics"} <= plain
+    assert {"lmms_egoplan.harnesses.lmms_eval.hf_vlm", "lmms_egoplan.benchmarks.egoplan.metrics"} <= plain
     assert not {"sentence_transformers", "matplotlib", "sklearn", "openai"} & (plain - harness)

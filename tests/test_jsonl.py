@@ -10,7 +10,7 @@ from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.actplan.answer_files import read_plans
 from lmms_egoplan.benchmarks.actplan.labelled_plans import read_labelled_plans
 from lmms_egoplan.benchmarks.egointent.records import read_annotations as read_steps
-from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations as read_questions
+from lmms_egoplan.benchmarks.egoplan.records import read_annotations as read_questions
 from lmms_egoplan.benchmarks.egoplan.submission import read_predictions
 from lmms_egoplan.benchmarks.egothink.answer_files import read_stored
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS

@@ -11,12 +11,12 @@ from typing import Any
 from lmms_egoplan.annotation.clips import Cut, MediaFolder, Still
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Film, Form, Option, Picture, Prose, Shown, Values
-from lmms_egoplan.benchmarks.egoplan.bench1 import demo
-from lmms_egoplan.benchmarks.egoplan.bench1.prepare import Roots, check_media
-from lmms_egoplan.benchmarks.egoplan.bench1.records import LIST_KEYS, Record, read_annotations
 from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second
+from lmms_egoplan.benchmarks.egoplan.demo import ANNOTATIONS, EGOPLAN, FOOTAGE_FOLDERS
 from lmms_egoplan.benchmarks.egoplan.labels import DISAGREE, KEPT, OPEN, OTHER, REJECTED, SERVED, SKIPPED
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LETTERS, load_list
+from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
+from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.records import LIST_KEYS, Record, load_list, read_annotations
 from lmms_egoplan.text import csv_text
 
 # Sec. 3.3: 50 samples, reviewed by two senior annotators.
@@ -44,7 +44,7 @@ def read_items(annotations: Path, roots: Roots, *, skip_missing: bool = False) -
         LmmsEgoplanError: the annotations are wrong, or frames are missing.
     """
     records = read_annotations(annotations, "val")
-    media = check_media(records, roots, skip_missing)
+    media = check_media(records, roots, skip_missing=skip_missing)
     raw = load_list(annotations, LIST_KEYS["val"])
     return [
         _item(record, fields, media[record.sample_id])
@@ -133,9 +133,9 @@ class VerifiedQuestions(Flow):
 
     def demo_items(self, source: Path, _folder: MediaFolder) -> list[Item]:
         """Return all questions of the set."""
-        root = source / demo.FOLDER
-        roots: Roots = {EPIC_KITCHENS: root / demo.EPIC_KITCHENS_FOLDER, EGO4D: root / demo.EGO4D_FOLDER}
-        return read_items(root / demo.ANNOTATIONS, roots)
+        root = source / EGOPLAN.FOLDER
+        roots = {video_source: root / folder for video_source, folder in FOOTAGE_FOLDERS.items()}
+        return read_items(root / ANNOTATIONS, roots)
 
 
 FLOW = VerifiedQuestions()

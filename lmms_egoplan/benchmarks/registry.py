@@ -1,6 +1,6 @@
 """The benchmarks, for the command, its demo and report, and lmms-eval's plugin; they are listed in ``registry.yaml``.
 
-Light to import: a benchmark's splits, report and demo are modules of fixed names in its package, loaded on demand.
+Light to import: a benchmark's splits, report and demo are loaded on demand.
 """
 
 import csv
@@ -24,19 +24,18 @@ if TYPE_CHECKING:
 class Benchmark:
     """A benchmark.
 
-    name: of its package, its tasks' folders and its prepared data; prefix of its tasks and files in ``tasks/shared``.
+    name: of its tasks' folders and its prepared data; prefix of its tasks and files in ``tasks/shared``.
     title: for reports and help.
     paper: its title or address; "" for none.
     tasks: names for ``--tasks`` in both harnesses, the main one first.
     tables, figures: numbers of those in the paper that a report shows; "" for none.
-    report: its `BenchmarkReport`, in its module ``report``.
+    splits, report, demo: its `PreparedData`, `BenchmarkReport` and `RenderedSet`: module and name below this package.
     judges: of lmms-eval's tasks, by the name of their YAML file or folder: the module with the model's name,
         ``DEFAULT_JUDGE``, and optionally ``OTHERWISE``; see `announce_judge`.
     suite: its tasks in the suite of all benchmarks, in both harnesses.
     suite_thinking: the same for models that think before they answer; default: `suite`.
     suite_splits: the splits that these need; default: all.
     scorers: its function that loads what scores answers, to fail before a model loads; "" for none.
-    package: of its modules ``splits``, ``report`` and ``demo``, below this one; default: `name`.
     """
 
     name: str
@@ -45,33 +44,31 @@ class Benchmark:
     tasks: tuple[str, ...]
     tables: str
     figures: str
+    splits: str
     report: str
+    demo: str
     judges: Mapping[str, str] = field(default_factory=dict, hash=False)
     suite: tuple[str, ...] = ()
     suite_thinking: tuple[str, ...] = ()
     suite_splits: tuple[str, ...] = ()
     scorers: str = ""
-    package: str = ""
 
     def load_splits(self) -> PreparedData:
         """Load its prepared splits, with their official sizes."""
-        return self._load("splits:PREPARED")
+        return _load(self.splits)
 
     def load_report(self) -> "type[BenchmarkReport]":
         """Load its part of reports."""
-        return self._load(f"report:{self.report}")
+        return _load(self.report)
 
     def load_demo(self) -> RenderedSet:
         """Load its part of the demo."""
-        return self._load("demo")
+        return _load(self.demo)
 
     def load_judges(self, names: Collection[str]) -> list[tuple[str, str]]:
         """Load default judge and alternative to a judge of the tasks with these files or folders."""
-        modules = [self._load(module) for tasks, module in self.judges.items() if tasks in names]
+        modules = [_load(module) for tasks, module in self.judges.items() if tasks in names]
         return [(module.DEFAULT_JUDGE, getattr(module, "OTHERWISE", "")) for module in modules]
-
-    def _load(self, part: str) -> Any:
-        return resolve_name(f"{__package__}.{self.package or self.name}.{part}")
 
 
 def published_together() -> list[dict[str, str]]:
@@ -88,7 +85,11 @@ def load_scorers(names: Collection[str]) -> None:
     """
     for benchmark in BENCHMARKS:
         if benchmark.scorers and benchmark.name in names:
-            benchmark._load(benchmark.scorers)()
+            _load(benchmark.scorers)()
+
+
+def _load(target: str) -> Any:
+    return resolve_name(f"{__package__}.{target}")
 
 
 BENCHMARKS = TypeAdapter(tuple[Benchmark, ...]).validate_python(yaml_beside(__file__))

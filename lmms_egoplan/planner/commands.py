@@ -138,9 +138,9 @@ def video(
     if goalstep is not None and ego4d is not None:
         videos = goalstep_videos(goalstep, ego4d)
     else:
-        from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
+        from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 
-        videos = egoplan_videos(PREPARED.load("val"))
+        videos = egoplan_videos(EGOPLAN.load("val"))
     planner = _planner(model, peft, method, beams)
     episodes, guessed = [], []
     for number, recorded in enumerate(videos[:limit], start=1):

@@ -11,10 +11,9 @@ from typing import Any
 
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egoplan.bench1.visuals import read_frames
 from lmms_egoplan.benchmarks.egoplan.clock import EGO4D_FPS
 from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME
-from lmms_egoplan.benchmarks.egoplan.visuals import clip_frames, frame_rate, progress_of
+from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN, clip_frames, frame_rate, progress_of
 from lmms_egoplan.construction.egointent.goalstep import read_goalstep
 from lmms_egoplan.construction.egoplan.narrations import normalised
 from lmms_egoplan.construction.egoplan.questions import SECONDS_BEFORE
@@ -147,7 +146,7 @@ def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
         texts = [action["narration_text"] for action in row["past_actions"]]
         past = [Narrated(text, *segment) for text, segment in zip(texts, progress.past, strict=True)]
         first, last = (FIRST_FRAME[source] if row.get("clip_frames") is None else 0), progress.observation
-        read, fps = partial(read_frames, row), float(progress.fps)
+        read, fps = partial(EGOPLAN.read_frames, row), float(progress.fps)
         if len(past) > 1:
             videos.append(RecordedVideo(f"{video}, {goal}", goal, past, read, fps, first, last))
     if not videos:

@@ -13,8 +13,7 @@ from annotation.serving import enter, form_in, post, served
 from example_record import RECORD
 from lmms_egoplan.annotation.egoplan import DISAGREE, FLOW, OPEN, OTHER, SERVED, read_items
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
-from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import count_video_frames, frame_path, read_video_frames

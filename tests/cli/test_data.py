@@ -13,7 +13,7 @@ from benchmarks.egointent.source import write_videos as write_egointent_videos
 from benchmarks.egothink.source import write_source
 from example_record import RECORD
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED as EGOINTENT
-from lmms_egoplan.benchmarks.egoplan.bench1.splits import DATA_FORMAT
+from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli import app
 from lmms_egoplan.storage import split_dir
@@ -271,19 +271,19 @@ def test_damaged_summary_ends_with_one_message(folder):
         assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize(("found", "writer"), [(0, "an earlier"), (DATA_FORMAT + 1, "a newer")])
+@pytest.mark.parametrize(("found", "writer"), [(0, "an earlier"), (EGOPLAN.data_format + 1, "a newer")])
 def test_data_of_another_format_are_shown_with_the_command_that_renews_them(folder, found, writer):
     prepare(folder, "--skip-missing")
     path = split_dir("egoplan", "val") / "summary.json"
     summary = json.loads(path.read_text())
-    assert summary["format"] == DATA_FORMAT
+    assert summary["format"] == EGOPLAN.data_format
     path.write_text(json.dumps(summary | {"format": found}))
     result = run("status")
     assert result.exit_code == 1
     assert status_rows(result)[0][:4] == ["egoplan", "val", "1", "2"]
     assert result.stderr.startswith(
         f"lmms-egoplan: EgoPlan's val split in {path.parent}: {writer} version of lmms-egoplan prepared it from "
-        f"{folder / 'a.json'}, in format {found}; this version reads format {DATA_FORMAT}. Prepare it with: "
+        f"{folder / 'a.json'}, in format {found}; this version reads format {EGOPLAN.data_format}. Prepare it with: "
         "lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val "
     )
     assert prepare(folder, "--skip-missing").exit_code == 0
@@ -297,7 +297,8 @@ def test_help_imports_nothing_heavy():
         "from lmms_egoplan.benchmarks.registry import BENCHMARKS\n"
         "for benchmark in BENCHMARKS:\n"
         "    benchmark.load_splits()\n"
-        "    import_module(f'lmms_egoplan.benchmarks.{benchmark.name}.prepare')\n"
+        "    package = benchmark.splits.partition('.')[0]\n"
+        "    import_module(f'lmms_egoplan.benchmarks.{package}.prepare')\n"
         "sys.exit(','.join({'torch', 'datasets', 'av', 'lmms_eval'} & set(sys.modules)) or 0)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -10,7 +10,7 @@ import pytest
 from datasets import Dataset
 from typer.testing import CliRunner
 
-from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.media.frames import frame_path
@@ -84,7 +84,7 @@ def prepare(folder, past, videos=2):
             }
         )
     summary = {"split_size": videos, "questions": videos, "fingerprint": "f", "missing": []}
-    PREPARED.save("val", Dataset.from_list(rows), **summary)
+    EGOPLAN.save("val", Dataset.from_list(rows), **summary)
     return video
 
 

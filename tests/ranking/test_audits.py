@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from lmms_egoplan.benchmarks.egoplan.bench1 import metrics
+from lmms_egoplan.benchmarks.egoplan import metrics
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.audits import (
     audit_values,

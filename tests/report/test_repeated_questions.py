@@ -6,7 +6,7 @@ import pytest
 
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
-from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs

@@ -9,7 +9,7 @@ from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
-from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.report.build import build_report

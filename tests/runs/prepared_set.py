@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForImageTextToText, AutoTokenizer
 
 from benchmarks.egoplan.derived_questions import DATA, derive, render_media
-from lmms_egoplan.benchmarks.egoplan.bench1.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from zoo import save
 
 DERIVED = 210

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from benchmarks.egoplan.bench2.questions import DERIVED, DOMAINS, EXAMPLES, write_questions
+from benchmarks.egoplan.bench2_questions import DERIVED, DOMAINS, EXAMPLES, write_questions
 from benchmarks.egoplan.derived_questions import DATA, available
-from lmms_egoplan.benchmarks.egoplan.bench2.prepare import prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.report.build import build_report
 from report.report_json import groups

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lmms_egoplan.benchmarks.egoplan.bench1.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from patience import FOREVER_S
 from runs.harness import TWO_PROCESSES, Run, log, run, start
 from runs.small_set import prepare_small_set

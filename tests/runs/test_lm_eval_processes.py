@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from lm_eval.tasks import TaskManager
 
-from lmms_egoplan.benchmarks.egoplan.bench1.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from patience import FOREVER_S
 from runs.both_harnesses import (

@@ -1,5 +1,14 @@
-"""EgoPlan-Bench: Benchmarking Multimodal Large Language Models for Human-Level Planning.
+"""EgoPlan-Bench and EgoPlan-Bench2: one protocol, two data sets.
 
+EgoPlan-Bench: Benchmarking Multimodal Large Language Models for Human-Level Planning.
 Yi Chen, Yuying Ge, Yixiao Ge, Mingyu Ding, Bohao Li, Rui Wang, Ruifeng Xu, Ying Shan, Xihui Liu.
 https://arxiv.org/abs/2312.06722, https://github.com/ChenYi99/EgoPlan
+
+EgoPlan-Bench2: A Benchmark for Multimodal Large Language Model Planning in Real-World Scenarios.
+Lu Qiu, Yi Chen, Yuying Ge, Yixiao Ge, Ying Shan, Xihui Liu.
+https://arxiv.org/abs/2412.04447, https://github.com/qiulu66/EgoPlan-Bench2
+
+Each question has a goal, the progress so far as first-person video, and four candidate actions. The tasks rank the
+candidates by likelihood or read the letter that a model writes. The names of both data sets are EGOPLAN and
+EGOPLAN_BENCH2 throughout; section and table numbers without a paper are EgoPlan-Bench's.
 """

@@ -1,16 +1,40 @@
-"""EgoPlan's own subcommands of ``lmms-egoplan``."""
+"""The commands of both benchmarks below ``lmms-egoplan``."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from lmms_egoplan.benchmarks.egoplan.printing import ALSO_LISTED, print_cut, print_needed, print_prepared
+from lmms_egoplan.benchmarks.egoplan import submission
+from lmms_egoplan.benchmarks.egoplan.clips import Fit, cut_clips
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, find_media, prepare_egoplan, prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.records import (
+    EGO4D,
+    EPIC_KITCHENS,
+    Question,
+    read_annotations,
+    read_bench2_annotations,
+)
+from lmms_egoplan.benchmarks.egoplan.sources import NeededFrames, needed_frames
+from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.outputs import also_writes
-from lmms_egoplan.prepared_counts import SkipMissing, Verify
+from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
 
 _LABELS = {"task_goals": "task goals"}
+_FITS: dict[Fit, str] = {
+    "labelled": "cut by lmms-egoplan. Their frames are those of the source, but for H.264's loss",
+    "frame for frame": "as many frames as the progress, so each frame stands for one of the source",
+    "other rate": "as long as the progress, with another number of frames. Frames of the same times are shown, nearly",
+    "shorter": "shorter than the progress. The clip is taken for all of it, and its last frame for the observation",
+    "cut off": "longer than the progress. The clip is taken to begin with the first past action; what lies behind the "
+    "observation is not shown",
+}
+# Files that lists of videos come with.
+_ALSO_LISTED = ("{stem}_epic_kitchens{suffix}", "{stem}_frames.csv")
 
+Annotations = Annotated[Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file.")]
 Split = Annotated[Literal["val", "test"], typer.Option(help="The split that the file holds.")]
 EpicKitchens = Annotated[
     Path | None, typer.Option(help="Folder with EPIC-KITCHENS' RGB frames: `P01/rgb_frames/` and so on.")
@@ -23,10 +47,21 @@ EpicVideoInfo = Annotated[
         help="EPIC-KITCHENS-100's published list of videos: check ids, lengths and rates with it.",
     ),
 ]
+Bench2Annotations = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE|hub",
+        help="EgoPlan-Bench2's annotation file; `hub` for that of qiulu66/EgoPlan-Bench2 on the hub.",
+    ),
+]
+ClipsOut = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")]
+Frames = Annotated[
+    bool, typer.Option("--frames", help="Also list the frames that tasks may read, as `*_frames.csv` beside it.")
+]
 
 
 def prepare(
-    annotations: Annotated[Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file.")],
+    annotations: Annotations,
     split: Split,
     epic_kitchens: EpicKitchens = None,
     ego4d: Ego4d = None,
@@ -38,6 +73,7 @@ def prepare(
         ),
     ] = None,
     epic_video_info: EpicVideoInfo = None,
+    *,
     skip_missing: SkipMissing = False,
     verify: Verify = False,
 ) -> None:
@@ -52,23 +88,64 @@ def prepare(
     - EPIC-KITCHENS' RGB frames, such as `P01/rgb_frames/P01_13/frame_0000000760.jpg`: https://epic-kitchens.github.io
     - Ego4D's canonical videos at 288p: https://ego4d-data.org
     """
-    from lmms_egoplan.benchmarks.egoplan.bench1.prepare import prepare_egoplan
-
     summary = prepare_egoplan(
-        annotations, split, epic_kitchens, ego4d, skip_missing, verify, clips=clips, epic_video_info=epic_video_info
+        annotations,
+        split,
+        epic_kitchens,
+        ego4d,
+        clips=clips,
+        epic_video_info=epic_video_info,
+        skip_missing=skip_missing,
+        verify=verify,
     )
-    print_prepared(summary, _LABELS)
+    _print_prepared(summary, _LABELS)
 
 
-@also_writes(*ALSO_LISTED)
+def prepare_bench2(
+    annotations: Bench2Annotations,
+    ego4d: Ego4d = None,
+    clips: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with a ready-cut clip of each question, `<sample_id>.mp4`, in place of the videos; "
+            "`data cut egoplan_bench2` makes such clips."
+        ),
+    ] = None,
+    *,
+    skip_missing: SkipMissing = False,
+    verify: Verify = False,
+) -> None:
+    """Prepare EgoPlan-Bench2 from its annotations and Ego4D's videos, or from ready-cut clips.
+
+    Example: `lmms-egoplan data prepare egoplan_bench2 hub --ego4d ego4d/video_288p`
+
+    To find damaged frames and go on without their questions, add `--verify --skip-missing`.
+
+    - Annotations: https://huggingface.co/datasets/qiulu66/EgoPlan-Bench2
+    - Ego4D's canonical videos at 288p: https://ego4d-data.org
+    """
+    summary = prepare_egoplan_bench2(annotations, ego4d, clips=clips, skip_missing=skip_missing, verify=verify)
+    _print_prepared(summary, {})
+
+
+def _print_prepared(summary: dict[str, Any], labels: Mapping[str, str]) -> None:
+    print_summary(summary, "questions", labels)
+    if "clips" in summary:
+        typer.echo(f"Media: {summary['media']}, which results tell as media.")
+        for fit, count in summary["clips"].items():
+            typer.echo(f"  {count}: {_FITS[fit]}")
+    for warning in summary.get("warnings", ()):
+        typer.echo(f"Warning: {warning}", err=True)
+
+
+@also_writes(*_ALSO_LISTED)
 def list_videos(
     annotations: Annotated[
         Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file, of either split.")
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The list of Ego4D's videos to write.")],
-    frames: Annotated[
-        bool, typer.Option("--frames", help="Also list the frames that tasks may read, as `*_frames.csv` beside it.")
-    ] = False,
+    *,
+    frames: Frames = False,
 ) -> None:
     """List the videos that EgoPlan-Bench's questions need, for the publishers' downloaders.
 
@@ -77,19 +154,65 @@ def list_videos(
 
     Example: `lmms-egoplan data list egoplan EgoPlan_validation.json --out ids.txt --frames`
     """
-    from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations
-    from lmms_egoplan.benchmarks.egoplan.needed_videos import needed_spans
+    _write_lists(needed_frames(read_annotations(annotations, None)), out, (EGO4D, EPIC_KITCHENS), frames=frames)
 
-    print_needed(needed_spans(read_annotations(annotations, None)), out, frames)
+
+@also_writes(*_ALSO_LISTED)
+def list_bench2_videos(
+    annotations: Bench2Annotations,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The list of videos to write.")],
+    *,
+    frames: Frames = False,
+) -> None:
+    """List the videos that EgoPlan-Bench2's questions need, as Ego4D's downloader reads them (`--video_uid_file`).
+
+    Example: `lmms-egoplan data list egoplan_bench2 hub --out ids.txt`
+    """
+    _write_lists(needed_frames(read_bench2_annotations(annotations)), out, (EGO4D,), frames=frames)
+
+
+def _write_lists(videos: Sequence[NeededFrames], out: Path, sources: Sequence[str], *, frames: bool) -> None:
+    """Write the lists of videos and print what they contain.
+
+    Args:
+        out: the list of Ego4D's videos; EPIC-KITCHENS' is ``*_epic_kitchens.txt`` next to it.
+        frames: also list the frames that tasks may read, numbered as in the annotations, in ``*_frames.csv``.
+    """
+    for source in sources:
+        of_source = [video for video in videos if video.source == source]
+        if not of_source:
+            typer.echo(f"{source}: no video is needed, and no list is written")
+            continue
+        name, option, kitchens = out.name, "--video_uid_file", ""
+        if source == EPIC_KITCHENS:
+            name, option = f"{out.stem}_epic_kitchens{out.suffix}", "--specific-videos"
+            participants = sorted({video.video_id.split("_")[0] for video in of_source})
+            kitchens = f" of {len(participants)} participants ({', '.join(participants)})"
+        path = out.with_name(name)
+        write_whole(path, "".join(f"{video.video_id}\n" for video in of_source))
+        typer.echo(
+            f"{source}: {len(of_source)} videos{kitchens}, of which the questions show "
+            f"{sum(video.seconds for video in of_source) / 3600:.2f} hours. Written to {path}, for {option} of its "
+            "downloader"
+        )
+    if frames:
+        path = out.with_name(f"{out.stem}_frames.csv")
+        lines = [f"{video.source},{video.video_id},{first},{last}\n" for video in videos for first, last in video.runs]
+        write_whole(path, "".join(["video_source,video_id,first_frame,last_frame\n", *lines]))
+        typer.echo(
+            f"{sum(video.num_frames for video in videos)} frames, all that a task may read, in {len(lines)} runs. "
+            f"Written to {path}"
+        )
 
 
 def cut(
-    annotations: Annotated[Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file.")],
+    annotations: Annotations,
     split: Split,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")],
+    out: ClipsOut,
     epic_kitchens: EpicKitchens = None,
     ego4d: Ego4d = None,
     epic_video_info: EpicVideoInfo = None,
+    *,
     skip_missing: SkipMissing = False,
 ) -> None:
     """Cut a clip of each question out of the source videos, for `data prepare egoplan --clips`.
@@ -100,10 +223,37 @@ def cut(
     Example: `lmms-egoplan data cut egoplan EgoPlan_validation.json --split val --epic-kitchens EPIC-KITCHENS
     --ego4d ego4d/video_288p --out clips`
     """
-    from lmms_egoplan.benchmarks.egoplan.bench1.cutting import cut_clips
+    roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
+    media = Media(roots, epic_video_info=epic_video_info, skip_missing=skip_missing)
+    _cut(annotations, read_annotations(annotations, split), media, out)
 
-    clips = cut_clips(annotations, split, epic_kitchens, ego4d, out, skip_missing, epic_video_info)
-    print_cut(clips, out)
+
+def cut_bench2(
+    annotations: Bench2Annotations, out: ClipsOut, ego4d: Ego4d = None, *, skip_missing: SkipMissing = False
+) -> None:
+    """Cut a clip of each question out of the source videos, for `data prepare egoplan_bench2 --clips`.
+
+    `<sample_id>.mp4` is H.264 and has every frame from the task's start to the observation: all that a task may read.
+    After a kill, the same command goes on.
+
+    Example: `lmms-egoplan data cut egoplan_bench2 hub --ego4d ego4d/video_288p --out clips`
+    """
+    _cut(annotations, read_bench2_annotations(annotations), Media({EGO4D: ego4d}, skip_missing=skip_missing), out)
+
+
+def _cut(annotations: str | Path, records: Sequence[Question], media: Media, out: Path) -> None:
+    """Cut clips, and print how many there are and which are missing."""
+    found = find_media(annotations, records, media)
+    clips = cut_clips(annotations, records, found.footage, out, skip_missing=media.skip_missing)
+    if found.message:
+        typer.echo(found.message, err=True)
+    for sample_id, reason in clips.failed.items():
+        typer.echo(f"sample_id {sample_id}: {reason}", err=True)
+    done = clips.cut + clips.kept
+    typer.echo(
+        f"{done} of {clips.split_size} clips, {clips.seconds / 3600:.2f} hours, {clips.size / 1e6:.1f} MB, in {out}: "
+        f"{clips.cut} cut now, {clips.kept} there before, {clips.split_size - done} left out"
+    )
 
 
 def submit(
@@ -129,9 +279,6 @@ def submit(
     Example: `lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_val.jsonl
     --out submission_val.json`
     """
-    from lmms_egoplan.benchmarks.egoplan import submission
-    from lmms_egoplan.benchmarks.egoplan.bench1.splits import OFFICIAL
-
     predictions = submission.read_predictions(samples)
     split = split or submission.split_of(samples)
     ids = submission.split_ids(split)
@@ -139,5 +286,5 @@ def submit(
     submission.write_submission(out, labels)
     typer.echo(
         f"{len(labels)} labels of the {split} split written to {out}. Scored: {len(labels):,} of {len(ids):,} prepared "
-        f"questions, {len(labels):,} of {OFFICIAL[split]:,} official ones."
+        f"questions, {len(labels):,} of {EGOPLAN.official[split]:,} official ones."
     )

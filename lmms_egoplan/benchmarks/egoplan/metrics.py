@@ -1,4 +1,4 @@
-"""Metrics of questions which action comes next: per question what a harness collects, and the aggregations over a run.
+"""The metrics of both benchmarks: what a harness collects of each question.
 
 A question's values are records, not numbers: accuracies are ``{"score": 0.0 or 1.0, "video_id": ...}``, so
 that a harness can cluster its standard errors by video; counts carry what they count, so that it computes
@@ -10,54 +10,57 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
+from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS
-from lmms_egoplan.benchmarks.egoplan.records import LETTERS, RENDERED
+from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, EGO4D, EPIC_KITCHENS, RENDERED
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
 from lmms_egoplan.benchmarks.egoplan.scoring import Ranking, rank
+from lmms_egoplan.benchmarks.egoplan.splits import BENCH2_SPLIT, EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.coverage import RENDERED_SCENES, covered
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.audits import audit_values
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, parse_loglikelihood
 
-Values = dict[str, dict[str, Any]]
+# The accuracy over a source's questions. Table 3: EgoPlan-IT was made of Epic-Kitchens, so Ego4D is out of domain.
+SOURCE_METRIC = {EPIC_KITCHENS: "acc_epic_kitchens", EGO4D: "acc_ego4d"}
+# The accuracy over the questions of a domain of EgoPlan-Bench2.
+DOMAIN_METRIC = {domain: f"acc_{domain.lower().replace(' ', '_')}" for domain in DOMAINS}
 
 
-def score_choices(doc: Doc, responses: Sequence[Any], parts: Sequence[str], official: int) -> Values:
-    """Values of one question, ranked by likelihood.
+def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
+    """Score one validation question of EgoPlan-Bench, whose choices were ranked by likelihood.
 
     Args:
         doc: a row of the prepared dataset, with ``golden_choice_idx``.
         responses: one per choice, as `parse_loglikelihood` reads them.
-        parts: names of the accuracies over a part of the questions to which this one belongs.
-        official: Number of questions that the benchmark has, for ``coverage``.
 
     Returns:
-        Those of `score_private_choices`, and ``acc``, ``acc_sum``, ``acc_bytes`` and, as ``acc``, those named in
-        `parts`. An accuracy is absent where `Ranking` has None: a question that could not be scored counts for no
-        accuracy, only against ``coverage``.
+        Those of `score_test_ranking`, and ``acc``, ``acc_sum``, ``acc_bytes`` and the accuracy of the question's source
+        (`SOURCE_METRIC`, as ``acc``). An accuracy is absent where `Ranking` has None: a question that could not be
+        scored counts for no accuracy, only against ``coverage``.
 
     Raises:
         ValueError: a response cannot be read, or not one per choice.
+
+    >>> doc = {
+    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 3355,
+    ... }
+    >>> values = score_ranking(doc, [(2.5, False), (1.5, True), (3.0, False), (2.0, False)])  # losses, nats per token
+    >>> values["acc"]
+    {'score': 1.0, 'video_id': 'P01_01'}
+    >>> values["predictions"]["prediction"]
+    'B'
     """
-    values, ranking = _rank_responses(doc, responses, official)
-    predictions = {
-        "acc": ranking.by_mean,
-        "acc_sum": ranking.by_sum,
-        "acc_bytes": ranking.by_bytes,
-        **dict.fromkeys(parts, ranking.by_mean),
-    }
-    gold = LETTERS.index(doc["golden_choice_idx"])
-    accuracies = {
-        name: _scored(doc, predicted == gold) for name, predicted in predictions.items() if predicted is not None
-    }
-    return accuracies | values
+    return _score_ranking(doc, responses, SOURCE_METRIC[doc["video_source"]], EGOPLAN.official["val"])
 
 
-def score_private_choices(doc: Doc, responses: Sequence[Any], official: int) -> Values:
-    """Values of one question whose answer is private.
+def score_test_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
+    """Collect the ranking of one question whose answer is private.
 
     Args:
-        doc, responses, official: as for `score_choices`.
+        doc, responses: as for `score_ranking`.
 
     Returns:
         ``ties``; ``predictions``: sample id, predicted letter or None, and for each choice its ``loss``,
@@ -66,45 +69,83 @@ def score_private_choices(doc: Doc, responses: Sequence[Any], official: int) -> 
         shown out of a ready clip.
 
     Raises:
-        ValueError: as for `score_choices`.
+        ValueError: as for `score_ranking`.
+
+    >>> doc = {"sample_id": 7, "video_id": "P01_01", "choices": ["open the tap", "take a cup"], "split_size": 923}
+    >>> values = score_test_ranking(doc, [(2.5, False), (1.5, True)])
+    >>> sorted(values), values["predictions"]["prediction"]
+    (['coverage', 'num_questions', 'predictions', 'question_set', 'split_size', 'ties'], 'B')
     """
-    return _rank_responses(doc, responses, official)[0]
+    return _rank(doc, responses, EGOPLAN.official["test"])[0]
 
 
-def score_letter(doc: Doc, replies: Sequence[str], parts: Sequence[str], official: int) -> Values:
-    """Values of one question that was answered in writing.
+def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
+    """Score one validation question of EgoPlan-Bench that was answered in writing.
 
     Args:
-        doc, parts, official: as for `score_choices`.
+        doc: a row of the prepared dataset, with ``golden_choice_idx``.
         replies: one text.
 
     Returns:
-        ``acc`` and those named in `parts`: over all questions, a reply without a readable letter is wrong;
-        ``unparsed``: share of such replies; ``predictions``, ``coverage`` (a reply of any kind covers its question),
-        ``split_size``, ``question_set``, ``num_questions``; ``media`` where the question is shown out of a ready clip.
+        ``acc`` and the accuracy of the question's source: over all questions, a reply without a readable letter is
+        wrong; ``unparsed``: share of such replies; ``predictions``, ``coverage`` (a reply of any kind covers its
+        question), ``split_size``, ``question_set``, ``num_questions``; ``media`` where the question is shown out of a
+        ready clip.
+
+    >>> doc = {
+    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 3355,
+    ... }
+    >>> score_reply(doc, ["The answer is (C)."])["acc"]
+    {'score': 0.0, 'video_id': 'P01_01'}
     """
-    (reply,) = replies
-    letter = parse_letter(reply, doc["choices"])
-    right = letter == doc["golden_choice_idx"]
-    return {
-        "acc": _scored(doc, right),
-        **{part: _scored(doc, right) for part in parts},
-        "unparsed": _scored(doc, letter is None),
-        "predictions": _prediction(doc, letter),
-    } | _counts(doc, official, scored=True)
+    return _score_reply(doc, replies, SOURCE_METRIC[doc["video_source"]], EGOPLAN.official["val"])
 
 
-def num_predictions(values: Sequence[dict[str, Any]]) -> int:
-    """Questions with a predicted letter.
+def score_planning_choices(doc: Doc, responses: Sequence[Any]) -> Values:
+    """Score one question of EgoPlan-Bench2, whose choices were ranked by likelihood.
 
-    >>> num_predictions([{"sample_id": 1, "prediction": "B"}, {"sample_id": 2, "prediction": None}])
-    1
+    Args:
+        doc, responses: as for `score_ranking`.
+
+    Returns:
+        As `score_ranking`, with the accuracy of the question's domain (`DOMAIN_METRIC`).
+
+    Raises:
+        ValueError: as for `score_ranking`.
+
+    >>> doc = {
+    ...     "sample_id": "0a1b_2", "video_id": "0a1b", "domain": "Daily life", "golden_choice_idx": "B",
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 1321,
+    ... }
+    >>> values = score_planning_choices(doc, [(2.5, False), (1.5, True), (3.0, False), (2.0, False)])
+    >>> values["acc"] == values["acc_daily_life"], values["acc"]
+    (True, {'score': 1.0, 'video_id': '0a1b'})
     """
-    return sum(value["prediction"] is not None for value in values)
+    return _score_ranking(doc, responses, DOMAIN_METRIC[doc["domain"]], EGOPLAN_BENCH2.official[BENCH2_SPLIT])
+
+
+def score_planning_letter(doc: Doc, replies: Sequence[str]) -> Values:
+    """Score one question of EgoPlan-Bench2 that was answered in writing.
+
+    Args:
+        doc, replies: as for `score_reply`.
+
+    Returns:
+        As `score_reply`, with the accuracy of the question's domain (`DOMAIN_METRIC`).
+
+    >>> doc = {
+    ...     "sample_id": "0a1b_2", "video_id": "0a1b", "domain": "Work", "golden_choice_idx": "B",
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 1321,
+    ... }
+    >>> score_planning_letter(doc, ["The answer is (C)."])["acc_work"]
+    {'score': 0.0, 'video_id': '0a1b'}
+    """
+    return _score_reply(doc, replies, DOMAIN_METRIC[doc["domain"]], EGOPLAN_BENCH2.official[BENCH2_SPLIT])
 
 
 def mean_score(values: Sequence[dict[str, Any]]) -> float:
-    """Share in [0, 1]: the mean of accuracies, or of ``unparsed``; each value has its score.
+    """Return the mean of accuracies, or of ``unparsed``; each value must have its score.
 
     >>> mean_score([{"score": 1.0, "video_id": "P01_01"}, {"score": 0.0, "video_id": "P01_02"}])
     0.5
@@ -112,7 +153,43 @@ def mean_score(values: Sequence[dict[str, Any]]) -> float:
     return fmean(value["score"] for value in values)
 
 
-def _rank_responses(doc: Doc, responses: Sequence[Any], official: int) -> tuple[Values, Ranking]:
+def num_predictions(values: Sequence[dict[str, Any]]) -> int:
+    """Count the questions with a predicted letter.
+
+    >>> num_predictions([{"sample_id": 1, "prediction": "B"}, {"sample_id": 2, "prediction": None}])
+    1
+    """
+    return sum(value["prediction"] is not None for value in values)
+
+
+def _score_ranking(doc: Doc, responses: Sequence[Any], part: str, official: int) -> Values:
+    values, ranking = _rank(doc, responses, official)
+    predictions = {
+        "acc": ranking.by_mean,
+        "acc_sum": ranking.by_sum,
+        "acc_bytes": ranking.by_bytes,
+        part: ranking.by_mean,
+    }
+    gold = LETTERS.index(doc["golden_choice_idx"])
+    accuracies = {
+        name: _scored(doc, predicted == gold) for name, predicted in predictions.items() if predicted is not None
+    }
+    return accuracies | values
+
+
+def _score_reply(doc: Doc, replies: Sequence[str], part: str, official: int) -> Values:
+    (reply,) = replies
+    letter = parse_letter(reply, doc["choices"])
+    right = letter == doc["golden_choice_idx"]
+    return {
+        "acc": _scored(doc, right),
+        part: _scored(doc, right),
+        "unparsed": _scored(doc, letter is None),
+        "predictions": _prediction(doc, letter),
+    } | _counts(doc, official, scored=True)
+
+
+def _rank(doc: Doc, responses: Sequence[Any], official: int) -> tuple[Values, Ranking]:
     scores = [parse_loglikelihood(response) for response in responses]
     ranking = rank(scores, doc["choices"])
     letter = None if ranking.by_mean is None else LETTERS[ranking.by_mean]
@@ -123,7 +200,7 @@ def _rank_responses(doc: Doc, responses: Sequence[Any], official: int) -> tuple[
     return values | audit_values(scores) | _counts(doc, official, scored=letter is not None), ranking
 
 
-def _scored(doc: Doc, score: bool) -> dict[str, Any]:
+def _scored(doc: Doc, score: float) -> dict[str, Any]:
     return {"score": float(score), "video_id": doc["video_id"]}
 
 
@@ -131,7 +208,7 @@ def _prediction(doc: Doc, letter: str | None) -> dict[str, Any]:
     return {"sample_id": doc["sample_id"], "prediction": letter}
 
 
-def _counts(doc: Doc, official: int, scored: bool) -> Values:
+def _counts(doc: Doc, official: int, *, scored: bool) -> Values:
     origin = RENDERED_SCENES if doc["video_id"].startswith(RENDERED) else None
     return {
         **covered(doc, official, scored, origin),
@@ -150,5 +227,5 @@ def _choice(score: Loglikelihood) -> dict[str, Any]:
 
 
 def _finite(value: float | None) -> float | None:
-    """JSON has no number that is not finite: None then."""
+    """Return None for a number that is not finite, which JSON does not have."""
     return value if value is not None and math.isfinite(value) else None

@@ -1,112 +1,293 @@
-"""From records and their footage to a dataset that the tasks load."""
+"""From annotations and footage to the datasets that the tasks load, one function for each benchmark."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS, ReadyClip, find_clip
-from lmms_egoplan.benchmarks.egoplan.records import CHOICES, VIDEO_URLS, Question
+from lmms_egoplan.benchmarks.egoplan.clock import read_video_info, record_problem
+from lmms_egoplan.benchmarks.egoplan.records import (
+    CHOICES,
+    EGO4D,
+    EPIC_KITCHENS,
+    HUB,
+    VIDEO_URLS,
+    Question,
+    Split,
+    read_annotations,
+    read_bench2_annotations,
+)
+from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video
+from lmms_egoplan.benchmarks.egoplan.splits import BENCH2_SPLIT, EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.footage import Footage, Lost, find_footage
-from lmms_egoplan.storage import PreparedData, fingerprint, refusal
+from lmms_egoplan.media.footage import Footage, Lost, find_footage, tell_of_lost
+from lmms_egoplan.media.frames import FrameError
+from lmms_egoplan.storage import PreparedData, compare_counts, fingerprint, refusal
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-Id = int | str
+# Questions and task goals in Table 2, the sources of the validation split in sec. 5.1.
+PAPER_COUNTS: dict[str, dict[str, int]] = {
+    "val": {"questions": EGOPLAN.official["val"], "task_goals": 2407, EPIC_KITCHENS: 2432, EGO4D: 923},
+    "test": {"questions": EGOPLAN.official["test"], "task_goals": 902},
+}
+# EgoPlan-Bench2, abstract and sec. 3.
+_BENCH2_PAPER_COUNTS = {
+    BENCH2_SPLIT: {"questions": EGOPLAN_BENCH2.official[BENCH2_SPLIT], "videos": 1113, "domains": 4, "scenarios": 24}
+}
+# Of lmms-eval's copy of EgoPlan-Bench2, nv-njb/egoplan-bench2.
+_COPY_SIZE = 1435
+_OPTIONS = {EPIC_KITCHENS: "--epic-kitchens", EGO4D: "--ego4d"}
+
+Roots = Mapping[str, str | Path | None]
+"""By source of videos, its folder; None where it is not given."""
 
 
-def find_clips(
-    records: Sequence[Question], root: str | Path, verify: bool, unfit: Mapping[Id, str] = MappingProxyType({})
-) -> tuple[dict[Id, Footage], list[Lost]]:
-    """The ready-cut clip of each question that has one, and the others.
+@dataclass(frozen=True)
+class Media:
+    """Where the footage of questions is, and how to treat questions without it.
+
+    roots: of the sources that the data set has; EPIC-KITCHENS' contains
+        ``P01/rgb_frames/P01_13/frame_0000000760.jpg``, Ego4D's ``<video_id>.mp4``.
+    clips: contains a ready-cut clip of each question (`clips.find_clip`), instead of the sources.
+    epic_video_info: EPIC-KITCHENS-100's official list of videos (`clock.read_video_info`). With it, ids that it lacks,
+        observations after a video's end and frames that were extracted at another rate count as missing.
+    skip_missing: leave out questions whose frames are missing or damaged, instead of refusing.
+    verify: decode every frame that any layout and frame count may read: from a question's first frame to its
+        observation; of a ready clip, those that may be shown.
+    """
+
+    roots: Roots
+    clips: str | Path | None = None
+    epic_video_info: str | Path | None = None
+    skip_missing: bool = False
+    verify: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse clips together with sources."""
+        if self.clips is not None and any(root is not None for root in self.roots.values()):
+            options = " and ".join(_OPTIONS[source] for source in self.roots)
+            raise LmmsEgoplanError(f"--clips stands in place of {options}: give either")
+
+
+class FoundMedia(NamedTuple):
+    """The footage by sample id, the questions without footage, a message about these, and warnings."""
+
+    footage: dict[Id, Footage]
+    lost: list[Lost]
+    message: str
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class _DataSet:
+    """What preparing one of the benchmarks needs to know of it.
+
+    paper: by split, the counts in the paper.
+    distinct: by name of a count, the field of records whose different values are counted.
+    sources: of videos, whose questions are counted.
+    columns: the type of each column that the other benchmark does not have, ``string`` or ``int64``.
+    """
+
+    prepared: PreparedData
+    paper: Mapping[str, Mapping[str, int]]
+    distinct: Mapping[str, str]
+    sources: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def counts(self, records: Sequence[Question]) -> dict[str, int]:
+        """Count questions, different values, and the questions of each source."""
+        by_source: Counter[str] = Counter(record.video_source for record in records)
+        return {
+            "questions": len(records),
+            **{name: len({getattr(record, of) for record in records}) for name, of in self.distinct.items()},
+            **{source: by_source[source] for source in self.sources},
+        }
+
+
+_EGOPLAN = _DataSet(EGOPLAN, PAPER_COUNTS, {"task_goals": "task_goal"}, (EPIC_KITCHENS, EGO4D))
+_EGOPLAN_BENCH2 = _DataSet(
+    EGOPLAN_BENCH2,
+    _BENCH2_PAPER_COUNTS,
+    {"videos": "video_id", "domains": "domain", "scenarios": "scenario"},
+    columns={"domain": "string", "scenario": "string", "first_frame": "int64"},
+)
+
+
+def prepare_egoplan(
+    annotations: str | Path,
+    split: Split,
+    epic_kitchens: str | Path | None,
+    ego4d: str | Path | None,
+    *,
+    clips: str | Path | None = None,
+    epic_video_info: str | Path | None = None,
+    skip_missing: bool = False,
+    verify: bool = False,
+) -> dict[str, Any]:
+    """Check annotations and media of EgoPlan-Bench, and write the split below the data root.
 
     Args:
-        root: holds the clips, see `find_clip`.
-        verify: decode all frames that may be shown.
-        unfit: by sample id, why a question cannot be shown, whatever its clip.
+        annotations: the official file; see `read_annotations`.
+        epic_kitchens, ego4d: None if no question needs it. For these and all others, see `Media`.
+
+    Returns:
+        The summary, see `_save`. ``counts`` has, for questions, task_goals and each source, the numbers ``prepared``,
+        ``annotations``, ``paper`` (None if unknown) and ``matches``, whether file and paper agree (None likewise).
 
     Raises:
-        LmmsEgoplanError: there is no such folder.
+        LmmsEgoplanError: the annotations are wrong, or a folder or frames are missing; nothing is written.
     """
-    if not Path(root).is_dir():
-        raise LmmsEgoplanError(f"--clips {root}: no such folder; it holds <sample_id>.mp4")
-
-    def find(group: Sequence[Question]) -> dict[Id, Footage | str]:
-        (record,) = group
-        return {record.sample_id: unfit.get(record.sample_id) or find_clip(root, record)}
-
-    return find_footage(records, attrgetter("sample_id"), attrgetter("video_source", "sample_id"), find, verify)
+    media = Media({EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}, clips, epic_video_info, skip_missing, verify)
+    records = read_annotations(annotations, split)
+    found = find_media(annotations, records, media)
+    return _save(_EGOPLAN, split, Path(annotations).resolve(), records, found, verify=verify)
 
 
-def missing_message(
-    missing: Sequence[Lost],
-    split_size: int,
-    options: Mapping[str, str],
-    skip_missing: bool,
-    verify: bool,
+def prepare_egoplan_bench2(
+    annotations: str | Path,
+    ego4d: str | Path | None,
+    *,
     clips: str | Path | None = None,
-) -> str:
-    """About questions without footage.
+    skip_missing: bool = False,
+    verify: bool = False,
+) -> dict[str, Any]:
+    """Check annotations and media of EgoPlan-Bench2, and write the split below the data root.
 
     Args:
-        options: by source of videos, the option of the command that gives its folder.
-        clips: the folder of ready-cut clips, where these are taken.
+        annotations: the official file, or `HUB`; see `read_bench2_annotations`.
+        ego4d: None with `clips`. For this and all others, see `Media`.
+
+    Returns:
+        The summary, see `_save`. ``counts`` has, for questions, videos, domains and scenarios, the numbers
+        ``prepared``, ``annotations``, ``paper`` and ``matches``, whether file and paper agree.
+
+    Raises:
+        LmmsEgoplanError: the annotations are wrong, or a folder or frames are missing; nothing is written.
     """
-    per_source: Counter[str] = Counter()
-    for (source, _), _, sample_ids in missing:
-        per_source[source] += len(sample_ids)
-    state = "missing or damaged" if verify else "missing"
-    if clips is not None:
-        found = f"the clips of {per_source.total()} of {split_size} questions in {clips} are {state} or do not fit:"
-        clip_problems = [f"sample_id {lost.video[1]}: {lost.reason}" for lost in missing]
-        return refusal(
-            found, clip_problems, "add them, or go on without their questions", "question", skip_missing=skip_missing
+    media = Media({EGO4D: ego4d}, clips, None, skip_missing, verify)
+    records = read_bench2_annotations(annotations)
+    found = find_media(annotations, records, media)
+    if len(records) == _COPY_SIZE:
+        found.warnings.append(
+            f"the file has {_COPY_SIZE:,} records, as lmms-eval's copy of the data set has (nv-njb/egoplan-bench2), "
+            f"and the paper {EGOPLAN_BENCH2.official[BENCH2_SPLIT]:,} questions: accuracies over them do not compare "
+            "with published ones"
         )
-    lines = [f"the frames of {per_source.total()} of {split_size} questions are {state}:"]
-    for source, count in per_source.items():
-        lines.append(f"  {count} from {source} ({options[source]}; download: {VIDEO_URLS[source]})")
-    lines.append(f"in {len({lost.video for lost in missing})} videos:")
-    videos = [f"{lost.video[1]} (questions: {len(lost.ids)}): {lost.reason}" for lost in missing]
-    return refusal("\n".join(lines), videos, "add them, or go on without them", "question", skip_missing=skip_missing)
+    source = HUB if str(annotations) == HUB else Path(annotations).resolve()
+    return _save(_EGOPLAN_BENCH2, BENCH2_SPLIT, source, records, found, verify=verify)
 
 
-def rows_of(records: Sequence[Question], footage: Mapping[Id, Footage], split_size: int) -> list[dict[str, Any]]:
-    """The rows of the dataset, with all fields of the records."""
-    without = {*CHOICES} | ({"origin"} if all(record.origin is None for record in records) else set())
-    return [
-        record.model_dump(exclude=without)
-        | {"choices": record.choices, "media_path": str(footage[record.sample_id].path), "split_size": split_size}
-        | _clip_columns(footage[record.sample_id])
-        for record in records
-    ]
+def check_media(records: Sequence[Question], roots: Roots, *, skip_missing: bool) -> dict[Id, Path]:
+    """Return, by sample id, the video file or frame folder that has all frames of the question.
+
+    Raises:
+        LmmsEgoplanError: a folder or frames are missing; with `skip_missing`, those of all questions.
+    """
+    media = find_media("annotations", records, Media(roots, skip_missing=skip_missing))
+    tell_of_lost(media.lost)
+    return {sample_id: footage.path for sample_id, footage in media.footage.items()}
 
 
-def save_questions(
-    prepared: PreparedData,
+def find_media(annotations: str | Path, records: Sequence[Question], media: Media) -> FoundMedia:
+    """Look for the footage of each question.
+
+    Args:
+        annotations: the records' file, for messages.
+
+    Raises:
+        LmmsEgoplanError: a folder is missing, or frames are and `skip_missing` is false; with it, those of all
+            questions.
+    """
+    videos = None if media.epic_video_info is None else read_video_info(Path(media.epic_video_info))
+    if media.clips is None:
+        _check_roots(records, media)
+    elif not Path(media.clips).is_dir():
+        raise LmmsEgoplanError(f"--clips {media.clips}: no such folder; it holds <sample_id>.mp4")
+    unfit: dict[Id, Footage | str] = {
+        record.sample_id: f"{annotations}: record {index}, sample_id {record.sample_id}, {problem}"
+        for index, record in enumerate(records)
+        if videos is not None
+        and record.video_source == EPIC_KITCHENS
+        and (problem := record_problem(record.video_id, record.current_observation_frame, videos))
+    }
+    warnings: list[str] = []
+
+    def find(group: Sequence[Question]) -> dict[Id, Footage | str]:
+        found = {record.sample_id: unfit[record.sample_id] for record in group if record.sample_id in unfit}
+        fit = [record for record in group if record.sample_id not in unfit]
+        if not fit:
+            return found
+        if media.clips is not None:
+            return found | {record.sample_id: find_clip(media.clips, record) for record in fit}
+        source = fit[0].video_source
+        if (root := media.roots[source]) is None:
+            raise FrameError(f"{_OPTIONS[source]} is not given")
+        return found | find_video(root, fit, videos, warnings.append)
+
+    video_of = attrgetter("video_source", "video_id" if media.clips is None else "sample_id")
+    footage, lost = find_footage(records, attrgetter("sample_id"), video_of, find, media.verify)
+    message = _missing_message(lost, len(records), media) if lost else ""
+    if lost and not (media.skip_missing and footage):
+        raise LmmsEgoplanError(message)
+    return FoundMedia(footage, lost, message, warnings)
+
+
+def _check_roots(records: Sequence[Question], media: Media) -> None:
+    """Check that each source of videos that questions need has a folder; one is enough to skip the others."""
+    may_lack = media.skip_missing and any(root is not None for root in media.roots.values())
+    for source, count in Counter(record.video_source for record in records).items():
+        root, download = media.roots[source], f"(download: {VIDEO_URLS[source]})"
+        if root is None and not may_lack:
+            raise LmmsEgoplanError(
+                f"{count} of {len(records)} questions need videos of {source}: give their folder with "
+                f"{_OPTIONS[source]} DIR {download}, or --skip-missing to go without them"
+            )
+        if root is not None and not Path(root).is_dir():
+            raise LmmsEgoplanError(f"{_OPTIONS[source]} {root}: no such folder {download}")
+
+
+def _missing_message(lost: Sequence[Lost], num_records: int, media: Media) -> str:
+    per_source: Counter[str] = Counter()
+    for (source, _), _, sample_ids in lost:
+        per_source[source] += len(sample_ids)
+    num_lost, state = per_source.total(), "missing or damaged" if media.verify else "missing"
+    if media.clips is not None:
+        lines = [f"the clips of {num_lost} of {num_records} questions in {media.clips} are {state} or do not fit:"]
+        problems = [f"sample_id {sample_id}: {reason}" for (_, sample_id), reason, _ in lost]
+        how = "add them, or go on without their questions"
+    else:
+        lines = [
+            f"the frames of {num_lost} of {num_records} questions are {state}:",
+            *(
+                f"  {count} from {source} ({_OPTIONS[source]}; download: {VIDEO_URLS[source]})"
+                for source, count in per_source.items()
+            ),
+            f"in {len({video for video, _, _ in lost})} videos:",
+        ]
+        problems = [f"{video_id} (questions: {len(ids)}): {reason}" for (_, video_id), reason, ids in lost]
+        how = "add them, or go on without them"
+    return refusal("\n".join(lines), problems, how, "question", skip_missing=media.skip_missing)
+
+
+def _save(
+    data: _DataSet,
     split: str,
     annotations: str | Path,
-    rows: Sequence[dict[str, Any]],
-    footage: Mapping[Id, Footage],
-    lost: Sequence[Lost],
-    counts: Mapping[str, Any],
-    verify: bool = False,
-    warnings: Sequence[str] = (),
-    columns: Mapping[str, str] = MappingProxyType({}),
+    records: Sequence[Question],
+    found: FoundMedia,
+    *,
+    verify: bool,
 ) -> dict[str, Any]:
     """Write a split of questions.
 
     Args:
         annotations: where the records are from, for the summary.
-        rows: at least one, see `rows_of`.
-        lost: the questions without footage.
-        counts: of the summary.
         verify: all frames were decoded.
-        warnings: what seems wrong and may not be.
-        columns: the type of each column that not all such datasets have, ``string`` or ``int64``.
 
     Returns:
         The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO
@@ -117,26 +298,38 @@ def save_questions(
         (absent without), ``media`` and ``clips`` (with ready clips alone: `READY_CLIPS`, and how many questions' clips
         have each `clips.Fit`, with the ids of those that are cut off under ``cut_off_ids``).
     """
-    return prepared.save(
+    footage, lost, _, warnings = found
+    prepared = [record for record in records if record.sample_id in footage]
+    rows = [_row(record, footage[record.sample_id], data, len(records)) for record in prepared]
+    if all(record.origin is None for record in prepared):
+        for row in rows:
+            del row["origin"]
+    return data.prepared.save(
         split,
-        _dataset(rows, columns),
+        _dataset(rows, data.columns),
         annotations=str(annotations),
-        split_size=rows[0]["split_size"],
+        split_size=len(records),
         questions=len(rows),
         fingerprint=fingerprint([row, footage[row["sample_id"]].version] for row in rows),
         missing=[
             {"video_source": source, "video": str(video), "reason": reason, "sample_ids": sample_ids}
             for (source, video), reason, sample_ids in lost
         ],
-        counts=counts,
+        counts=compare_counts(data.counts(prepared), data.counts(records), "annotations", data.paper[split]),
         **({"verified": True} if verify else {}),
-        **({"warnings": list(warnings)} if warnings else {}),
+        **({"warnings": warnings} if warnings else {}),
         **_clips_summary(footage),
     )
 
 
-def _clip_columns(footage: Footage) -> dict[str, Any]:
-    return {"clip_frames": len(footage.frames)} if isinstance(footage, ReadyClip) else {}
+def _row(record: Question, footage: Footage, data: _DataSet, split_size: int) -> dict[str, Any]:
+    """All fields of a record but the single choices, and what the tasks need beside them."""
+    return (
+        record.model_dump(exclude={*CHOICES})
+        | {"choices": record.choices, "media_path": str(footage.path), "split_size": split_size}
+        | {name: getattr(record, name) for name in data.columns}
+        | ({"clip_frames": len(footage.frames)} if isinstance(footage, ReadyClip) else {})
+    )
 
 
 def _clips_summary(footage: Mapping[Id, Footage]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 
-from lmms_egoplan.benchmarks.egoplan.records import LETTERS
+from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.judging.reply import without_thinking
 from lmms_egoplan.paths import yaml_beside
 
@@ -26,7 +26,7 @@ _LOOK_BACK = 300
 
 
 def _compiled() -> dict[str, re.Pattern[str]]:
-    """The patterns of ``reply.yaml``; each may use those above it, as ``<name>``."""
+    """Compile the patterns of ``reply.yaml``; each may use those above it, as ``<name>``."""
     patterns: dict[str, str] = {}
     for name, pattern in yaml_beside(__file__).items():
         patterns[name] = re.sub(r"(?<!\?P)<([a-z_]+)>", lambda used: f"(?:{patterns[used[1]]})", pattern)
@@ -87,7 +87,7 @@ def _plain(text: str) -> str:
 
 
 def _lines(plain: str) -> list[str]:
-    """Lines that are not empty, each with the one that it announces."""
+    """Return the lines that are not empty, each with the one that it announces."""
     lines: list[str] = []
     for line in filter(None, (" ".join(line.split()) for line in plain.split("\n"))):
         announcement = f"{lines[-1].rstrip(' :')}: " if lines and len(lines[-1]) < _LOOK_BACK else ""
@@ -121,24 +121,24 @@ def _claimed(plain: str, texts: _Texts) -> str | None:
 
 
 def _mentioned(lines: Sequence[str]) -> set[str]:
-    """Letters that are called the answer, whatever is said of that."""
+    """Return the letters that are called the answer, even if that is denied."""
     return {claim["letter"] for line in lines for how in (_RE.mention, _RE.statement) for claim in how.finditer(line)}
 
 
 def _options(lines: Sequence[str], texts: _Texts) -> set[str]:
-    """Letters with which lines begin as options."""
+    """Return the letters with which lines begin as options."""
     claims = filter(None, map(_RE.line.match, lines))
     return {claim["letter"] for claim in claims if _is_marked(claim) or _after(claim, texts) is not None}
 
 
 def _lists_all(whole: str, texts: _Texts) -> bool:
-    """Whether every choice is quoted with its letter."""
+    """Check that every choice is quoted with its letter."""
     quotes = (rf"\b{letter}\W{{1,3}}(?i:{re.escape(text)})" for letter, text in texts.items())
     return len(texts) > 1 and all(re.search(quote, whole) for quote in quotes)
 
 
 def _holds(statement: re.Match[str], texts: _Texts) -> bool:
-    """Whether a statement is no condition, and no other letter follows it in its line."""
+    """Check that a statement is no condition, and no other letter follows it in its line."""
     after = _after(statement, texts)
     before = statement.string[max(0, statement.start() - _LOOK_BACK) : statement.start()]
     return after is not None and not _RE.standalone.search(after) and not _RE.condition.search(before)
@@ -150,7 +150,7 @@ def _is_marked(claim: re.Match[str]) -> bool:
 
 
 def _after(claim: re.Match[str], texts: _Texts) -> str | None:
-    """What follows a claimed letter and its choice's text; None if what follows makes the letter no claim."""
+    """Return what follows a claimed letter and its choice's text; None if that makes the letter no claim."""
     rest, is_marked = claim.string[claim.end() :], _is_marked(claim)
     tail = rest.lstrip(" .,:;!()-")
     text = _leading(tail, texts)
@@ -165,6 +165,6 @@ def _after(claim: re.Match[str], texts: _Texts) -> str | None:
 
 
 def _leading(line: str, texts: _Texts) -> str:
-    """The longest choice with which a line begins."""
+    """Return the longest choice with which a line begins."""
     starts = (text for text in texts.values() if re.match(rf"{re.escape(text)}(?!\w)", line.lower()))
     return max(starts, key=len, default="")

@@ -1,4 +1,4 @@
-"""The choices of a question ranked by the likelihoods that a model gives them (sec. 3.5)."""
+"""Ranking the choices of a question by the likelihoods that a model gives them (sec. 3.5)."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ class Ranking:
     """Index of the choice that each score prefers, the first of equals.
 
     by_mean: highest mean log-probability per token; None if one is unknown. Sec. 3.5 says only "likelihood p(a|v, l)";
-        that the mean is meant is inferred from eq. 4, the score of a candidate in the training loss.
+        the mean is inferred from eq. 4, the score of a candidate in the training loss.
     by_sum, by_bytes: highest sum of log-probabilities, the sum divided by the choice's UTF-8 bytes; None if one is
         unknown (lmms-eval's stock backends give means, lm-eval's model classes sums; both with a token count).
     tied: whether several choices share the best mean.
@@ -42,13 +42,14 @@ def rank(scores: Sequence[Loglikelihood], choices: Sequence[str]) -> Ranking:
     """
     if len(scores) != len(choices):
         raise ValueError(f"expected a score for each of {len(choices)} choices, got {len(scores)}")
-    losses, sums = [score.loss for score in scores], [score.logprob for score in scores]
-    if not all(math.isfinite(value) for value in losses + sums if value is not None):
+    losses = [score.loss for score in scores if score.loss is not None]
+    sums = [score.logprob for score in scores if score.logprob is not None]
+    if not all(map(math.isfinite, losses + sums)):
         return Ranking(None, None, None, tied=False)
     by_mean, by_sum, by_bytes, tied = None, None, None, False
-    if None not in losses:
+    if len(losses) == len(choices):
         by_mean, tied = losses.index(min(losses)), losses.count(min(losses)) > 1
-    if None not in sums:
+    if len(sums) == len(choices):
         per_byte = [total / len(choice.encode()) for total, choice in zip(sums, choices, strict=True)]
         by_sum, by_bytes = sums.index(max(sums)), per_byte.index(max(per_byte))
     return Ranking(by_mean, by_sum, by_bytes, tied)

@@ -1,4 +1,4 @@
-"""How alike EgoPlan's goals and right answers are (sec. 4.2, Fig. 7), and three levels of it."""
+"""The similarity of EgoPlan-Bench's goals and right answers (sec. 4.2, Fig. 7), and three levels of it."""
 
 import json
 import math
@@ -9,8 +9,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
 from loguru import logger
 
 from lmms_egoplan.encoder import default_device, encoder_name, load_encoder
@@ -18,9 +19,6 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, write_whole
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import data_root
-
-if TYPE_CHECKING:
-    import numpy as np
 
 LEVELS = ("low", "middle", "high")
 
@@ -31,6 +29,7 @@ _MAX_TOKENS = 512
 _DECIMALS = 6
 
 Pair = tuple[str, str]
+Tokens = tuple[np.ndarray, np.ndarray]
 Question = TypeVar("Question", bound=Hashable)
 
 
@@ -43,16 +42,16 @@ class Similarities:
 
 
 def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> Similarities:
-    """How alike the two texts of each pair are.
+    """Measure how similar the two texts of each pair are.
 
-    What was computed is kept below the prepared data (``egoplan/similarity``) and used again, while an encoder that is
-    a folder has the same files.
+    Values are cached below the prepared data (``egoplan/similarity``) and used again, while an encoder that is a folder
+    has the same files.
 
     Args:
         pairs: goal and answer.
         encoder: a BERT-like model, folder or name on the hub, for BERTScore: F1 of greedy matching of token
             embeddings by cosine (Zhang et al. 2020), without idf weights and baseline; special tokens may be matched
-            and weigh nothing, as in the authors' program. None: cosine of the sentence embeddings of ActPlan's
+            and have no weight, as in the authors' program. None: cosine of the sentence embeddings of ActPlan's
             encoder (``LMMS_EGOPLAN_ENCODER``).
 
     Raises:
@@ -62,38 +61,38 @@ def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> Similarit
     kind, name = ("cosine", encoder_name()) if encoder is None else ("BERTScore", encoder)
     identity = f"{kind} {name} {_version(name)}"
     path = data_root() / "egoplan" / "similarity" / f"{sha256(identity.encode()).hexdigest()[:16]}.json"
-    measure, values = _kept(path)
+    measure, values = _read_cache(path)
     missing = [pair for pair in wanted if pair not in values]
     if missing:
-        measure, found = _cosines_apart(missing, name) if encoder is None else _bert_scores(missing, name)
-        values |= {pair: round(value, _DECIMALS) for pair, value in zip(missing, found, strict=True)}
-        _keep(path, measure, values)
+        measure, computed = _cosines_in_process(missing, name) if encoder is None else _bert_scores(missing, name)
+        values |= {pair: round(value, _DECIMALS) for pair, value in zip(missing, computed, strict=True)}
+        _write_cache(path, measure, values)
     return Similarities({pair: values[pair] for pair in wanted}, measure)
 
 
 def levels(values: Mapping[Question, float]) -> dict[Question, int]:
-    """Which of the three `LEVELS` each question is in; equals in the questions' order, which are to be sortable.
+    """Return which of the three `LEVELS` each question is in; equals are in the order of the questions.
 
     The levels are equally large; where three does not divide the number, they differ by one.
     """
     order = sorted(values, key=lambda question: (values[question], question))
-    return {question: place * len(LEVELS) // len(order) for place, question in enumerate(order)}
+    return {question: position * len(LEVELS) // len(order) for position, question in enumerate(order)}
 
 
 def _version(name: str) -> str:
-    """Of the files in a folder; nothing for a name on the hub."""
+    """Return a text that changes with the files in a folder; nothing for a name on the hub."""
     folder = Path(name).expanduser()
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     return " ".join(f"{path.relative_to(folder)}:{file_version(path.stat())}" for path in files)
 
 
-def _kept(path: Path) -> tuple[str, dict[Pair, float]]:
+def _read_cache(path: Path) -> tuple[str, dict[Pair, float]]:
     try:
-        kept = decode(path.read_text(encoding="utf-8"))
-        values = {(goal, answer): float(value) for goal, answer, value in kept["values"]}
+        content = decode(path.read_text(encoding="utf-8"))
+        values = {(goal, answer): float(value) for goal, answer, value in content["values"]}
         if not all(map(math.isfinite, values.values())):
             raise ValueError("a value is not finite")
-        return str(kept["measure"]), values
+        return str(content["measure"]), values
     except FileNotFoundError:
         return "", {}
     except (OSError, ValueError, TypeError, KeyError) as error:
@@ -101,18 +100,18 @@ def _kept(path: Path) -> tuple[str, dict[Pair, float]]:
         return "", {}
 
 
-def _keep(path: Path, measure: str, values: Mapping[Pair, float]) -> None:
+def _write_cache(path: Path, measure: str, values: Mapping[Pair, float]) -> None:
     content = {"measure": measure, "values": [[*pair, value] for pair, value in sorted(values.items())]}
     try:
         write_whole(path, json.dumps(content, ensure_ascii=False))
     except OSError as error:  # Prepared data may be shared and not ours to write; the next report computes again.
-        logger.debug(f"{path}: not kept: {error}")
+        logger.debug(f"{path}: not written: {error}")
 
 
-def _cosines_apart(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
-    """As `_cosines`. sentence-transformers takes about 1 GiB, which goes with a process of its own.
+def _cosines_in_process(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
+    """Call `_cosines` in a process of its own, since sentence-transformers takes about 1 GiB.
 
-    It is used here where it is loaded already, or that process fails.
+    It is called here if that is loaded already, or if the process fails.
     """
     if "sentence_transformers" not in sys.modules:
         # A session of its own: Ctrl-C in a terminal does not reach it, and it ends with this process.
@@ -137,8 +136,8 @@ def _compute() -> None:
 
 def _cosines(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
     texts = _texts(pairs)
-    found = load_encoder(name).encode(texts, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
-    vectors = dict(zip(texts, found, strict=True))
+    encoded = load_encoder(name).encode(texts, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
+    vectors = dict(zip(texts, encoded, strict=True))
     measure = f"cosine of the sentence embeddings of {_shown(name)}"
     return measure, [float(vectors[goal].astype(float) @ vectors[answer].astype(float)) for goal, answer in pairs]
 
@@ -154,7 +153,7 @@ def _bert_scores(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
         depth = model.config.num_hidden_layers
         layer = _LAYERS.get((model.config.model_type, depth), depth)
         embeddings = _token_embeddings(_texts(pairs), tokenizer, model, layer)
-    except Exception as error:  # What is absent, cut, or no such model may raise anything.
+    except Exception as error:  # A folder that is absent, incomplete, or of another kind may raise anything.
         raise LmmsEgoplanError(
             f"BERTScore with {name}: {type(error).__name__}: {error}; give the folder of a BERT-like model with its "
             "tokenizer, such as roberta-large, or none for the sentence encoder"
@@ -168,18 +167,16 @@ def _texts(pairs: Sequence[Pair]) -> list[str]:
 
 
 def _shown(name: str) -> str:
-    """A folder by its last two parts."""
+    """Shorten a folder to its last two parts."""
     folder = Path(name).expanduser()
     return "/".join(folder.resolve().parts[-2:]) if folder.is_dir() else name
 
 
-def _token_embeddings(
-    texts: Sequence[str], tokenizer: Any, model: Any, layer: int
-) -> "dict[str, tuple[np.ndarray, np.ndarray]]":
-    """By text: its tokens' vectors, of length 1, and whether a token is of the text, not a special one."""
+def _token_embeddings(texts: Sequence[str], tokenizer: Any, model: Any, layer: int) -> dict[str, Tokens]:
+    """Return by text its tokens' vectors, of length 1, and for each token whether it is not a special one."""
     import torch
 
-    found = {}
+    tokens = {}
     for start in range(0, len(texts), _BATCH):
         batch = list(texts[start : start + _BATCH])
         encoded = tokenizer(
@@ -196,13 +193,12 @@ def _token_embeddings(
             hidden = model(**encoded.to(model.device), output_hidden_states=True).hidden_states[layer]
             vectors = torch.nn.functional.normalize(hidden.float(), dim=-1).cpu().numpy()
         for row, text in enumerate(batch):
-            there = is_token[row]
-            found[text] = vectors[row][there], ~is_special[row][there]
-    return found
+            tokens[text] = vectors[row][is_token[row]], ~is_special[row][is_token[row]]
+    return tokens
 
 
-def _f1(first: "tuple[np.ndarray, np.ndarray]", second: "tuple[np.ndarray, np.ndarray]") -> float:
-    """0 where a text has no token."""
+def _f1(first: Tokens, second: Tokens) -> float:
+    """Return 0 where a text has no token."""
     (left, left_counts), (right, right_counts) = first, second
     if not left_counts.any() or not right_counts.any():
         return 0.0

@@ -1,38 +1,97 @@
-"""The questions' videos on disk: whether the frames are there, and what tells versions of a file apart."""
+"""The source videos of questions: which frames are needed of them, and whether these are on disk."""
 
-from collections.abc import Mapping, Sequence
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
-from lmms_egoplan.benchmarks.egoplan.clips import progress_span
-from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, Shown
-from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.benchmarks.egoplan.clock import VideoInfo, frames_per_second, has_own_rate, too_many_frames
+from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS, FIRST_FRAME, Shown
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.footage import Footage
-from lmms_egoplan.media.frames import count_video_frames
+from lmms_egoplan.media.frames import FrameError, count_video_frames, frame_path
+
+Id = int | str
+Warn = Callable[[str], None]
 
 
-def needed_frames(record: Shown) -> range:
-    """All frames of a question that any task may read."""
-    first, last = progress_span(record)
-    return range(first, last + 1)
+@dataclass(frozen=True)
+class NeededFrames:
+    """Frames of a video that questions need: first and last number of each run, increasing, without overlaps."""
+
+    source: str
+    video_id: str
+    runs: tuple[tuple[int, int], ...]
+
+    @property
+    def num_frames(self) -> int:
+        """Frames of all runs."""
+        return sum(last - first + 1 for first, last in self.runs)
+
+    @property
+    def seconds(self) -> float:
+        """Duration of all runs, by the records' clock."""
+        return self.num_frames / frames_per_second(self.source, self.video_id)
 
 
-def find_video_file(root: str | Path, records: Sequence[Shown]) -> dict[int | str, Footage | str]:
-    """Look for all frames of one of Ego4D's videos that the questions on it may read.
+def needed_frames(records: Iterable[Shown]) -> list[NeededFrames]:
+    """Return the frames that any task may read, of each video, by source and id.
+
+    >>> from types import SimpleNamespace
+    >>> def record(first, last):
+    ...     return SimpleNamespace(video_source="Ego4D", video_id="v", frames=range(first, last + 1))
+    >>> needed_frames([record(90, 99), record(0, 40), record(30, 50)])
+    [NeededFrames(source='Ego4D', video_id='v', runs=((0, 50), (90, 99)))]
+    """
+    spans: dict[tuple[str, str], list[range]] = {}
+    for record in records:
+        spans.setdefault((record.video_source, record.video_id), []).append(record.frames)
+    return [NeededFrames(*video, tuple(_merged(of_video))) for video, of_video in sorted(spans.items())]
+
+
+def _merged(spans: Iterable[range]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for span in sorted(spans, key=lambda span: span.start):
+        if merged and span.start <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(span[-1], merged[-1][1]))
+        else:
+            merged.append((span.start, span[-1]))
+    return merged
+
+
+def find_video(
+    root: str | Path,
+    records: Sequence[Shown],
+    videos: Mapping[str, VideoInfo] | None = None,
+    warn: Warn | None = None,
+) -> dict[Id, Footage | str]:
+    """Look for all frames of a video that any task may read.
 
     Args:
-        root: holds ``<video_id>.mp4``.
+        root: of Epic-Kitchens (``P01/rgb_frames/P01_13/frame_0000000760.jpg``) or Ego4D (``<video_id>.mp4``).
         records: the questions on one video, at least one.
+        videos: EPIC-KITCHENS' official ones, with which the number of frames must agree; not checked without.
+        warn: called with what seems wrong and may not be.
 
     Returns:
-        By sample id the footage, or, with the same text for all questions that lack frames, which ones are not there.
+        By sample id the footage, or the first missing frame, with the same text for all questions that lack frames.
 
     Raises:
-        FrameError: the video is absent or cannot be read.
-        LmmsEgoplanError: the video lies outside `root`.
+        FrameError: the video is absent or cannot be read; frames that are not numbered from 1, or were extracted at
+            another rate than the records count by.
+        LmmsEgoplanError: the video, or a frame file that a question needs, lies outside `root`.
     """
-    needed = {record.sample_id: needed_frames(record) for record in records}
-    path = resolve_inside(root, f"{records[0].video_id}.mp4")
+    needed = {record.sample_id: record.frames for record in records}
+    video_id = records[0].video_id
+    if records[0].video_source != EPIC_KITCHENS:
+        return _find_file(resolve_inside(root, f"{video_id}.mp4"), needed)
+    return _find_folder(root, video_id, needed, videos.get(video_id) if videos else None, warn)
+
+
+def _find_file(path: Path, needed: Mapping[Id, range]) -> dict[Id, Footage | str]:
     length = count_video_frames(path)
     version = file_version(path.stat())
     last = max(span[-1] for span in needed.values())
@@ -42,27 +101,65 @@ def find_video_file(root: str | Path, records: Sequence[Shown]) -> dict[int | st
     }
 
 
-def check_roots(
-    counts: Mapping[str, int], roots: Mapping[str, str | Path | None], options: Mapping[str, str], skip_missing: bool
-) -> None:
-    """Check that each source of videos that questions need has a folder.
+def _find_folder(
+    root: str | Path, video_id: str, needed: Mapping[Id, range], video: VideoInfo | None, warn: Warn | None
+) -> dict[Id, Footage | str]:
+    parts = (video_id.split("_")[0], "rgb_frames", video_id)
+    folder = resolve_inside(root, *parts)
+    files: dict[int, str] = {}
+    count, lowest, highest = 0, sys.maxsize, -1
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                number = _frame_number(folder, entry.name)
+                if number is None:
+                    continue
+                count, lowest, highest = count + 1, min(lowest, number), max(highest, number)
+                if not any(number in span for span in needed.values()) or not entry.is_file():
+                    continue
+                if entry.is_symlink():
+                    resolve_inside(root, *parts, entry.name)
+                files[number] = file_version(entry.stat())
+    except OSError as error:
+        raise FrameError(f"{folder}: cannot read the frame folder: {error.strerror}") from error
+    if count and lowest < FIRST_FRAME[EPIC_KITCHENS]:
+        raise FrameError(
+            f"{frame_path(folder, lowest)}: the frames are numbered from {lowest}, and EgoPlan counts EPIC-KITCHENS' "
+            f"from {FIRST_FRAME[EPIC_KITCHENS]}; rename them, or take EPIC-KITCHENS' own"
+        )
+    if count and video:
+        _check_rate(folder, video_id, highest, video, warn if count == highest else None)
+    version = sha256(repr(sorted(files.items())).encode()).hexdigest()
+    first_missing = {
+        sample_id: next((number for number in span if number not in files), None) for sample_id, span in needed.items()
+    }
+    gaps = {sample_id: number for sample_id, number in first_missing.items() if number is not None}
+    reason = ""
+    if gaps:
+        spans = [needed[sample_id] for sample_id in gaps]
+        reason = (
+            f"{frame_path(folder, min(gaps.values()))}: no such frame; questions need all from "
+            f"{min(span.start for span in spans)} to {max(span.stop for span in spans) - 1}"
+        )
+    return {
+        sample_id: reason if sample_id in gaps else Footage(folder, version, span) for sample_id, span in needed.items()
+    }
 
-    Args:
-        counts: by source, the questions that need it.
-        roots: by source, its folder; None where it is not given.
-        options: by source, the option of the command that gives it.
-        skip_missing: questions of a source without a folder may be left out.
 
-    Raises:
-        LmmsEgoplanError: one has none.
-    """
-    total = sum(counts.values())
-    for source, count in counts.items():
-        root = roots[source]
-        if root is None and not skip_missing:
-            raise LmmsEgoplanError(
-                f"{count} of {total} questions need videos of {source}: give their folder with "
-                f"{options[source]} DIR (download: {VIDEO_URLS[source]}), or --skip-missing to go without them"
-            )
-        if root is not None and not Path(root).is_dir():
-            raise LmmsEgoplanError(f"{options[source]} {root}: no such folder (download: {VIDEO_URLS[source]})")
+def _check_rate(folder: Path, video_id: str, highest: int, video: VideoInfo, warn: Warn | None) -> None:
+    """Check that frames were extracted at the rate by which records count; `warn` of a folder without gaps."""
+    if problem := too_many_frames(video_id, highest, video):
+        raise FrameError(f"{folder}: {problem}")
+    if warn and has_own_rate(video_id, highest, video):
+        warn(
+            f"{folder}: {highest} frames in {video.seconds:.2f} s are the video's own {video.fps:.2f} a second, and "
+            f"EgoPlan counts {frames_per_second(EPIC_KITCHENS, video_id)}. If they were extracted at its own rate, "
+            "other frames than the annotated ones are shown"
+        )
+
+
+def _frame_number(folder: Path, name: str) -> int | None:
+    digits = re.search("[0-9]+", name)
+    if digits is None or frame_path(folder, int(digits[0])).name != name:
+        return None
+    return int(digits[0])

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from lmms_egoplan.benchmarks.egoplan.bench1.records import Split
-from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
-from lmms_egoplan.benchmarks.egoplan.records import LETTERS
+from lmms_egoplan.benchmarks.egoplan.records import Split
+from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import parse_record, read_lines
@@ -29,7 +28,7 @@ _HOW = (
 
 class _Logged(Checked):
     sample_id: int
-    prediction: Annotated[Literal[tuple(LETTERS)] | None, Expected(f"{', '.join(LETTERS)} or null")]
+    prediction: Annotated[Literal["A", "B", "C", "D"] | None, Expected("A, B, C, D or null")]
 
 
 def write_predictions(path: str | Path, predictions: Iterable[dict[str, Any]]) -> None:
@@ -39,7 +38,7 @@ def write_predictions(path: str | Path, predictions: Iterable[dict[str, Any]]) -
 
 
 def read_predictions(path: str | Path) -> list[Prediction]:
-    """Sample ids and predicted letters, in the file's order; None where the question could not be scored.
+    """Read sample ids and predicted letters, in the file's order; None where the question could not be scored.
 
     Args:
         path: JSON lines; each the harness's log of a question, which holds the prediction under
@@ -55,7 +54,7 @@ def read_predictions(path: str | Path) -> list[Prediction]:
 
 
 def split_of(path: str | Path) -> Split:
-    """The split that the name of a samples or predictions file tells: ``"val"`` for ``egoplan_val*``, else ``"test"``.
+    """Return the split by the name of a samples or predictions file: ``"val"`` for ``egoplan_val*``, else ``"test"``.
 
     Raises:
         LmmsEgoplanError: the name tells both.
@@ -70,12 +69,12 @@ def split_of(path: str | Path) -> Split:
 
 
 def split_ids(split: Split) -> list[int]:
-    """Sample ids of a prepared split, all of the official file, in its order.
+    """Return the sample ids of a prepared split, all of the official file, in its order.
 
     Raises:
         LmmsEgoplanError: as for `PreparedData.load`, or the split was prepared without some of its questions.
     """
-    ids = list(PREPARED.load(split)["sample_id"])
+    ids = list(EGOPLAN.load(split)["sample_id"])
     summary = load_summary("egoplan", split) or {}
     left_out = [sample_id for video in summary.get("missing", []) for sample_id in video.get("sample_ids", [])]
     if len(ids) < summary.get("split_size", 0):
@@ -91,7 +90,7 @@ def split_ids(split: Split) -> list[int]:
 def build_submission(
     predictions: Sequence[Prediction], ids: Iterable[int], split: Split = "test"
 ) -> list[dict[str, Any]]:
-    """``{"sample_id": int, "label": "A".."D"}`` for each id of the split, in the split's order.
+    """Return ``{"sample_id": int, "label": "A".."D"}`` for each id of the split, in the split's order.
 
     Args:
         ids: of all questions of the split.

@@ -1,6 +1,6 @@
-"""What a model is shown of one question: frames of the progress as images, clips or a video file.
+"""What a model is shown of a question: frames of the progress as images, clips or a video file.
 
-Never anything after the current observation.
+Never anything after the current observation (sec. 3.3, C.1).
 """
 
 import math
@@ -37,8 +37,8 @@ UNIFORM_FRAMES = 8
 NUM_CLIPS = 4
 FRAMES_PER_CLIP = 8
 # The project's own limits for progress videos.
-VIDEO_FPS = 4
-VIDEO_FRAMES = 256
+_VIDEO_FPS = 4
+_VIDEO_FRAMES = 256
 # Of frames by rate, as teams report them.
 MOST_FRAMES = 256
 
@@ -60,12 +60,12 @@ class Progress:
     fps: Fraction
 
     def uniform_frames(self, num_frames: int) -> list[int]:
-        """As the function of this name, from the first frame."""
+        """Call the function of this name, from the first frame."""
         return uniform_frames([(self.first, self.observation)], self.observation, num_frames)
 
 
 def shown_frames(settings: Mapping[str, Any]) -> str:
-    """The frames that settings of the media ``frames`` ask for, in words.
+    """Put into words which frames the settings of the media ``frames`` ask for.
 
     >>> shown_frames({"num_frames": 8}), shown_frames({"fps": 2, "max_frames": 256})
     ('8', '2 a second, at most 256')
@@ -74,8 +74,17 @@ def shown_frames(settings: Mapping[str, Any]) -> str:
     return str(settings["num_frames"]) if fps is None else f"{fps:g} a second, at most {settings.get('max_frames')}"
 
 
+def num_images(doc: Doc, settings: Mapping[str, Any]) -> int:
+    """Count the images that the media ``frames`` show of a question; reads no frame.
+
+    Args:
+        settings: as for `Visuals.visual_input`.
+    """
+    return len(_frames_of(progress_of(doc), {"media": "frames", **settings}))
+
+
 def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> list[int]:
-    """Evenly spaced frames, by number or by rate."""
+    """Return evenly spaced frames, by number or by rate."""
     fps = settings.get("fps")
     if fps is None:
         return progress.uniform_frames(count_setting(settings, "num_frames"))
@@ -85,17 +94,8 @@ def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> list[int]:
     return progress.uniform_frames(min(count_setting(settings, "max_frames"), int(seconds * Fraction(fps)) + 1))
 
 
-def num_images(doc: Doc, settings: Mapping[str, Any]) -> int:
-    """How many images the media ``frames`` show of a question; reads no frame.
-
-    Args:
-        settings: as for `Visuals.visual_input`.
-    """
-    return len(_frames_of(progress_of(doc), {"media": "frames", **settings}))
-
-
 def progress_of(doc: Doc) -> Progress:
-    """The progress of a row of the prepared dataset: from its ``first_frame``, or else the first past action's start.
+    """Read the progress of a row of the prepared dataset: from its ``first_frame``, or else the first action's start.
 
     In a ready clip, the frames that may be shown stand evenly for those of the source; where they are as many, frame by
     frame.
@@ -106,10 +106,9 @@ def progress_of(doc: Doc) -> Progress:
     if first is None:
         first = past[0][0] if past else observation
     fps = Fraction(frames_per_second(doc["video_source"], doc["video_id"]))
-    source = Progress(past, first, observation, fps)
     frames, span = doc.get("clip_frames"), observation - first
     if frames is None:
-        return source
+        return Progress(past, first, observation, fps)
 
     def position(number: int) -> int:
         ahead = max(min(number, observation) - first, 0)
@@ -120,7 +119,7 @@ def progress_of(doc: Doc) -> Progress:
 
 
 def uniform_frames(past: Sequence[Segment], observation: int, num_frames: int = UNIFORM_FRAMES) -> list[int]:
-    """Evenly spaced frames of the whole progress, from the first past action's start to the observation.
+    """Return evenly spaced frames of the whole progress, from the first past action's start to the observation.
 
     Args:
         past: (start, stop) frame numbers of the past actions, in order of their starts; may be empty.
@@ -140,15 +139,12 @@ def uniform_frames(past: Sequence[Segment], observation: int, num_frames: int = 
 
 
 def clip_frames(
-    past: Sequence[Segment],
-    observation: int,
-    num_clips: int = NUM_CLIPS,
-    frames_per_clip: int = FRAMES_PER_CLIP,
+    past: Sequence[Segment], observation: int, num_clips: int = NUM_CLIPS, frames_per_clip: int = FRAMES_PER_CLIP
 ) -> list[list[int]]:
-    """Evenly spaced frames of each of the last past actions (arXiv 2312.06722, C.1).
+    """Return evenly spaced frames of each of the last past actions (arXiv 2312.06722, C.1).
 
     The observation is an image of its own and no clip here, though the last action may end with that frame.
-    An action that goes on after the observation is cut there.
+    An action that continues after the observation is cut there.
 
     Args:
         past, observation: as for `uniform_frames`.
@@ -166,6 +162,23 @@ def clip_frames(
     return [evenly_spaced(start, min(stop, observation), frames_per_clip) for start, stop in past[-num_clips:]]
 
 
+def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name} must be at least 1, got {count}")
+    for start, stop in past:
+        if start > min(stop, observation):
+            raise ValueError(f"past action {start}-{stop} must start by its stop and by the observation, {observation}")
+
+
+def frame_rate(frames: Sequence[int], fps: Fraction | float) -> float | None:
+    """Return frames per second of evenly spaced frames; an action that is one frame long takes the time of one frame.
+
+    None for a single image.
+    """
+    return float((len(frames) - 1) * fps / max(1, frames[-1] - frames[0])) if len(frames) > 1 else None
+
+
 @dataclass(frozen=True)
 class Visuals:
     """What models are shown of a benchmark's questions.
@@ -175,48 +188,52 @@ class Visuals:
 
     benchmark: str
 
-    def uniform_images(self, doc: Doc, num_frames: int = UNIFORM_FRAMES) -> list[Image.Image]:
-        """RGB images of the whole progress, evenly spaced, the last being the current observation.
+    def visual_input(self, doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
+        """Read what a model is shown of a question, never anything after the current observation.
 
         Args:
             doc: a row of the prepared dataset.
-            num_frames: upper bound, at least 1.
+            settings: ``media`` and the counts that it takes, each at least 1:
+                ``frames``: up to ``num_frames`` RGB images of the whole progress, evenly spaced, the observation last.
+                With ``fps``, a number above 0, so many images a second instead, and up to ``max_frames``.
+                ``clips``: a `Clip` of ``frames_per_clip`` images for each of the last ``num_clips`` past actions,
+                oldest first, and the observation as an image of its own (C.1). A clip's frame rate is that of its
+                frames in the source; a clip of one image has none.
+                ``clip_frames``: the images of ``clips`` in one flat list.
+                ``video``: path of an H.264 file of the progress.
+                Other entries are ignored.
 
         Raises:
+            LmmsEgoplanError: an unknown ``media``, or a count that is absent or no positive integer.
             FrameError: a frame is absent or cannot be decoded.
         """
-        return self.read_frames(doc, progress_of(doc).uniform_frames(num_frames))
+        match settings.get("media"):
+            case "frames":
+                return list(self.read_frames(doc, _frames_of(progress_of(doc), settings)))
+            case "clips" | "clip_frames" as media:
+                progress = progress_of(doc)
+                counts = count_setting(settings, "num_clips"), count_setting(settings, "frames_per_clip")
+                numbers = clip_frames(progress.past, progress.observation, *counts)
+                images = iter(self.read_frames(doc, [*chain.from_iterable(numbers), progress.observation]))
+                clips = [Clip((next(images) for _ in clip), frame_rate(clip, progress.fps)) for clip in numbers]
+                return [*(clips if media == "clips" else chain.from_iterable(clips)), next(images)]
+            case "video":
+                return [self._progress_video(doc)]
+            case other:
+                raise LmmsEgoplanError(
+                    f"visual settings: media must be frames, clips, clip_frames or video, got {other!r}"
+                )
 
-    def clip_images(
-        self, doc: Doc, num_clips: int = NUM_CLIPS, frames_per_clip: int = FRAMES_PER_CLIP
-    ) -> tuple[list[Clip], Image.Image]:
-        """Clips of the last past actions, oldest first, and an image of the observation (arXiv 2312.06722, C.1).
+    def _progress_video(self, doc: Doc) -> str:
+        """Write an H.264 file that shows the progress up to the current observation and nothing after it.
 
-        A clip's frame rate is that of its frames in the source. A clip of one image has none.
-
-        Args:
-            doc: a row of the prepared dataset.
-            num_clips: upper bound, at least 1.
-            frames_per_clip: images of each clip, at least 1.
-
-        Raises:
-            FrameError: a frame is absent or cannot be decoded.
-        """
-        progress = progress_of(doc)
-        clips = clip_frames(progress.past, progress.observation, num_clips, frames_per_clip)
-        images = iter(self.read_frames(doc, [number for clip in clips for number in clip] + [progress.observation]))
-        return [Clip((next(images) for _ in clip), frame_rate(clip, progress.fps)) for clip in clips], next(images)
-
-    def progress_video(self, doc: Doc) -> str:
-        """Path of an H.264 file that shows the progress up to the current observation and nothing after it.
-
-        For backends that take a video file: the source file itself goes on and shows the answer. At most
-        `VIDEO_FPS` frames per second and `VIDEO_FRAMES` in all, evenly spaced, at the pace of the source; the
+        For backends that take a video file: the source file itself continues and shows the answer. At most
+        `_VIDEO_FPS` frames per second and `_VIDEO_FRAMES` in all, evenly spaced, at the pace of the source; the
         last frame is the observation. Written once, under ``<data root>/<benchmark>/progress_videos``, and used
         again while the video, or the first and the last frame file of the progress, have the same size and time.
 
-        Raises:
-            FrameError: a frame is absent or cannot be decoded.
+        Returns:
+            Its path.
         """
         progress = progress_of(doc)
         first, observation = progress.first, progress.observation
@@ -228,46 +245,13 @@ class Visuals:
         path = resolve_inside(folder, f"{name}.mp4")
         if not path.exists():
             span = Fraction(observation - first) / progress.fps
-            numbers = progress.uniform_frames(min(VIDEO_FRAMES, int(span * VIDEO_FPS) + 1))
-            fps = (len(numbers) - 1) / span if len(numbers) > 1 else VIDEO_FPS
+            numbers = progress.uniform_frames(min(_VIDEO_FRAMES, int(span * _VIDEO_FPS) + 1))
+            fps = (len(numbers) - 1) / span if len(numbers) > 1 else _VIDEO_FPS
             write_video(path, read_in_batches(partial(self.read_frames, doc), numbers), fps)
         return str(path)
 
-    def visual_input(self, doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
-        """What a model is shown of a question, never anything after the current observation.
-
-        Args:
-            doc: a row of the prepared dataset.
-            settings: ``media`` and the counts that it takes, each at least 1:
-                ``frames``: up to ``num_frames`` images of the whole progress, the observation last. With ``fps``, a
-                number above 0, so many images a second instead, and up to ``max_frames``.
-                ``clips``: one list of ``frames_per_clip`` images for each of the last ``num_clips`` past actions,
-                and the observation as an image of its own (C.1).
-                ``clip_frames``: the images of ``clips`` in one flat list.
-                ``video``: path of an H.264 file of the progress.
-                Other entries are left alone.
-
-        Raises:
-            LmmsEgoplanError: an unknown ``media``, or a count that is absent or no positive integer.
-            FrameError: a frame is absent or cannot be decoded.
-        """
-        match settings.get("media"):
-            case "frames":
-                return list(self.read_frames(doc, _frames_of(progress_of(doc), settings)))
-            case "clips" | "clip_frames" as media:
-                clips, observation = self.clip_images(
-                    doc, count_setting(settings, "num_clips"), count_setting(settings, "frames_per_clip")
-                )
-                return [*(clips if media == "clips" else chain.from_iterable(clips)), observation]
-            case "video":
-                return [self.progress_video(doc)]
-            case other:
-                raise LmmsEgoplanError(
-                    f"visual settings: media must be frames, clips, clip_frames or video, got {other!r}"
-                )
-
     def read_frames(self, doc: Doc, numbers: Sequence[int]) -> list[Image.Image]:
-        """Frames of a prepared question's video, by the numbers that its records use.
+        """Read frames of a prepared question's video, by the numbers that its records use.
 
         Raises:
             FrameError: a frame is absent or cannot be decoded.
@@ -282,18 +266,8 @@ class Visuals:
             ) from error
 
 
-def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
-    for name, count in counts.items():
-        if count < 1:
-            raise ValueError(f"{name} must be at least 1, got {count}")
-    for start, stop in past:
-        if start > min(stop, observation):
-            raise ValueError(f"past action {start}-{stop} must start by its stop and by the observation, {observation}")
-
-
-def frame_rate(frames: Sequence[int], fps: Fraction | float) -> float | None:
-    """Frames per second of evenly spaced frames; an action that is one frame long takes the time of one frame."""
-    return float((len(frames) - 1) * fps / max(1, frames[-1] - frames[0])) if len(frames) > 1 else None
+EGOPLAN = Visuals("egoplan")
+EGOPLAN_BENCH2 = Visuals("egoplan_bench2")
 
 
 def _is_clip(doc: Doc) -> bool:

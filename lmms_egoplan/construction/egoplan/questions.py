@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.protocol import QUESTION
-from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME, LETTERS
+from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS, QUESTION
+from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME
 from lmms_egoplan.construction.egoplan.goals import Goal
 from lmms_egoplan.construction.egoplan.narrations import Action, normalised
 from lmms_egoplan.construction.egoplan.wording import near_key

@@ -8,21 +8,21 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.bench1.records import InstructionRecord, RecognitionRecord
-from lmms_egoplan.benchmarks.egoplan.bench1.sources import find_video
-from lmms_egoplan.benchmarks.egoplan.bench1.visuals import visual_input
 from lmms_egoplan.benchmarks.egoplan.records import VIDEO_URLS, PastAction
+from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video
+from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN
 from lmms_egoplan.construction.egoplan.questions import RECOGNITION_QUESTION
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, find_footage
 from lmms_egoplan.media.frames import DamagedFrameError
+from lmms_egoplan.training.egoplan.records import InstructionRecord, RecognitionRecord
 from lmms_egoplan.training.samples import Sample
 from lmms_egoplan.validation import listing
 
 
 def find_frames(
     records: Sequence[RecognitionRecord], roots: dict[str, Path | None], num_clips: int, where: str
-) -> dict[int, Footage]:
+) -> dict[Id, Footage]:
     """Find the footage of each record by its sample id, with all frames from its first clip to its observation.
 
     Args:
@@ -34,7 +34,7 @@ def find_frames(
         LmmsEgoplanError: frames are missing, or a source's folder is not given; names the first 20 videos.
     """
 
-    def find(group: Sequence[RecognitionRecord]) -> dict[int, Footage | str]:
+    def find(group: Sequence[RecognitionRecord]) -> dict[Id, Footage | str]:
         source = group[0].video_source
         if (root := roots[source]) is None:
             raise LmmsEgoplanError(f"the folder of {source} is not given (download: {VIDEO_URLS[source]})")
@@ -53,19 +53,19 @@ def find_frames(
 
 
 def plan_samples(
-    records: Sequence[InstructionRecord], footage: dict[int, Footage], visuals: dict[str, Any], where: str
+    records: Sequence[InstructionRecord], footage: dict[Id, Footage], visuals: dict[str, Any], where: str
 ) -> list[Sample]:
     """Make a sample of each record: its question, its answer, all its negatives, its clips and the observation.
 
     Args:
-        visuals: settings of `visual_input`.
+        visuals: settings of `Visuals.visual_input`.
         where: names the file.
     """
     return [_sample(record, footage, visuals, where, record.negative_answers) for record in records]
 
 
 def recognition_samples(
-    records: Sequence[RecognitionRecord], footage: dict[int, Footage], visuals: dict[str, Any], where: str
+    records: Sequence[RecognitionRecord], footage: dict[Id, Footage], visuals: dict[str, Any], where: str
 ) -> list[Sample]:
     """Make a sample of each record that has a clip."""
     return [_sample(record, footage, visuals, where, ()) for record in records if record.past_actions]
@@ -122,7 +122,7 @@ def _listed(actions: Sequence[PastAction]) -> str:
 
 def _sample(
     record: RecognitionRecord,
-    footage: dict[int, Footage],
+    footage: dict[Id, Footage],
     visuals: dict[str, Any],
     where: str,
     negatives: Sequence[str],
@@ -143,8 +143,8 @@ def _sample(
 
 
 def _shown(doc: dict[str, Any], visuals: dict[str, Any]) -> Sequence[Any]:
-    """Call `visual_input` without its advice, which is about prepared questions."""
+    """Call `Visuals.visual_input` without its advice, which is about prepared questions."""
     try:
-        return visual_input(doc, visuals)
+        return EGOPLAN.visual_input(doc, visuals)
     except DamagedFrameError as error:
         raise DamagedFrameError(str(error.__cause__)) from error

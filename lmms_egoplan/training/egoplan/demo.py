@@ -9,8 +9,8 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from lmms_egoplan.benchmarks.egoplan.bench1.demo import FOLDER
-from lmms_egoplan.benchmarks.egoplan.bench1.records import SOURCE_METRIC
+from lmms_egoplan.benchmarks.egoplan.demo import EGOPLAN
+from lmms_egoplan.benchmarks.egoplan.metrics import SOURCE_METRIC
 from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, DemoFolder
 from lmms_egoplan.training.egoplan import rendered
 
@@ -23,6 +23,7 @@ STEPS = (
     "Ask the tuned model, with the video and without it (lmms-eval)",
     "Write the report (lmms-egoplan report)",
 )
+FOLDER = EGOPLAN.FOLDER
 TASK, BLIND = "egoplan_val", "egoplan_val_blind"
 BEFORE, TUNED, WITHOUT_VIDEO = "before tuning", "tuned", "tuned, without the video"
 CHANCE = dict.fromkeys(("id", "od", "all"), 25.0)

@@ -6,7 +6,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from lmms_egoplan.benchmarks.egoplan.bench1.records import read_instructions
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -17,6 +16,7 @@ from lmms_egoplan.progress import track
 from lmms_egoplan.storage import fingerprint
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.training.egoplan.data import find_frames, plan_samples
+from lmms_egoplan.training.egoplan.records import read_instructions
 from lmms_egoplan.training.samples import Sample, draw
 
 PAIRS, IMAGES = "preferences.jsonl", "images"

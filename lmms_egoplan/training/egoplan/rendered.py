@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from lmms_egoplan.benchmarks.egoplan.demo import answer_and_others, question, shown, write_footage
 from lmms_egoplan.benchmarks.egoplan.protocol import QUESTION
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, RENDERED
-from lmms_egoplan.benchmarks.egoplan.rendered import answer_and_others, question, shown, write_footage
 from lmms_egoplan.demo.scenes import SCENES, Scene
 from lmms_egoplan.training.egoplan import captions
 from lmms_egoplan.training.egoplan.worlds import vary

@@ -8,8 +8,8 @@ from typing import Any
 
 from accelerate import PartialState
 
-from lmms_egoplan.benchmarks.egoplan.bench1.records import InstructionRecord, read_instructions, read_recognition
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.sources import Id
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.media.footage import Footage
@@ -23,6 +23,7 @@ from lmms_egoplan.training.egoplan.data import (
     recognition_of,
     recognition_samples,
 )
+from lmms_egoplan.training.egoplan.records import InstructionRecord, read_instructions, read_recognition
 from lmms_egoplan.training.egoplan.settings import PLAN, RECOGNITION, EgoPlanTuning, settings_text
 from lmms_egoplan.training.mix import Mix
 from lmms_egoplan.training.run import tune
@@ -76,7 +77,7 @@ def _recognition(
     trained: Sequence[InstructionRecord],
     apart: Sequence[InstructionRecord],
     roots: dict[str, Path | None],
-    footage: dict[int, Footage],
+    footage: dict[Id, Footage],
 ) -> list[Sample]:
     """Return action recognition on the clips that are not held out, from its own file if there is one."""
     path = settings.recognition_data

@@ -4,32 +4,35 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.bench2.protocol import lettered_question, thinking_question
-from lmms_egoplan.benchmarks.egoplan.bench2.splits import PREPARED, SPLIT
-from lmms_egoplan.benchmarks.egoplan.bench2.visuals import visual_input
+from lmms_egoplan.benchmarks.egoplan import visuals
+from lmms_egoplan.benchmarks.egoplan.protocol import BENCH2_THINKING, bench2_prompt
+from lmms_egoplan.benchmarks.egoplan.splits import BENCH2_SPLIT, EGOPLAN_BENCH2
 from lmms_egoplan.harnesses.lmms_eval.filters import AsTheyAre  # noqa: F401
 from lmms_egoplan.media.sampling import VisualInput
 
-_SPLITS = {"TEST": partial(PREPARED.folder, SPLIT), "TEST_DATA": partial(PREPARED.fingerprint, SPLIT)}
+_SPLITS = {
+    "TEST": partial(EGOPLAN_BENCH2.folder, BENCH2_SPLIT),
+    "TEST_DATA": partial(EGOPLAN_BENCH2.fingerprint, BENCH2_SPLIT),
+}
 
 
 def __getattr__(name: str) -> str:
-    """Folder and fingerprint of the prepared split, found when a task is loaded, not when listed."""
+    """Find folder and fingerprint of the prepared split when a task is loaded, not when it is listed."""
     if name not in _SPLITS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return str(_SPLITS[name]())
 
 
 def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:
-    """Images or a video file, as the model's block of settings says."""
-    return visual_input(doc, lmms_eval_specific_kwargs or {})
+    """Return images or a video file, as the model's block of settings says."""
+    return visuals.EGOPLAN_BENCH2.visual_input(doc, lmms_eval_specific_kwargs or {})
 
 
 def doc_to_lettered_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
-    """The published prompt; the settings concern the visual input alone."""
-    return lettered_question(doc)
+    """Return the published prompt; the settings concern the visual input alone."""
+    return bench2_prompt(doc)
 
 
 def doc_to_thinking_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
-    """The same for a model that thinks first."""
-    return thinking_question(doc)
+    """Return the same for a model that thinks first."""
+    return bench2_prompt(doc, BENCH2_THINKING)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from datasets import Dataset
 
-from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 from media.files import write_epic_folder, write_numbered_video
 from report.answers import Answers
 
@@ -89,4 +89,4 @@ def prepare(folder: Path, count: int) -> None:
         "Ego4D": write_numbered_video(folder / "media" / "video.mp4", _LAST_FRAME + 1),
     }
     rows = [doc | {"media_path": str(media[doc["video_source"]])} for doc in egoplan_docs(count)]
-    PREPARED.save("val", Dataset.from_list(rows), split_size=count, questions=count, fingerprint="0" * 64, missing=[])
+    EGOPLAN.save("val", Dataset.from_list(rows), split_size=count, questions=count, fingerprint="0" * 64, missing=[])

@@ -13,13 +13,12 @@ from typer.testing import CliRunner
 
 from benchmarks.egoplan.test_prepare import question
 from lmms_egoplan.benchmarks.aggregations import tallied
-from lmms_egoplan.benchmarks.egoplan.bench1.cutting import cut_clips
-from lmms_egoplan.benchmarks.egoplan.bench1.metrics import score_ranking, score_reply, score_test_ranking
-from lmms_egoplan.benchmarks.egoplan.bench1.prepare import prepare_egoplan
-from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations
-from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
-from lmms_egoplan.benchmarks.egoplan.bench1.visuals import visual_input
+from lmms_egoplan.benchmarks.egoplan import clips, visuals
 from lmms_egoplan.benchmarks.egoplan.clips import Label, find_clip, read_label
+from lmms_egoplan.benchmarks.egoplan.metrics import score_ranking, score_reply, score_test_ranking
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, find_media, prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
+from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 from lmms_egoplan.benchmarks.egoplan.visuals import num_images, progress_of
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -65,6 +64,13 @@ def sources(folder):
     return folder / "epic", folder / "ego4d"
 
 
+def cut_clips(annotations, epic, ego4d, out, skip_missing=False):
+    records = read_annotations(annotations, "val")
+    media = Media({EPIC_KITCHENS: epic, EGO4D: ego4d}, skip_missing=skip_missing)
+    footage = find_media(annotations, records, media).footage
+    return clips.cut_clips(annotations, records, footage, out, skip_missing=skip_missing)
+
+
 def images_of(shown):
     """All images of a visual input, and the rates of its clips or its video file."""
     images, rates = [], []
@@ -84,15 +90,15 @@ def images_of(shown):
 def shown(**prepared):
     """For each row and each form: the numbers that the images show, the images' pixels, and rates."""
     prepare_egoplan(**prepared)
-    rows = PREPARED.load("val")
-    found = [[images_of(visual_input(row, settings)) for settings in MEDIA] for row in rows]
+    rows = EGOPLAN.load("val")
+    found = [[images_of(visuals.EGOPLAN.visual_input(row, settings)) for settings in MEDIA] for row in rows]
     return [row["sample_id"] for row in rows], found
 
 
 def test_cut_clips_show_the_frames_of_the_sources(folder):
     annotations = write_sources(folder)
-    done = cut_clips(annotations, "val", *sources(folder), folder / "clips")
-    assert (done.cut, done.kept, done.split_size, done.failed, done.missing) == (5, 0, 5, {}, None)
+    done = cut_clips(annotations, *sources(folder), folder / "clips")
+    assert (done.cut, done.kept, done.split_size, done.failed) == (5, 0, 5, {})
     common = {"annotations": annotations, "split": "val"}
     ids, expected = shown(**common, epic_kitchens=folder / "epic", ego4d=folder / "ego4d")
     ids_of_clips, found = shown(**common, epic_kitchens=None, ego4d=None, clips=folder / "clips")
@@ -110,7 +116,7 @@ def test_cut_clips_show_the_frames_of_the_sources(folder):
 
 def test_a_clip_has_every_frame_up_to_the_observation_and_no_other(folder):
     write_sources(folder)
-    cut_clips(folder / "annotations.json", "val", *sources(folder), folder / "clips")
+    cut_clips(folder / "annotations.json", *sources(folder), folder / "clips")
     for record in QUESTIONS:
         path = folder / "clips" / f"{record['sample_id']}.mp4"
         last = record["current_observation_frame"]
@@ -132,7 +138,7 @@ def test_photographs_of_an_odd_size_keep_size_and_look(folder):
         path.parent.mkdir(parents=True, exist_ok=True)
         frame.save(path, quality=95)
     annotations = annotate(folder, [question(1, "EpicKitchens", "P01_02", 12, (1, 6))])
-    cut_clips(annotations, "val", folder / "epic", None, folder / "clips")
+    cut_clips(annotations, folder / "epic", None, folder / "clips")
     _, ((images, _), *_) = (
         0,
         shown(annotations=annotations, split="val", epic_kitchens=folder / "epic", ego4d=None)[1][0],
@@ -148,45 +154,44 @@ def test_photographs_of_an_odd_size_keep_size_and_look(folder):
 
 def test_results_tell_ready_clips_and_others_tell_nothing(folder):
     annotations = write_sources(folder)
-    cut_clips(annotations, "val", *sources(folder), folder / "clips")
+    cut_clips(annotations, *sources(folder), folder / "clips")
     summary = prepare_egoplan(annotations, "val", None, None, clips=folder / "clips")
     assert summary["media"] == "ready clips"
     assert summary["clips"] == {"labelled": 5}
-    row = PREPARED.load("val")[0]
+    row = EGOPLAN.load("val")[0]
     losses = [(1.0, False)] * 4
     for values in (score_ranking(row, losses), score_reply(row, ["B"]), score_test_ranking(row, losses)):
         assert tallied([values["media"]]) == "ready clips"
     prepared = prepare_egoplan(annotations, "val", *sources(folder))
     assert "media" not in prepared
-    assert "media" not in score_ranking(PREPARED.load("val")[0], losses)
+    assert "media" not in score_ranking(EGOPLAN.load("val")[0], losses)
 
 
 def test_cutting_goes_on_where_it_ended_and_cuts_anew_what_has_changed(folder):
     annotations = write_sources(folder)
     out = folder / "clips"
-    cut_clips(annotations, "val", *sources(folder), out)
+    cut_clips(annotations, *sources(folder), out)
     (out / "20.mp4").unlink()
     (out / "21.mp4").write_bytes(b"half a clip")
     (out / ".22.mp4.left").mkdir()
     times = {path: path.stat().st_mtime_ns for path in out.glob("1*.mp4")}
-    done = cut_clips(annotations, "val", *sources(folder), out)
+    done = cut_clips(annotations, *sources(folder), out)
     assert (done.cut, done.kept) == (2, 3)
     assert {path: path.stat().st_mtime_ns for path in times} == times
     write_numbered_video(folder / "ego4d" / "0a1b-2c.mp4", 151)
-    assert cut_clips(annotations, "val", *sources(folder), out).cut == 2
+    assert cut_clips(annotations, *sources(folder), out).cut == 2
     moved = [
         record | {"current_observation_frame": 90} if record["sample_id"] == 11 else record for record in QUESTIONS
     ]
-    assert cut_clips(annotate(folder, moved), "val", *sources(folder), out).cut == 1
+    assert cut_clips(annotate(folder, moved), *sources(folder), out).cut == 1
     assert read_label(out / "11.mp4").observation_frame == 90
 
 
 def test_a_killed_cut_leaves_whole_clips_alone(folder):
     annotations = write_sources(folder)
     program = (
-        "import os, sys\nfrom lmms_egoplan.benchmarks.egoplan.bench1.cutting import cut_clips\n"
-        "from lmms_egoplan.benchmarks.egoplan import cutting\n"
-        "write, left = cutting.write_video, [3]\n"
+        "import os\nfrom lmms_egoplan.benchmarks.egoplan import clips\nfrom lmms_egoplan.cli import app\n"
+        "write, left = clips.write_video, [3]\n"
         "def write_some(path, frames, *args, **options):\n"
         "    left[0] -= 1\n"
         "    def dying():\n"
@@ -194,14 +199,16 @@ def test_a_killed_cut_leaves_whole_clips_alone(folder):
         "            if left[0] < 0 and number == 5: os._exit(9)\n"
         "            yield frame\n"
         "    return write(path, dying(), *args, **options)\n"
-        "cutting.write_video = write_some\n"
-        "cut_clips(sys.argv[1], 'val', sys.argv[2], sys.argv[3], sys.argv[4])\n"
+        "clips.write_video = write_some\n"
+        "app()\n"
     )
-    arguments = [str(annotations), *map(str, sources(folder)), str(folder / "clips")]
+    epic, ego4d = map(str, sources(folder))
+    options = ["--split", "val", "--epic-kitchens", epic, "--ego4d", ego4d, "--out", str(folder / "clips")]
+    arguments = ["data", "cut", "egoplan", str(annotations), *options]
     assert subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True).returncode == 9
     there = [path for path in (folder / "clips").iterdir() if path.is_file()]
-    assert [path.name for path in sorted(there)] == ["11.mp4", "12.mp4", "13.mp4"]
-    done = cut_clips(annotations, "val", *sources(folder), folder / "clips")
+    assert sorted(path.name for path in there if path.suffix == ".mp4") == ["11.mp4", "12.mp4", "13.mp4"]
+    done = cut_clips(annotations, *sources(folder), folder / "clips")
     assert (done.cut, done.kept) == (2, 3)
 
 
@@ -211,7 +218,7 @@ def other_clip(folder, frames, fps=30, sample_id=1, name=None):
 
 
 def numbers(**settings):
-    return read_numbers(images_of(visual_input(PREPARED.load("val")[0], settings))[0])
+    return read_numbers(images_of(visuals.EGOPLAN.visual_input(EGOPLAN.load("val")[0], settings))[0])
 
 
 PROGRESS = question(1, "Ego4D", "0a1b-2c", 99, (40, 60), (70, 130))
@@ -235,7 +242,7 @@ def test_nothing_after_the_observation_is_shown_of_clips_that_others_made(folder
     assert summary["clips"] == {fit: 1}
     assert summary.get("cut_off_ids") == ([1] if fit == "cut off" else None)
     assert numbers(media="frames", num_frames=8) == seen
-    assert num_images(PREPARED.load("val")[0], {"num_frames": 8}) == len(seen)
+    assert num_images(EGOPLAN.load("val")[0], {"num_frames": 8}) == len(seen)
     for settings in MEDIA:
         assert max(numbers(**settings)) <= 99
     assert numbers(media="frames", num_frames=1)[-1] == seen[-1]
@@ -244,10 +251,13 @@ def test_nothing_after_the_observation_is_shown_of_clips_that_others_made(folder
 def test_the_pace_is_that_of_the_progress(folder):
     other_clip(folder, range(40, 100, 2), fps=8)
     prepare_egoplan(annotate(folder, [PROGRESS]), "val", None, None, clips=folder / "clips")
-    row = PREPARED.load("val")[0]
+    row = EGOPLAN.load("val")[0]
     progress = progress_of(row)
     assert progress.observation == row["clip_frames"] - 1
-    (clip, *_), _ = visual_input(row, {"media": "clips", "num_clips": 2, "frames_per_clip": 8})[:2], None
+    (clip, *_), _ = (
+        visuals.EGOPLAN.visual_input(row, {"media": "clips", "num_clips": 2, "frames_per_clip": 8})[:2],
+        None,
+    )
     assert float(progress.fps) * (99 - 40) / 30 == pytest.approx(progress.observation)
     assert clip.fps > 0
 
@@ -313,15 +323,15 @@ def test_clips_of_other_annotations_are_refused(folder):
 def test_damaged_clips_and_sources_are_named(folder):
     annotations = annotate(folder, [PROGRESS])
     write_numbered_video(folder / "ego4d" / "0a1b-2c.mp4", 150, gop=50)
-    cut_clips(annotations, "val", None, folder / "ego4d", folder / "clips")
+    cut_clips(annotations, None, folder / "ego4d", folder / "clips")
     damage_packet(folder / "clips" / "1.mp4", 35)
     with pytest.raises(LmmsEgoplanError, match=r"sample_id 1: .*clips/1.mp4: frame 3\d"):
         prepare_egoplan(annotations, "val", None, None, clips=folder / "clips", verify=True)
     damage_packet(folder / "ego4d" / "0a1b-2c.mp4", 60)
     (folder / "clips" / "1.mp4").unlink()
     with pytest.raises(LmmsEgoplanError, match=r"sample_id 1: .*0a1b-2c.mp4: frame .* cannot be decoded"):
-        cut_clips(annotations, "val", None, folder / "ego4d", folder / "clips")
-    done = cut_clips(annotations, "val", None, folder / "ego4d", folder / "clips", skip_missing=True)
+        cut_clips(annotations, None, folder / "ego4d", folder / "clips")
+    done = cut_clips(annotations, None, folder / "ego4d", folder / "clips", skip_missing=True)
     assert (done.cut, list(done.failed)) == (0, [1])
     assert not list((folder / "clips").iterdir())
 
@@ -329,7 +339,7 @@ def test_damaged_clips_and_sources_are_named(folder):
 def test_the_commands_tell_what_they_did(folder):
     annotations = write_sources(folder)
     epic, ego4d = map(str, sources(folder))
-    clips = str(folder / "clips")
+    out = str(folder / "clips")
     arguments = [
         "data",
         "cut",
@@ -342,19 +352,17 @@ def test_the_commands_tell_what_they_did(folder):
         "--ego4d",
         ego4d,
     ]
-    result = CliRunner().invoke(app, [*arguments, "--out", clips])
+    result = CliRunner().invoke(app, [*arguments, "--out", out])
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("5 of 5 clips, 0.00 hours, ")
-    assert result.stdout.strip().endswith(f"in {clips}: 5 cut now, 0 there before, 0 left out")
-    result = CliRunner().invoke(
-        app, ["data", "prepare", "egoplan", str(annotations), "--split", "val", "--clips", clips]
-    )
+    assert result.stdout.strip().endswith(f"in {out}: 5 cut now, 0 there before, 0 left out")
+    result = CliRunner().invoke(app, ["data", "prepare", "egoplan", str(annotations), "--split", "val", "--clips", out])
     assert result.exit_code == 0, result.output
     assert "Media: ready clips, which results tell as media." in result.stdout
     assert "  5: cut by lmms-egoplan." in result.stdout
-    both = ["data", "prepare", "egoplan", str(annotations), "--split", "val", "--clips", clips, "--ego4d", ego4d]
+    both = ["data", "prepare", "egoplan", str(annotations), "--split", "val", "--clips", out, "--ego4d", ego4d]
     result = CliRunner().invoke(app, both)
     assert result.exit_code == 1
     assert "--clips stands in place of --epic-kitchens and --ego4d: give either" in result.stderr
-    result = CliRunner().invoke(app, [*both[:6], "--clips", str(Path(clips) / "absent")])
+    result = CliRunner().invoke(app, [*both[:6], "--clips", str(Path(out) / "absent")])
     assert "no such folder; it holds <sample_id>.mp4" in result.stderr

@@ -6,9 +6,8 @@ import json
 import pytest
 
 from benchmarks.egoplan.test_prepare import question
-from lmms_egoplan.benchmarks.egoplan.bench1.prepare import prepare_egoplan
-from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second
-from lmms_egoplan.benchmarks.egoplan.video_info import has_own_rate, read_video_info, too_many_frames
+from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second, has_own_rate, read_video_info, too_many_frames
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from lmms_egoplan.errors import LmmsEgoplanError
 from media.files import write_epic_folder
 from shared_data import DATA

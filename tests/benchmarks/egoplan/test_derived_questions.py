@@ -3,10 +3,10 @@
 import pytest
 
 from benchmarks.egoplan.derived_questions import DATA, available, derive, render_media
-from lmms_egoplan.benchmarks.egoplan.bench1.prepare import prepare_egoplan
-from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
-from lmms_egoplan.benchmarks.egoplan.bench1.visuals import clip_images, uniform_images
+from lmms_egoplan.benchmarks.egoplan import visuals
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 
 pytestmark = pytest.mark.skipif(not available(), reason=f"needs the public annotations in {DATA}")
 
@@ -44,9 +44,10 @@ def test_rendered_media_can_be_prepared_and_read(records, tmp_path, monkeypatch)
     rendered = render_media(records, tmp_path / "media")
     summary = prepare_egoplan(rendered.annotations, "val", rendered.epic_kitchens, rendered.ego4d)
     assert summary["questions"] == summary["split_size"] == COUNT
-    dataset = PREPARED.load("val")
+    dataset = EGOPLAN.load("val")
     for row in (*dataset.select(range(0, COUNT, 20)), dataset[COUNT - 1]):
-        assert len(uniform_images(row)) <= 8
-        clips, observation = clip_images(row)
+        assert len(visuals.EGOPLAN.visual_input(row, {"media": "frames", "num_frames": 8})) <= 8
+        settings = {"media": "clips", "num_clips": 4, "frames_per_clip": 8}
+        *clips, observation = visuals.EGOPLAN.visual_input(row, settings)
         assert len(clips) == min(4, len(row["past_actions"]))
         assert observation.size == (64, 48)

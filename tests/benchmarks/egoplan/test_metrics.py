@@ -6,8 +6,7 @@ import math
 import pytest
 
 from lmms_egoplan.benchmarks import aggregations
-from lmms_egoplan.benchmarks.egoplan import metrics as shared_metrics
-from lmms_egoplan.benchmarks.egoplan.bench1 import metrics
+from lmms_egoplan.benchmarks.egoplan import metrics
 from lmms_egoplan.coverage import coverage as share_covered
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText, of_sum
 
@@ -93,7 +92,7 @@ def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
         "is_greedy": False,
     }
     assert values["ties"] == {"tied": False}
-    assert share_covered([values["coverage"]]) == shared_metrics.num_predictions([values["predictions"]]) == 0
+    assert share_covered([values["coverage"]]) == metrics.num_predictions([values["predictions"]]) == 0
     json.dumps(values, allow_nan=False)
 
 
@@ -139,9 +138,9 @@ def test_aggregations_over_a_run():
     def values(name):
         return [question[name] for question in questions if name in question]
 
-    assert shared_metrics.mean_score(values("acc")) == 0.5
+    assert metrics.mean_score(values("acc")) == 0.5
     assert aggregations.count(values("ties")) == 1
-    assert shared_metrics.num_predictions(values("predictions")) == 2
+    assert metrics.num_predictions(values("predictions")) == 2
     assert aggregations.num_asked(values("num_questions")) == 3
     assert aggregations.split_size(values("split_size")) == 10
     assert share_covered(values("coverage")) == 2 / 3355

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.egoplan.test_prepare import question
-from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations
-from lmms_egoplan.benchmarks.egoplan.needed_videos import hours, needed_spans
+from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME, read_annotations
+from lmms_egoplan.benchmarks.egoplan.sources import needed_frames
 from lmms_egoplan.cli import app
 from lmms_egoplan.outputs import MANIFEST
 
@@ -24,7 +24,7 @@ QUESTIONS = [
 
 def run(folder, questions, *options):
     (folder / "a.json").write_text(json.dumps(questions))
-    arguments = ["data", "list", "egoplan", "--annotations", str(folder / "a.json"), "--out", str(folder / "ids.txt")]
+    arguments = ["data", "list", "egoplan", str(folder / "a.json"), "--out", str(folder / "ids.txt")]
     return CliRunner().invoke(app, [*arguments, *options])
 
 
@@ -50,9 +50,9 @@ def test_lists_are_what_the_downloaders_read(tmp_path):
 def test_hours_are_counted_once_by_each_videos_clock(tmp_path):
     path = tmp_path / "a.json"
     path.write_text(json.dumps(QUESTIONS))
-    videos = needed_spans(read_annotations(path, None))
-    assert hours(videos, "EpicKitchens") == pytest.approx((766 / 60 + 50 / 50) / 3600)
-    assert hours(videos, "Ego4D") == pytest.approx(301 / 30 / 3600)
+    videos = needed_frames(read_annotations(path, None))
+    seconds = {source: sum(video.seconds for video in videos if video.source == source) for source in FIRST_FRAME}
+    assert seconds == pytest.approx({"EpicKitchens": 766 / 60 + 50 / 50, "Ego4D": 301 / 30})
 
 
 def test_no_empty_list_is_written(tmp_path):

@@ -7,8 +7,8 @@ import pytest
 from datasets import load_from_disk
 
 from example_record import RECORD
-from lmms_egoplan.benchmarks.egoplan.bench1.prepare import prepare_egoplan
-from lmms_egoplan.benchmarks.egoplan.bench1.splits import DATA_FORMAT, PREPARED
+from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import frame_path
 from lmms_egoplan.storage import load_summary, split_dir
@@ -50,7 +50,7 @@ def folders(tmp_path, monkeypatch):
 def prepare(folder, questions, split="val", epic="epic", ego4d="ego4d", skip_missing=False, verify=False):
     (folder / "annotations.json").write_text(json.dumps(questions))
     roots = [None if name is None else folder / name for name in (epic, ego4d)]
-    return prepare_egoplan(folder / "annotations.json", split, *roots, skip_missing, verify)
+    return prepare_egoplan(folder / "annotations.json", split, *roots, skip_missing=skip_missing, verify=verify)
 
 
 def test_writes_every_question(folders):
@@ -89,7 +89,7 @@ def test_summary_compares_with_the_paper(folders):
     assert len(summary.pop("fingerprint")) == 64
     assert summary == {
         "benchmark": "egoplan",
-        "format": DATA_FORMAT,
+        "format": EGOPLAN.data_format,
         "split": "val",
         "annotations": str((folders / "annotations.json").resolve()),
         "split_size": 3,
@@ -278,7 +278,7 @@ def test_the_fingerprint_tells_data_apart(folders):
     frames, film = folders / "epic/P01/rgb_frames/P01_02", folders / "ego4d/0a1b-2c.mp4"
     seen = [prepare(folders, QUESTIONS)["fingerprint"]]
     write_epic_folder(frames, 21, 22)
-    assert prepare(folders, QUESTIONS)["fingerprint"] == seen[0] == PREPARED.fingerprint("val")
+    assert prepare(folders, QUESTIONS)["fingerprint"] == seen[0] == EGOPLAN.fingerprint("val")
 
     number_image(3).save(frame_path(frames, 9), quality=50)
     seen.append(prepare(folders, QUESTIONS)["fingerprint"])

@@ -1,6 +1,6 @@
 """What a model is asked."""
 
-from lmms_egoplan.benchmarks.egoplan.bench1.protocol import lettered_question, narrated_question
+from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question, narrated_question
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
 
 DOC = {

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from example_record import RECORD
-from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import read_annotations
 from lmms_egoplan.errors import LmmsEgoplanError
 
 EXAMPLES = Path(__file__).parents[4] / "shared" / "data" / "egoplan" / "examples.json"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from example_summary import SUMMARY
-from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 from lmms_egoplan.benchmarks.egoplan.submission import build_submission, read_predictions, write_predictions
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -21,7 +21,7 @@ IDS = [3, 1, 2]
 @pytest.fixture
 def split(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    PREPARED.save("test", Dataset.from_dict({"sample_id": IDS}), **SUMMARY)
+    EGOPLAN.save("test", Dataset.from_dict({"sample_id": IDS}), **SUMMARY)
 
 
 def write_samples(path, predictions):
@@ -70,7 +70,7 @@ def test_incomplete_predictions_leave_the_old_file(tmp_path):
 
 @pytest.fixture
 def both_splits(split):
-    PREPARED.save("val", Dataset.from_dict({"sample_id": [7, 8]}), **SUMMARY)
+    EGOPLAN.save("val", Dataset.from_dict({"sample_id": [7, 8]}), **SUMMARY)
 
 
 @pytest.mark.usefixtures("both_splits")
@@ -113,7 +113,7 @@ def test_a_split_without_all_its_questions_is_no_submission(tmp_path, monkeypatc
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     missing = [{"video_source": "Ego4D", "video": "v", "reason": "no such file", "sample_ids": [4, 9]}]
     summary = SUMMARY | {"split_size": 4, "missing": missing}
-    PREPARED.save("val", Dataset.from_dict({"sample_id": [7, 8]}), **summary)
+    EGOPLAN.save("val", Dataset.from_dict({"sample_id": [7, 8]}), **summary)
     samples = write_samples(tmp_path / "samples_egoplan_val.jsonl", [(8, "A"), (7, "C")])
     out = tmp_path / "submission.json"
     result = run(samples, "--out", out)

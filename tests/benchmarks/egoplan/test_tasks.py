@@ -15,7 +15,7 @@ from lmms_eval.tasks import TaskManager
 from PIL import Image
 
 from example_summary import SUMMARY
-from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 from lmms_egoplan.benchmarks.egoplan.submission import read_predictions
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
@@ -71,7 +71,7 @@ def save_data(media, fingerprint):
             }
             for sample_id, (_, gold, video) in QUESTIONS.items()
         ]
-        PREPARED.save(split, Dataset.from_list(rows), **SUMMARY | {"fingerprint": fingerprint})
+        EGOPLAN.save(split, Dataset.from_list(rows), **SUMMARY | {"fingerprint": fingerprint})
 
 
 class Scripted(lmms):

@@ -11,8 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egoplan.bench1.visuals import clip_images, progress_video, uniform_images, visual_input
-from lmms_egoplan.benchmarks.egoplan.visuals import clip_frames, uniform_frames
+from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN, clip_frames, uniform_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import DamagedFrameError, FrameError, count_video_frames, frame_path, read_video_frames
 from media.files import damage_packet, number_image, read_number, read_numbers, write_epic_folder, write_numbered_video
@@ -134,6 +133,21 @@ def row(source, path, observation, *past):
     }
 
 
+def uniform_images(doc, num_frames=8):
+    return EGOPLAN.visual_input(doc, {"media": "frames", "num_frames": num_frames})
+
+
+def clip_images(doc, num_clips=4, frames_per_clip=8):
+    settings = {"media": "clips", "num_clips": num_clips, "frames_per_clip": frames_per_clip}
+    *clips, observation = EGOPLAN.visual_input(doc, settings)
+    return clips, observation
+
+
+def progress_video(doc):
+    (path,) = EGOPLAN.visual_input(doc, {"media": "video"})
+    return path
+
+
 def sources(media):
     return [("EpicKitchens", media / "P01_02"), ("Ego4D", media / "video.mp4")]
 
@@ -253,22 +267,22 @@ def doc(media):
 
 
 def test_frames(doc):
-    images = visual_input(doc, {"media": "frames", "num_frames": 6})
+    images = EGOPLAN.visual_input(doc, {"media": "frames", "num_frames": 6})
     assert len(images) == 6
     assert all(isinstance(image, Image.Image) for image in images)
 
 
 def test_clips_nested_and_flat(doc):
     settings = {"num_clips": 2, "frames_per_clip": 3}
-    *clips, observation = visual_input(doc, settings | {"media": "clips"})
+    *clips, observation = EGOPLAN.visual_input(doc, settings | {"media": "clips"})
     assert [len(clip) for clip in clips] == [3, 3]
-    flat = visual_input(doc, settings | {"media": "clip_frames"})
+    flat = EGOPLAN.visual_input(doc, settings | {"media": "clip_frames"})
     expected = [*clips[0], *clips[1], observation]
     assert [image.tobytes() for image in flat] == [image.tobytes() for image in expected]
 
 
 def test_video(doc):
-    (path,) = visual_input(doc, {"media": "video"})
+    (path,) = EGOPLAN.visual_input(doc, {"media": "video"})
     assert path.endswith(".mp4")
 
 
@@ -286,4 +300,4 @@ def test_video(doc):
 )
 def test_wrong_settings_are_named(doc, settings, message):
     with pytest.raises(LmmsEgoplanError, match=message):
-        visual_input(doc, settings)
+        EGOPLAN.visual_input(doc, settings)

@@ -21,7 +21,7 @@ from construction.egoplan.small import (
     write_epic,
 )
 from judge_server import JudgeServer, Reply
-from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import read_annotations
 from lmms_egoplan.cli import app
 from lmms_egoplan.construction.egoplan.goals import DEFAULT_MODEL, goal_prompt
 from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
 from lmms_egoplan.construction.egoplan import questions as module
 from lmms_egoplan.construction.egoplan.goals import SUBGOAL, Goal
 from lmms_egoplan.construction.egoplan.narrations import Action, Video, by_start, normalised

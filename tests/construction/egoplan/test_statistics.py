@@ -4,7 +4,7 @@ import math
 import pytest
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egoplan.bench1.prepare import PAPER_COUNTS
+from lmms_egoplan.benchmarks.egoplan.prepare import PAPER_COUNTS
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
 from lmms_egoplan.construction.egoplan.goals import OVERALL, SUBGOAL, Goal
 from lmms_egoplan.construction.egoplan.narrations import Action, Video

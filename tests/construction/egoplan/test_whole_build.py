@@ -9,7 +9,7 @@ from benchmarks.egoplan.derived_questions import DATA, available, render_media
 from construction.egoplan.language_model import reply
 from construction.egoplan.small import as_ego4d, write_ego4d
 from judge_server import JudgeServer
-from lmms_egoplan.benchmarks.egoplan.bench1.splits import PREPARED
+from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 from lmms_egoplan.benchmarks.egoplan.visuals import clip_frames, uniform_frames
 from lmms_egoplan.cli import app
 from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
@@ -65,7 +65,7 @@ def prepared(folder):
             *("data", "prepare", "egoplan", media.annotations, "--split", "val"),
             *("--epic-kitchens", media.epic_kitchens, "--ego4d", media.ego4d, "--verify"),
         )
-        yield PREPARED.load("val")
+        yield EGOPLAN.load("val")
 
 
 def test_no_visual_input_reaches_the_answers_action(prepared):

@@ -11,7 +11,7 @@ from PIL import Image
 
 from benchmarks.egoplan.test_visuals import row
 from harnesses.lmms_eval.small_requests import generate, generation_requests, ranking_requests
-from lmms_egoplan.benchmarks.egoplan.bench1.visuals import visual_input
+from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
@@ -266,7 +266,7 @@ def test_a_damaged_frame_names_its_record_once(checkpoint, tmp_path, requests_of
     path = damage_packet(write_numbered_video(tmp_path / "v.mp4", 48), 13)
     docs = [row("Ego4D", path, 23, (0, 20)) | {"sample_id": 115, "text": "What?", "visuals": [], "choices": CHOICES}]
     requests = requests_of(model, docs)
-    show = partial(visual_input, settings={"media": "frames", "num_frames": 24})
+    show = partial(EGOPLAN.visual_input, settings={"media": "frames", "num_frames": 24})
     for request in requests:
         request.arguments = (*request.arguments[:2], show, *request.arguments[3:])
     answers = model.loglikelihood if requests_of is ranking_requests else model.generate_until

@@ -7,13 +7,12 @@ from collections import Counter
 import pytest
 from typer.testing import CliRunner
 
-from lmms_egoplan.benchmarks.egoplan.bench1.demo import FOLDER
-from lmms_egoplan.benchmarks.egoplan.bench1.records import read_annotations, read_instructions
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.scenes import SCENES
 from lmms_egoplan.training.egoplan import captions, rendered
 from lmms_egoplan.training.egoplan.data import find_frames
+from lmms_egoplan.training.egoplan.records import read_instructions
 from lmms_egoplan.training.egoplan.worlds import vary
 from lmms_egoplan.training.instructions import read_instructions as read_captions
 
@@ -80,4 +79,4 @@ def test_a_tiny_model_learns_to_plan(tmp_path):
     before, tuned, blind = (float(accuracies[name]) for name in ("before tuning", "tuned", "tuned, without the video"))
     assert tuned > max(before, blind, 25) + 10
     assert (tmp_path / "demo" / "report" / "tables" / "egoplan_rendered.csv").is_file()
-    assert (tmp_path / "demo" / FOLDER / rendered.TUNING_DATA).is_file()
+    assert (tmp_path / "demo" / "egoplan" / rendered.TUNING_DATA).is_file()

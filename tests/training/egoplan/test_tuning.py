@@ -18,7 +18,6 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
 from harnesses.lmms_eval.small_requests import ranking_requests
-from lmms_egoplan.benchmarks.egoplan.bench1.records import read_instructions
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -35,6 +34,7 @@ from lmms_egoplan.training.egoplan.data import (
     recognition_of,
     recognition_samples,
 )
+from lmms_egoplan.training.egoplan.records import read_instructions
 from lmms_egoplan.training.egoplan.settings import read_settings, settings_text
 from lmms_egoplan.training.egoplan.tuning import tune_egoplan
 from lmms_egoplan.training.mix import Mix

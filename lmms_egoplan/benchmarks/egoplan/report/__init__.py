@@ -1,40 +1,55 @@
-"""What reports of questions which action comes next share: headline, questions, and remarks."""
+"""The parts of reports on both benchmarks: headlines, tables, figures, remarks, and the questions for the gallery."""
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, TypeVar
+from itertools import groupby
+from typing import Any, ClassVar
 
-from lmms_egoplan.benchmarks.egoplan.records import LETTERS
-from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, ChoiceSeries
-from lmms_egoplan.media.sampling import VisualInput
+from lmms_egoplan.benchmarks.egoplan import visuals
+from lmms_egoplan.benchmarks.egoplan.labels import AGREED, Checked, read_checked
+from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, EGO4D, EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.report.answers import (
+    CHANCE,
+    EGOPLAN,
+    EGOPLAN_BENCH2,
+    Groups,
+    Questions,
+    Series,
+    grouped,
+    read_series,
+)
+from lmms_egoplan.benchmarks.egoplan.report.figures import accuracies_figure, lines_figure
+from lmms_egoplan.benchmarks.egoplan.report.tables import DECIMALS, bench2_tables, egoplan_tables, note
+from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, similarities
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
 from lmms_egoplan.report.compact_tables import Cell, compact_table, number, score_notes, scored, share_cell
-from lmms_egoplan.report.document import Headline, ShownAnswer, Table, Verdict
-from lmms_egoplan.report.notes import read_notes
+from lmms_egoplan.report.document import Figure, Headline, Reference, ShownAnswer, Table, Verdict
 from lmms_egoplan.report.numbers import show
+from lmms_egoplan.report.published import load_table, reference_of
+from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key
-from lmms_egoplan.storage import PreparedData
 
-DECIMALS = 2
 _VERDICTS: dict[float | None, Verdict] = {1.0: "right", 0.0: "wrong", None: "unscored"}
+# The least number of past actions in each bin: the paper's text does not tell those of Fig. 8.
+_BINS = {"0": 0, "1": 1, "2 to 3": 2, "4 to 7": 4, "8 to 15": 8, "16 and more": 16}
+_SIMILARITY = "goal-answer similarity"
+_CHECKED = "people's check"
+_SOURCE_NAMES: dict[str, str] = {EPIC_KITCHENS: "EPIC-KITCHENS (in-domain)", EGO4D: "Ego4D (out-of-domain)"}
 
-note = read_notes(__file__)
-
-Series = TypeVar("Series", bound=ChoiceSeries)
 Facts = dict[str, str]
 
 
-class ChoiceReport(BenchmarkReport[Series]):
-    """A benchmark's part of a report.
+class _ChoiceReport(BenchmarkReport[Series]):
+    """The part that both benchmarks have in common.
 
-    PREPARED, SPLIT: its prepared questions.
-    OFFICIAL, OFFICIAL_NAME: how many there are in the official file, and what that is called.
-    PARTS: names of the accuracies over a part of the questions.
-    RANKED: a note on accuracies of ranked choices.
-    SHOWN: reads what the gallery shows of a question.
+    QUESTIONS: the benchmark's.
+    VISUALS: reads what the gallery shows of a question.
     """
 
     METRIC = "accuracy"
@@ -42,97 +57,115 @@ class ChoiceReport(BenchmarkReport[Series]):
     CLUSTERS = "videos"
     MEASURE = "acc"
     SCALE = 100
-    PREPARED: ClassVar[PreparedData]
-    SPLIT: ClassVar[str]
-    OFFICIAL: ClassVar[int]
-    OFFICIAL_NAME: ClassVar[str]
-    PARTS: ClassVar[tuple[str, ...]]
-    RANKED: ClassVar[str]
-    SHOWN: ClassVar["staticmethod[[Mapping[str, Any]], VisualInput]"]
+    QUESTIONS: ClassVar[Questions]
+    VISUALS: ClassVar[visuals.Visuals]
 
     @abstractmethod
-    def facts(self, key: Key, doc: Mapping[str, Any] | None, domain: str | None) -> Facts:
-        """What the gallery can be filtered by.
+    def facts(self, key: Key, doc: Doc | None, part: str | None, /) -> Facts:
+        """Return what the gallery can be filtered by.
 
         Args:
             doc: the question; None where it is not at hand.
-            domain: `Choice.domain`, as logged.
+            part: `Choice.part`, as logged.
         """
 
+    def read(self, runs: Sequence[Run]) -> list[Series]:
+        """Read the tasks with a score, the main one of each run first."""
+        return read_series(runs, self.QUESTIONS)
+
     def headline(self, task: Series) -> Headline:
-        """With chance and, where choices were ranked, the accuracy by sum."""
+        """Add chance and, where choices were ranked, the accuracy by sum."""
         by_sum = (("by sum", task.percent("acc_sum")),) if task.is_ranked else ()
         return replace(super().headline(task), is_generated=not task.is_ranked, chance=CHANCE, beside=by_sum)
 
     def protocol(self, task: Series) -> dict[str, str]:
-        """With frames and new tokens under these names."""
+        """Keep frames and new tokens in the plural."""
         plural = {"frame": "frames", "new token": "new tokens"}
         return {plural.get(name, name): value for name, value in super().protocol(task).items()}
 
     @cached_property
-    def docs(self) -> tuple[Mapping[Key, Mapping[str, Any]], str | None]:
+    def docs(self) -> tuple[dict[Key, Doc], str | None]:
         """Prepared rows of the questions that were asked, where need be as lm-eval logs them; why there are none."""
         answers = [pair for task in self.tasks for pair in (task.answers or {}).items()]
-        asked = {key: answer.cluster for key, answer in answers}
-        asked |= {key: answer.cluster for key, answer in answers if answer.cluster}
+        videos = {key: answer.cluster for key, answer in answers}
+        videos |= {key: answer.cluster for key, answer in answers if answer.cluster}
 
-        def read() -> dict[Key, Mapping[str, Any]]:
-            rows = (
-                ((row["split_size"], row["sample_id"], row["golden_choice_idx"]), row)
-                for row in self.PREPARED.load(self.SPLIT)
-            )
-            return {key: row for key, row in rows if key in asked and asked[key] in (None, row["video_id"])}
+        def read() -> dict[Key, Doc]:
+            rows: Iterable[Doc] = self.QUESTIONS.prepared.load(self.QUESTIONS.split)
+            by_key = (((row["split_size"], row["sample_id"], row["golden_choice_idx"]), row) for row in rows)
+            return {key: row for key, row in by_key if key in videos and videos[key] in (None, row["video_id"])}
 
-        found, problem = read_prepared(read) if asked else ({}, None)
-        return {key: answer.doc for key, answer in answers if answer.doc} | found, problem
+        prepared, problem = read_prepared(read) if videos else ({}, None)
+        return {**{key: answer.doc for key, answer in answers if answer.doc}, **prepared}, problem
 
     def gallery_name(self, task: Series) -> str:
-        """The run's, and the task's where the run has several over the questions."""
-        own = [other for other in self.tasks if other.run is task.run and other.answers is not None]
-        return task.run.name if len(own) == 1 else f"{task.run.name} ({task.task_run.task})"
+        """Return the run's name, and the task's where the run has several over the questions."""
+        of_run = [other for other in self.tasks if other.run is task.run and other.answers is not None]
+        return task.run.name if len(of_run) == 1 else f"{task.run.name} ({task.task_run.task})"
 
     def question_order(self, keys: Iterable[Key]) -> list[Key]:
-        """By their ids."""
+        """Sort by id."""
         return sorted(keys)
 
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
-        """As prepared, or as lm-eval logs it."""
+        """Return the question as prepared, or as lm-eval logs it."""
         doc = self.docs[0].get(key)
-        logged = next((answer.record.domain for answer in answers if answer.record.domain), None)
-        shown = {"facts": self.facts(key, doc, logged), "choices": tuple(LETTERS), "gold": LETTERS.index(key[2])}
+        part = next((answer.record.part for answer in answers if answer.record.part), None)
+        fields = {"facts": self.facts(key, doc, part), "choices": tuple(LETTERS), "gold": LETTERS.index(str(key[2]))}
         if not doc:
-            return shown | {"question": f"{key[1]}: the question is not at hand"}
+            return fields | {"question": f"{key[1]}: the question is not at hand"}
         done = "; ".join(action["narration_text"] for action in doc["past_actions"])
-        return shown | {
+        settings = {"media": "frames", "num_frames": visuals.UNIFORM_FRAMES}
+        return fields | {
             "question": doc["question"],
             "title": f"To {doc['task_goal'][:1].lower()}{doc['task_goal'][1:]}: what next?" if doc["task_goal"] else "",
             "choices": tuple(doc["choices"]),
             "references": {"Goal": doc["task_goal"], f"Past actions ({len(doc['past_actions'])})": done or "none"},
-            "images": partial(self.SHOWN, doc) if _is_there(doc["media_path"]) else None,
+            "images": partial(self.VISUALS.visual_input, doc, settings) if _exists(doc["media_path"]) else None,
         }
 
     def shown(self, answer: Answer) -> ShownAnswer:
-        """With the log-probabilities of the choices, or the reply."""
+        """Return the log-probabilities of the choices, or the reply."""
         choice = answer.record
         unread = "no clear letter in the reply" if choice.text is not None and choice.chosen is None else None
         return ShownAnswer(_VERDICTS[answer.scores["acc"]], choice.text, choice.logprobs, choice.chosen, unread)
 
     def compact_table(self) -> Table:
-        """Accuracies in per cent."""
-        ranked = [self.RANKED] if any(task.is_ranked for task in self.tasks) else []
+        """Return the accuracies in per cent."""
+        ranked = [note("ranked")] if any(task.is_ranked for task in self.tasks) else []
         notes = (*ranked, *score_notes(self.tasks))
-        title, measures = f"{self.TITLE}: accuracy in per cent", partial(_choice_measures, parts=self.PARTS)
+        title, measures = f"{self.TITLE}: accuracy in per cent", self._measures
         return compact_table(f"{self.NAME}_compact", title, self.tasks, measures, notes)
 
+    def _measures(self, series: Sequence[Series]) -> dict[str, Cell]:
+        """Accuracies in per cent, and what they are over; `series` are of one task."""
+        is_ranked = any(task.is_ranked for task in series)
+
+        def whole(metric: str) -> Cell:
+            return lambda task: scored(task.percent(metric), DECIMALS, task.coverage)
+
+        def part(metric: str) -> Cell:
+            return lambda task: number(task.percent(metric), DECIMALS)
+
+        return {
+            **{metric: whole(metric) for metric in (("acc", "acc_sum", "acc_bytes") if is_ranked else ("acc",))},
+            **{metric: part(metric) for metric in self.QUESTIONS.part_metrics.values()},
+            **({} if is_ranked else {"unparsed": share_cell("unparsed")}),
+            "not compared": lambda task: task.inexact or "",
+            "near ties": lambda task: show(task.number("near_ties"), None) if task.number("near_ties") else "",
+            "ranking": lambda task: task.text("ranking_note") or "",
+            "questions": lambda task: f"{number(task.questions)} of {number(task.whole)}",
+        }
+
     def flaws(self, task: Series) -> Iterator[str]:
-        """Of questions and samples."""
-        size, asked, scored = task.number("split_size"), task.number("num_questions"), task.questions
-        if size is not None and size != self.OFFICIAL:
-            yield note("other_size", size=size, name=self.OFFICIAL_NAME, official=self.OFFICIAL)
+        """Name what questions and samples lack."""
+        size, asked, with_score = task.count("split_size"), task.count("num_questions"), task.questions
+        if size is not None and size != self.QUESTIONS.official:
+            yield note("other_size", size=size, name=self.QUESTIONS.name, official=self.QUESTIONS.official)
         if asked is not None and size is not None and asked < size:
             yield note("not_all", asked=asked, size=size)
-        if asked is not None and scored is not None and scored < asked:
-            yield note("without_score", count=asked - scored, asked=asked)
+        if asked is not None and with_score is not None and with_score < asked:
+            yield note("without_score", count=asked - with_score, asked=asked)
         if task.answers is None:
             yield note("no_samples")
         if task.inexact:
@@ -141,39 +174,142 @@ class ChoiceReport(BenchmarkReport[Series]):
             yield f"{ranking_note}."
 
     def gaps(self) -> Iterator[str]:
-        """Of the prepared data."""
+        """Name what the prepared data lack."""
         docs, problem = self.docs
         if missing := self.asked - docs.keys():
             why = problem or note("not_prepared", example=min(missing)[1])
             yield note("missing", count=len(missing), why=why)
 
 
-def _choice_measures(series: Sequence[ChoiceSeries], parts: Iterable[str]) -> dict[str, Cell]:
-    """What a compact table shows: accuracies in per cent, and what they are over.
+class EgoPlanReport(_ChoiceReport):
+    """EgoPlan-Bench's part of a report; the input ``similarity`` is for the similarity of goal and answer."""
 
-    Args:
-        series: of one task.
-        parts: names of the accuracies over a part of the questions.
-    """
-    is_ranked = any(task.is_ranked for task in series)
+    NAME = "egoplan"
+    TITLE = "EgoPlan"
+    LEAD = note("lead")
+    QUESTIONS = EGOPLAN
+    VISUALS = visuals.EGOPLAN
 
-    def whole(metric: str) -> Cell:
-        return lambda task: scored(task.percent(metric), DECIMALS, task.coverage)
+    def main_tasks(self) -> list[Series]:
+        """Return each run's main task, or what it has instead."""
+        return [next(of_run) for _, of_run in groupby(self.tasks, key=lambda task: task.run.name)]
 
-    def part(metric: str) -> Cell:
-        return lambda task: number(task.percent(metric), DECIMALS)
+    def further_tasks(self) -> list[Series]:
+        """Return tasks with letters, next to choices that were ranked."""
+        mains = self.main_tasks()
+        return [task for task in self.tasks if not task.is_ranked and task not in mains]
 
-    return {
-        **{metric: whole(metric) for metric in (("acc", "acc_sum", "acc_bytes") if is_ranked else ("acc",))},
-        **{metric: part(metric) for metric in parts},
-        **({} if is_ranked else {"unparsed": share_cell("unparsed")}),
-        "not compared": lambda task: task.inexact or "",
-        "near ties": lambda task: show(task.number("near_ties"), None) if task.number("near_ties") else "",
-        "ranking": lambda task: task.text("ranking_note") or "",
-        "questions": lambda task: f"{number(task.questions)} of {number(task.whole)}",
-    }
+    def reference(self) -> Reference:
+        """Return the best of Table 1."""
+        return reference_of(load_table("egoplan", "table1"))
+
+    def group_order(self, attribute: str) -> Sequence[str]:
+        """Sort levels of similarity from low to high; what people agreed on comes first."""
+        return {_SIMILARITY: LEVELS, _CHECKED: (AGREED,)}.get(attribute, ())
+
+    def tables(self) -> Iterator[Table | None]:
+        """Yield scores next to the paper's, all scores, by group, run against run, and the published test split."""
+        return egoplan_tables(self.tasks, self._by_past_actions, self._by_similarity, self._similarity[1])
+
+    def figures(self) -> Iterator[Figure | None]:
+        """Yield accuracies, and those by group as Figs. 8 and 7 of the paper."""
+        yield accuracies_figure(self.tasks)
+        yield lines_figure(
+            "egoplan_past_actions",
+            "Accuracy by number of past actions",
+            "number of past actions",
+            self._by_past_actions,
+            note("bins"),
+        )
+        yield lines_figure(
+            "egoplan_similarity",
+            "Accuracy by goal-answer similarity",
+            "similarity of goal and right answer",
+            self._by_similarity,
+            note("similarity" if self.inputs.similarity is None else "bert_score", measure=self._similarity[1]),
+        )
+
+    @cached_property
+    def _by_past_actions(self) -> Groups:
+        return grouped(self.tasks, {key: _bin_of(doc) for key, doc in self.docs[0].items()}, _BINS)
+
+    @cached_property
+    def _by_similarity(self) -> Groups:
+        return grouped(self.tasks, {key: LEVELS[level] for key, level in self._similarity[0].items()}, LEVELS)
+
+    @cached_property
+    def _similarity(self) -> tuple[dict[Key, int], str, str | None]:
+        """The level of each question, how similarity was measured, and why it was not.
+
+        Raises:
+            LmmsEgoplanError: a model for BERTScore was asked for and cannot be loaded. The sentence encoder may be
+                missing.
+        """
+        if not self.docs[0]:
+            return {}, "", None
+        pairs = {key: (doc["task_goal"], doc["answer"]) for key, doc in self.docs[0].items()}
+        try:
+            similar = similarities(pairs.values(), self.inputs.similarity)
+        except LmmsEgoplanError as error:
+            if self.inputs.similarity is not None:
+                raise
+            return {}, "", str(error)
+        return levels({key: similar.values[pair] for key, pair in pairs.items()}), similar.measure, None
+
+    def facts(self, key: Key, doc: Doc | None, part: str | None, /) -> Facts:
+        """Return the video source, people's check, and of a question at hand its past actions and similarity."""
+        source, checked = doc["video_source"] if doc else part, self._checked.get(key[1:])
+        facts = {"source": _SOURCE_NAMES[source]} if source in _SOURCE_NAMES else {}
+        facts |= {_CHECKED: checked} if checked else {}
+        if doc:
+            facts["past actions"] = _bin_of(doc)
+            if (level := self._similarity[0].get(key)) is not None:
+                facts[_SIMILARITY] = LEVELS[level]
+        return facts
+
+    @cached_property
+    def _checked(self) -> Checked:
+        return read_checked(self.labelled())
+
+    def gaps(self) -> Iterator[str]:
+        """Also name why similarity is missing."""
+        yield from super().gaps()
+        if problem := self._similarity[2]:
+            yield note("no_similarity", problem=problem)
 
 
-def _is_there(path: str) -> bool:
+class EgoPlanBench2Report(_ChoiceReport):
+    """EgoPlan-Bench2's part of a report."""
+
+    NAME = "egoplan_bench2"
+    TITLE = "EgoPlan-Bench2"
+    LEAD = note("bench2_lead")
+    QUESTIONS = EGOPLAN_BENCH2
+    VISUALS = visuals.EGOPLAN_BENCH2
+
+    def group_order(self, attribute: str) -> Sequence[str]:
+        """Sort domains as the paper does."""
+        return DOMAINS if attribute == "domain" else ()
+
+    def tables(self) -> Iterator[Table | None]:
+        """Yield all scores, by scenario, and run against run."""
+        scenarios: dict[Key, str | None] = {key: doc["scenario"] for key, doc in self.docs[0].items()}
+        names = sorted({name for name in scenarios.values() if name})
+        return bench2_tables(self.tasks, grouped(self.tasks, scenarios, names))
+
+    def facts(self, _key: Key, doc: Doc | None, part: str | None, /) -> Facts:
+        """Return the domain, and the scenario of a question that is at hand."""
+        if doc:
+            return {"domain": doc["domain"], "scenario": doc["scenario"]}
+        return {"domain": part} if part else {}
+
+
+def _bin_of(doc: Doc) -> str:
+    """Return the bin of a question's number of past actions."""
+    count = len(doc["past_actions"])
+    return max((name for name, least in _BINS.items() if count >= least), key=_BINS.__getitem__)
+
+
+def _exists(path: str) -> bool:
     # Path's own raises where a folder on the way is closed.
     return os.path.exists(path)  # noqa: PTH110

@@ -1,64 +1,135 @@
-"""What runs answered to questions which action comes next, and their accuracies."""
+"""What runs answered to the questions of either benchmark, and their accuracies."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.records import LETTERS
+from lmms_egoplan.benchmarks.egoplan import splits
+from lmms_egoplan.benchmarks.egoplan.metrics import DOMAIN_METRIC, SOURCE_METRIC
+from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.visuals import shown_frames
 from lmms_egoplan.ranking.audits import METRICS, inexact
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.numbers import counted
 from lmms_egoplan.report.recompute import shared_file
-from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, in_percent, mean_of
+from lmms_egoplan.report.run import Run, TaskRun
+from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, in_percent, mean_of, read_tasks
+from lmms_egoplan.storage import PreparedData
 
 CHANCE = 25.0
 """Per cent: one of four choices is right."""
+
+_UNSEEN = ("_blind", "_narrated")
+"""Ends of the names of tasks without a picture."""
 
 # What is used of a logged question; its frames need more.
 _DOC_FIELDS = ("video_source", "question", "choices", "answer", "task_goal", "past_actions", "media_path")
 
 
 @dataclass(frozen=True)
-class Choice:
-    """chosen: index of the choice.
+class Questions:
+    """The questions that a benchmark's scores are over.
 
+    prepared, split: where they are.
+    name: what the official file is called.
+    main_task: the task whose name is not shown after the run's.
+    id_of: a logged sample id, as the prepared data have it.
+    part_metrics: by part of the questions, the metric that a question of this part alone has.
+    """
+
+    prepared: PreparedData
+    split: str
+    name: str
+    main_task: str
+    id_of: Callable[[Any], Hashable]
+    part_metrics: Mapping[str, str]
+
+    @property
+    def official(self) -> int:
+        """Number of questions in the official file."""
+        return self.prepared.official[self.split]
+
+    @property
+    def scoring_files(self) -> tuple[str, str]:
+        """The files in ``tasks/shared`` that score choices: ranked ones, and letters."""
+        return f"{self.prepared.benchmark}_ranking", f"{self.prepared.benchmark}_replies"
+
+    def is_ranking(self, task_run: TaskRun) -> bool:
+        """Check that a task ranks choices by likelihood; in any other, letters are read."""
+        return shared_file(task_run.config) == self.scoring_files[0]
+
+    def is_main(self, task_run: TaskRun) -> bool:
+        """Check that a task ranks choices after the video, as the paper of EgoPlan-Bench does."""
+        return self.is_ranking(task_run) and not task_run.task.endswith(_UNSEEN)
+
+
+EGOPLAN = Questions(splits.EGOPLAN, "val", "EgoPlan-Val", "egoplan_val", int, SOURCE_METRIC)
+EGOPLAN_BENCH2 = Questions(
+    splits.EGOPLAN_BENCH2, splits.BENCH2_SPLIT, "EgoPlan-Bench2", "egoplan_bench2", str, DOMAIN_METRIC
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An answer to a question.
+
+    chosen: index of the choice.
     logprobs: of the choices, mean per token; None where the answer was written.
     text: None where the choices were ranked.
-    domain: the part of the questions that this one belongs to; None where there is no score.
+    part: the part of the questions that this one belongs to, as `Questions.part_metrics` names it; None where there is
+        no score.
     """
 
     chosen: int | None
     logprobs: tuple[float | None, ...] | None
     text: str | None
-    domain: str | None
+    part: str | None
 
 
 @dataclass(frozen=True)
-class ChoiceSeries(ScoredTask):
+class Series(ScoredTask):
     """One task of a run.
 
     An answer's key is the size of the annotation file, the sample id and the right letter, its record a `Choice`, and
     its cluster the video. Its scores are 1 or 0: ``acc`` by the mean log-probability per token, ``acc_sum`` by the sum.
 
-    RANKING: the file in ``tasks/shared`` by which choices are ranked; by any other, letters are read.
-    OFFICIAL: how many questions the official file has.
+    model: the run's, by the longest name that any run has for it.
+    look: number of its colour and marker.
     """
 
-    RANKING: ClassVar[str]
-    OFFICIAL: ClassVar[int]
+    of: Questions
+    model: str
+    look: int
 
     @property
     def is_ranked(self) -> bool:
         """By likelihood; else a letter was written."""
-        return shared_file(self.task_run.config) == self.RANKING
+        return self.of.is_ranking(self.task_run)
 
     @property
-    def whole(self) -> int:
+    def is_main(self) -> bool:
+        """See `Questions.is_main`."""
+        return self.of.is_main(self.task_run)
+
+    @property
+    def unseen(self) -> str | None:
+        """The kind of baseline without the video that this is; None for any other task."""
+        return next((end for end in _UNSEEN if self.task.endswith(end)), None)
+
+    @property
+    def short_name(self) -> str:
+        """Where there is little room."""
+        main = self.of.main_task
+        if self.task == main:
+            return self.run.name
+        return f"{self.run.name}, {self.task.removeprefix(main).strip('_') or self.task}"
+
+    @property
+    def whole(self) -> float:
         """Number of questions that `coverage` is the share of."""
-        return self.OFFICIAL if self.is_official else self.number("split_size") or self.OFFICIAL
+        return self.of.official if self.is_official else self.number("split_size") or self.of.official
 
     @cached_property
     def main(self) -> Mean:
@@ -67,14 +138,18 @@ class ChoiceSeries(ScoredTask):
         return Mean(self.percent("acc"), mean.interval, self.questions, mean.clusters if self.answers else None)
 
     def mean_over(self, keys: Iterable[Key]) -> Mean:
-        """The accuracy over these questions, in per cent."""
-        return mean_of([self.answers[key] for key in keys], "acc", scale=100)
+        """Return the accuracy over these questions, in per cent."""
+        return mean_of(self._answers_to(keys), "acc", scale=100)
 
     def by_sum(self, keys: Iterable[Key]) -> float | None:
-        """The accuracy by sum over these questions, in per cent; None where none has one."""
-        scores = (self.answers[key].scores["acc_sum"] for key in keys)
+        """Return the accuracy by sum over these questions, in per cent; None where none has one."""
+        scores = (answer.scores["acc_sum"] for answer in self._answers_to(keys))
         known = [100 * score for score in scores if score is not None]
         return fmean(known) if known else None
+
+    def _answers_to(self, keys: Iterable[Key]) -> list[Answer]:
+        answers = self.answers or {}
+        return [answers[key] for key in keys]
 
     @property
     def conditions(self) -> dict[str, str | None]:
@@ -104,43 +179,84 @@ class ChoiceSeries(ScoredTask):
     @property
     def questions(self) -> int | None:
         """Those that the accuracy is over."""
-        return self.number("predictions" if self.is_ranked else "num_questions")
+        return self.count("predictions" if self.is_ranked else "num_questions")
+
+    def count(self, metric: str) -> int | None:
+        """Return the harness's own value of a metric that counts."""
+        value = self.number(metric)
+        return None if value is None else int(value)
 
     @property
     def coverage(self) -> float | None:
+        """Share of the official questions, see `Scored`."""
         return None if self.questions is None else min(1.0, self.questions / self.whole)
 
     @property
     def inexact(self) -> str | None:
-        """That an audit has found a larger difference from full passes than the tolerance."""
+        """Set if an audit has found a larger difference from full passes than the tolerance."""
         return inexact({f"{name},none": self.number(name) for name in METRICS})
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """Over the official file, all of it, the accuracy compares with the published ones."""
-        size = self.number("split_size")
-        other = [] if size in (None, self.OFFICIAL) else [f"an annotation file of {counted(size, 'questions')}"]
+        """Empty over the official file, all of it: then the accuracy compares with the published ones."""
+        size = self.count("split_size")
         unknown = ["an unknown annotation file"] if size is None else []
+        other = [f"an annotation file of {counted(size, 'questions')}"] if size not in (None, self.of.official) else []
         return (*other, *unknown, *super().apart)
 
     def counts(self) -> dict[str, Value]:
-        """By the keys of the columns of interval and counts."""
+        """Return interval and counts by the keys of their columns."""
         low, high = self.main.ends
         return {"low": low, "high": high, "questions": self.questions, "coverage": in_percent(self.coverage)}
 
 
-def read_choice(sample: Mapping[str, Any], id_of: Callable[[Any], Any], domain_metrics: Mapping[str, str]) -> Answer:
-    """The answer in a logged line.
+def read_series(runs: Sequence[Run], of: Questions) -> list[Series]:
+    """Read a benchmark's tasks, run by run, its main task first and those without a picture last.
 
-    Args:
-        id_of: the sample id as keys have it.
-        domain_metrics: by domain, the metric that a question of the domain alone has.
+    Raises:
+        LmmsEgoplanError: see `read_answers`.
+    """
+    concerned = [
+        run for run in runs if any(shared_file(task.config) in of.scoring_files for task in run.tasks.values())
+    ]
+    models = _models(concerned)
+    looks = _looks(concerned, models, of)
+    tasks = read_tasks(concerned, of.scoring_files, of.main_task, partial(read_choice, of=of))
+    series = [
+        Series(name, run, answers, task_run, of, models[run.name], looks[run.name])
+        for name, run, answers, task_run in tasks
+    ]
+    order = list(models)
+    return sorted(
+        series, key=lambda task: (order.index(task.run.name), task.task != of.main_task, task.task.endswith(_UNSEEN))
+    )
+
+
+def _models(runs: Sequence[Run]) -> dict[str, str]:
+    """Return each run's model; one harness may log a path of which the other logs the end."""
+    names = {run.model for run in runs}
+    longer = {run.name: [name for name in names if name.endswith(f"/{run.model}")] for run in runs}
+    return {run.name: longer[run.name][0] if len(longer[run.name]) == 1 else run.model for run in runs}
+
+
+def _looks(runs: Sequence[Run], models: Mapping[str, str], of: Questions) -> dict[str, int]:
+    """Assign numbers to the runs' colours and markers; a run without a main task has that of its model."""
+    has_main = {run.name: any(map(of.is_main, run.tasks.values())) for run in runs}
+    looks: dict[str, int] = {}
+    for run in sorted(runs, key=lambda run: not has_main[run.name]):
+        same = [looks[other.name] for other in runs if other.name in looks and models[other.name] == models[run.name]]
+        looks[run.name] = same[0] if same and not has_main[run.name] else len(set(looks.values()))
+    return looks
+
+
+def read_choice(sample: Mapping[str, Any], of: Questions) -> Answer:
+    """Read the answer in a logged line.
 
     Raises:
         ValueError: it is not of the form that the tasks log.
     """
     predicted, scored, doc = sample["predictions"], sample.get("acc"), sample.get("doc")
-    key = (int(sample["split_size"]["split_size"]), id_of(predicted["sample_id"]), str(sample["target"]))
+    key = (int(sample["split_size"]["split_size"]), of.id_of(predicted["sample_id"]), str(sample["target"]))
     letters = [key[2], *filter(None, [predicted["prediction"]])]
     if not all(letter in LETTERS and len(letter) == 1 for letter in letters):
         raise ValueError(f"target and prediction are to be of the letters {LETTERS}, not {', '.join(letters)}")
@@ -153,7 +269,7 @@ def read_choice(sample: Mapping[str, Any], id_of: Callable[[Any], Any], domain_m
         chosen=None if predicted["prediction"] is None else LETTERS.index(predicted["prediction"]),
         logprobs=ranked and tuple(None if choice["loss"] is None else -choice["loss"] for choice in ranked),
         text=_reply(sample) if ranked is None else None,
-        domain=next((domain for domain, metric in domain_metrics.items() if metric in sample), None),
+        part=next((part for part, metric in of.part_metrics.items() if metric in sample), None),
     )
     scores = {metric: _score(sample.get(metric)) for metric in ("acc", "acc_sum")}
     video = scored and str(scored["video_id"])
@@ -161,7 +277,7 @@ def read_choice(sample: Mapping[str, Any], id_of: Callable[[Any], Any], domain_m
 
 
 def _score(record: Mapping[str, Any] | None) -> float | None:
-    """None where the model could not score the question, or the backend does not tell."""
+    """Return None where the model could not score the question, or the backend has no such score."""
     if record is None:
         return None
     if record["score"] not in (0, 1):
@@ -170,31 +286,16 @@ def _score(record: Mapping[str, Any] | None) -> float | None:
 
 
 def _reply(sample: Mapping[str, Any]) -> str:
-    """lm-eval logs a list of one."""
+    """Read the text, of which lm-eval logs a list of one."""
     reply = sample.get("filtered_resps", "")
     return str(reply[0] if isinstance(reply, list) and reply else reply or "")
-
-
-def score_rows(series: Iterable[ChoiceSeries], metrics: Collection[str]) -> list[dict[str, Value]]:
-    """A row for each task with its accuracies in per cent, and what they are over.
-
-    Args:
-        metrics: their names.
-    """
-    return [
-        {"run": task.run.name, "task": task.task, "ties": task.number("ties")}
-        | {metric: task.percent(metric) for metric in metrics}
-        | task.counts()
-        | {"asked": task.number("num_questions")}
-        for task in series
-    ]
 
 
 @dataclass(frozen=True)
 class Part:
     """A series' accuracies over one group of questions, per cent."""
 
-    series: ChoiceSeries
+    series: Series
     acc: Mean
     acc_sum: float | None
 
@@ -203,31 +304,18 @@ Groups = Mapping[str, Sequence[Part]]
 """By group, the series that have questions in it."""
 
 
-def grouped(
-    series: Sequence[ChoiceSeries], groups: Mapping[Key, str | None], names: Iterable[str]
-) -> dict[str, list[Part]]:
-    """The series' accuracies by group, in the order of `names`; groups without a question are left out.
+def grouped(series: Sequence[Series], groups: Mapping[Key, str | None], names: Iterable[str]) -> dict[str, list[Part]]:
+    """Return the series' accuracies by group, in the order of `names`; groups without a question are left out.
 
     Args:
         groups: the group of each question.
     """
     parts = {
         name: [
-            Part(task, task.mean_over(own), task.by_sum(own))
+            Part(task, task.mean_over(keys), task.by_sum(keys))
             for task in series
-            if (own := [key for key in task.answers or () if groups.get(key) == name])
+            if (keys := [key for key in task.answers or () if groups.get(key) == name])
         ]
         for name in names
     }
     return {name: of_group for name, of_group in parts.items() if of_group}
-
-
-def group_rows(groups: Groups, column: str = "group") -> list[dict[str, Value]]:
-    """A row for each series in each group, whose name stands in this column."""
-    return [
-        {column: group, "run": part.series.run.name, "task": part.series.task}
-        | {"acc_sum": part.acc_sum, "questions": part.acc.questions}
-        | part.acc.cells("acc")
-        for group, parts in groups.items()
-        for part in parts
-    ]

@@ -4,7 +4,7 @@ import pytest
 import sentence_transformers  # noqa: F401  # else each report would load it in a process of its own
 
 from benchmarks.egoplan.report.synthetic_runs import written_runs
-from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
 

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, percent, scores
 from benchmarks.egoplan.synthetic import egoplan_answers
-from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.text import Text
 
 from benchmarks.egoplan.report.synthetic_runs import ANSWERS, percent, run_of, scores, task_of
-from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
 from report.joined import figure, near, run_rows

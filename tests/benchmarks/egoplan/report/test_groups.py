@@ -13,7 +13,7 @@ from benchmarks.egoplan.report.synthetic_runs import (
     scores,
     task_of,
 )
-from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.benchmarks.egoplan.similarity import similarities
 from lmms_egoplan.encoder import ENCODER_VARIABLE
 from lmms_egoplan.errors import LmmsEgoplanError

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, LETTERS, group_of, run_of, scores, task_of
-from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from media.files import read_numbers
 from report.joined import near
 

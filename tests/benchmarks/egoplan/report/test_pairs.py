@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, MAIN, percent, scores
 from benchmarks.egoplan.synthetic import egoplan_answers
-from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.statistics import compare, holm

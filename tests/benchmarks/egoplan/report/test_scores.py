@@ -16,7 +16,7 @@ from benchmarks.egoplan.report.synthetic_runs import (
     scores,
     task_of,
 )
-from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.runs import read_runs

@@ -6,7 +6,7 @@ from statistics import fmean
 import pytest
 
 from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, group_of, interval, percent, scores, task_of
-from lmms_egoplan.benchmarks.egoplan.bench1.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
 from report.joined import near

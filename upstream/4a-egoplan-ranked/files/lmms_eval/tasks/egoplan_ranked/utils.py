@@ -53,7 +53,7 @@ UNIFORM_FRAMES = 8
 
 
 def uniform_frames(past: Sequence[Segment], observation: int, num_frames: int = UNIFORM_FRAMES) -> list[int]:
-    """Evenly spaced frames of the whole progress, from the first past action's start to the observation.
+    """Return evenly spaced frames of the whole progress, from the first past action's start to the observation.
 
     Args:
         past: (start, stop) frame numbers of the past actions, in order of their starts; may be empty.

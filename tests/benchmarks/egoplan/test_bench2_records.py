@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from benchmarks.egoplan.bench2.questions import EXAMPLES, example
-from lmms_egoplan.benchmarks.egoplan.bench2.records import DOMAINS, read_annotations
+from benchmarks.egoplan.bench2_questions import EXAMPLES, example
+from lmms_egoplan.benchmarks.egoplan.records import DOMAINS
+from lmms_egoplan.benchmarks.egoplan.records import read_bench2_annotations as read_annotations
 from lmms_egoplan.errors import LmmsEgoplanError
 
 pytestmark = pytest.mark.skipif(not EXAMPLES.exists(), reason="needs the public records")

@@ -2,10 +2,11 @@
 
 import pytest
 
-from benchmarks.egoplan.bench2.questions import EXAMPLES
-from lmms_egoplan.benchmarks.egoplan.bench2.metrics import score_planning_choices, score_planning_letter
-from lmms_egoplan.benchmarks.egoplan.bench2.protocol import lettered_question
-from lmms_egoplan.benchmarks.egoplan.bench2.records import DOMAINS, read_annotations
+from benchmarks.egoplan.bench2_questions import EXAMPLES
+from lmms_egoplan.benchmarks.egoplan.metrics import score_planning_choices, score_planning_letter
+from lmms_egoplan.benchmarks.egoplan.protocol import bench2_prompt as lettered_question
+from lmms_egoplan.benchmarks.egoplan.records import DOMAINS
+from lmms_egoplan.benchmarks.egoplan.records import read_bench2_annotations as read_annotations
 
 DOC = {
     "sample_id": "v_1",
