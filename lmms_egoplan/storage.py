@@ -185,7 +185,8 @@ class PreparedData:
 
     title: names a split in messages, where ``{}`` is its name.
     how: says, for a split's name, how to prepare it and where to get the data.
-    data_format: the format's number; raised when the prepared data change. Other formats are refused.
+    data_format: the format's number; raised when the prepared data change.
+    oldest_format: the oldest format that is read; older and newer ones are refused.
     official: how many questions each split has in the paper.
     substitute: names what a split with this summary has instead of the benchmark's own data; None if it has these.
 
@@ -199,6 +200,7 @@ class PreparedData:
     data_format: int = 1
     official: Mapping[str, int] = field(default_factory=dict, hash=False)
     substitute: Callable[[dict[str, Any]], str | None] = _no_substitute
+    oldest_format: int = 1
 
     def check(self, split: str, summary: dict[str, Any]) -> None:
         """Check the format of a split with this summary.
@@ -207,7 +209,7 @@ class PreparedData:
             LmmsEgoplanError: it is another one; says how to prepare the split again.
         """
         found = summary.get("format", 1)
-        if found == self.data_format:
+        if self.oldest_format <= found <= self.data_format:
             return
         writer = "a newer" if found > self.data_format else "an earlier"
         source = summary.get("annotations") or summary.get("source") or "its files"

@@ -4,6 +4,7 @@ import pytest
 from datasets import Dataset, load_from_disk
 
 from example_summary import SUMMARY
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import PreparedData, load_summary, prepared_splits, save_split, split_dir
 
@@ -73,11 +74,19 @@ def test_a_summary_without_a_promised_field_is_an_error(field):
 @pytest.mark.parametrize("told", [{}, {"format": 1}])
 def test_early_data_are_of_the_first_format(told):
     save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", SUMMARY | told)
-    assert PreparedData("egoplan", "The {} split", str).load("val")["a"][:] == [1]
+    for newest in (1, 2):
+        assert PreparedData("egoplan", "The {} split", str, newest).load("val")["a"][:] == [1]
     with pytest.raises(
         LmmsEgoplanError, match=r"an earlier version .* from its files, in format 1; .* reads format 2\. val$"
     ):
-        PreparedData("egoplan", "The {} split", str, 2).load("val")
+        PreparedData("egoplan", "The {} split", str, 2, oldest_format=2).load("val")
+
+
+def test_the_formats_that_each_benchmark_reads():
+    prepared = {benchmark.name: benchmark.load_splits() for benchmark in BENCHMARKS}
+    assert {name: (splits.oldest_format, splits.data_format) for name, splits in prepared.items()} == {
+        "egoplan": (1, 2), "egoplan_bench2": (1, 1), "egothink": (1, 1), "egointent": (2, 2), "actplan": (1, 2),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("method", ["folder", "fingerprint", "load"])

@@ -18,7 +18,7 @@ INSTANCES = {"normal": 825, "counterfactual": 362}
 OFFICIAL = {"test": sum(INSTANCES.values())}
 # In rows of one setting alone: instances of both.
 _WHOLE = "release_size"
-# Raised when what is prepared changes: data of another format are refused.
+# Raised when what is prepared changes. Format 1 has no ``problem``: no goal is checked.
 DATA_FORMAT = 2
 
 

@@ -24,4 +24,4 @@ def _substitute(summary: dict[str, Any]) -> str | None:
     return "Goal-Step steps, not EgoIntent's" if isinstance(counts, dict) and "categories" in counts else None
 
 
-PREPARED = PreparedData("egointent", "EgoIntent's {} split", _how, DATA_FORMAT, OFFICIAL, _substitute)
+PREPARED = PreparedData("egointent", "EgoIntent's {} split", _how, DATA_FORMAT, OFFICIAL, _substitute, DATA_FORMAT)

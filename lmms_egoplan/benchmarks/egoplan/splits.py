@@ -22,6 +22,6 @@ def _how_bench2(_split: str) -> str:
     )
 
 
-# Table 2, and sec. 3 of EgoPlan-Bench2. Raise the format when what is prepared changes: data of others are refused.
+# Table 2, and sec. 3 of EgoPlan-Bench2. Raise the format when what is prepared changes; format 1 has no clips.
 EGOPLAN = PreparedData("egoplan", "EgoPlan's {} split", _how, data_format=2, official={"val": 3355, "test": 1584})
 EGOPLAN_BENCH2 = PreparedData("egoplan_bench2", "EgoPlan-Bench2's {} split", _how_bench2, official={BENCH2_SPLIT: 1321})
