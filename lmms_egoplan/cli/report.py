@@ -74,6 +74,8 @@ def report(
             if what not in bars:
                 bars[what] = stack.enter_context(progress_bar(total, what))
             bars[what].update(done - bars[what].n)
+            if done == total:
+                bars[what].close()
 
         built = build_report(runs, out, _names(name or []), BENCHMARKS, progress, similarity)
     for line in built.skipped:
