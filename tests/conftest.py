@@ -3,6 +3,8 @@
 import gc
 import os
 import sys
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -80,3 +82,19 @@ def real_encoder(monkeypatch):
 
     monkeypatch.setenv("LMMS_EGOPLAN_ENCODER", str(get_model_path()))
     monkeypatch.delenv("LMMS_EGOPLAN_BLEURT", raising=False)
+
+
+@pytest.fixture(scope="session")
+def small_reports(tmp_path_factory):
+    """Give, by a benchmark's name, a context with its small report, in which the prepared data are found."""
+    from report.small_reports import write_small_report
+
+    write = cache(lambda name: write_small_report(name, tmp_path_factory.mktemp(name)))
+
+    @contextmanager
+    def small_report(name):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("LMMS_EGOPLAN_DATA", str(write(name).folder / "data"))
+            yield write(name)
+
+    return small_report

@@ -1,11 +1,11 @@
-"""A page in a browser, opened from disk."""
+"""A page in a browser, opened from disk; and the small report of each benchmark."""
 
 import pytest
-import sentence_transformers  # noqa: F401  # else each report would load it in a process of its own
 
 from lmms_egoplan.report import build
 from lmms_egoplan.report.page import write_page
 from patience import FOREVER_S
+from report.small_reports import SMALL
 from report.two_models import HOSTILE, ITEMS, RUNS, SECTIONS
 
 
@@ -57,3 +57,9 @@ def tab(browser, written, request):
     assert [message for message in messages if not message.endswith("net::ERR_ABORTED")] == []
     assert page.evaluate("window.hit") is None
     context.close()
+
+
+@pytest.fixture(scope="module", params=SMALL)
+def small(request, small_reports):
+    with small_reports(request.param) as report:
+        yield report

@@ -1,16 +1,13 @@
 """Runs of ActPlan-1K's tasks as the harnesses write them, and what is counted of them once more."""
 
 import json
-from contextlib import contextmanager
+from operator import itemgetter
 from statistics import fmean
-
-import pytest
 
 from benchmarks.actplan.synthetic import actplan_answers
 from lmms_egoplan.report.statistics import bootstrap_interval
 from report.answers import Answers
-from report.prepared import prepare_data
-from report.synthetic import write_run
+from report.counting import Counting
 
 COUNT = 60
 GOOD, TEXT, WEAK, MUTE, PART = (
@@ -23,19 +20,14 @@ GOOD, TEXT, WEAK, MUTE, PART = (
 LENGTHS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51+", "unknown")
 
 
-@contextmanager
-def written_runs(place):
-    """Runs in `place`, and the prepared data that all but one of their instances are from."""
+def runs():
+    """Runs over prepared data that all but one of their instances are from."""
     good = {"actplan": answered(0.9, 1, bleurt=0.6, goal=True), "actplan_text_only": answered(0.5, 2, bleurt=0.2)}
-    write_run(place / "runs", "lmms-eval", f"org/{GOOD}", good)
-    write_run(place / "runs", "lm-eval", f"org/{WEAK}", {"actplan": answered(0.3, 3)})
-    write_run(place / "runs", "lmms-eval", f"org/{MUTE}", {"actplan": answered(0.4, 4, bleurt=0.3)}, log_samples=False)
+    yield "runs", "lmms-eval", f"org/{GOOD}", good, {}
+    yield "runs", "lm-eval", f"org/{WEAK}", {"actplan": answered(0.3, 3)}, {}
+    yield "runs", "lmms-eval", f"org/{MUTE}", {"actplan": answered(0.4, 4, bleurt=0.3)}, {"log_samples": False}
     part = {"actplan_normal": _normal(answered(0.7, 5, bleurt=0.4))}
-    write_run(place / "runs", "lmms-eval", "org/Part-1B", part)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LMMS_EGOPLAN_DATA", str(place / "data"))
-        prepare_data(place / "data", actplan=COUNT)
-        yield place
+    yield "runs", "lmms-eval", "org/Part-1B", part, {}
 
 
 def answered(skill, seed, **more):
@@ -137,3 +129,40 @@ def _measured(folder, pattern):
             }
         )
     return plans
+
+
+class ActPlanCounting(Counting):
+    TASK = "actplan"
+    CLUSTER = "activity"
+    LABELLED = GOOD
+    IS_LABELLED_ALONE = True
+    WITHOUT_SAMPLES = (MUTE,)
+    GROUPS = (
+        ("setting", itemgetter("setting"), ()),
+        ("activity type", itemgetter("activity_type"), ()),
+        ("length of gold plan 1", itemgetter("length"), LENGTHS),
+    )
+    ATTRIBUTES = ("setting", "activity type", "activity", "length of gold plan 1", "scene")
+
+    def answers(self, folder):
+        plans = logged_plans(folder)
+        return {name: [plan | {"score": plan["Norm. LCS"]} for plan in own] for name, own in plans.items()}
+
+    def write_labels(self, folder, answers):
+        """All plans have commonsense, which makes one group and no slice."""
+        correct, wrong, lines = [], [], []
+        for place, plan in enumerate(answers):
+            if plan["official"]:
+                (correct if place % 3 else wrong).append(plan)
+                said = {"id": plan["id"], "model": "mine", "references": ["a(b)"], "images": True, "commonsense": True}
+                said |= {"candidate": "\n".join(plan["official"]), "correct": place % 3 > 0}
+                lines.append(json.dumps(said | {"errors": {} if place % 3 else {"form": [1]}}) + "\n")
+        (folder / "annotation.json").write_text(json.dumps({"benchmark": "actplan"}))
+        (folder / "plans.jsonl").write_text("".join(lines))
+        return {
+            "people: correct": {"no": wrong, "yes": correct},
+            "people: incorrect form": {"no": correct, "yes": wrong},
+        }
+
+
+COUNTING = ActPlanCounting()

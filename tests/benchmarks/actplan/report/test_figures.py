@@ -60,8 +60,8 @@ def test_figures_tell_runs_apart_without_colour(section):
         assert GOOD in figure.description
 
 
-def test_without_a_classifier_there_is_no_figure_of_correctness(folder):
-    found = ActPlanReport(read_runs([folder / "runs" / f"org__{WEAK}"]).runs).section()
+def test_without_a_classifier_there_is_no_figure_of_correctness(written):
+    found = ActPlanReport(read_runs([written / "runs" / f"org__{WEAK}"]).runs).section()
     assert [figure.key for figure in found.figures] == [
         "actplan_by_setting", "actplan_by_length", "actplan_by_activity_type",
     ]  # fmt: skip

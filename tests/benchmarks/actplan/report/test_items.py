@@ -90,7 +90,7 @@ def test_without_prepared_data_there_are_items_and_a_remark(runs, monkeypatch, t
     assert any("is not prepared in" in text and "data prepare actplan" in text for text in remarks)
 
 
-def test_instances_with_other_gold_plans_are_other_questions(folder, tmp_path):
+def test_instances_with_other_gold_plans_are_other_questions(written, tmp_path):
     docs = [doc | {"gold_plan_1": doc["gold_plan_1"][::-1]} for doc in actplan_answers(12, 0.5).docs]
     write_run(tmp_path, "lmms-eval", "one", {"actplan": actplan_answers(12, 0.5)})
     write_run(tmp_path, "lmms-eval", "two", {"actplan": Answers(docs, actplan_answers(12, 0.5, 1).responses)})

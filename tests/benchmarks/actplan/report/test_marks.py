@@ -105,8 +105,8 @@ def test_the_same_plan_in_two_folders_is_refused(runs, tmp_path):
     ActPlanReport(runs, Inputs(labelled=dict.fromkeys([folders[0], other], "actplan"))).section()
 
 
-def test_the_command_takes_exports_among_the_runs(folder, labels, tmp_path):
-    arguments = ["report", str(folder / "runs"), str(labels), "--out", str(tmp_path / "report")]
+def test_the_command_takes_exports_among_the_runs(written, labels, tmp_path):
+    arguments = ["report", str(written / "runs"), str(labels), "--out", str(tmp_path / "report")]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert "mine (people)" in (tmp_path / "report" / "index.html").read_text()

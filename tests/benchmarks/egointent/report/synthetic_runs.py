@@ -1,37 +1,32 @@
 """Three runs of EgoIntent, what their files hold, and what the report shows of them."""
 
 import json
-from contextlib import contextmanager
+from operator import itemgetter
 from statistics import fmean
 
+import numpy as np
 import pytest
 
 from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from report.prepared import prepare_data
-from report.synthetic import write_run
+from report.counting import Counting
+from report.joined import rows
+from report.report_json import ends
 
 COUNT = 60
 SCORES = ("overall", *FIELDS, "indoor", "outdoor")
 NAMES = {"a": "First-7B", "b": "Second-7B", "c": "Third-7B"}
 
 
-def write_runs(out):
+def runs():
     """The second run's judge left out a fifth, the third is of lm-eval and has another judge."""
-    write_run(out / "a", "lmms-eval", "org/First-7B", {"egointent": egointent_answers(COUNT, 70, 1)})
-    second = egointent_answers(COUNT, 40, 2, missing=0.2, unjudged=0.2)
-    write_run(out / "b", "lmms-eval", "org/Second-7B", {"egointent": second})
-    third = egointent_answers(COUNT, 55, 3, judge="other")
-    write_run(out / "c", "lm-eval", "org/Third-7B", {"egointent": third})
-    return out
-
-
-@contextmanager
-def prepared_data(root):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LMMS_EGOPLAN_DATA", str(root))
-        prepare_data(root, egointent=COUNT)
-        yield root
+    for place, harness, mean, seed, judge in (
+        ("a", "lmms-eval", 70, 1, {}),
+        ("b", "lmms-eval", 40, 2, {"missing": 0.2, "unjudged": 0.2}),
+        ("c", "lm-eval", 55, 3, {"judge": "other"}),
+    ):
+        tasks = {"egointent": egointent_answers(COUNT, mean, seed, **judge)}
+        yield place, harness, f"org/{NAMES[place]}", tasks, {}
 
 
 def records(written, run):
@@ -48,3 +43,53 @@ def score(steps, name):
         return fmean(score(steps, field) for field in FIELDS)
     found = [step["ratings"][name] for step in steps if name in step["fields"]]
     return len(found) / len(steps) * fmean(rating for rating in found if rating is not None)
+
+
+class EgoIntentCounting(Counting):
+    """The score of a step is the mean of its ratings; the main score is over all steps, also those without some."""
+
+    TASK = "egointent"
+    PAIRS = 3
+    GROUPS = (("scenario", itemgetter("scenario"), ()), ("environment", itemgetter("environment"), ()))
+    ATTRIBUTES = ("scenario", "environment")
+
+    def answers(self, folder):
+        steps = {name: records(folder, run) for run, name in NAMES.items()}
+        return {name: [step | {"score": _mean_of(step)} for step in own] for name, own in steps.items()}
+
+    def count(self, answers):
+        return len(answers)
+
+    def mean(self, answers):
+        return score(answers, "overall")
+
+    def check_ends(self, shown, answers):
+        """By a slow bootstrap with other draws."""
+        of_video = {}
+        for step in answers:
+            of_video.setdefault(step["video_id"], []).append(step)
+        chance, videos = np.random.default_rng(7), sorted(of_video)
+        drawn = [
+            score([step for video in chance.choice(videos, len(videos)) for step in of_video[video]], "overall")
+            for _ in range(1000)
+        ]
+        slow = np.percentile(drawn, (2.5, 97.5))
+        assert ends(shown) == pytest.approx(slow, abs=0.15 * (slow[1] - slow[0]))
+
+    def check_ends_of_slice(self, shown, answers, section, attribute):
+        assert (shown["low"] is None) == (len({step["video_id"] for step in answers}) < 10)
+        if attribute == "environment":
+            table = {(row["score_of"].lower(), row["model"]): row for row in rows(section, "egointent_scores")}
+            row = table[shown["name"], shown["run"]]
+            assert (shown["value"], *ends(shown)) == pytest.approx((row["score"], row["low"], row["high"]))
+
+    def check_pair(self, pair):
+        assert ("judges" in pair["why"]) == ("Third-7B" in (pair["first"], pair["second"]))
+
+
+def _mean_of(step):
+    ratings = [step["ratings"][field] for field in FIELDS]
+    return None if None in ratings else fmean(ratings)
+
+
+COUNTING = EgoIntentCounting()

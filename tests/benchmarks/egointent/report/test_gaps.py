@@ -67,7 +67,7 @@ def test_other_benchmarks_have_no_section(tmp_path):
     assert EgoIntentReport(runs).items() == []
 
 
-def test_versions_of_prompts_and_judges_that_differ_are_told(runs, tmp_path, prepared):
+def test_versions_of_prompts_and_judges_that_differ_are_told(runs, tmp_path):
     run = runs[0]
     task = run.tasks["egointent"]
     versions = {"metadata": {"prompt": "2", "judge_prompt": "1"}, "filter_list": [{"filter": [{"together": True}]}]}
@@ -93,7 +93,7 @@ def test_versions_of_prompts_and_judges_that_differ_are_told(runs, tmp_path, pre
         ({"judge_model": "demo, org/judge"}, False, ("the demo judge compares words",)),
     ],
 )
-def test_only_the_papers_steps_rated_by_a_judge_compare(runs, prepared, changed, compares, told):
+def test_only_the_papers_steps_rated_by_a_judge_compare(runs, changed, compares, told):
     task = runs[0].tasks["egointent"]
     metrics = task.metrics | {"num_steps": 3014, "split_size": 3014, "parsed": 1.0, "judge_coverage": 1.0} | changed
     run = replace(runs[0], tasks={"egointent": replace(task, samples=None, metrics=metrics)})

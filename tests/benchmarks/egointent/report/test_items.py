@@ -9,7 +9,7 @@ from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport, read_frame
 from media.files import read_number
 
 
-def test_items_show_references_answers_and_frames(runs, written, prepared):
+def test_items_show_references_answers_and_frames(runs, written):
     found = EgoIntentReport(runs).items()
     steps = {name: records(written, run) for run, name in NAMES.items()}
     assert [item.key for item in found] == [f"egointent/{step['step_id']}" for step in steps["First-7B"]]

@@ -2,17 +2,12 @@
 
 import json
 import math
-from contextlib import contextmanager
 from functools import cache
 from statistics import mean
 
-import pytest
-
-from benchmarks.actplan.tiny_encoder import write_encoder
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_docs, egoplan_replies
 from lmms_egoplan.report.statistics import bootstrap_interval
-from report.prepared import prepare_data
-from report.synthetic import write_run
+from report.counting import Counting
 
 COUNT = 91
 DOCS = egoplan_docs(COUNT)
@@ -26,24 +21,17 @@ ANSWERS = {
     "Big (lm-eval) (egoplan_val_blind)": egoplan_answers(COUNT, 0.3, 5),
     "Big (lm-eval) (egoplan_val_narrated)": egoplan_answers(COUNT, 0.8, 6),
 }
+SOURCES = {"EpicKitchens": "EPIC-KITCHENS (in-domain)", "Ego4D": "Ego4D (out-of-domain)"}
 MAIN = ["Big (lmms-eval)", "Big (lmms-eval) (egoplan_val_clips)", "Small"]
 
 
-@contextmanager
-def written_runs(folder):
-    """`folder` with prepared data, which are found while this lasts, ``runs`` and an encoder, ``bert``."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
-        prepare_data(folder, egoplan=COUNT)
-        for harness, name, model in (
-            ("lmms-eval", "Big (lmms-eval)", "org/Big"),
-            ("lmms-eval", "Small", "org/Small"),
-            ("lm-eval", "Big (lm-eval)", "org/Big"),
-        ):
-            answers = {task_of(key): ANSWERS[key] for key in ANSWERS if run_of(key) == name}
-            write_run(folder / "runs", harness, model, answers)
-        write_encoder(folder / "bert")
-        yield folder
+def runs():
+    for harness, name, model in (
+        ("lmms-eval", "Big (lmms-eval)", "org/Big"),
+        ("lmms-eval", "Small", "org/Small"),
+        ("lm-eval", "Big (lm-eval)", "org/Big"),
+    ):
+        yield "runs", harness, model, {task_of(key): ANSWERS[key] for key in ANSWERS if run_of(key) == name}, {}
 
 
 def task_of(name):
@@ -94,3 +82,42 @@ def of_source(name, source):
 def group_of(doc):
     count = len(doc["past_actions"])
     return "0" if count == 0 else "1" if count == 1 else "2 to 3" if count < 4 else "4 to 7" if count < 8 else "8 to 15"
+
+
+class EgoPlanCounting(Counting):
+    TASK = "egoplan_val"
+    LABELLED = "Small"
+    GROUPS = (("source", lambda doc: SOURCES[doc["video_source"]], ()), ("past actions", group_of, ()))
+    ATTRIBUTES = ("source", "past actions", "goal-answer similarity")
+
+    def answers(self, folder):
+        names = {
+            "Big (lmms-eval) (egoplan_val)": "Big (lmms-eval)",
+            "Small": "Small",
+            "Big (lm-eval) (egoplan_val_blind)": "Big (lm-eval) (egoplan_val_blind)",
+        }
+        return {
+            shown: [
+                doc | {"score": None if score is None else 100 * score}
+                for doc, score in zip(DOCS, scores(name), strict=True)
+            ]
+            for shown, name in names.items()
+        }
+
+    def write_labels(self, folder, answers):
+        groups = {"agree with the record": [], "annotators disagree": [], "skipped": [], "not all labels yet": []}
+        lines = ["sample_id,reason,choices,record"]
+        for number, answer in enumerate(answers):
+            group = "not all labels yet" if number == 0 else [*groups][answer["sample_id"] % 3]
+            groups[group].append(answer)
+            reason = {"skipped": "skipped: unclear"}.get(group, group)
+            if group != "agree with the record":
+                lines.append(f"{answer['sample_id']},{reason},A B,{answer['golden_choice_idx']}")
+        kept = [DOCS[answer["sample_id"] - 1] for answer in groups["agree with the record"]]
+        (folder / "EgoPlan_validation.json").write_text(json.dumps({"EgoPlan_validation": kept}))
+        (folder / "rejected.csv").write_text("\n".join(lines) + "\n")
+        del groups["not all labels yet"]
+        return {"people's check": groups}
+
+
+COUNTING = EgoPlanCounting()

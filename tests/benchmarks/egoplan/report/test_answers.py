@@ -14,7 +14,7 @@ from lmms_egoplan.report.runs import read_runs
 from report.joined import near, run_rows
 from report.synthetic import write_run
 
-pytestmark = pytest.mark.usefixtures("folder")
+pytestmark = pytest.mark.usefixtures("small")
 
 
 def test_what_is_missing_is_remarked(section):

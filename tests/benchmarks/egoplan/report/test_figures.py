@@ -11,7 +11,7 @@ from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
 from report.joined import figure, near, run_rows
 
-pytestmark = pytest.mark.usefixtures("folder")
+pytestmark = pytest.mark.usefixtures("small")
 
 
 def lines(axes, label):
@@ -52,8 +52,8 @@ def test_the_figure_of_all_accuracies(section):
     assert [told[name] for name in names] == sorted(told.values(), reverse=True)
 
 
-def test_names_are_not_formulas(folder, bert):
-    (run,) = (run for run in read_runs([folder / "runs"]).runs if run.name == "Small")
+def test_names_are_not_formulas(written, bert):
+    (run,) = (run for run in read_runs([written / "runs"]).runs if run.name == "Small")
     found = EgoPlanReport([replace(run, name="a$b_c$d")], Inputs(bert)).section()
     for each in found.figures:
         drawing = each.draw()

@@ -20,7 +20,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
 from report.joined import figure, near, run_rows
 
-pytestmark = pytest.mark.usefixtures("folder")
+pytestmark = pytest.mark.usefixtures("small")
 
 
 def check_groups(section, key, groups):

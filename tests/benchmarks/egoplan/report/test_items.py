@@ -10,7 +10,7 @@ from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from media.files import read_numbers
 from report.joined import near
 
-pytestmark = pytest.mark.usefixtures("folder")
+pytestmark = pytest.mark.usefixtures("small")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from lmms_egoplan.report.statistics import compare, holm
 from report.joined import near, rows
 from report.synthetic import write_run
 
-pytestmark = pytest.mark.usefixtures("folder")
+pytestmark = pytest.mark.usefixtures("small")
 
 
 def test_pairs_of_runs_in_a_task(section):
@@ -37,9 +37,9 @@ def test_pairs_of_tasks_of_a_model_in_both_harnesses(section):
     assert abs(seen["difference"]) == near(abs(expected))
 
 
-def test_runs_over_other_questions_are_not_compared(tmp_path, folder, bert):
+def test_runs_over_other_questions_are_not_compared(tmp_path, written, bert):
     write_run(tmp_path, "lmms-eval", "org/Other", {"egoplan_val": egoplan_answers(40, 0.5)})
-    runs = read_runs([tmp_path, folder / "runs"]).runs
+    runs = read_runs([tmp_path, written / "runs"]).runs
     names = {
         row[side]
         for row in rows(EgoPlanReport(runs, Inputs(bert)).section(), "egoplan_comparisons")

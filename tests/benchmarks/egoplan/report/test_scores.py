@@ -23,7 +23,7 @@ from lmms_egoplan.report.runs import read_runs
 from report.joined import joined, near, rows, run_rows
 from report.synthetic import write_run
 
-pytestmark = pytest.mark.usefixtures("folder")
+pytestmark = pytest.mark.usefixtures("small")
 
 
 @pytest.mark.parametrize("name", MAIN)

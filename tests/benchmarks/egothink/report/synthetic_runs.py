@@ -1,15 +1,15 @@
 """Three runs of EgoThink, what their files hold, and what the report shows of them."""
 
 import json
-from contextlib import contextmanager
 from statistics import fmean
 
 import pytest
 
 from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from report.prepared import prepare_data
-from report.synthetic import write_run
+from report.counting import Counting
+from report.joined import rows
+from report.report_json import ends
 
 COUNT = 12
 RUNS = {"a": "First-7B", "b": "Second-7B", "c": "Third-7B"}
@@ -24,20 +24,14 @@ CAPABILITIES = {
 NAMES = [dimension.name for dimension in DIMENSIONS]
 
 
-def write_runs(out):
+def runs():
     """Three runs of all twelve, of which two have the same answers and other judges; one judge left out a third."""
-    write_run(out / "a", "lmms-eval", "org/First-7B", egothink_bench(COUNT, 0.7, 1, judge="gpt"))
-    write_run(out / "b", "lmms-eval", "org/Second-7B", egothink_bench(COUNT, 0.3, 2, judge="gpt", unjudged=0.3))
-    write_run(out / "c", "lm-eval", "org/Third-7B", egothink_bench(COUNT, 0.6, 3, judge="qwen"))
-    return out
-
-
-@contextmanager
-def prepared_data(root):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LMMS_EGOPLAN_DATA", str(root))
-        prepare_data(root, egothink=COUNT)
-        yield root
+    for place, harness, mean, seed, judge in (
+        ("a", "lmms-eval", 0.7, 1, {"judge": "gpt"}),
+        ("b", "lmms-eval", 0.3, 2, {"judge": "gpt", "unjudged": 0.3}),
+        ("c", "lm-eval", 0.6, 3, {"judge": "qwen"}),
+    ):
+        yield place, harness, f"org/{RUNS[place]}", egothink_bench(COUNT, mean, seed, **judge), {}
 
 
 def records(written, run):
@@ -52,3 +46,69 @@ def records(written, run):
 
 def score(answers):
     return 100 * fmean(answer["rating"] for answer in answers if answer["rating"] is not None)
+
+
+def dimension_of(answer):
+    return answer["id"].split("/")[0]
+
+
+def capability_of(answer):
+    return next(name for name, dimensions in CAPABILITIES.items() if dimension_of(answer) in dimensions)
+
+
+class EgoThinkCounting(Counting):
+    TASK = "egothink_bench"
+    LABELLED = "First-7B"
+    PAIRS = 3
+    GROUPS = (("capability", capability_of, [*CAPABILITIES]), ("dimension", dimension_of, NAMES))
+    ATTRIBUTES = ("capability", "dimension")
+
+    def answers(self, folder):
+        return {
+            name: [
+                answer | {"score": None if answer["rating"] is None else 100 * answer["rating"]}
+                for own in records(folder, run).values()
+                for answer in own
+            ]
+            for run, name in RUNS.items()
+        }
+
+    def mean(self, answers):
+        return self.difference([answer["score"] for answer in self.known(answers)], self.known(answers))
+
+    def difference(self, values, answers):
+        """The plain mean over the dimensions."""
+        of_dimension = {}
+        for value, answer in zip(values, answers, strict=True):
+            of_dimension.setdefault(dimension_of(answer), []).append(value)
+        return fmean(map(fmean, of_dimension.values()))
+
+    def check_ends(self, shown, answers):
+        assert shown["low"] <= shown["value"] <= shown["high"]
+        assert shown["coverage"] == pytest.approx(self.count(answers) / 700)
+        assert shown["apart"]
+
+    def check_ends_of_slice(self, shown, answers, section, attribute):
+        assert (shown["low"] is None) == bool(shown["no_interval"])
+        key = {"dimension": "egothink_dimensions", "capability": "egothink_capabilities"}.get(attribute)
+        if key is not None:
+            table = {(row["group"], row["model"]): row for row in rows(section, key)}
+            row = table[shown["name"], shown["run"]]
+            assert ends(shown) == pytest.approx((row["low"], row["high"]))
+
+    def write_labels(self, folder, answers):
+        groups = {"wrong": [], "partly right": [], "right": []}
+        lines = []
+        for number, answer in enumerate(answers):
+            groups[[*groups][number % 3]].append(answer)
+            said = {"id": answer["id"], "model": self.LABELLED, "answer": answer["answer"], "rating": number % 3 / 2}
+            lines.append(json.dumps(said) + "\n")
+        (folder / "annotation.json").write_text(json.dumps({"benchmark": "egothink"}))
+        (folder / "people.jsonl").write_text("".join(lines))
+        return {"people's rating": groups}
+
+    def check_pair(self, pair):
+        assert ("judges" in pair["why"]) == ("Third-7B" in (pair["first"], pair["second"]))
+
+
+COUNTING = EgoThinkCounting()

@@ -33,7 +33,7 @@ def test_without_all_twelve_there_is_no_average(tmp_path):
     ("changed", "compares"),
     [({}, True), ({"judge_coverage": 0.98}, False), ({"num_questions": 10}, False), ({"judge_model": "demo"}, False)],
 )
-def test_only_all_official_questions_with_a_judges_rating_compare(runs, prepared, changed, compares):
+def test_only_all_official_questions_with_a_judges_rating_compare(runs, changed, compares):
     tasks = {}
     for name, dimension in EGOTHINK_TASKS.items():
         task = runs[0].tasks[name]

@@ -15,7 +15,7 @@ from lmms_egoplan.report.runs import read_runs
 from report.synthetic import write_run
 
 
-def test_items_show_question_answers_and_image(runs, written, prepared):
+def test_items_show_question_answers_and_image(runs, written):
     found = EgoThinkReport(runs).items()
     assert [item.key for item in found] == [f"egothink/{name}/{n}" for name in NAMES for n in range(1, COUNT + 1)]
     answers = {name: records(written, run) for run, name in RUNS.items()}
@@ -49,7 +49,7 @@ def test_without_prepared_data_questions_come_from_lm_eval_alone(runs, tmp_path,
     assert told.question.strip() == "What is thing 1 of existence?"
 
 
-def test_other_questions_with_the_same_ids_are_kept_apart(runs, written, tmp_path, prepared):
+def test_other_questions_with_the_same_ids_are_kept_apart(runs, written, tmp_path):
     path = write_run(tmp_path, "lmms-eval", "org/Other-7B", egothink_bench(COUNT, 0.5, 4, judge="gpt"))
     for log in path.parent.glob("*.jsonl"):
         log.write_text(log.read_text().replace('"target": "The ', '"target": "Another '))

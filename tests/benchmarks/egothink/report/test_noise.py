@@ -18,7 +18,7 @@ from report.joined import rows_of
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
-pytestmark = pytest.mark.usefixtures("prepared")
+pytestmark = pytest.mark.usefixtures("small")
 
 RATINGS = {"existence/1": [1.0, 1.0], "existence/2": [0.0, 0.5], "existence/3": [1.0, None], "counting/1": [0.5, 0.5]}
 

@@ -28,7 +28,7 @@ def report(runs, folder):
     return EgoThinkReport(runs, Inputs(labelled={folder: "egothink"}))
 
 
-def test_own_rows_of_table_10(runs, prepared, tmp_path):
+def test_own_rows_of_table_10(runs, tmp_path):
     answers = [
         {"id": f"{name}/{number}", "model": "mine", "answer": "x", "rating": rating}
         for name, rating in (("existence", 0.5), ("assistance", 1.0), ("counting", 0.0))
@@ -40,7 +40,7 @@ def test_own_rows_of_table_10(runs, prepared, tmp_path):
     assert row["object_attribute"] is None
 
 
-def test_own_rows_of_table_9_are_of_the_same_answers(runs, prepared, tmp_path):
+def test_own_rows_of_table_9_are_of_the_same_answers(runs, tmp_path):
     graded = EgoThinkReport(runs).tasks[0]
     records = [answer.record for answer in graded.answers.values() if answer.record.rating is not None]
     answers = [{"id": r.id, "model": "mine", "answer": r.answer, "rating": r.rating} for r in records]
@@ -52,7 +52,7 @@ def test_own_rows_of_table_9_are_of_the_same_answers(runs, prepared, tmp_path):
     assert (row["own"], row["own_low"], row["own_high"]) == pytest.approx((100, 100, 100))
 
 
-def test_few_answers_give_no_coefficient_and_say_why(runs, prepared, tmp_path):
+def test_few_answers_give_no_coefficient_and_say_why(runs, tmp_path):
     graded = EgoThinkReport(runs).tasks[0]
     records = [answer.record for answer in graded.answers.values() if answer.record.rating is not None]
     records = [record for record in records if dimension_of(record.id) == "existence"][:5]
@@ -63,19 +63,19 @@ def test_few_answers_give_no_coefficient_and_say_why(runs, prepared, tmp_path):
     assert any("fewer than 10 answers" in str(row.why) for row in joined(section, "egothink_table9").rows)
 
 
-def test_the_same_answer_in_two_folders_is_refused(runs, prepared, tmp_path):
+def test_the_same_answer_in_two_folders_is_refused(runs, tmp_path):
     answer = {"id": "existence/1", "model": "mine", "answer": "x", "rating": 1.0}
     folders = [write_labels(tmp_path / name, [answer]) for name in ("one", "two")]
     with pytest.raises(LmmsEgoplanError, match=r"two/people\.jsonl, line 1: .*1 of mine is labelled in .*one, too"):
         EgoThinkReport(runs, Inputs(labelled=dict.fromkeys(folders, "egothink"))).section()
 
 
-def test_without_labels_the_published_tables_stay(runs, prepared):
+def test_without_labels_the_published_tables_stay(runs):
     section = EgoThinkReport(runs).section()
     assert own_rows(section, "egothink_table9") == own_rows(section, "egothink_table10") == []
 
 
-def test_a_wrong_rating_is_told(runs, prepared, tmp_path):
+def test_a_wrong_rating_is_told(runs, tmp_path):
     folder = write_labels(tmp_path / "labels", [{"id": "existence/1", "model": "a", "answer": "b", "rating": 2}])
     with pytest.raises(LmmsEgoplanError, match=r"people\.jsonl, line 1: rating: expected a number from 0 to 1"):
         report(runs, folder).section()

@@ -1,0 +1,63 @@
+"""Answers counted by other means than the report's, for the tests that compare the two in every benchmark."""
+
+from statistics import fmean
+
+import pytest
+
+from lmms_egoplan.report.statistics import bootstrap_interval
+from report.joined import near
+from report.report_json import ends
+
+
+class Counting:
+    """A benchmark's answers, of which each has a ``score`` or None, and a cluster under the key `CLUSTER`.
+
+    TASK: that of a run whose name in the gallery names none.
+    WITHOUT_SAMPLES: names of runs that have scores alone.
+    LABELLED: the run of which people have labelled answers; IS_LABELLED_ALONE if the others have other answers.
+    PAIRS: how many pairs of runs are compared.
+    GROUPS: attributes that are tested, each with the function that finds an answer's group, and the groups in order.
+    ATTRIBUTES: all attributes of the slices.
+    """
+
+    TASK = ""
+    CLUSTER = "video_id"
+    WITHOUT_SAMPLES = ()
+    LABELLED = ""
+    IS_LABELLED_ALONE = False
+    PAIRS = 1
+    GROUPS = ()
+    ATTRIBUTES = ()
+
+    def answers(self, folder):
+        """Answers of each run with samples, by the run's name in the gallery."""
+        raise NotImplementedError
+
+    def known(self, answers):
+        return [answer for answer in answers if answer["score"] is not None]
+
+    def count(self, answers):
+        return len(self.known(answers))
+
+    def mean(self, answers):
+        return fmean(answer["score"] for answer in self.known(answers)) if self.known(answers) else None
+
+    def difference(self, values, answers):
+        """Of two runs, by the differences of those answers that both runs have a score for."""
+        return fmean(values)
+
+    def check_ends(self, shown, answers):
+        """Assert that an interval is that of these answers."""
+        known = self.known(answers)
+        scores, clusters = ([answer[key] for answer in known] for key in ("score", self.CLUSTER))
+        assert ends(shown) == near(bootstrap_interval(scores, clusters) or (None, None))
+
+    def check_ends_of_slice(self, shown, answers, section, attribute):
+        self.check_ends(shown, answers)
+
+    def write_labels(self, folder, answers):
+        """Write what people said of one run's answers; give those of each group by attribute."""
+        pytest.skip("no report has labels of them")
+
+    def check_pair(self, pair):
+        """Assert what else is known of two runs that are compared."""

@@ -1,0 +1,56 @@
+"""Small runs of a benchmark and what the report makes of them, written and computed once for all modules."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import sentence_transformers  # noqa: F401  # else each report would load it in a process of its own
+
+from benchmarks.actplan.tiny_encoder import write_encoder
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs
+from lmms_egoplan.report.document import Section
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.runs import read_runs
+from report.counting import Counting
+from report.prepared import prepare_data
+from report.synthetic import write_run
+
+_TESTS = Path(__file__).parents[1] / "benchmarks"
+# The benchmarks that have such runs.
+SMALL = [
+    benchmark.name for benchmark in BENCHMARKS if (_TESTS / benchmark.name / "report" / "synthetic_runs.py").exists()
+]
+
+
+class SmallReport(NamedTuple):
+    """Runs of a benchmark, and its report's section over them.
+
+    folder: has the runs, the prepared data in ``data``, and an encoder in ``bert``.
+    """
+
+    folder: Path
+    counting: Counting
+    runs: tuple[Run, ...]
+    report: type[BenchmarkReport]
+    section: Section
+
+    @property
+    def inputs(self) -> Inputs:
+        return Inputs(str(self.folder / "bert"))
+
+
+def write_small_report(name: str, folder: Path) -> SmallReport:
+    """Write the runs that the module ``synthetic_runs`` of a benchmark's tests describes, and report on them."""
+    case = import_module(f"benchmarks.{name}.report.synthetic_runs")
+    (benchmark,) = (benchmark for benchmark in BENCHMARKS if benchmark.name == name)
+    write_encoder(folder / "bert")
+    for place, harness, model, tasks, options in case.runs():
+        write_run(folder / place, harness, model, tasks, **options)
+    runs = read_runs(sorted({folder / place for place, *_ in case.runs()})).runs
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
+        prepare_data(folder / "data", **{name: case.COUNT})
+        unreported = SmallReport(folder, case.COUNTING, runs, benchmark.load_report(), Section)
+        return unreported._replace(section=unreported.report(runs, unreported.inputs).section())
