@@ -20,16 +20,6 @@ GOOD, TEXT, WEAK, MUTE, PART = (
 LENGTHS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51+", "unknown")
 
 
-def runs():
-    """Runs over prepared data that all but one of their instances are from."""
-    good = {"actplan": answered(0.9, 1, bleurt=0.6, goal=True), "actplan_text_only": answered(0.5, 2, bleurt=0.2)}
-    yield "runs", "lmms-eval", f"org/{GOOD}", good, {}
-    yield "runs", "lm-eval", f"org/{WEAK}", {"actplan": answered(0.3, 3)}, {}
-    yield "runs", "lmms-eval", f"org/{MUTE}", {"actplan": answered(0.4, 4, bleurt=0.3)}, {"log_samples": False}
-    part = {"actplan_normal": _normal(answered(0.7, 5, bleurt=0.4))}
-    yield "runs", "lmms-eval", "org/Part-1B", part, {}
-
-
 def answered(skill, seed, **more):
     """As `actplan_answers`, but with numbered steps, an empty answer, and an instance without gold plan 1."""
     answers = actplan_answers(COUNT, skill, seed, **more)
@@ -143,6 +133,18 @@ class ActPlanCounting(Counting):
         ("length of gold plan 1", itemgetter("length"), LENGTHS),
     )
     ATTRIBUTES = ("setting", "activity type", "activity", "length of gold plan 1", "scene")
+
+    def runs(self):
+        """Runs over prepared data that all but one of their instances are from."""
+        good = {"actplan": answered(0.9, 1, bleurt=0.6, goal=True), "actplan_text_only": answered(0.5, 2, bleurt=0.2)}
+        yield "runs", "lmms-eval", f"org/{GOOD}", good, {}
+        yield "runs", "lm-eval", f"org/{WEAK}", {"actplan": answered(0.3, 3)}, {}
+        yield "runs", "lmms-eval", f"org/{MUTE}", {"actplan": answered(0.4, 4, bleurt=0.3)}, {"log_samples": False}
+        part = {"actplan_normal": _normal(answered(0.7, 5, bleurt=0.4))}
+        yield "runs", "lmms-eval", "org/Part-1B", part, {}
+
+    def other_gold(self, doc):
+        return {"gold_plan_1": [*doc["gold_plan_1"], "wait(here)"]}
 
     def answers(self, folder):
         plans = logged_plans(folder)

@@ -6,10 +6,7 @@ from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, PART, TEXT, WE
 from benchmarks.actplan.synthetic import actplan_answers
 from lmms_egoplan.benchmarks.actplan.metrics import length_bin
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
-from lmms_egoplan.report.runs import read_runs
 from media.files import read_numbers
-from report.answers import Answers
-from report.synthetic import write_run
 
 
 @pytest.fixture(scope="module")
@@ -74,28 +71,3 @@ def test_without_a_classifier_only_the_gold_plan_is_right(items, logged):
 def test_an_empty_answer_is_shown_as_nothing(items):
     doc = actplan_answers(COUNT, 0.5).docs[3]
     assert items[f"actplan/{doc['id']}"].answers[GOOD].text == "(nothing)"
-
-
-def test_without_prepared_data_there_are_items_and_a_remark(runs, monkeypatch, tmp_path):
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    items = {item.key: item for item in ActPlanReport(runs).items()}
-    assert len(items) == COUNT
-    assert all(item.images is None for item in items.values())
-    doc = actplan_answers(COUNT, 0.5).docs[0]
-    # lm-eval logs the question.
-    assert items[f"actplan/{doc['id']}"].question == doc["task_description"].strip()
-    without = ActPlanReport([run for run in runs if run.name == GOOD]).items()
-    assert without[0].question == f"{doc['id']}: the task description is not at hand"
-    remarks = ActPlanReport(runs).section().remarks
-    assert any("is not prepared in" in text and "data prepare actplan" in text for text in remarks)
-
-
-def test_instances_with_other_gold_plans_are_other_questions(written, tmp_path):
-    docs = [doc | {"gold_plan_1": doc["gold_plan_1"][::-1]} for doc in actplan_answers(12, 0.5).docs]
-    write_run(tmp_path, "lmms-eval", "one", {"actplan": actplan_answers(12, 0.5)})
-    write_run(tmp_path, "lmms-eval", "two", {"actplan": Answers(docs, actplan_answers(12, 0.5, 1).responses)})
-    found = read_runs([tmp_path]).runs
-    assert "actplan_comparisons" not in [table.key for table in ActPlanReport(found).section().tables]
-    keys = [item.key for item in ActPlanReport(found).items()]
-    assert len(set(keys)) == 24
-    assert sum(key.endswith(" (2)") for key in keys) == 12

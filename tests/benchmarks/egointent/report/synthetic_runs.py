@@ -18,17 +18,6 @@ SCORES = ("overall", *FIELDS, "indoor", "outdoor")
 NAMES = {"a": "First-7B", "b": "Second-7B", "c": "Third-7B"}
 
 
-def runs():
-    """The second run's judge left out a fifth, the third is of lm-eval and has another judge."""
-    for place, harness, mean, seed, judge in (
-        ("a", "lmms-eval", 70, 1, {}),
-        ("b", "lmms-eval", 40, 2, {"missing": 0.2, "unjudged": 0.2}),
-        ("c", "lm-eval", 55, 3, {"judge": "other"}),
-    ):
-        tasks = {"egointent": egointent_answers(COUNT, mean, seed, **judge)}
-        yield place, harness, f"org/{NAMES[place]}", tasks, {}
-
-
 def records(written, run):
     """The steps of a run, straight from its file."""
     (path,) = (written / run).rglob("*samples_egointent*.jsonl")
@@ -52,6 +41,16 @@ class EgoIntentCounting(Counting):
     PAIRS = 3
     GROUPS = (("scenario", itemgetter("scenario"), ()), ("environment", itemgetter("environment"), ()))
     ATTRIBUTES = ("scenario", "environment")
+
+    def runs(self):
+        """The second run's judge left out a fifth, the third is of lm-eval and has another judge."""
+        for place, harness, mean, seed, judge in (
+            ("a", "lmms-eval", 70, 1, {}),
+            ("b", "lmms-eval", 40, 2, {"missing": 0.2, "unjudged": 0.2}),
+            ("c", "lm-eval", 55, 3, {"judge": "other"}),
+        ):
+            tasks = {"egointent": egointent_answers(COUNT, mean, seed, **judge)}
+            yield place, harness, f"org/{NAMES[place]}", tasks, {}
 
     def answers(self, folder):
         steps = {name: records(folder, run) for run, name in NAMES.items()}

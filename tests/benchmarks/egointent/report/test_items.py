@@ -2,7 +2,7 @@
 
 from statistics import fmean
 
-from benchmarks.egointent.report.synthetic_runs import COUNT, NAMES, records
+from benchmarks.egointent.report.synthetic_runs import NAMES, records
 from benchmarks.egointent.source import raw_record
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport, read_frames
@@ -37,20 +37,8 @@ def test_items_show_references_answers_and_frames(runs, written):
     assert {item.answers["First-7B"].verdict for item in found} == {"right", "partly", "wrong"}
 
 
-def test_no_more_frames_are_read_than_are_shown(prepared):
-    video = prepared / "media" / "egointent" / "video-0.mp4"
+def test_no_more_frames_are_read_than_are_shown(written):
+    video = written / "data" / "media" / "egointent" / "video-0.mp4"
     frames = read_frames(str(video), 0.0, 4.0, 24)
     assert len(frames) == 12
     assert (read_number(frames[0]), read_number(frames[-1])) == (0, 115)
-
-
-def test_without_prepared_data_the_gallery_says_what_it_lacks(runs, tmp_path, monkeypatch):
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    lacking = [
-        remark for remark in EgoIntentReport(runs[:1]).section().remarks if "neither references nor images" in remark
-    ]
-    assert len(lacking) == 1
-    assert lacking[0].startswith(f"{COUNT} steps")
-    bare, told = EgoIntentReport(runs[:1]).items()[0], EgoIntentReport(runs).items()[0]
-    assert (bare.references, bare.images, told.images) == ({}, None, None)
-    assert [*told.references.values()] == [raw_record(1)[field] for field in FIELDS]

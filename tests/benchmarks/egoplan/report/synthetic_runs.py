@@ -25,15 +25,6 @@ SOURCES = {"EpicKitchens": "EPIC-KITCHENS (in-domain)", "Ego4D": "Ego4D (out-of-
 MAIN = ["Big (lmms-eval)", "Big (lmms-eval) (egoplan_val_clips)", "Small"]
 
 
-def runs():
-    for harness, name, model in (
-        ("lmms-eval", "Big (lmms-eval)", "org/Big"),
-        ("lmms-eval", "Small", "org/Small"),
-        ("lm-eval", "Big (lm-eval)", "org/Big"),
-    ):
-        yield "runs", harness, model, {task_of(key): ANSWERS[key] for key in ANSWERS if run_of(key) == name}, {}
-
-
 def task_of(name):
     return name.rpartition("(")[2].rstrip(")") if "egoplan_val" in name else "egoplan_val"
 
@@ -89,6 +80,17 @@ class EgoPlanCounting(Counting):
     LABELLED = "Small"
     GROUPS = (("source", lambda doc: SOURCES[doc["video_source"]], ()), ("past actions", group_of, ()))
     ATTRIBUTES = ("source", "past actions", "goal-answer similarity")
+
+    def runs(self):
+        for harness, name, model in (
+            ("lmms-eval", "Big (lmms-eval)", "org/Big"),
+            ("lmms-eval", "Small", "org/Small"),
+            ("lm-eval", "Big (lm-eval)", "org/Big"),
+        ):
+            yield "runs", harness, model, {task_of(key): ANSWERS[key] for key in ANSWERS if run_of(key) == name}, {}
+
+    def other_gold(self, doc):
+        return {"golden_choice_idx": LETTERS[LETTERS.index(doc["golden_choice_idx"]) - 1]}
 
     def answers(self, folder):
         names = {
