@@ -27,14 +27,14 @@ from PIL import Image
 from scipy.stats import bootstrap
 from transformers import AutoModelForImageTextToText, AutoProcessor, CLIPImageProcessor, set_seed
 
-from lmms_egoplan.construction.egoplan.questions import QUESTION
+from lmms_egoplan.benchmarks.egoplan.protocol import QUESTION
 from lmms_egoplan.demo.checkpoint import llava, llava_processor, train_tokenizer
 from lmms_egoplan.harnesses.adapter import load_adapter
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.planner.environment import Outcome
 from lmms_egoplan.planner.kitchen import ACTIONS, GOALS, Kitchen
-from lmms_egoplan.planner.planner import Episode, run_episode
-from lmms_egoplan.planner.proposals import RANK, Proposal, Proposer
+from lmms_egoplan.planner.planner import Episode, Proposal, run_episode
+from lmms_egoplan.planner.proposals import RANK, Proposer
 from lmms_egoplan.training.mix import Mix
 from lmms_egoplan.training.run import tune
 from lmms_egoplan.training.samples import Sample

@@ -1,15 +1,20 @@
 """``lmms-egoplan plan``: a model guides an agent, in a simulated kitchen, VirtualHome or a recorded video."""
 
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
+from lmms_egoplan.encoder import load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
-
-if TYPE_CHECKING:
-    from lmms_egoplan.planner.environment import Environment
-    from lmms_egoplan.planner.planner import Episode, Planner, Step
+from lmms_egoplan.planner.environment import Environment
+from lmms_egoplan.planner.episode_files import write_episode
+from lmms_egoplan.planner.kitchen import GOALS, Kitchen
+from lmms_egoplan.planner.planner import Episode, Step, run_episode
+from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos, guesses, step_accuracy
+from lmms_egoplan.planner.virtualhome import VirtualHome
 
 _Model = Annotated[str, typer.Option(help="Checkpoint: any vision-language model of transformers.")]
 _Out = Annotated[
@@ -26,8 +31,6 @@ _MaxSteps = Annotated[int, typer.Option(min=1, help="The episode ends after so m
 
 def _list_goals(is_wanted: bool) -> None:
     if is_wanted:
-        from lmms_egoplan.planner.kitchen import GOALS
-
         for name, parts in GOALS.items():
             typer.echo(f"{name}: {', '.join(parts)}")
         raise typer.Exit
@@ -49,7 +52,7 @@ def kitchen(
     method: _Method = "generate",
     beams: _Beams = 5,
     max_steps: _MaxSteps = 20,
-    list_goals: Annotated[
+    _is_list: Annotated[
         bool,
         typer.Option("--list", callback=_list_goals, is_eager=True, help="Print goals with their elements, and exit."),
     ] = False,
@@ -61,8 +64,6 @@ def kitchen(
 
     Example: `lmms-egoplan plan kitchen --goal "heat water" --model Qwen/Qwen2.5-VL-7B-Instruct --out episode`
     """
-    from lmms_egoplan.planner.kitchen import GOALS, Kitchen
-
     if not model:
         raise LmmsEgoplanError("--model is missing: give the name or folder of a vision-language checkpoint")
     wanted = elements or GOALS.get(goal)
@@ -70,12 +71,9 @@ def kitchen(
         raise LmmsEgoplanError(
             f"--goal {goal!r} is none of the kitchen's goals, which --list prints; for others give their --element, too"
         )
-    place = Kitchen(wanted, seed)
-    try:
-        planner = _planner(model, peft, method, beams)
-        _check(_run(planner, place, goal, max_steps, out, model=_name(model, peft), method=method, seed=seed))
-    finally:
-        place.close()
+    with closing(Kitchen(wanted, seed)) as environment:
+        guide = _Guide(model, peft, method, beams)
+        _check(guide.run(environment, goal, max_steps, out, seed=seed))
 
 
 def virtualhome(
@@ -97,17 +95,15 @@ def virtualhome(
 
     Example: `lmms-egoplan plan virtualhome --goal "heat the stove" --until stove=ON --model NAME --out episode`
     """
-    from lmms_egoplan.planner.virtualhome import VirtualHome
-
-    states = [tuple(one.split("=", 1)) for one in until]
-    if wrong := [one for one, state in zip(until, states, strict=True) if len(state) != 2 or not all(state)]:
-        raise LmmsEgoplanError(f"--until {wrong[0]}: expected OBJECT=STATE, such as stove=ON")
-    place = VirtualHome(url, states, camera)
-    try:
-        planner = _planner(model, peft, method, beams)
-        _check(_run(planner, place, goal, max_steps, out, model=_name(model, peft), method=method))
-    finally:
-        place.close()
+    states = []
+    for state in until:
+        name, _, value = state.partition("=")
+        if not (name and value):
+            raise LmmsEgoplanError(f"--until {state}: expected OBJECT=STATE, such as stove=ON")
+        states.append((name, value))
+    with closing(VirtualHome(url, states, camera)) as environment:
+        guide = _Guide(model, peft, method, beams)
+        _check(guide.run(environment, goal, max_steps, out))
 
 
 def video(
@@ -131,22 +127,16 @@ def video(
 
     Example: `lmms-egoplan plan video --model Qwen/Qwen2.5-VL-7B-Instruct --limit 20 --out episodes`
     """
-    from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos, guesses, step_accuracy
-
     if (goalstep is None) != (ego4d is None):
         raise LmmsEgoplanError("--goalstep and --ego4d are given together, or neither")
     if goalstep is not None and ego4d is not None:
         videos = goalstep_videos(goalstep, ego4d)
     else:
-        from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
-
         videos = egoplan_videos(EGOPLAN.load("val"))
-    planner = _planner(model, peft, method, beams)
+    guide = _Guide(model, peft, method, beams)
     episodes, guessed = [], []
     for number, recorded in enumerate(videos[:limit], start=1):
-        steps = recorded.num_actions
-        told = {"model": _name(model, peft), "method": method}
-        episode = _run(planner, recorded, recorded.goal, steps, out / f"{number:04d}", **told)
+        episode = guide.run(recorded, recorded.goal, recorded.num_actions, out / f"{number:04d}")
         episodes.append(episode)
         guessed.append(guesses(episode, recorded.actions()))
         if episode.interrupt:
@@ -167,37 +157,33 @@ def video(
         )
 
 
-def _planner(model: str, peft: Path | None, method: str, beams: int) -> "Planner":
-    from lmms_egoplan.encoder import load_encoder
-    from lmms_egoplan.planner.loading import load_model
-    from lmms_egoplan.planner.planner import Planner
+class _Guide:
+    """A model that guides agents and writes their episodes."""
 
-    if method == "generate":
-        load_encoder()  # what free text means; it fails sooner than the model loads
-    return Planner(*load_model(model, peft), beams=beams, method=method)
+    def __init__(self, model: str, peft: Path | None, method: str, beams: int) -> None:
+        from lmms_egoplan.planner.loading import load_model
+        from lmms_egoplan.planner.proposals import Proposer
+
+        if method == "generate":
+            load_encoder()  # what free text means; it fails sooner than the model loads
+        self._proposer = Proposer(*load_model(model, peft), beams, method)
+        self._facts = {"model": model if peft is None else f"{model} with {peft}", "method": method}
+
+    def run(self, environment: Environment, goal: str, max_steps: int, out: Path, **facts: int) -> Episode:
+        """Guide an agent, and write the episode, whatever its end."""
+        episode = run_episode(self._proposer, environment, goal, max_steps, on_step=_print)
+        page = write_episode(episode, out, **self._facts, **facts)
+        number = len(episode.steps)
+        typer.echo(f"{goal}: {episode.end} after {number} step{'' if number == 1 else 's'}; {page}")
+        return episode
 
 
-def _run(planner: "Planner", place: "Environment", goal: str, max_steps: int, out: Path, **run: str | int) -> "Episode":
-    """Guide an agent, and write the episode, whatever its end."""
-    from lmms_egoplan.planner.episode_files import write_episode
-
-    episode = planner.run(place, goal, max_steps, on_step=_print)
-    page = write_episode(episode, out, **run)
-    number = len(episode.steps)
-    typer.echo(f"{goal}: {episode.end} after {number} step{'' if number == 1 else 's'}; {page}")
-    return episode
-
-
-def _check(episode: "Episode") -> None:
+def _check(episode: Episode) -> None:
     if episode.interrupt:
         raise episode.interrupt
     if episode.problem:
         raise LmmsEgoplanError(episode.problem)
 
 
-def _print(step: "Step") -> None:
+def _print(step: Step) -> None:
     typer.echo(f"{step.number:3d}. {step.tried.action or step.tried.text}: {step.outcome.message}")
-
-
-def _name(model: str, peft: Path | None) -> str:
-    return model if peft is None else f"{model} with {peft}"

@@ -13,7 +13,7 @@ from lmms_egoplan.media.clip import Clip
 class Outcome:
     """What became of an action.
 
-    changed: whether anything is different now. message: what happened, in words. clip: the action as it was seen,
+    changed: anything is different now. message: what happened, in words. clip: the action as it was seen,
     oldest frame first; empty where nothing was to be seen. done: the action that the clip shows, where that is another
     one than the one asked for, as in a recorded video. past: clips of the latest actions, in place of the clips of
     earlier outcomes and this one; None if those stay as they are.
@@ -35,10 +35,10 @@ class Environment(Protocol):
     name: str
 
     def observe(self) -> Image.Image:
-        """The current view, RGB."""
+        """Return the current view, RGB."""
 
     def actions(self) -> Sequence[str] | None:
-        """What can be asked for now, in words, all different; None where any text may be."""
+        """Return what can be asked for now, in words, all different; None if any text will do."""
 
     def execute(self, action: str) -> Outcome:
         """Carry an action out.
@@ -48,4 +48,4 @@ class Environment(Protocol):
         """
 
     def done(self) -> bool:
-        """Whether the goal is reached, or, in a recording, its end."""
+        """Tell if the goal is reached, or, in a recording, its end."""

@@ -10,7 +10,7 @@ LEAST_SIMILARITY = 0.6
 
 
 def ground(texts: Sequence[str], actions: Sequence[str] | None) -> list[tuple[str | None, float | None]]:
-    """The action of each text, and how alike they are: the same words, or else the nearest by sentence embeddings.
+    """Find the action of each text, and their similarity: the same words, or the nearest by sentence embeddings.
 
     Args:
         actions: None where every text is an action; then the text itself, without a similarity.
@@ -27,18 +27,18 @@ def ground(texts: Sequence[str], actions: Sequence[str] | None) -> list[tuple[st
     if actions is None:
         return [(text.strip() or None, None) for text in texts]
     known = {normalised(action): action for action in actions}
-    alike = {key: (action, 1.0) for key, action in known.items()}
+    alike: dict[str, tuple[str | None, float | None]] = {key: (action, 1.0) for key, action in known.items()}
     others = [text for text in texts if normalised(text) not in known]
     alike |= _nearest(others, actions) if others and actions else {}
     return [alike.get(normalised(text), (None, None)) for text in texts]
 
 
-def _nearest(texts: Sequence[str], actions: Sequence[str]) -> dict[str, tuple[str | None, float]]:
+def _nearest(texts: Sequence[str], actions: Sequence[str]) -> dict[str, tuple[str | None, float | None]]:
     encoder = load_encoder()
     embedded, known = (encoder.encode(list(some), normalize_embeddings=True) for some in (texts, actions))
-    found = {}
+    nearest: dict[str, tuple[str | None, float | None]] = {}
     for text, similarities in zip(texts, (embedded @ known.T).tolist(), strict=True):
         similarity = max(similarities)
         action = actions[similarities.index(similarity)] if similarity >= LEAST_SIMILARITY else None
-        found[normalised(text)] = (action, similarity)
-    return found
+        nearest[normalised(text)] = (action, similarity)
+    return nearest

@@ -87,6 +87,7 @@ class Kitchen:
         self.observe()
 
     def observe(self) -> Image.Image:
+        """Draw the current view."""
         try:
             self._renderer.update_scene(self._data, self._camera)
             return Image.fromarray(self._renderer.render())
@@ -94,30 +95,32 @@ class Kitchen:
             raise _cannot_draw(error) from error
 
     def actions(self) -> list[str]:
+        """Return all actions of the kitchen."""
         return list(ACTIONS)
 
     def execute(self, action: str) -> Outcome:
         """Move the action's element to its state, frame by frame; nothing changes if it is there already."""
         if action not in ACTIONS:
-            return Outcome(False, "the kitchen does not know this action", Clip())
+            return Outcome(changed=False, message="the kitchen does not know this action", clip=Clip())
         element, to = ACTIONS[action].values()
         places, goal = self._places[element], self._states[to][element]
         start = self._data.qpos[places].copy()
         if self._is_at(element, to):
-            return Outcome(False, "it is so already", Clip())
+            return Outcome(changed=False, message="it is so already", clip=Clip())
         frames = [self.observe()] if self._motion_frames else []
         for number in range(1, self._motion_frames + 1):
             self._place(places, start + (goal - start) * number / self._motion_frames)
             frames.append(self.observe())
         self._place(places, goal)
         self._settle()
-        return Outcome(True, "done", Clip(frames, _FPS))
+        return Outcome(changed=True, message="done", clip=Clip(frames, _FPS))
 
     def done(self) -> bool:
+        """Tell if the goal is reached."""
         return not self.left
 
     def state(self) -> dict[str, bool]:
-        """Of each element of the kitchen whether it is in its goal state."""
+        """Tell for each element of the kitchen if it is in its goal state."""
         return {element: self._is_at(element, "done") for element in self._places}
 
     def set(self, done: Collection[str]) -> None:
@@ -127,6 +130,7 @@ class Kitchen:
         self._settle()
 
     def close(self) -> None:
+        """Close the simulator."""
         self._renderer.close()
         self._environment.close()
 
@@ -138,13 +142,13 @@ class Kitchen:
         self._mujoco.mj_forward(self._model, self._data)
 
     def _settle(self) -> None:
-        """Let the simulation go on for a moment, with the arm at rest, and hear which goals hold now."""
-        *_, told = self._environment.step(self._np.zeros(self._environment.action_space.shape))
-        self.left = set(self._environment.goal) - set(told["step_task_completions"])
+        """Continue the simulation for a moment, with the arm at rest, and read which goals are reached."""
+        *_, info = self._environment.step(self._np.zeros(self._environment.action_space.shape))
+        self.left = set(self._environment.goal) - set(info["step_task_completions"])
 
 
 def _simulator() -> tuple[Any, Any, Any]:
-    """The modules mujoco, numpy and the kitchen's of Gymnasium-Robotics.
+    """Import mujoco, numpy and the kitchen of Gymnasium-Robotics.
 
     Raises:
         LmmsEgoplanError: they are not installed, or cannot load what draws.

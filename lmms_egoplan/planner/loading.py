@@ -11,7 +11,7 @@ from lmms_egoplan.harnesses.adapter import load_adapter
 
 
 def load_model(name: str, peft: Path | None) -> tuple[PreTrainedModel, Any]:
-    """A checkpoint in its own precision, in eval mode, on this process's GPU or the CPU; and its processor.
+    """Load a checkpoint in its own precision, in eval mode, on this process's GPU or the CPU; and its processor.
 
     Args:
         peft: folder of an adapter for it.

@@ -12,20 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from PIL import Image
-from transformers import PreTrainedModel
 
+from lmms_egoplan.benchmarks.egoplan.protocol import QUESTION
 from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
-from lmms_egoplan.construction.egoplan.questions import QUESTION
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.media.sampling import evenly_spaced
 from lmms_egoplan.planner.environment import Environment, Outcome
-from lmms_egoplan.planner.proposals import GENERATE, RANK, Proposal, Proposer
 
 logger = logging.getLogger(__name__)
 
-# Paper v1, Applications.
-BEAMS = 5
 # The project's own.
 MAX_STEPS = 20
 
@@ -34,13 +30,28 @@ DONE, BUDGET, STUCK = "done", "out of steps", "nothing left to try"
 ENVIRONMENT_FAILED, MODEL_FAILED, INTERRUPTED = "environment failed", "model failed", "interrupted"
 
 
+@dataclass(frozen=True)
+class Proposal:
+    """One proposal.
+
+    text: as the model put it. logprob: the sum over its `num_tokens` tokens, in nats. action: what it means among the
+    environment's actions; None for none of them. similarity: of the two, cosine in [-1, 1].
+    """
+
+    text: str
+    logprob: float
+    num_tokens: int
+    action: str | None
+    similarity: float | None = None
+
+
 class Proposes(Protocol):
-    """What the loop asks: `Proposer`, or anything else that proposes, such as an oracle."""
+    """A source of proposals: `Proposer`, or anything else, such as an oracle."""
 
     def propose(
         self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, place: str
     ) -> list[Proposal]:
-        """Proposals, the best first; none where there is nothing to do."""
+        """Return proposals, the best first; none if there is nothing to do."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +74,10 @@ class Step:
 
 @dataclass
 class Episode:
-    """All steps towards one goal, and how it ended: ``done``, which the environment tells, ``out of steps``, ``nothing
-    left to try``, ``environment failed``, ``model failed`` or ``interrupted``.
+    """All steps towards one goal, and how it ended.
 
+    end: ``done``, which the environment decides, ``out of steps``, ``nothing left to try``, ``environment failed``,
+    ``model failed`` or ``interrupted``.
     problem: what failed, in words; None where nothing did. last_view: after the last step; None where something failed.
     interrupt: Ctrl-C or another signal that ended it, for the caller to raise once the episode is kept; else None.
     """
@@ -80,51 +92,8 @@ class Episode:
 
     @property
     def is_success(self) -> bool:
-        """Whether the environment says that it is done: a goal that is reached, or a recording's end."""
+        """True if the environment is done: a goal that is reached, or a recording's end."""
         return self.end == DONE
-
-
-class Planner:
-    """A vision-language model that guides an agent.
-
-    The prompt is EgoPlan's question with the goal, behind clips of the last 4 actions that changed anything, of 8
-    frames each, and the current view (as in ``egoplan_val_clips``).
-
-    Args:
-        model: a transformers vision-language model, in eval mode, on its device.
-        processor: its processor.
-        beams: width of the beam search, and proposals a step; at least 1.
-        method: ``generate``: free text by beam search, which means the nearest of the environment's actions. ``rank``:
-            the environment's actions ranked behind one pass over the context.
-        frames_per_clip: frames of each past action, at least 1.
-
-    Raises:
-        ValueError: a number below 1, or another method.
-    """
-
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        processor: Any,
-        beams: int = BEAMS,
-        method: str = GENERATE,
-        frames_per_clip: int = FRAMES_PER_CLIP,
-    ) -> None:
-        _check(beams=beams, frames_per_clip=frames_per_clip)
-        if method not in (GENERATE, RANK):
-            raise ValueError(f"method must be {GENERATE} or {RANK}, got {method!r}")
-        self._proposer = Proposer(model, processor, beams, method)
-        self._frames_per_clip = frames_per_clip
-
-    def run(
-        self,
-        environment: Environment,
-        goal: str,
-        max_steps: int = MAX_STEPS,
-        on_step: Callable[[Step], None] = lambda step: None,
-    ) -> Episode:
-        """Guide an agent to a goal; see `run_episode`."""
-        return run_episode(self._proposer, environment, goal, max_steps, self._frames_per_clip, on_step)
 
 
 def run_episode(
@@ -133,17 +102,21 @@ def run_episode(
     goal: str,
     max_steps: int = MAX_STEPS,
     frames_per_clip: int = FRAMES_PER_CLIP,
-    on_step: Callable[[Step], None] = lambda step: None,
+    on_step: Callable[[Step], None] = lambda _: None,
 ) -> Episode:
-    """Guide an agent to a goal with whatever proposes.
+    """Guide an agent to a goal.
+
+    The prompt is EgoPlan's question with the goal, after clips of the last 4 actions that changed anything, and the
+    current view (as in ``egoplan_val_clips``).
 
     A proposal that changed nothing is not tried again before something has changed; the next best one is. One that
     means none of the environment's actions is handed to it as it is, and takes a step of the budget, too.
 
     Args:
-        goal: as EgoPlan words it, behind "in order to": ``heat water``.
+        goal: as EgoPlan words it, after "in order to": ``heat water``.
         max_steps: budget, at least 1.
-        on_step: is told every step at its end.
+        frames_per_clip: frames of each past action, at least 1.
+        on_step: called with every step at its end.
 
     Returns:
         The episode; where the environment or the proposer fails or a signal comes, with the steps up to then, and why.
@@ -152,7 +125,9 @@ def run_episode(
         ValueError: a number below 1.
         LmmsEgoplanError: the goal is empty.
     """
-    _check(max_steps=max_steps, frames_per_clip=frames_per_clip)
+    for name, number in (("max_steps", max_steps), ("frames_per_clip", frames_per_clip)):
+        if number < 1:
+            raise ValueError(f"{name} must be at least 1, got {number}")
     if not goal.strip():
         raise LmmsEgoplanError("the goal is empty; say what is to be reached, such as: heat water")
     episode = Episode(goal, environment.name)
@@ -214,7 +189,7 @@ class _EndedError(Exception):
 
 @contextmanager
 def _ending(end: str) -> Iterator[None]:
-    """Whatever fails here, the environments and models of others too, ends the episode so."""
+    """End the episode so if anything fails here, including other people's environments and models."""
     try:
         yield
     except LmmsEgoplanError as error:
@@ -225,13 +200,7 @@ def _ending(end: str) -> Iterator[None]:
 
 
 def _thinned(clip: Clip, count: int) -> Clip:
-    """So many frames, evenly spaced, as EgoPlan's clips have; some twice where there are fewer."""
+    """Return a clip of so many frames, evenly spaced, as EgoPlan's; short clips repeat some."""
     last = len(clip) - 1
     fps = clip.fps * (count - 1) / last if clip.fps and last and count > 1 else None
     return Clip((clip[position] for position in evenly_spaced(0, last, count)), fps)
-
-
-def _check(**numbers: int) -> None:
-    for name, number in numbers.items():
-        if number < 1:
-            raise ValueError(f"{name} must be at least 1, got {number}")

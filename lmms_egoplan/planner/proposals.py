@@ -1,7 +1,6 @@
 """What a model proposes to do next, the most likely first: by beam search, or ranked from a list."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from transformers import PreTrainedModel
@@ -10,39 +9,34 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.planner.grounding import ground
+from lmms_egoplan.planner.planner import Proposal
 from lmms_egoplan.ranking import CandidateRanker
 
 GENERATE, RANK = "generate", "rank"
+# Paper v1, Applications.
+BEAMS = 5
 # Words of an action; published ones of EgoPlan have at most 12 or so.
 MAX_NEW_TOKENS = 32
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """One proposal.
-
-    text: as the model put it. logprob: the sum over its `num_tokens` tokens, in nats. action: what it means among the
-    environment's actions; None for none of them. similarity: of the two, cosine in [-1, 1].
-    """
-
-    text: str
-    logprob: float
-    num_tokens: int
-    action: str | None
-    similarity: float | None = None
 
 
 class Proposer:
     """Proposals of one model.
 
     Args:
-        model: in eval mode, on its device.
-        beams: how many, at least 1.
+        model: a transformers vision-language model, in eval mode, on its device.
+        beams: width of the beam search, and proposals a step; at least 1.
         method: ``generate``, which writes freely, or ``rank``, which ranks the environment's actions by their mean
-            log-probability per token, all behind one pass over the context.
+            log-probability per token, all after one pass over the context.
+
+    Raises:
+        ValueError: a number below 1, or another method.
     """
 
-    def __init__(self, model: PreTrainedModel, processor: Any, beams: int, method: str) -> None:
+    def __init__(self, model: PreTrainedModel, processor: Any, beams: int = BEAMS, method: str = GENERATE) -> None:
+        if beams < 1:
+            raise ValueError(f"beams must be at least 1, got {beams}")
+        if method not in (GENERATE, RANK):
+            raise ValueError(f"method must be {GENERATE} or {RANK}, got {method!r}")
         self._beams, self._method = beams, method
         self._generator = AnswerGenerator(model, processor)
         self._ranker = CandidateRanker(model, processor) if method == RANK else None
@@ -51,7 +45,7 @@ class Proposer:
     def propose(
         self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, place: str
     ) -> list[Proposal]:
-        """At most `beams` different proposals, the most likely first.
+        """Return at most `beams` different proposals, the most likely first.
 
         Args:
             visuals: clips and images, in order.

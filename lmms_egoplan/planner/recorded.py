@@ -69,19 +69,19 @@ class RecordedVideo:
 
     @property
     def num_actions(self) -> int:
-        """How many the video shows."""
+        """The number of actions in the video."""
         return len(self._narrated)
 
     def observe(self) -> Image.Image:
-        """The view half a second before the next action; after the last one, the recording's end."""
+        """Return the view half a second before the next action; after the last one, the recording's end."""
         return self._read([self._views[self._next]])[0]
 
     def actions(self) -> list[str]:
-        """All actions of the goal, alphabetically: their order would tell what comes next."""
+        """Return all actions of the goal, alphabetically: their order would reveal what comes next."""
         return sorted(self._actions.values())
 
     def execute(self, action: str) -> Outcome:
-        """Whatever is asked for, what really happened is seen next, as far as it happened before the next view."""
+        """Show what really happened next, whatever is asked for, as far as it happened before the next view."""
         real = self._narrated[self._next]
         self._next += 1
         view = self._views[self._next]
@@ -91,9 +91,12 @@ class RecordedVideo:
         past = [self._clips[numbers] for numbers in clips]
         shown = self._actions[normalised(real.text)]
         message = "as in the video" if action == shown else f"in the video: {shown}"
-        return Outcome(True, message, past[-1] if real.start <= view else Clip(), shown, past)
+        return Outcome(
+            changed=True, message=message, clip=past[-1] if real.start <= view else Clip(), done=shown, past=past
+        )
 
     def done(self) -> bool:
+        """Tell if the recording has ended."""
         return self._next >= len(self._narrated)
 
     def _clip(self, numbers: Sequence[int]) -> Clip:
@@ -107,13 +110,13 @@ class RecordedVideo:
 
 
 def step_accuracy(episodes: Iterable[Episode]) -> tuple[int, int]:
-    """Steps whose best proposal is the action that the video shows next, and all steps."""
+    """Count the steps whose best proposal is the action that the video shows next, and all steps."""
     steps = [step for episode in episodes for step in episode.steps]
     return sum(step.proposals[0].action == step.outcome.done for step in steps), len(steps)
 
 
 def guesses(episode: Episode, actions: Sequence[str]) -> tuple[float, float]:
-    """Steps that guesses get right on average: of all the goal's actions, and of those "not done yet".
+    """Count steps that guesses get right on average: among all the goal's actions, and those "not done yet".
 
     The second guess is among the actions that the video has not shown in earlier steps, or among all once it has shown
     each; it knows the past, and sees nothing.
@@ -128,7 +131,7 @@ def guesses(episode: Episode, actions: Sequence[str]) -> tuple[float, float]:
 
 
 def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
-    """A video for each goal of EgoPlan's prepared validation split, by the question that tells most of its progress.
+    """Make a video for each goal of EgoPlan's prepared validation split, by the question with most progress.
 
     The recording ends with that question's observation. What it asks for has no segment, so it is not replayed.
 
@@ -155,7 +158,7 @@ def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
 
 
 def goalstep_videos(annotations: str | Path, folder: str | Path) -> list[RecordedVideo]:
-    """A video for each one of Goal-Step's annotations that lies in the folder as ``<video_uid>.mp4``.
+    """Make a video for each of Goal-Step's annotations that is in the folder as ``<video_uid>.mp4``.
 
     Its goal is that of the video; its actions are the steps, without those that are irrelevant to it.
 
@@ -180,7 +183,7 @@ def goalstep_videos(annotations: str | Path, folder: str | Path) -> list[Recorde
 
 
 def _read_at(path: Path, numbers: Sequence[int]) -> list[Image.Image]:
-    """What a video shows at times that are counted in frames of `EGO4D_FPS`.
+    """Read what a video shows at times that are counted in frames of `EGO4D_FPS`.
 
     Raises:
         FrameError: the video cannot be read, or ends a second or more before one of them.

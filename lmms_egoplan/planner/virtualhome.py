@@ -50,7 +50,7 @@ class _Graph(Checked):
     edges: list[_Edge] = Field(default_factory=list)
 
     def facts(self) -> set[tuple[int, str, int | None]]:
-        """All that actions change: the objects' states, and what the character holds or sits on."""
+        """Return all that actions change: the objects' states, and what the character holds or sits on."""
         edges = {(edge.from_id, edge.relation_type, edge.to_id) for edge in self.edges}
         states = {(node.id, state, None) for node in self.nodes for state in node.states}
         return states | {edge for edge in edges if edge[1] in _RELATIONS}
@@ -78,6 +78,7 @@ class VirtualHome:
             raise LmmsEgoplanError(f"VirtualHome at {url}: there is no {', '.join(sorted(unknown))} in this apartment")
 
     def observe(self) -> Image.Image:
+        """Return what the camera sees."""
         settings = {"mode": "normal", "image_width": _SIZE[0], "image_height": _SIZE[1]}
         reply = self._post("camera_image", intParams=[self._camera], stringParams=[json.dumps(settings)])
         try:
@@ -87,6 +88,7 @@ class VirtualHome:
             raise self._failed(f"camera {self._camera} gives no image ({type(error).__name__}: {error})") from error
 
     def actions(self) -> list[str]:
+        """Return what can be done with the objects of the graph."""
         return list(_scripts(self._graph()))
 
     def execute(self, action: str) -> Outcome:
@@ -94,7 +96,7 @@ class VirtualHome:
         graph = self._graph()
         scripts = _scripts(graph)
         if action not in scripts:
-            return Outcome(False, f"there is nothing here to {action}", Clip())
+            return Outcome(changed=False, message=f"there is nothing here to {action}", clip=Clip())
         before = self.observe()
         settings = {"recording": False, "skip_animation": True, "find_solution": True, "image_synthesis": []}
         reply = self._post("render_script", stringParams=[json.dumps(settings), *scripts[action]], may_fail=True)
@@ -102,13 +104,15 @@ class VirtualHome:
         message = "done" if changed else "nothing has changed"
         if not reply.get("success"):
             message = f"the simulator refuses: {reply.get('message') or 'it does not say why'}"
-        return Outcome(changed, message, Clip([before, self.observe()] if changed else ()))
+        return Outcome(changed=changed, message=message, clip=Clip([before, self.observe()] if changed else ()))
 
     def done(self) -> bool:
+        """Tell if all states of the goal are there."""
         states = {(node.class_name.casefold(), state) for node in self._graph().nodes for state in node.states}
         return states.issuperset(self._until)
 
     def close(self) -> None:
+        """Close the connection."""
         self._client.close()
 
     def _graph(self) -> _Graph:
@@ -120,7 +124,7 @@ class VirtualHome:
         except LmmsEgoplanError as error:
             raise self._failed(str(error)) from error
 
-    def _post(self, action: str, may_fail: bool = False, **parameters: Any) -> dict[str, Any]:
+    def _post(self, action: str, *, may_fail: bool = False, **parameters: Any) -> dict[str, Any]:
         try:
             response = self._client.post(self._url, json={"id": action, "action": action, **parameters})
             response.raise_for_status()
@@ -136,7 +140,7 @@ class VirtualHome:
 
 
 def _scripts(graph: _Graph) -> dict[str, list[str]]:
-    """By an action's words, the script's lines: of objects of one kind, those of the first one."""
+    """Return scripts' lines by an action's words; of objects of one kind, only the first counts."""
     scripts: dict[str, list[str]] = {}
     for node in graph.nodes:
         name, place = node.class_name, f"<{node.class_name}> ({node.id})"

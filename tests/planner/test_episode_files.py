@@ -9,8 +9,7 @@ from PIL import Image
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.planner.environment import Outcome
 from lmms_egoplan.planner.episode_files import write_episode
-from lmms_egoplan.planner.planner import DONE, ENVIRONMENT_FAILED, Episode, Step
-from lmms_egoplan.planner.proposals import Proposal
+from lmms_egoplan.planner.planner import DONE, ENVIRONMENT_FAILED, Episode, Proposal, Step
 
 BEAMS = [
     Proposal("<b>open</b> the tap", -3.0, 3, None, 0.25),

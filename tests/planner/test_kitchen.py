@@ -8,8 +8,7 @@ import pytest
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.planner.kitchen import GOALS, Kitchen
-from lmms_egoplan.planner.planner import run_episode
-from lmms_egoplan.planner.proposals import Proposal
+from lmms_egoplan.planner.planner import Proposal, run_episode
 
 os.environ.setdefault("MUJOCO_GL", "osmesa")  # read when the simulator is imported
 pytest.importorskip("gymnasium_robotics", reason="the kitchen's simulator is not installed: pip install .[kitchen]")

@@ -16,8 +16,8 @@ from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.planner import planner as planning
 from lmms_egoplan.planner.environment import Outcome
 from lmms_egoplan.planner.grounding import ground
-from lmms_egoplan.planner.planner import Planner, run_episode
-from lmms_egoplan.planner.proposals import Proposal
+from lmms_egoplan.planner.planner import Proposal, run_episode
+from lmms_egoplan.planner.proposals import Proposer
 from lmms_egoplan.ranking import CandidateRanker
 
 
@@ -171,24 +171,24 @@ def test_a_model_that_cannot_score_the_actions(tiny):
     model, processor = tiny
     processor = copy.deepcopy(processor)
     processor.chat_template = processor.chat_template.replace("item['text']", "item['text'] | upper")
-    episode = Planner(model, processor, method="rank").run(Lamps(), "have light")
+    episode = run_episode(Proposer(model, processor, method="rank"), Lamps(), "have light")
     assert episode.end == planning.MODEL_FAILED
     assert "after applying the chat template" in episode.problem
 
 
 def test_an_environment_without_a_list_of_actions_cannot_be_ranked(tiny):
-    planner, world = Planner(*tiny, method="rank"), Lamps()
+    proposer, world = Proposer(*tiny, method="rank"), Lamps()
     world.actions = lambda: None
-    episode = planner.run(world, "have light")
+    episode = run_episode(proposer, world, "have light")
     assert episode.end == planning.MODEL_FAILED
     assert "the environment lists no actions to rank; take method generate" in episode.problem
     world.actions = lambda: []
-    assert planner.run(world, "have light").end == planning.STUCK
+    assert run_episode(proposer, world, "have light").end == planning.STUCK
 
 
 def test_more_beams_than_actions(tiny):
     world = Lamps()
-    (step,) = Planner(*tiny, method="rank", beams=50).run(world, "have light", max_steps=1).steps
+    (step,) = run_episode(Proposer(*tiny, method="rank", beams=50), world, "have light", max_steps=1).steps
     assert {proposal.action for proposal in step.proposals} == set(world.actions())
 
 
@@ -205,14 +205,14 @@ def test_wrong_settings(tiny):
     with pytest.raises(ValueError, match="max_steps must be at least 1, got 0"):
         run_episode(Says(), Lamps(), "have light", max_steps=0)
     with pytest.raises(ValueError, match="beams must be at least 1"):
-        Planner(*tiny, beams=0)
+        Proposer(*tiny, beams=0)
     with pytest.raises(ValueError, match="method must be generate or rank"):
-        Planner(*tiny, method="guess")
+        Proposer(*tiny, method="guess")
 
 
 def test_a_ranking_model_proposes_the_likeliest_actions(tiny):
     world = Lamps()
-    episode = Planner(*tiny, method="rank", beams=3).run(world, "have light", max_steps=1)
+    episode = run_episode(Proposer(*tiny, method="rank", beams=3), world, "have light", max_steps=1)
     (step,) = episode.steps
     messages = [
         {
@@ -259,12 +259,12 @@ def test_beams_have_the_log_probabilities_of_their_tokens(tiny):
 
 
 def test_one_beam_is_greedy(tiny):
-    episode = Planner(*tiny, beams=1).run(Lamps(), "have light", max_steps=1)
+    episode = run_episode(Proposer(*tiny, beams=1), Lamps(), "have light", max_steps=1)
     assert len(episode.steps[0].proposals) == 1
 
 
 def test_a_context_that_is_too_long_ends_the_episode(tiny):
-    episode = Planner(*tiny, method="rank").run(Lamps(), "have light " * 5000)
+    episode = run_episode(Proposer(*tiny, method="rank"), Lamps(), "have light " * 5000)
     assert episode.end == planning.MODEL_FAILED
     assert "step 1" in episode.problem
 

@@ -10,8 +10,7 @@ from PIL import Image
 from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import frame_path
-from lmms_egoplan.planner.planner import ENVIRONMENT_FAILED, run_episode
-from lmms_egoplan.planner.proposals import Proposal
+from lmms_egoplan.planner.planner import ENVIRONMENT_FAILED, Proposal, run_episode
 from lmms_egoplan.planner.recorded import (
     Narrated,
     RecordedVideo,

@@ -12,8 +12,7 @@ from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.planner import virtualhome
-from lmms_egoplan.planner.planner import ENVIRONMENT_FAILED, STUCK, run_episode
-from lmms_egoplan.planner.proposals import Proposal
+from lmms_egoplan.planner.planner import ENVIRONMENT_FAILED, STUCK, Proposal, run_episode
 from lmms_egoplan.planner.virtualhome import VirtualHome
 
 
