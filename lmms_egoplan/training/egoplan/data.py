@@ -95,7 +95,7 @@ def hold_out(
     Raises:
         LmmsEgoplanError: there is one video only, so that none can be set apart.
     """
-    counts = Counter((record.video_source, record.video_id) for record in records)
+    counts: Counter[tuple[str, str]] = Counter((record.video_source, record.video_id) for record in records)
     names = sorted(counts)
     random.Random(seed).shuffle(names)
     wanted = share * len(records)
