@@ -42,7 +42,7 @@ def write(folder: Path) -> list[str]:
 
 
 def _step(scene: Scene, row: dict[str, str]) -> dict[str, Any]:
-    """Times and labels; the truncation point lies between two frames, clear of rounded time stamps."""
+    """Return times and labels; the truncation point lies between two frames, clear of rounded time stamps."""
     step = int(row["step"])
     return {
         "start_sec": (scene.span(step)[0] - PAUSE_FRAMES) / FPS,

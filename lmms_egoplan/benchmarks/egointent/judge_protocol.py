@@ -7,7 +7,8 @@ the release of August 2026.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from statistics import fmean
 
@@ -36,7 +37,7 @@ _NEW_TEXT = re.compile(
 
 
 def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str], *, release: bool = False) -> str:
-    """The request to rate one field, or several at once.
+    """Return the request to rate one field, or several at once.
 
     Args:
         references: texts by field, at least of the fields in `predictions`.
@@ -93,16 +94,13 @@ SCALE = RatingScale(read_rating, best=_BEST)
 
 
 def scale_of(fields: Sequence[str]) -> RatingScale:
-    """How verdicts on these fields are read: `SCALE` for one; of several the mean, and only where all are rated."""
-    return SCALE if len(fields) == 1 else RatingScale(_mean_reader(fields), best=_BEST)
+    """Return the scale for verdicts on these fields: `SCALE` for one; for several their mean, only if all are rated."""
+    return SCALE if len(fields) == 1 else RatingScale(partial(_mean_rating, fields), best=_BEST)
 
 
-def _mean_reader(fields: Sequence[str]) -> Callable[[str], float | None]:
-    def read(verdict: str) -> float | None:
-        ratings = read_ratings(verdict)
-        return fmean(ratings[field] for field in fields) if ratings.keys() >= set(fields) else None
-
-    return read
+def _mean_rating(fields: Sequence[str], verdict: str) -> float | None:
+    ratings = read_ratings(verdict)
+    return fmean(ratings[field] for field in fields) if ratings.keys() >= set(fields) else None
 
 
 def _last_lines(verdict: str) -> Iterator[list[str]]:
@@ -121,7 +119,6 @@ def _last_lines(verdict: str) -> Iterator[list[str]]:
 
 
 def _number(text: str) -> float | None:
-    """A number on the scale; None for anything else."""
+    """Read a number on the scale; return None for anything else."""
     plain = text.strip()
-    number = float(plain) if _NUMBER.fullmatch(plain) else None
-    return number if number is not None and number <= _BEST else None
+    return float(plain) if _NUMBER.fullmatch(plain) and float(plain) <= _BEST else None

@@ -22,7 +22,7 @@ from lmms_egoplan.coverage import covered
 
 
 def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
-    """Values of one step.
+    """Return the values of one step.
 
     Args:
         doc: a row of the prepared dataset.
@@ -68,7 +68,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
 
 def score_release_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
-    """As `score_step`, with the fields' values under `RELEASE_NAMES`, and ``overall_missing_zero``.
+    """Return the values of `score_step` under `RELEASE_NAMES`, and ``overall_missing_zero``.
 
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
     >>> from lmms_egoplan.judging import JudgeSettings
@@ -94,11 +94,12 @@ def score_release_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Valu
 
 
 def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
-    """Values that every judged record of a step has.
+    """Return the values that every judged record of a step has.
 
     Args:
-        doc: a row of the prepared dataset.
-        mean: under which the mean of the ratings stands, with the whole record.
+        step: The judged record.
+        doc: A row of the prepared dataset.
+        mean: Name of the value with the mean of the ratings and the whole record.
 
     Raises:
         ValueError: the record is of another step.
@@ -117,14 +118,14 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
     if step.step_id != doc["step_id"]:
         raise ValueError(f"step {doc['step_id']} got the judged answer to {step.step_id}")
     place = {name: doc[name] for name in ("video_id", "environment")} | group_of(doc)
-    ratings = step.rated
+    known = {name: rating for name, rating in step.rated.items() if rating is not None}
     whole = asdict(step) | {"missing": step.missing} | place
-    if None not in ratings.values():
-        whole["score"] = fmean(ratings.values())
+    if len(known) == len(step.rated):
+        whole["score"] = fmean(known.values())
     by_rating = {
         name: {"missing": name in step.missing, "video_id": doc["video_id"]}
-        | ({} if rating is None else {"score": rating})
-        for name, rating in ratings.items()
+        | ({"score": known[name]} if name in known else {})
+        for name in step.rated
     }
     return by_rating | {
         mean: whole,
@@ -136,12 +137,12 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
         "judge_model": {"judges": [step.judges[name] for name in step.judged]},
         "media": {"media": step.media},
         "num_steps": {"step_id": step.step_id},
-        **covered(doc, OFFICIAL["test"], fmean(rating is not None for rating in ratings.values()), origin_of(doc)),
+        **covered(doc, OFFICIAL["test"], len(known) / len(step.rated), origin_of(doc)),
     }
 
 
 def field_score(values: Sequence[Mapping[str, Any]]) -> float:
-    """Score of one field (Table 3), 0..100: the mean rating, where all that was found is judged; NaN as `overall`.
+    """Return the score of one field (Table 3), 0..100: the mean rating if all fields are judged; NaN as `overall`.
 
     >>> field_score([{"score": 80.0, "missing": False}, {"score": 0.0, "missing": True}])
     40.0
@@ -152,7 +153,7 @@ def field_score(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def overall(values: Sequence[Mapping[str, Any]]) -> float:
-    """Mean of the three fields' scores: Table 3's Overall, and over the steps of one environment its Indoor or Outdoor.
+    """Return the mean of the three fields' scores: Table 3's Overall, and its Indoor or Outdoor over such steps.
 
     Args:
         values: records with ``ratings`` and ``missing``.
@@ -168,7 +169,7 @@ def overall(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def overall_missing_zero(values: Sequence[Mapping[str, Any]]) -> float:
-    """`overall` by the rule of the release's leaderboard: over all steps of the file, 0 where there is no prediction.
+    """Return `overall` by the rule of the release's leaderboard: over all steps of the file, 0 without a prediction.
 
     Args:
         values: records with ``ratings``, ``missing`` and ``split_size``, of the steps that were asked about.
@@ -187,7 +188,7 @@ def overall_missing_zero(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def mean_of_ratings(values: Sequence[Mapping[str, Any]], key: str, names: Collection[str]) -> float:
-    """Mean of several ratings' scores; NaN if one of them has none.
+    """Return the mean of several ratings' scores; NaN if one of them has none.
 
     Args:
         values: records with the ratings under `key`, and ``missing``.
@@ -200,7 +201,7 @@ def mean_of_ratings(values: Sequence[Mapping[str, Any]], key: str, names: Collec
 
 
 def group_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """`overall` of the steps of each scenario (Fig. 7) or goal category, lowest first; those without a score last.
+    """Return `overall` of each scenario (Fig. 7) or goal category, lowest first; those without a score last.
 
     >>> ratings = {"local_intent": 90.0, "global_intent": 60.0, "next_step_plan": 30.0}
     >>> values = [
@@ -221,7 +222,7 @@ def group_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def group_of(doc: Mapping[str, Any]) -> dict[str, str]:
-    """``scenario`` of a step, or ``category`` of a Goal-Step step, with its name.
+    """Return the ``scenario`` of a step, or the ``category`` of a Goal-Step step, by its name.
 
     >>> group_of({"scenario": "cooking"})
     {'scenario': 'cooking'}
@@ -231,7 +232,7 @@ def group_of(doc: Mapping[str, Any]) -> dict[str, str]:
 
 
 def origin_of(doc: Mapping[str, Any]) -> str | None:
-    """Where a step comes from if it is not the benchmark's, whose steps are verified and have no category.
+    """Return where a step comes from if it is not the benchmark's, whose steps are verified and have no category.
 
     >>> origin_of({"category": None, "unverified": True}), origin_of({"scenario": "cooking"})
     ('unverified steps', None)
@@ -242,7 +243,7 @@ def origin_of(doc: Mapping[str, Any]) -> str | None:
 
 
 def parsed_share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Share in [0, 1] of the fields, three for each step, that were found in the replies.
+    """Return the share in [0, 1] of the fields, three for each step, that were found in the replies.
 
     >>> parsed_share([{"found": 3}, {"found": 0}])
     0.5
@@ -251,7 +252,7 @@ def parsed_share(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _score(ratings: Sequence[tuple[float | None, bool]]) -> float:
-    """Of ratings, each with whether its field is missing; NaN without any, or if none is judged of what was found."""
+    """Score ratings, each with whether its field is missing; NaN without any, or if no found field is judged."""
     found = [rating for rating, missing in ratings if not missing]
     judged = [rating for rating in found if rating is not None]
     if not ratings or (found and not judged):

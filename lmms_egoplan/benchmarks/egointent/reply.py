@@ -39,7 +39,7 @@ _SHORT_KEY = re.compile(rf"(?P<quote>[\"'])(?P<name>{SHORT_NAME})(?P=quote)(?=\s
 
 
 def read_reply(text: str) -> dict[str, str]:
-    """The fields that a reply holds, of `FIELDS` and in their order; a field that is missing is absent.
+    """Read the fields of a reply, of `FIELDS` and in their order; a missing field is absent.
 
     Read are JSON objects (`read_objects`) and, outside them, tags and tables (`read_tags`, `read_tables`) and labelled
     lines (`read_lines`). Where there are several, the one with the most fields counts, of equals the first, and what
@@ -74,7 +74,7 @@ def _read(text: str) -> dict[str, str]:
     return whole | _read_part(text[starts[-1] :]) if starts else whole
 
 
-def _read_part(text: str, last_first: bool = False) -> dict[str, str]:
+def _read_part(text: str, *, last_first: bool = False) -> dict[str, str]:
     objects, around = read_objects(text)
     tables, around = read_tables(around)
     tags = read_tags(around)
@@ -88,7 +88,7 @@ def _read_part(text: str, last_first: bool = False) -> dict[str, str]:
 
 
 def _shorten(text: str) -> str:
-    """Runs of white space as one blank, a line's end, or two of them for an empty line."""
+    """Shorten runs of white space to one blank, a line's end, or two of them for an empty line."""
     return re.sub(r"\s\s+|[^\S ]", lambda run: "\n" * min(run[0].count("\n"), 2) or " ", text.strip())
 
 

@@ -52,13 +52,13 @@ _PAIRED = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019"}
 
 
 def field_of(name: str) -> str:
-    """The field that a text matching `NAME` or `SHORT_NAME` names."""
+    """Return the field of a text that matches `NAME` or `SHORT_NAME`."""
     plain = re.sub(r"[^a-z]", "", name.lower())
     return _FIELDS.get(plain) or next(fields[plain] for fields in _SHORT if plain in fields)
 
 
 def read_lines(text: str) -> Values:
-    """The text behind every field's name.
+    """Read the text after every field's name.
 
     That is the rest of the line, up to another field's name; where it is empty or YAML's mark of a block, the next
     paragraph, whose lines are joined by a blank, or by ``; `` if all are bullets. The text may be empty. The short
@@ -82,11 +82,11 @@ def read_lines(text: str) -> Values:
 
 
 def short_names(names: Collection[str], known: Collection[str] = ()) -> dict[str, str]:
-    """The fields of the short names that count: two of one set, or one that adds the third field to the known two.
+    """Return the fields of the short names that count: two of one set, or one that adds the third field to two.
 
     Args:
-        names: short names that are there, in lower case.
-        known: fields that are there under other names.
+        names: Short names in the text, in lower case.
+        known: Fields in the text under other names.
     """
     for fields in _SHORT:
         counting = {name: field for name, field in fields.items() if name in names and field not in known}
@@ -96,7 +96,7 @@ def short_names(names: Collection[str], known: Collection[str] = ()) -> dict[str
 
 
 def _short_labels(text: str, labels: Sequence[re.Match[str]]) -> list[re.Match[str]]:
-    """The lines that short names open, with a separator or as headings, where these count."""
+    """List the lines that short names open, with a separator or as headings, if these count."""
     taken = {text.rfind("\n", 0, label.end("name")) for label in labels}
     openings = [
         label
@@ -124,6 +124,6 @@ def _paragraph(text: str) -> str:
 
 
 def _plain(line: str) -> str:
-    """Without the marks around it: emphasis, quotation marks, commas."""
+    """Remove surrounding emphasis, quotation marks and commas."""
     plain = line.strip(_MARKUP)
     return plain[1:-1] if len(plain) > 1 and _PAIRED.get(plain[0]) == plain[-1] else plain

@@ -33,9 +33,9 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 
 def read_tags(text: str) -> Values:
-    """The text in every tag that a field names (``<local_intent>...</local_intent>``), or that has it as an attribute.
+    """Read the text in every tag named by a field (``<local_intent>...</local_intent>``), or with it as an attribute.
 
-    Nothing, if no such tag is closed; a last one that is not goes as far as the text does.
+    Return nothing if no such tag is closed; a last tag that is not closed reaches to the end of the text.
     """
     tags = list(_TAG.finditer(text))
     ends = [*(tag.start() for tag in tags), len(text)][1:]
@@ -45,9 +45,9 @@ def read_tags(text: str) -> Values:
         field = field_of(tag["tag"] or tag["named"])
         attributes = tag["attributes"] or tag["more"] or ""
         if attributes.rstrip().endswith("/"):
-            value = _ATTRIBUTE.search(attributes)
-            values += [(field, html.unescape(value[1] or value[2] or ""))] if value else []
-            closed |= value is not None
+            if attribute := _ATTRIBUTE.search(attributes):
+                values.append((field, html.unescape(attribute[1] or attribute[2] or "")))
+                closed = True
             continue
         start = tag.end()
         while inner := _INNER.match(text, start, end):
@@ -61,12 +61,12 @@ def read_tags(text: str) -> Values:
 
 
 def read_tables(text: str) -> tuple[list[Values], str]:
-    """The fields in tables: a row for each, behind its name, or a column for each, below it.
+    """Read the fields in tables: a row for each, after its name, or a column for each, below it.
 
-    Where more than one cell with letters stands behind a name, the table's header must tell which is the answer.
+    If several cells after a name contain letters, the table's header must name the answer.
 
     Returns:
-        What each table holds, and the text without the rows of tables that name a field.
+        The values of each table, and the text without the rows of tables that name a field.
     """
     tables: list[Values] = []
     around: list[str] = []
@@ -85,21 +85,19 @@ def _read_table(rows: Sequence[Sequence[str]]) -> Values:
     known = {word: field_of(word) for word in words if re.fullmatch(NAME, word, FLAGS)}
     known |= short_names(words, {*known.values()})
     fields = [[known.get(name["name"].lower()) if name else None for name in row] for row in names]
-    for number, row in enumerate(fields):
-        if sum(name is not None for name in row) > 1:
+    for number, found in enumerate(fields):
+        if sum(name is not None for name in found) > 1:
             below = rows[number + 1] if number + 1 < len(rows) else ()
-            return [(name, cell) for name, cell in zip(row, below, strict=False) if name]
+            return [(name, cell) for name, cell in zip(found, below, strict=False) if name]
     answers = next((place for place, cell in enumerate(rows[0] if rows else ()) if _ANSWERS.fullmatch(cell)), None)
     values: Values = []
-    for row, names_in_row in zip(rows, fields, strict=True):
-        place = next((place for place, name in enumerate(names_in_row) if name), None)
-        if place is None:
-            continue
-        behind = [cell for cell in row[place + 1 :] if _LETTER.search(cell)]
-        if answers is not None and place < answers < len(row):
-            values.append((names_in_row[place], row[answers]))
-        elif len(behind) == 1:
-            values.append((names_in_row[place], behind[0]))
+    for row, found in zip(rows, fields, strict=True):
+        place, field = next(((place, name) for place, name in enumerate(found) if name), (0, ""))
+        after = [cell for cell in row[place + 1 :] if _LETTER.search(cell)]
+        if field and answers is not None and place < answers < len(row):
+            values.append((field, row[answers]))
+        elif field and len(after) == 1:
+            values.append((field, after[0]))
     return values
 
 

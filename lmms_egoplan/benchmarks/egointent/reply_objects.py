@@ -48,7 +48,7 @@ _CHARS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", None: ""}
 
 
 def read_objects(text: str) -> tuple[list[Values], str]:
-    """The objects that hold a field's key, at any depth, and the text around them.
+    """Read the objects that contain a field's key, at any depth, and the text around them.
 
     An object begins at ``{``, or at a key in quotation marks where that is missing. A key may have any quotation marks,
     or none behind ``{``, a comma or a line's end. A value is a string, which may
@@ -74,7 +74,7 @@ def read_objects(text: str) -> tuple[list[Values], str]:
 
 
 def _read_object(text: str, start: int) -> tuple[list[Values], int]:
-    """The object that begins here and those inside it that hold a field, and where it ends."""
+    """Read the object that begins here and those inside it that contain a field; return where it ends."""
     objects: list[Values] = []
     open_objects: list[Values] = [] if text[start] == "{" else [[]]
     position = start
@@ -105,12 +105,13 @@ def _read_value(text: str, position: int) -> tuple[str, int]:
         return _read_list(text, position + 1)
     if first == "{":  # an object, which is read next
         return "", position
-    end = _BARE_END.search(text, position).start()
-    return text[position:end], end
+    end = _BARE_END.search(text, position)
+    assert end is not None  # it matches the end of the text
+    return text[position : end.start()], end.start()
 
 
 def _read_list(text: str, position: int) -> tuple[str, int]:
-    items = []
+    items: list[str] = []
     while True:
         while text[position : position + 1] in (" ", "\n", ","):
             position += 1

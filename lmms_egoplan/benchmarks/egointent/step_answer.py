@@ -27,6 +27,8 @@ FoundFields = dict[
 
 Rating = Annotated[StrictFloat, Field(ge=0, le=100), Expected("a number from 0 to 100")]
 
+# Fields of a judged step that are those of its prediction.
+_SAME = ("step_id", "truncated", "frames_shown", "frames_sampled", "reply", "media")
 _KEPT = "The answers are kept, and what has been judged is stored: a run with the same answers asks for the rest only"
 
 
@@ -121,18 +123,12 @@ class JudgedStep(TextRecord):
             judgements[name], judges[name] = judgement.reply, judgement.judge
             errors[name] = judgement.error if judgement.rating is None else None
         return cls(
-            **{cls.RATINGS: ratings},
-            step_id=prediction.step_id,
+            **{name: getattr(prediction, name) for name in _SAME} | {cls.RATINGS: ratings},
             fields=dict(prediction.fields),
             judgements=judgements,
             judges=judges,
             errors=errors,
             suspect=[name for name in FIELDS if name in prediction.fields and sanitize(prediction.fields[name])[1]],
-            truncated=prediction.truncated,
-            frames_shown=prediction.frames_shown,
-            frames_sampled=prediction.frames_sampled,
-            reply=prediction.reply,
-            media=prediction.media,
         )
 
     @classmethod

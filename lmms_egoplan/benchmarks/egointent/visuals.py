@@ -29,7 +29,7 @@ _ROUNDING = 1e-6
 
 
 def step_frames(path: str | Path, start_sec: float, end_sec: float) -> list[int]:
-    """Frames of a step at 6 per second (sec. 4.1), none at or after its truncation point (sec. 3.3).
+    """List the frames of a step at 6 per second (sec. 4.1), none at or after its truncation point (sec. 3.3).
 
     For each of the times ``start_sec + k / 6`` below `end_sec`, the last frame by then that is not before the start;
     where none has come yet, the step's first frame. Nothing is decoded.
@@ -59,9 +59,9 @@ def step_frames(path: str | Path, start_sec: float, end_sec: float) -> list[int]
 
 
 def thin(positions: Sequence[int], max_frames: int) -> list[int]:
-    """At most `max_frames` (at least 1) of the positions, evenly spaced, with the first and the last.
+    """Select at most `max_frames` (at least 1) positions, evenly spaced, with the first and the last.
 
-    For a limit of 1 the last alone, the one nearest to the truncation point.
+    A limit of 1 selects the last one, which is nearest to the truncation point.
     """
     if len(positions) <= max_frames:
         return list(positions)
@@ -69,24 +69,24 @@ def thin(positions: Sequence[int], max_frames: int) -> list[int]:
 
 
 def num_shown(doc: Doc, settings: Mapping[str, Any]) -> int:
-    """How many frames `visual_input` shows of a step; reads no video.
+    """Return the number of frames that `visual_input` shows of a step; read no video.
 
     Raises:
-        LmmsEgoplanError: as for `visual_input`.
+        LmmsEgoplanError: As for `visual_input`.
     """
     return min(doc["num_frames"], _checked(settings)[1])
 
 
-def media_shown(doc: Doc, settings: Mapping[str, Any], takes_video: bool | None) -> str:
-    """The form in which a model gets a step: ``video``, ``images``, ``video file`` or ``clip``.
+def media_shown(doc: Doc, settings: Mapping[str, Any], *, takes_video: bool | None) -> str:
+    """Name the form in which a model gets a step: ``video``, ``images``, ``video file`` or ``clip``.
 
     Args:
-        doc, settings: as for `visual_input`.
-        takes_video: whether the model is given a clip of several frames as a video, else as images; None where that is
-            not known, and then a clip is ``clip``.
+        doc, settings: As for `visual_input`.
+        takes_video: Whether the model is given a clip of several frames as a video, else as images; None if unknown,
+            and then a clip is ``clip``.
 
     Raises:
-        LmmsEgoplanError: as for `visual_input`.
+        LmmsEgoplanError: As for `visual_input`.
     """
     media, _ = _checked(settings)
     if media != "clip":
@@ -97,12 +97,12 @@ def media_shown(doc: Doc, settings: Mapping[str, Any], takes_video: bool | None)
 
 
 def clip_rate(times: Sequence[float], sampled: Sequence[int], shown: Sequence[int]) -> Fraction | None:
-    """True frames per second of a clip: 6, fewer where it was thinned or where the video itself has fewer.
+    """Return the true frames per second of a clip: 6, or fewer if it was thinned or the video has fewer.
 
     Args:
-        times: of all frames of the video, seconds.
-        sampled: positions of the step's frames at 6 per second, as `step_frames` gives them.
-        shown: those of them that the clip has.
+        times: Times of all frames of the video, seconds.
+        sampled: Positions of the step's frames at 6 per second, as `step_frames` returns them.
+        shown: Positions of the clip's frames.
 
     Returns:
         None for a clip of one frame, which has no rate.
@@ -117,36 +117,49 @@ def clip_rate(times: Sequence[float], sampled: Sequence[int], shown: Sequence[in
 
 
 def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
-    """What a model is shown of a step, never a frame at or after its truncation point (sec. 3.3).
+    """Return what a model is shown of a step, never a frame at or after its truncation point (sec. 3.3).
 
     Args:
-        doc: a row of the prepared dataset.
+        doc: A row of the prepared dataset.
         settings: ``max_frames``, at least 1, to which longer steps are thinned, and ``media``:
             ``frames``: RGB images, oldest first.
-            ``clip``: the same images as one `Clip`, for models that take a video as a list of frames, with the rate of
+            ``clip``: The same images as one `Clip`, for models that take a video as a list of frames, with the rate of
             `clip_rate`.
-            ``video``: path of an H.264 file of these frames and no others, at that rate. Written once, under
+            ``video``: Path of an H.264 file of these frames and no others, at that rate. Written once, under
             ``<data root>/egointent/clips``, and used again while the video has the same size and time.
-            Other entries are left alone.
+            Other entries are ignored.
 
     Raises:
-        LmmsEgoplanError: an unknown ``media``, or a ``max_frames`` that is absent or no positive integer.
-        FrameError: names the step; it has no frame, or other frames than when it was prepared, or one of them cannot
+        LmmsEgoplanError: ``media`` is unknown, or ``max_frames`` is absent or no positive integer.
+        FrameError: Names the step; it has no frame, or other frames than when it was prepared, or one of them cannot
             be decoded.
     """
+    shown = _shown(doc, settings)
+    return list(shown) if settings["media"] == "frames" else [shown]
+
+
+def step_images(doc: Doc, settings: Mapping[str, Any]) -> list[Image.Image]:
+    """Return the images of `visual_input` for ``frames``, or its one `Clip` for ``clip``; raises as it does."""
+    shown = _shown(doc, settings)
+    assert not isinstance(shown, str)  # of ``video``
+    return shown
+
+
+def _shown(doc: Doc, settings: Mapping[str, Any]) -> Clip | list[Image.Image] | str:
     media, max_frames = _checked(settings)
+    path, start, end = doc["video_path"], doc["start_sec"], doc["end_sec"]
     try:
-        sampled = step_frames(doc["video_path"], doc["start_sec"], doc["end_sec"])
+        sampled = step_frames(path, start, end)
         if len(sampled) != doc["num_frames"]:
             raise FrameError(
-                f"{doc['video_path']}: {len(sampled)} frames from {doc['start_sec']} s to before {doc['end_sec']} s, "
-                f"but {doc['num_frames']} when the data were prepared; prepare them again"
+                f"{path}: {len(sampled)} frames from {start} s to before {end} s, but {doc['num_frames']} when the "
+                "data were prepared; prepare them again"
             )
-        shown = thin(sampled, max_frames)
-        rate = clip_rate(frame_times(doc["video_path"]), sampled, shown)
+        positions = thin(sampled, max_frames)
+        rate = clip_rate(frame_times(path), sampled, positions)
         if media == "video":
-            return [_clip_file(doc, shown, rate or Fraction(FPS))]
-        images = read_video_frames(doc["video_path"], shown)
+            return _clip_file(doc, positions, rate or Fraction(FPS))
+        images = read_video_frames(path, positions)
     except DamagedFrameError as error:
         raise DamagedFrameError(
             f"step {doc['step_id']}: {error}, or find all damaged frames and go on without their steps: "
@@ -154,13 +167,7 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
         ) from error
     except FrameError as error:
         raise FrameError(f"step {doc['step_id']}: {error}") from error
-    return [Clip(images, None if rate is None else float(rate))] if media == "clip" else list(images)
-
-
-def step_images(doc: Doc, settings: Mapping[str, Any]) -> list[Image.Image]:
-    """The images of `visual_input` for ``frames``, or its one `Clip` for ``clip``; raises as it does."""
-    shown = visual_input(doc, settings)
-    return shown[0] if settings["media"] == "clip" else shown
+    return Clip(images, None if rate is None else float(rate)) if media == "clip" else images
 
 
 def _checked(settings: Mapping[str, Any]) -> tuple[str, int]:

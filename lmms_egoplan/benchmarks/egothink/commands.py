@@ -166,19 +166,14 @@ def agreement(
 
 
 def _print_dimensions(summaries: Sequence[Mapping[str, Any]]) -> None:
-    forms = {
-        "instances": "{prepared} ({paper})",
-        "question_words": "{prepared:.2f} ({paper:.2f})",
-        "answer_words": "{prepared:.2f} ({paper:.2f})",
-        "question_types": "{prepared} ({paper})",
-    }
-    labels = {name: name.replace("_", " ") for name in forms}
+    labels = {name: name.replace("_", " ") for name in summaries[0]["counts"]}
     dimension = Column("dimension", no_wrap=True)
     table = Table(dimension, *(f"{label} (paper)" for label in labels.values()), "as in the paper", pad_edge=False)
     for summary in summaries:
         counts = summary["counts"]
         differing = [labels[name] for name in labels if not counts[name]["matches"]]
-        cells = (form.format(**counts[name]) for name, form in forms.items())
+        forms = ("{prepared:.2f} ({paper:.2f})" if "words" in name else "{prepared} ({paper})" for name in labels)
+        cells = (form.format(**counts[name]) for name, form in zip(labels, forms, strict=True))
         table.add_row(summary["split"], *cells, f"no: {', '.join(differing)}" if differing else "yes")
     Console().print(table)
 

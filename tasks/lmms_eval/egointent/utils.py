@@ -58,7 +58,7 @@ def _predictions(task_filter: JudgedFilter, resps: Sequence[Sequence[str]], docs
                 response.text,
                 truncated=response.truncated,
                 frames_shown=num_shown(doc, settings),
-                media=media_shown(doc, settings, model and model.takes_video),
+                media=media_shown(doc, settings, takes_video=model and model.takes_video),
                 load_images=partial(visual_input, doc, frames),
             )
         )

@@ -230,4 +230,4 @@ def test_one_frame_has_no_rate(folder):
 )
 def test_the_form_is_told(folder, media, max_frames, takes_video, expected):
     doc = row(folder / "constant.mp4", 1.0, 4.5)
-    assert media_shown(doc, {"media": media, "max_frames": max_frames}, takes_video) == expected
+    assert media_shown(doc, {"media": media, "max_frames": max_frames}, takes_video=takes_video) == expected

@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from PIL import Image
 
 from lmms_egoplan.benchmarks.egointent.prepare import SPLIT
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, TITLES
@@ -15,15 +17,14 @@ from lmms_egoplan.benchmarks.egointent.report.heatmap import heatmap_figure
 from lmms_egoplan.benchmarks.egointent.report.tables import DECIMALS, RIGHT, WRONG, all_tables, note
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
+from lmms_egoplan.benchmarks.egointent.visuals import step_frames, thin
+from lmms_egoplan.media.frames import read_video_frames
 from lmms_egoplan.report.benchmark import BenchmarkReport, Judged, read_prepared
 from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, score_cell, score_notes, scored, share_cell
 from lmms_egoplan.report.document import Figure, Headline, Images, Reference, ShownAnswer, Table, Verdict
 from lmms_egoplan.report.published import load_table, reference_of
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key, Mean, differing
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 # As many frames as the gallery shows.
 _FRAMES = 12
@@ -40,49 +41,49 @@ class EgoIntentReport(BenchmarkReport[Graded]):
     CLUSTERS = "videos"
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
-        """The task and its variants."""
+        """Return the task and its variants."""
         return list(read_graded(runs))
 
     @classmethod
     def judged_samples(cls, path: Path) -> Iterator[Judged]:
-        """Of both versions of the task."""
+        """Yield the samples of both versions of the task."""
         return judged_samples(path)
 
     def reference(self) -> Reference:
-        """The best of Table 3."""
+        """Return the best score of Table 3."""
         return reference_of(load_table("egointent", "table3"), caveat=note("caveat"))
 
-    def mean_over(self, task: Graded, answers: Sequence[Answer]) -> Mean:
-        """As the run's overall score is computed: missing fields count 0, fields that are not judged not at all."""
+    def mean_over(self, _task: Graded, answers: Sequence[Answer]) -> Mean:
+        """Return the overall score: missing fields count 0, unjudged fields do not count."""
         return overall_of(answers)
 
     def headline(self, task: Graded) -> Headline:
-        """Tells whether it is over Goal-Step steps."""
+        """Name Goal-Step steps in the metric."""
         headline = super().headline(task)
         return replace(headline, metric=f"overall ({GOALSTEP_STEPS})") if task.is_goalstep else headline
 
     def tables(self) -> Iterator[Table | None]:
-        """Beside Table 3, with intervals, by scenario, and run against run."""
+        """Return the tables beside Table 3, with intervals, by scenario, and of pairs of runs."""
         return all_tables(self.tasks)
 
     @cached_property
     def _kinds(self) -> list[list[Graded]]:
-        """The runs with samples: those over the benchmark's steps, and those over Goal-Step's."""
+        """The runs with samples, those over the benchmark's steps separate from those over Goal-Step's."""
         kinds = [[run for run in self.tasks if run.answers and run.is_goalstep is kind] for kind in (False, True)]
         return [kind for kind in kinds if kind]
 
     def figures(self) -> Iterator[Figure]:
-        """As Fig. 7 of the paper."""
+        """Yield heat maps like Fig. 7 of the paper."""
         yield from map(heatmap_figure, self._kinds)
 
     def compact_table(self) -> Table:
-        """Scores, 0 to 100, overall and by field."""
+        """Return scores, 0 to 100, overall and by field."""
         notes = (note("fields"), *score_notes(self.tasks))
         ordered = sorted(self.tasks, key=lambda run: run.is_goalstep)
         return compact_table("egointent_compact", "EgoIntent: score, 0 to 100", ordered, _measures, notes, _heading)
 
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
-        """As prepared, or as lm-eval logs it."""
+        """Return the prepared step, or the step that lm-eval logged."""
         step_id, video = key
         first, groups = answers[0].record, answers[0].groups
         doc = self._prepared[0].get(key) or next((answer.doc for answer in answers if answer.doc), None)
@@ -99,7 +100,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         }
 
     def shown(self, answer: Answer) -> ShownAnswer:
-        """With the mean of the three ratings, each field's, and the judge's words."""
+        """Return the answer with the mean rating, each field's rating, and the judge's words."""
         step, mean = answer.record.graded, answer.scores["overall"]
         verdict: Verdict = "unscored"
         if mean is not None:
@@ -117,13 +118,13 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         return read_prepared(lambda: {(row["step_id"], row["video_id"]): row for row in PREPARED.load(SPLIT)})
 
     def flaws(self, task: Graded) -> Iterator[str]:
-        """Of the annotation file, ratings and samples."""
-        size, asked, judged = task.annotated, task.number("num_steps"), task.number("judge_coverage")
+        """Yield problems of the annotation file, ratings and samples."""
+        size, asked, judged = task.annotated, task.asked, task.number("judge_coverage")
         if task.is_goalstep:
             yield note("goalstep")
         elif size is not None and size != OFFICIAL:
             yield note("other_size", size=size, official=OFFICIAL)
-        if size is not None and asked < size:
+        if size is not None and asked is not None and asked < size:
             yield note("not_all", asked=asked, size=size)
         if task.number("overall") is None:
             yield note("no_overall")
@@ -139,7 +140,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
             yield note("unverified", percent=unverified)
 
     def gaps(self) -> Iterator[str]:
-        """Of what was shown and asked, of judges and prompts, and of the prepared data."""
+        """Yield differences in what was shown and asked, judges and prompts, and gaps in the prepared data."""
         media = {run.name: run.media for run in self.tasks if run.media}
         if len({shown.partition(" ")[0] for shown in media.values()}) > 1:
             yield note("different_media", told=differing(media))
@@ -184,16 +185,13 @@ def _said(step: GradedStep, field: str) -> str:
 
 
 def _frames(doc: Mapping[str, Any] | None, count: int) -> Images | None:
-    """Reads what a model was shown that saw this many frames; None where the video is not at hand."""
-    # Path's own raises where a folder on the way is closed.
+    """Return a reader of the frames shown to a model that saw `count` frames; None if the video is missing."""
+    # Path's own raises if a folder on the way is closed.
     if doc is None or not os.path.isfile(doc["video_path"]):  # noqa: PTH113
         return None
     return partial(read_frames, doc["video_path"], doc["start_sec"], doc["end_sec"], count)
 
 
-def read_frames(video: str, start_sec: float, end_sec: float, count: int) -> "list[Image.Image]":
-    """Frames that the model was shown, no more than the gallery shows."""
-    from lmms_egoplan.benchmarks.egointent.visuals import step_frames, thin
-    from lmms_egoplan.media.frames import read_video_frames
-
+def read_frames(video: str, start_sec: float, end_sec: float, count: int) -> list[Image.Image]:
+    """Read the frames that the model was shown, no more than the gallery shows."""
     return read_video_frames(video, thin(thin(step_frames(video, start_sec, end_sec), max(1, count)), _FRAMES))

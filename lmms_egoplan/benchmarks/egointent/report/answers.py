@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,18 +34,12 @@ SHARES["judged"] = "judge_coverage"
 SCORES = ("overall", *FIELDS, *ENVIRONMENTS)
 
 
-@dataclass(frozen=True)
-class LoggedStep:
-    """One step of a run.
-
-    group: its scenario; of a Goal-Step step, the category of its goal.
-    unverified: nobody has verified its references.
-    """
+class LoggedStep(NamedTuple):
+    """One step of a run; `unverified` if nobody has verified its references."""
 
     graded: GradedStep
-    group: str
     unverified: bool
-    is_goalstep: bool = False
+    is_goalstep: bool
 
 
 class _LoggedDoc(Checked):
@@ -61,7 +55,7 @@ class _LoggedDoc(Checked):
 
 @dataclass(frozen=True)
 class Graded(ScoredTask):
-    """One task of a run; its name tells, too, whether it is over Goal-Step steps.
+    """One task of a run; its name also says whether it is over Goal-Step steps.
 
     An answer's key is the step's id and video, its record a `LoggedStep`, and its cluster the video. Its groups are
     ``group``, the step's scenario or, of a Goal-Step step, the category of its goal, and ``environment``.
@@ -75,52 +69,75 @@ class Graded(ScoredTask):
         return shared_file(self.task_run.config) == TASK
 
     def number(self, metric: str) -> float | None:
-        """Of a field under either of its names, the paper's or the release's."""
+        """Return a metric; a field has the paper's or the release's name."""
         value = super().number(metric)
         return super().number(RELEASE_NAMES[metric]) if value is None and metric in RELEASE_NAMES else value
 
     @property
     def media(self) -> str | None:
-        """The form in which the model was shown the steps; None in runs of earlier versions, which do not tell."""
+        """The form in which the model was shown the steps; None in runs of earlier versions."""
         return self.text("media")
 
     @property
     def annotated(self) -> int | None:
-        """Steps of the annotation file that the run's are of; None if unknown."""
-        return self.number("split_size")
+        """Number of steps in the annotation file; None if unknown."""
+        return self._integer("split_size")
+
+    @property
+    def asked(self) -> int | None:
+        """Number of steps asked; None if unknown."""
+        return self._integer("num_steps")
+
+    def _integer(self, metric: str) -> int | None:
+        number = self.number(metric)
+        return None if number is None else round(number)
 
     @property
     def main(self) -> Mean:
-        return replace(self.means["overall"], questions=self.number("num_steps"))
+        """The overall score over the steps asked."""
+        return replace(self.means["overall"], questions=self.asked)
 
     @property
     def question_set(self) -> str:
+        """Goal-Step's steps, or the question set of the results."""
         return GOALSTEP_STEPS if self.is_goalstep else super().question_set
 
     @property
     def coverage(self) -> float | None:
-        """Fields without a rating are not covered."""
-        asked, whole = self.number("num_steps"), OFFICIAL if self.is_official else self.annotated
+        """The share of steps asked, without the fields that have no rating."""
+        asked, whole = self.asked, OFFICIAL if self.is_official else self.annotated
         unjudged = (self.number("parsed") or 0) * (1 - (self.number("judge_coverage") or 0))
         return None if asked is None or whole is None else min(1.0, asked / whole) * (1 - unjudged)
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """Over the paper's steps, all of them, rated by a judge, the scores compare with the published ones."""
+        """Why the scores do not compare: they are not over all of the paper's steps, or not rated by a judge."""
         size = self.annotated
-        other = (
-            [] if self.is_goalstep or size in (None, OFFICIAL) else [f"an annotation file of {counted(size, 'steps')}"]
-        )
+        is_other = size not in (None, OFFICIAL) and not self.is_goalstep
+        other = [f"an annotation file of {counted(size, 'steps')}"] if size is not None and is_other else []
         return (*other, *super().apart)
 
     @property
+    def prompts(self) -> tuple[str | None, str | None]:
+        """Versions of the prompt and of the judge's, the latter with whether all fields are rated together."""
+        metadata = self.task_run.config.get("metadata")
+        versions = metadata if isinstance(metadata, dict) else {}
+        prompt, judge_prompt = (
+            None if versions.get(name) is None else str(versions[name]) for name in ("prompt", "judge_prompt")
+        )
+        if '"together": true' in json.dumps(self.task_run.config.get("filter_list")):
+            judge_prompt = f"{judge_prompt or 'unknown'} with all fields in one request"
+        return prompt, judge_prompt
+
+    @property
     def conditions(self) -> dict[str, str | None]:
-        prompt, judge_prompt = prompt_versions(self.task_run.config)
+        """Conditions of a comparison: also the prompts and the kind of steps."""
+        prompt, judge_prompt = self.prompts
         return super().conditions | {"prompts": prompt, "judge's prompts": judge_prompt, "steps": str(self.is_goalstep)}
 
     @cached_property
     def means(self) -> dict[str, Mean]:
-        """The scores, with steps and videos they are over."""
+        """The scores, with the number of their steps and videos."""
         return {name: self._mean(name) for name in SCORES}
 
     def _mean(self, name: str) -> Mean:
@@ -130,17 +147,17 @@ class Graded(ScoredTask):
         return Mean(self.number(name), _interval(steps, fields_of(name)), len(steps), len({x.cluster for x in steps}))
 
     def of(self, name: str) -> list[Answer]:
-        """The steps that a score is over."""
+        """List the steps of a score."""
         steps = (self.answers or {}).values()
         return [step for step in steps if name not in ENVIRONMENTS or step.groups["environment"] == name]
 
     def shares(self) -> dict[str, Value]:
-        """What the scores are over, what was shown, who judged and by which prompts, for columns beside the scores."""
+        """Return the cells of the columns next to the scores: coverage, media, judge and prompts."""
         percent = {name: self.percent(metric) for name, metric in SHARES.items()}
         percent["coverage"] = in_percent(self.coverage)
-        prompts = ", ".join(version or "unknown" for version in prompt_versions(self.task_run.config))
+        prompts = ", ".join(version or "unknown" for version in self.prompts)
         texts = {"judge": self.judge, "prompts": prompts, "media": self.media}
-        return {"questions": self.number("num_steps")} | texts | percent
+        return {"questions": self.asked, **texts, **percent}
 
 
 def judged_samples(path: Path) -> Iterator[Judged]:
@@ -149,47 +166,29 @@ def judged_samples(path: Path) -> Iterator[Judged]:
     for step, row, (_, line) in zip(stored, rows_of(stored), read_lines(path), strict=True):
         record = parse_record(step.where, line)
         score = KINDS[step.kind][1]
-        config = {
-            "process_results": f"def {score.__name__}",
-            "metadata": {"judge_prompt": record.get("judge_prompt")},
-        }
+        metadata = {"judge_prompt": record.get("judge_prompt")}
+        config = {"process_results": f"def {score.__name__}", "metadata": metadata}
         yield step.kind, config, score(row, [judged_record(GradedStep, step.where, record).to_text()])
 
 
 def read_graded(runs: Iterable[Run]) -> Iterator[Graded]:
-    """The task and its variants in these runs.
+    """Read the task and its variants in runs.
 
     Raises:
-        LmmsEgoplanError: see `read_tasks`.
+        LmmsEgoplanError: See `read_tasks`.
     """
     for name, run, answers, task_run in read_tasks(runs, [TASK, V1], TASK, _answer):
         is_goalstep = _is_goalstep(task_run, answers)
         yield Graded(name + f" ({GOALSTEP_STEPS})" * is_goalstep, run, answers, task_run, is_goalstep)
 
 
-def prompt_versions(task: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Versions of a task's prompt and of its judge's, with whether the judge rated all fields in one request.
-
-    None where the results do not tell.
-
-    Args:
-        task: its settings, as a harness logs them.
-    """
-    metadata = task.get("metadata")
-    versions = metadata if isinstance(metadata, dict) else {}
-    prompt, judge_prompt = (None if versions.get(x) is None else str(versions[x]) for x in ("prompt", "judge_prompt"))
-    if '"together": true' in json.dumps(task.get("filter_list")):
-        judge_prompt = f"{judge_prompt or 'unknown'} with all fields in one request"
-    return prompt, judge_prompt
-
-
 def fields_of(name: str) -> Sequence[str]:
-    """The fields that a score is over."""
+    """Return the fields of a score."""
     return (name,) if name in FIELDS else FIELDS
 
 
 def overall_of(steps: Sequence[Answer]) -> Mean:
-    """The overall score over some steps, as `metrics` has it; None where of a found field nothing is judged."""
+    """Return the overall score over some steps, as `metrics`; None if no rating of a found field is judged."""
     clusters = len({step.cluster for step in steps})
     if not steps:
         return Mean(questions=0, clusters=0)
@@ -199,12 +198,12 @@ def overall_of(steps: Sequence[Answer]) -> Mean:
 
 
 def overall_score(steps: Sequence[Answer]) -> float:
-    """The value of `overall_of`; NaN for None."""
+    """Return the value of `overall_of`; NaN for None."""
     return float(_score(_counts(steps, FIELDS).sum(axis=0))) if steps else math.nan
 
 
 def _is_goalstep(task_run: TaskRun, answers: Mapping[Any, Answer] | None) -> bool:
-    """Whether a task of a run is over Goal-Step steps; by its scores where it has no samples."""
+    """Return whether a task of a run is over Goal-Step steps; by its scores if it has no samples."""
     if answers:
         return any(answer.record.is_goalstep for answer in answers.values())
     return isinstance(task_run.metrics.get("category"), Mapping)
@@ -216,18 +215,19 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
     unverified = sample.get("unverified") == {"unverified": True}
     is_goalstep = values.get("scenario") is None and values.get("category") is not None
     names = ("video_id", "category" if is_goalstep else "scenario", "environment")
-    video, group, environment = places = [values.get(name) for name in names]
+    places = [values.get(name) for name in names]
     if not all(isinstance(place, str) for place in places):
         raise ValueError(f"step {graded.step_id}: {', '.join(names)} must be texts, got {places}")
+    video, group, environment = map(str, places)
     if doc is not None:
         read_as(_LoggedDoc, f"step {graded.step_id}: the logged step", doc)
-    ratings = graded.ratings.values()
+    ratings = [rating for rating in graded.ratings.values() if rating is not None]
     return Answer(
         key=(graded.step_id, video),
         id=graded.step_id,
         name=f"step {graded.step_id} of video {video}",
-        record=LoggedStep(graded, group, unverified, is_goalstep),
-        scores={"overall": None if None in ratings else fmean(ratings)},
+        record=LoggedStep(graded, unverified, is_goalstep),
+        scores={"overall": fmean(ratings) if len(ratings) == len(FIELDS) else None},
         cluster=video,
         groups={"group": group, "environment": environment},
         doc=doc,
@@ -235,17 +235,17 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
 
 
 def _interval(steps: Sequence[Answer], names: Sequence[str]) -> tuple[float, float] | None:
-    """95 % interval of the mean of the fields' scores, as `metrics` has them, by a bootstrap that draws videos."""
-    return interval_of_sums(_counts(steps, names), [step.cluster for step in steps], _score)
+    """Return the 95 % interval of the mean of the fields' scores by a bootstrap that draws videos."""
+    return interval_of_sums(_counts(steps, names), [step.cluster or "" for step in steps], _score)
 
 
 def _counts(steps: Sequence[Answer], names: Sequence[str]) -> np.ndarray:
-    """What each step adds, of shape (steps, fields, 4): to a field's steps, found and judged ones, and ratings."""
+    """Return each step's part in a field's steps, found and judged ones, and ratings: (steps, fields, 4)."""
     return np.array([[_count(step.record.graded, field) for field in names] for step in steps], dtype=float)
 
 
 def _score(counts: np.ndarray) -> np.ndarray:
-    """Mean of the fields' scores from sums of `_counts`; NaN where of a field that was found nothing is judged."""
+    """Return the mean of the fields' scores from sums of `_counts`; NaN if no rating of a found field is judged."""
     asked, found, judged, total = np.moveaxis(counts, -1, 0)
     scores = (found / asked * total / np.maximum(judged, 1)).mean(axis=-1)
     return np.where(((judged == 0) & (found > 0)).any(axis=-1), math.nan, scores)

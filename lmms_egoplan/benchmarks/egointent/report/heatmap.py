@@ -3,16 +3,16 @@
 import math
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import Graded, overall_score
+from lmms_egoplan.report.charts import new_figure
 from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.notes import read_notes
 from lmms_egoplan.report.scored import Answer
@@ -32,25 +32,24 @@ _DARK = 0.179
 _NOTE = read_notes(__file__)
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A score, 0..100, NaN where nothing is judged; `partial` if some of what it is over is not judged."""
+class Cell(NamedTuple):
+    """A score, 0..100, NaN if nothing is judged; `partial` if some of what it is over is not judged."""
 
     score: float
     partial: bool
 
     @property
     def text(self) -> str:
+        """The score as shown."""
         return "n/a" if math.isnan(self.score) else f"{self.score:.1f}{'*' * self.partial}"
 
 
-@dataclass(frozen=True)
-class Heatmap:
+class Heatmap(NamedTuple):
     """Scores of runs by scenarios.
 
-    runs: names, the highest overall score first.
+    runs: Names, the highest overall score first.
     columns: "Overall", then scenarios, the one with the lowest average over the runs first.
-    cells: for each run one for each column.
+    cells: For each run one for each column.
     """
 
     runs: tuple[str, ...]
@@ -63,19 +62,23 @@ def heatmap_of(runs: Sequence[Graded]) -> Heatmap:
 
     What has no score comes last, and does not count for a scenario's average; of equals, names decide.
     """
-    answers = {run.name: list((run.answers or {}).values()) for run in runs}
-    scores = {name: {"": _cell(steps)} for name, steps in answers.items()}
-    groups = {step.groups["group"] for steps in answers.values() for step in steps}
-    for name, steps in answers.items():
-        scores[name] |= {group: _cell([step for step in steps if step.groups["group"] == group]) for group in groups}
-    names = sorted(scores, key=lambda name: (_rank([-scores[name][""].score]), name))
-    ordered = sorted(groups, key=lambda group: (_rank([scores[name][group].score for name in names]), group))
-    cells = tuple(tuple(scores[name][group] for group in ("", *ordered)) for name in names)
-    return Heatmap(tuple(names), ("Overall", *ordered), cells)
+    cells: dict[str, dict[str, Cell]] = {}
+    for run in runs:
+        answers = list((run.answers or {}).values())
+        by_group: dict[str, list[Answer]] = {}
+        for answer in answers:
+            by_group.setdefault(answer.groups["group"], []).append(answer)
+        cells[run.name] = {"": _cell(answers)} | {group: _cell(steps) for group, steps in by_group.items()}
+    groups = {group for of_run in cells.values() for group in of_run} - {""}
+    missing = Cell(math.nan, partial=False)
+    names = sorted(cells, key=lambda name: (_rank([-cells[name][""].score]), name))
+    ordered = sorted(groups, key=lambda group: (_rank([cells[n].get(group, missing).score for n in names]), group))
+    rows = tuple(tuple(cells[name].get(group, missing) for group in ("", *ordered)) for name in names)
+    return Heatmap(tuple(names), ("Overall", *ordered), rows)
 
 
 def heatmap_figure(runs: Sequence[Graded]) -> Figure:
-    """The report's figure of runs that are all over the benchmark's steps or all over Goal-Step's."""
+    """Return the report's figure of runs that are all over the benchmark's steps or all over Goal-Step's."""
     heatmap, is_goalstep = heatmap_of(runs), runs[0].is_goalstep
     by = "category" if is_goalstep else "scenario"
     judges = ", ".join(sorted({run.judge or "none" for run in runs}))
@@ -92,27 +95,26 @@ def heatmap_figure(runs: Sequence[Graded]) -> Figure:
 
 
 def draw(heatmap: Heatmap) -> "Drawing":
-    """Draw it, however matplotlib is set to draw hatches."""
+    """Draw a heat map, whatever matplotlib's settings for hatches."""
     import matplotlib
-    from matplotlib.figure import Figure
 
     scores = np.ma.masked_invalid([[cell.score for cell in row] for row in heatmap.cells])
     rows, columns = scores.shape
-    width = max(_NARROWEST, _CELL[0] * columns + _LABELS[0])
-    figure = Figure(figsize=(width, _CELL[1] * rows + _LABELS[1]), layout="constrained")
     with matplotlib.rc_context({"hatch.linewidth": 0.5, "hatch.color": _HATCH}):
-        axes = figure.add_subplot()
+        width, height = _CELL[0] * columns + _LABELS[0], _CELL[1] * rows + _LABELS[1]
+        figure, axes = new_figure(max(_NARROWEST, width), height)
         axes.patch.set(facecolor="white", edgecolor=_HATCH, hatch="////", linewidth=0)
     mesh = axes.pcolormesh(scores, cmap=_COLORS, edgecolors="white", linewidth=0.8)
-    for (y, x), score in np.ndenumerate(scores.filled(math.nan)):
-        is_dark = not math.isnan(score) and _luminance(mesh.to_rgba(score)) < _DARK
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5} if math.isnan(score) else None
-        ink = "white" if is_dark else _CELL_INK
-        axes.text(x + 0.5, y + 0.5, heatmap.cells[y][x].text, ha="center", va="center", color=ink, fontsize=9, bbox=box)
+    is_dark = ~np.ma.getmaskarray(scores) & (_luminance(mesh.to_rgba(scores)) < _DARK)
+    for y, row in enumerate(heatmap.cells):
+        for x, cell in enumerate(row):
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5} if math.isnan(cell.score) else None
+            ink = "white" if is_dark[y, x] else _CELL_INK
+            axes.text(x + 0.5, y + 0.5, cell.text, ha="center", va="center", color=ink, fontsize=9, bbox=box)
     axes.axvline(1, color="white", linewidth=6)
-    names = {"rotation": 40, "ha": "right", "rotation_mode": "anchor", "parse_math": False}
-    axes.set_xticks(np.arange(columns) + 0.5, map(_name, heatmap.columns), **names)
-    axes.set_yticks(np.arange(rows) + 0.5, map(_name, heatmap.runs), parse_math=False)
+    heads = [_name(column) for column in heatmap.columns]
+    axes.set_xticks(np.arange(columns) + 0.5, heads, rotation=40, ha="right", rotation_mode="anchor", parse_math=False)
+    axes.set_yticks(np.arange(rows) + 0.5, [_name(run) for run in heatmap.runs], parse_math=False)
     axes.tick_params(length=0, labelsize=9, labelcolor=_FRAME_INK)
     axes.set(xlim=(0, columns), ylim=(rows, 0))
     axes.spines[:].set_visible(False)
@@ -125,16 +127,16 @@ def _cell(steps: Sequence[Answer]) -> Cell:
 
 
 def _rank(scores: Sequence[float]) -> float:
-    """Mean of what is known; behind all others without such."""
+    """Return the mean of the known scores; infinity without any."""
     return fmean([score for score in scores if not math.isnan(score)] or [math.inf])
 
 
-def _luminance(color: Sequence[float]) -> float:
-    """Relative luminance (WCAG 2) of an sRGB color, 0..1."""
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in color[:3]]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+def _luminance(colors: np.ndarray) -> np.ndarray:
+    """Return the relative luminance (WCAG 2) of sRGB colors, 0..1."""
+    parts = colors[..., :3]
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ (0.2126, 0.7152, 0.0722)
 
 
 def _name(text: str) -> str:
-    """In lines, without characters that XML does not allow."""
+    """Wrap a name; replace characters that XML does not allow."""
     return textwrap.fill("".join(char if char.isprintable() else " " for char in text), _NAME)

@@ -7,7 +7,7 @@ from statistics import fmean
 from lmms_egoplan.benchmarks.egointent.protocol import RELEASE_NAMES, TITLES
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, Graded, fields_of
-from lmms_egoplan.report.document import Column, Table, known, table_of_runs
+from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.published_with_runs import published_with_runs
@@ -23,30 +23,31 @@ _INTERVAL_NOTE = interval_note("videos", "steps")
 
 
 def all_tables(graded: Sequence[Graded]) -> Iterator[Table | None]:
-    """In the section's order."""
+    """Yield the section's tables in order."""
     yield _beside("Semantic consistency, beside Table 3", "table3", graded, {name: name for name in SCORES})
     title = "Semantic consistency and diagnostics, beside the leaderboard of August 2026"
     of_release = [run for run in graded if run.is_release]
     yield _beside(title, "leaderboard", of_release, {"overall": "overall", **RELEASE_NAMES})
     yield _score_table(graded)
     yield from _scenario_tables(graded)
-    told = ("egointent_comparisons", "Every pair of runs: overall", DECIMALS, "videos", note("comparisons"))
-    yield compared(graded, "overall", *told)
+    shown = ("egointent_comparisons", "Every pair of runs: overall", DECIMALS, "videos", note("comparisons"))
+    yield compared(graded, "overall", *shown)
 
 
 def _beside(title: str, published: str, graded: Sequence[Graded], columns: Mapping[str, str]) -> Table:
-    """Scores of each run among published ones, whose columns these are by the name of the score."""
-    own = []
+    """Return the scores of each run among published ones, whose columns these are by the name of the score."""
+    rows = []
     for run in graded:
         scores = {column: run.means[name].value for name, column in columns.items()}
-        own.append({"model": run.name, "apart": run.apart} | scores | run.main.cells("overall") | run.shares())
+        cells: dict[str, Value] = {"model": run.name, "apart": "; ".join(run.apart)}
+        rows.append(cells | scores | run.main.cells("overall") | run.shares())
     notes = (note("protocol"), note("official", steps=OFFICIAL), _INTERVAL_NOTE, note("shares"))
-    return published_with_runs(title, load_table("egointent", published), own, _COLUMNS["table3"], notes)
+    return published_with_runs(title, load_table("egointent", published), rows, _COLUMNS["table3"], notes)
 
 
 def _score_table(graded: Sequence[Graded]) -> Table:
-    """Each score of each run with its interval and what it is over."""
-    rows = []
+    """Return each score of each run with its interval and what it is over."""
+    rows: list[dict[str, Value]] = []
     for name in SCORES:
         for run in graded:
             mean, rated = run.means[name], None
@@ -55,28 +56,28 @@ def _score_table(graded: Sequence[Graded]) -> Table:
                 rated = sum(rating is not None for rating in ratings)
             if mean.questions != 0:
                 over = {"steps": mean.questions, "videos": mean.clusters, "rated": rated}
-                rows.append({"score_of": _TITLES[name], "model": run.name} | mean.cells("score") | over)
+                rows.append({"score_of": _TITLES[name], "model": run.name, **mean.cells("score"), **over})
     notes = (note("overall"), note("ratings"), _INTERVAL_NOTE, note("gallery"))
     return table_of_runs("egointent_scores", "Scores with intervals", _COLUMNS["scores"], rows, notes)
 
 
 def _scenario_tables(graded: Sequence[Graded]) -> Iterator[Table]:
-    """What the heat maps show, in numbers, and of runs without samples too; Goal-Step steps in a table of their own."""
+    """Yield the numbers of the heat maps, also of runs without samples; Goal-Step steps are in a separate table."""
     for kind in (False, True):
         if runs := [run for run in graded if run.is_goalstep is kind]:
-            yield _groups(runs, kind)
+            yield _groups(runs, is_goalstep=kind)
 
 
-def _groups(graded: Sequence[Graded], is_goalstep: bool) -> Table:
+def _groups(graded: Sequence[Graded], *, is_goalstep: bool) -> Table:
     name, names = ("category", "categories") if is_goalstep else ("scenario", "scenarios")
-    scores = {run.name: _by_group(run) for run in graded}
-    rows = []
+    scores = {run.name: _by_group(run, name) for run in graded}
+    rows: list[tuple[float, str, dict[str, Value]]] = []
     for group in {group for of_run in scores.values() for group in of_run}:
-        values = {run: known(of_run.get(group)) for run, of_run in scores.items()}
-        there = [value for value in values.values() if value is not None]
+        numbers = {run: of_run.get(group) for run, of_run in scores.items()}
+        known = {run: number for run, number in numbers.items() if number is not None and not math.isnan(number)}
         steps = {sum(x.groups["group"] == group for x in run.answers.values()) for run in graded if run.answers}
-        told = steps.pop() if len(steps) == 1 else " / ".join(map(str, sorted(steps))) or None
-        rows.append((fmean(there or [math.inf]), group, {name: group, "steps": told} | values))
+        counts = steps.pop() if len(steps) == 1 else " / ".join(map(str, sorted(steps))) or None
+        rows.append((fmean([*known.values()] or [math.inf]), group, {name: group, "steps": counts, **known}))
     columns = (
         Column(name, name.capitalize()),
         Column("steps", GOALSTEP_STEPS if is_goalstep else "Steps"),
@@ -88,6 +89,6 @@ def _groups(graded: Sequence[Graded], is_goalstep: bool) -> Table:
     return table_of_runs(f"egointent_{names}", title, columns, ordered, notes)
 
 
-def _by_group(run: Graded) -> Mapping[str, float]:
-    scores = run.task_run.metrics.get("category" if run.is_goalstep else "scenario")
+def _by_group(run: Graded, name: str) -> Mapping[str, float]:
+    scores = run.task_run.metrics.get(name)
     return scores if isinstance(scores, Mapping) else {}

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -79,25 +80,11 @@ class Graded(Scored):
 
     task = "egothink_bench"
 
-    @property
-    def main(self) -> Mean:
-        """The mean over all twelve dimensions."""
-        return self.whole.mean
-
-    @property
-    def coverage(self) -> float:
-        """The coverage over all twelve dimensions."""
-        return self.whole.coverage
-
-    @property
-    def truncated(self) -> float | None:
-        """The truncated share over all twelve dimensions."""
-        return self.whole.truncated
-
-    @property
-    def judge(self) -> str | None:
-        """The judges of all twelve dimensions."""
-        return self.whole.judge
+    # Over all twelve dimensions.
+    main = property(attrgetter("whole.mean"))
+    coverage = property(attrgetter("whole.coverage"))
+    truncated = property(attrgetter("whole.truncated"))
+    judge = property(attrgetter("whole.judge"))
 
     @property
     def judged(self) -> dict[Key, JudgedAnswer]:
