@@ -1,4 +1,7 @@
-"""Activities in BDDL, the Behavior Domain Definition Language (sec. 3.2)."""
+"""Activities in BDDL, the Behavior Domain Definition Language (sec. 3.2): objects, facts and goal, read and written.
+
+BDDL: Srivastava et al. (2021), https://github.com/StanfordVL/bddl.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,162 +15,7 @@ from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.validation import shown
 
-
-@dataclass(frozen=True)
-class Object:
-    """An object and its type, a WordNet synset: ``cookie.n.01_1`` of ``cookie.n.01``."""
-
-    name: str
-    type: str
-
-
-@dataclass(frozen=True)
-class Variable:
-    """What a quantifier binds, over the objects of a type; its name is without the ``?``."""
-
-    name: str
-    type: str
-
-    def __str__(self) -> str:
-        return f"(?{self.name} - {self.type})"
-
-
-@dataclass(frozen=True)
-class Atom:
-    """A predicate of objects or bound variables.
-
-    arguments: names, without the ``?`` that BDDL's goals write before both kinds.
-    line: where it stands in the file it was read from, from 1; 0 elsewhere. No part of its value.
-    op, parts, variables, number: as of a `Compound`.
-    """
-
-    op: ClassVar[str] = "atom"
-    parts: ClassVar[tuple["Formula", ...]] = ()
-    variables: ClassVar[tuple[Variable, ...]] = ()
-    number: ClassVar[int | None] = None
-
-    predicate: str
-    arguments: tuple[str, ...]
-    line: int = field(default=0, compare=False, repr=False)
-
-    def __str__(self) -> str:
-        return f"({' '.join((self.predicate, *(f'?{name}' for name in self.arguments)))})"
-
-
-@dataclass(frozen=True)
-class Compound:
-    """A condition made of others.
-
-    op: BDDL's word. ``and``: all parts hold, at least one. ``or``: one part holds. ``not``: the part does not hold.
-        ``imply``: the second part holds if the first does. ``forall``, ``exists``, ``forn``: the part holds of all
-        objects of the variable's type, of one, of exactly `number`. ``forpairs``: objects of two types go together, the
-        part holding of a first and a second one. As many of both types have a partner as there are of the rarer type,
-        or, in ``fornpairs``, as `number` says. A partner may have several, as in BDDL's implementation. No object is
-        its own.
-    """
-
-    op: str
-    parts: tuple["Formula", ...]
-    variables: tuple[Variable, ...] = ()
-    number: int | None = None
-
-    def __str__(self) -> str:
-        number = () if self.number is None else (f"({self.number})",)
-        return f"({' '.join(map(str, (self.op, *number, *self.variables, *self.parts)))})"
-
-
-Formula: TypeAlias = Atom | Compound
-"""A condition."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """An activity.
-
-    name: as ``making_tea_0``.
-    domain: whose predicates it uses; ``igibson``.
-    init: facts, and facts negated, of objects.
-    goal: what must hold at the end. BDDL has one formula here; a few released files have several, all of which must.
-    """
-
-    name: str
-    domain: str
-    objects: tuple[Object, ...]
-    init: tuple[Formula, ...]
-    goal: tuple[Formula, ...]
-
-    def of_type(self, kind: str) -> list[str]:
-        """The names of a type's objects, in their order."""
-        return [thing.name for thing in self.objects if thing.type == kind]
-
-    @property
-    def conditions(self) -> tuple[Formula, ...]:
-        """The goal's conditions: what its outermost ``and`` joins."""
-        return tuple(part for formula in self.goal for part in (formula.parts if formula.op == "and" else [formula]))
-
-    def __str__(self) -> str:
-        """The problem in BDDL, which `parser.parse_problem` reads back; a line for each object, fact and condition."""
-        goal = [str(formula) for formula in self.goal]
-        if len(self.goal) == 1 and self.goal[0].op == "and":
-            goal = ["(and", *(f"    {part}" for part in self.goal[0].parts), ")"]
-        sections = {
-            "objects": [f"{thing.name} - {thing.type}" for thing in self.objects],
-            "init": [str(fact).replace("?", "") for fact in self.init],
-            "goal": goal,
-        }
-        lines = [f"(define (problem {self.name})", f"    (:domain {self.domain})"]
-        for title, section in sections.items():
-            lines += [f"    (:{title}", *(f"        {line}" for line in section), "    )"]
-        return "\n".join([*lines, ")", ""])
-
-
-def literals_of(
-    formula: Formula, asked: bool = True, bound: Mapping[str, str] = MappingProxyType({})
-) -> Iterator[tuple[Atom, bool, Mapping[str, str]]]:
-    """The atoms of a condition in their order.
-
-    Yields:
-        Each atom, whether it is asked for rather than its contrary, and the types of the variables bound around it.
-    """
-    bound = {**bound, **{variable.name: variable.type for variable in formula.variables}}
-    if isinstance(formula, Atom):
-        yield formula, asked, bound
-    for index, part in enumerate(formula.parts):
-        turned = formula.op == "not" or (formula.op == "imply" and index == 0)
-        yield from literals_of(part, asked != turned, bound)
-
-
-@dataclass(frozen=True)
-class Predicate:
-    """A predicate that the simulator can model.
-
-    arguments: what each is, ``object`` or ``room``.
-    place: whether it tells where an object is.
-    """
-
-    arguments: tuple[str, ...]
-    place: bool = False
-
-
-PREDICATES = {
-    name: Predicate(tuple(fields["arguments"]), fields.get("place", False))
-    for name, fields in yaml_beside(__file__).items()
-}
-"""All predicates by name; ``bddl.yaml`` names their source."""
-
-
-def predicates_text() -> str:
-    """The predicates that exist, with their arguments."""
-    return ", ".join(f"({name} {' '.join(known.arguments)})" for name, known in PREDICATES.items())
-
-
-def is_known(atom: Atom) -> bool:
-    """Tell whether an atom's predicate exists, and has so many arguments."""
-    predicate = PREDICATES.get(atom.predicate)
-    return predicate is not None and len(predicate.arguments) == len(atom.arguments)
-
-
-SECTIONS = (":domain", ":objects", ":init", ":goal")
+_SECTIONS = (":domain", ":objects", ":init", ":goal")
 # The deepest condition of the release has 7.
 _DEEPEST = 50
 _TOKEN = re.compile(r";[^\n]*|[()]|[^\s();]+")
@@ -182,6 +30,197 @@ _FORMS = {
     "forpairs": "(forpairs (?NAME - TYPE) (?NAME - TYPE) CONDITION)",
     "fornpairs": "(fornpairs (NUMBER) (?NAME - TYPE) (?NAME - TYPE) CONDITION)",
 }
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A predicate that the simulator can model.
+
+    arguments: ``object`` or ``room`` for each.
+    place: Whether it is a place of an object.
+    """
+
+    arguments: tuple[str, ...]
+    place: bool = False
+
+
+PREDICATES = {
+    name: Predicate(tuple(fields["arguments"]), fields.get("place", False))
+    for name, fields in yaml_beside(__file__).items()
+}
+"""All predicates by name; ``bddl.yaml`` names their source."""
+
+
+@dataclass(frozen=True)
+class Object:
+    """An object and its type, a WordNet synset: ``cookie.n.01_1`` of ``cookie.n.01``."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A quantifier's variable, over the objects of a type; its name is without the ``?``."""
+
+    name: str
+    type: str
+
+    def __str__(self) -> str:
+        return f"(?{self.name} - {self.type})"
+
+
+@dataclass(frozen=True)
+class Atom:
+    """A predicate of objects or bound variables.
+
+    arguments: Names, without the ``?`` that BDDL's goals write before both kinds.
+    line: Line in the file that it was read from, from 1; 0 elsewhere. Not part of its value.
+    op, parts, variables, number: As in a `Compound`.
+    """
+
+    op: ClassVar[str] = "atom"
+    parts: ClassVar[tuple["Formula", ...]] = ()
+    variables: ClassVar[tuple[Variable, ...]] = ()
+    number: ClassVar[int] = 0
+
+    predicate: str
+    arguments: tuple[str, ...]
+    line: int = field(default=0, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"({' '.join((self.predicate, *(f'?{name}' for name in self.arguments)))})"
+
+
+@dataclass(frozen=True)
+class Compound:
+    """A condition made of others.
+
+    op: BDDL's word. ``and``: all parts hold, at least one. ``or``: one part holds. ``not``: the part does not hold.
+        ``imply``: the second part holds if the first does. ``forall``, ``exists``, ``forn``: the part holds for all
+        objects of the variable's type, for one, for exactly `number`. ``forpairs``: objects of two types go together,
+        the part holding for a first and a second one. As many of both types have a partner as there are of the rarer
+        type, or, in ``fornpairs``, as `number` says. A partner may have several, as in BDDL's implementation. No object
+        is its own.
+    number: In ``forn`` and ``fornpairs``.
+    """
+
+    op: str
+    parts: tuple["Formula", ...]
+    variables: tuple[Variable, ...] = ()
+    number: int = 0
+
+    def __str__(self) -> str:
+        number = [f"({self.number})"] if "NUMBER" in _FORMS[self.op] else []
+        return f"({' '.join(map(str, (self.op, *number, *self.variables, *self.parts)))})"
+
+
+Formula: TypeAlias = Atom | Compound
+"""A condition."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An activity.
+
+    name: Such as ``making_tea_0``.
+    domain: Name of the domain with its predicates; ``igibson``.
+    init: Facts, and negated facts, about objects.
+    goal: What must hold at the end. BDDL has one formula here; a few released files have several, all of which must.
+    """
+
+    name: str
+    domain: str
+    objects: tuple[Object, ...]
+    init: tuple[Formula, ...]
+    goal: tuple[Formula, ...]
+
+    def of_type(self, kind: str) -> list[str]:
+        """Return the names of a type's objects, in order."""
+        return [thing.name for thing in self.objects if thing.type == kind]
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The objects' types by name."""
+        return {thing.name: thing.type for thing in self.objects}
+
+    @property
+    def conditions(self) -> tuple[Formula, ...]:
+        """The goal's conditions: the parts of its outermost ``and``."""
+        return tuple(part for formula in self.goal for part in (formula.parts if formula.op == "and" else [formula]))
+
+    def __str__(self) -> str:
+        """Write the problem in BDDL, which `parse_problem` reads back; a line for each object, fact and condition."""
+        goal = [str(formula) for formula in self.goal]
+        if len(self.goal) == 1 and self.goal[0].op == "and":
+            goal = ["(and", *(f"    {part}" for part in self.goal[0].parts), ")"]
+        sections = {
+            "objects": [f"{thing.name} - {thing.type}" for thing in self.objects],
+            "init": [str(fact).replace("?", "") for fact in self.init],
+            "goal": goal,
+        }
+        lines = [f"(define (problem {self.name})", f"    (:domain {self.domain})"]
+        for title, section in sections.items():
+            lines += [f"    (:{title}", *(f"        {line}" for line in section), "    )"]
+        return "\n".join([*lines, ")", ""])
+
+
+def predicates_text() -> str:
+    """List the predicates with their arguments."""
+    return ", ".join(f"({name} {' '.join(known.arguments)})" for name, known in PREDICATES.items())
+
+
+def is_known(atom: Atom) -> bool:
+    """Check that an atom's predicate exists and has so many arguments."""
+    predicate = PREDICATES.get(atom.predicate)
+    return predicate is not None and len(predicate.arguments) == len(atom.arguments)
+
+
+def literals_of(
+    formula: Formula, *, asked: bool = True, bound: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[Atom, bool, Mapping[str, str]]]:
+    """Yield the atoms of a condition, in order.
+
+    Yields:
+        Each atom, whether it is asked for rather than its contrary, and the types of the variables bound around it.
+    """
+    bound = {**bound, **{variable.name: variable.type for variable in formula.variables}}
+    if isinstance(formula, Atom):
+        yield formula, asked, bound
+    for index, part in enumerate(formula.parts):
+        is_contrary = formula.op == "not" or (formula.op == "imply" and index == 0)
+        yield from literals_of(part, asked=asked != is_contrary, bound=bound)
+
+
+def read_problem(path: Path) -> Problem:
+    """Read an activity's file.
+
+    Raises:
+        LmmsEgoplanError: The file cannot be read, or does not have BDDL's form.
+    """
+    return parse_problem(read_text(path), str(path))
+
+
+def parse_problem(text: str, where: str) -> Problem:
+    """Parse an activity; comments (``;``) are ignored, and letters become lower case, as in BDDL's implementation.
+
+    Names need not be declared, and predicates need not exist.
+
+    Args:
+        where: Name of the file.
+
+    Raises:
+        LmmsEgoplanError: The text does not have BDDL's form; names the line, what was expected and what was found.
+
+    >>> problem = parse_problem(
+    ...     "(define (problem tea_0) (:domain igibson) (:objects cup.n.01_1 - cup.n.01) (:init (dusty cup.n.01_1)) "
+    ...     "(:goal (not (dusty ?cup.n.01_1))))",
+    ...     "problem0.bddl",
+    ... )
+    >>> problem.objects[0].type, str(problem.goal[0])
+    ('cup.n.01', '(not (dusty ?cup.n.01_1))')
+    """
+    return _Reader(where).problem(text)
 
 
 @dataclass(frozen=True)
@@ -200,37 +239,6 @@ class _Node:
         return self.word or f"({' '.join(map(str, self.items))})"
 
 
-def parse_problem(text: str, where: str) -> Problem:
-    """Read an activity; comments (``;``) are passed over, and letters are made small, as in BDDL's implementation.
-
-    Whether its names are declared and its predicates exist is asked by `check.problems_in`.
-
-    Args:
-        where: names the file.
-
-    Raises:
-        LmmsEgoplanError: it is not of BDDL's form; names the line, what was expected and what was found.
-
-    >>> problem = parse_problem(
-    ...     "(define (problem tea_0) (:domain igibson) (:objects cup.n.01_1 - cup.n.01) (:init (dusty cup.n.01_1)) "
-    ...     "(:goal (not (dusty ?cup.n.01_1))))",
-    ...     "problem0.bddl",
-    ... )
-    >>> problem.objects[0].type, str(problem.goal[0])
-    ('cup.n.01', '(not (dusty ?cup.n.01_1))')
-    """
-    return _Reader(where).problem(text)
-
-
-def read_problem(path: str | Path) -> Problem:
-    """As `parse_problem`, of a file.
-
-    Raises:
-        LmmsEgoplanError: it cannot be read, or is not of BDDL's form.
-    """
-    return parse_problem(read_text(Path(path)), str(path))
-
-
 class _Reader:
     def __init__(self, where: str) -> None:
         self._where = where
@@ -243,11 +251,11 @@ class _Reader:
         name = self._named(heading, "problem")
         sections: dict[str, _Node] = {}
         for section in others:
-            if section.head not in SECTIONS or section.head in sections:
+            if section.head not in _SECTIONS or section.head in sections:
                 once = ", each once" if section.head in sections else ""
-                self._fail(section, f"one of ({'), ('.join(f'{name} ...' for name in SECTIONS)}){once}")
+                self._fail(section, f"one of ({'), ('.join(f'{name} ...' for name in _SECTIONS)}){once}")
             sections[section.head] = section
-        if absent := [name for name in SECTIONS if name not in sections]:
+        if absent := [name for name in _SECTIONS if name not in sections]:
             self._fail(define, f"a section ({absent[0]} ...)")
         goal = sections[":goal"]
         if len(goal.items) < 2:
@@ -266,7 +274,7 @@ class _Reader:
         return self._word(node.items[1], f"the {head.removeprefix(':')}'s name")
 
     def _tree(self, text: str) -> _Node:
-        """The one list that the text is."""
+        """Return the one list that the text is."""
         lists: list[tuple[int, list[_Node]]] = [(0, [])]
         line, position = 1, 0
         for token in _TOKEN.finditer(text):
@@ -331,7 +339,7 @@ class _Reader:
             self._fail(node, form)
         return Compound(
             head,
-            number=self._number(items[0]) if numbers else None,
+            number=self._number(items[0]) if numbers else 0,
             variables=tuple(map(self._variable, items[numbers:first_part])),
             parts=tuple(map(self._condition, items[first_part:])),
         )

@@ -1,5 +1,6 @@
 """ActPlan-1K's commands: ``data prepare``, ``score``, ``judge`` and ``metrics-path``."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from lmms_egoplan.benchmarks.actplan.answer_files import read_plans, score_stored, write_scores
+from lmms_egoplan.benchmarks.actplan.answer_files import read_plans, score_stored
 from lmms_egoplan.benchmarks.actplan.bleurt import BLEURT_VARIABLE
 from lmms_egoplan.benchmarks.actplan.error_judge import (
     DEFAULT_JUDGE,
@@ -21,6 +22,7 @@ from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS
 from lmms_egoplan.benchmarks.actplan.prepare import LABELS, prepare_actplan
 from lmms_egoplan.benchmarks.actplan.records import instances_of
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
 from lmms_egoplan.judging.json_replies import language_model
@@ -51,7 +53,7 @@ def prepare(
     - The folder is called `annotation` in the full release. The release is linked on
       https://github.com/HKUST-KnowComp/ActPlan-1K
     """
-    summary = prepare_actplan(source, skip_missing, bddl)
+    summary = prepare_actplan(source, skip_missing=skip_missing, bddl=bddl)
     print_counts(summary["counts"], LABELS, "source", "source")
     _print_gaps(summary)
 
@@ -133,7 +135,7 @@ def score(
     if out.is_dir() or out.resolve() == plans.resolve():
         raise LmmsEgoplanError(f"{out}: --out must be a file of its own, not a folder and not the plans")
     scores = score_stored(read_plans(plans))
-    write_scores(out, scores)
+    write_whole(out, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
     _print_scores(scores["summary"])
     typer.echo(f"Written to {out}")
 

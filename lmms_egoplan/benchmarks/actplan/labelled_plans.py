@@ -1,8 +1,8 @@
-"""ActPlan-1K's published plans with human correctness labels, the activities' splits, and what people say of plans."""
+"""Published plans with human correctness labels, the activities' splits, and the kinds of labels that people give."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import MaxLen
 from pydantic import ValidationInfo, field_validator
@@ -12,11 +12,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.validation import Checked, Expected, Text, expected, is_text, read_as, shown
 
+# Labels: verdicts (sec. 4.1) and types of errors (sec. 5.6, in its order).
 VERDICTS = ("correct", "commonsense")
-# The file of labelled plans in an export.
-PLANS = "plans.jsonl"
-
-# Sec. 5.6, in its order.
 ERRORS = {
     "missing_actions": "Missing actions",
     "object": "Mistake of object property or function",
@@ -25,12 +22,13 @@ ERRORS = {
     "extra_tools": "Hallucination of extra tools",
     "image": "Incorrect image understanding",
 }
+# The file of labelled plans in an export.
+PLANS = "plans.jsonl"
 
-
+Model = Literal["GPT-4V", "Gemini-Pro-1.5"]
+"""A model as Table 5 names it."""
+MODELS: tuple[Model, ...] = get_args(Model)
 SPLITS = ("train", "val", "test")
-# As Table 5 names them, and by the file's field names.
-MODELS = {"gpt": "GPT-4V", "gemini": "Gemini-Pro-1.5"}
-
 
 _Gold = Annotated[list[Text], MaxLen(1), Expected("at most one gold plan")]
 
@@ -48,10 +46,10 @@ class _Line(Checked):
     @field_validator("path")
     @classmethod
     def _read_path(cls, path: Any) -> InstanceId:
-        place = parse_id(path) if is_text(path) else None
-        if place is None:
+        instance = parse_id(path) if is_text(path) else None
+        if instance is None:
             raise expected("<scene>/<activity>/<n>/sample_<k>")
-        return place
+        return instance
 
     @field_validator("activity")
     @classmethod
@@ -65,35 +63,31 @@ class _Line(Checked):
 class LabelledPlan:
     """A model's plan that people have judged (sec. 4.1).
 
-    text: as published, the steps separated by blanks.
+    text: As published, the steps separated by blanks.
     """
 
-    model: Literal["GPT-4V", "Gemini-Pro-1.5"]
+    model: Model
     text: str
     correct: bool
 
 
 @dataclass(frozen=True)
 class LabelledInstance:
-    """An instance's gold plans, at least one of which is there, and the models' plans for it.
+    """An instance's gold plans, at least one of which exists, and the models' plans for it."""
 
-    id: as `activities.InstanceId` writes it.
-    """
-
-    id: str
-    activity: str
+    id: InstanceId
     gold_1: str | None
     gold_2: str | None
     plans: tuple[LabelledPlan, ...]
 
     @property
     def golds(self) -> list[str]:
-        """The gold plans that are there, at least one."""
+        """The existing gold plans."""
         return [gold for gold in (self.gold_1, self.gold_2) if gold is not None]
 
 
 def read_labelled_plans(path: Path) -> list[LabelledInstance]:
-    """Instances in the order of the file.
+    """Read instances in the order of the file.
 
     Args:
         path: JSON lines as ``finetuning_data.jsonl``: ``path`` (the instance's folder), ``activity``, ``gold_gpt`` and
@@ -101,10 +95,10 @@ def read_labelled_plans(path: Path) -> list[LabelledInstance]:
             ``neg_gemini`` (lists of a model's correct and wrong plans).
 
     Raises:
-        LmmsEgoplanError: the file cannot be read, has no instances, one twice, or one of another form; names line and
-            field.
+        LmmsEgoplanError: The file cannot be read, has no instances, a duplicate, or one of another form; names line
+            and field.
     """
-    instances: dict[str, LabelledInstance] = {}
+    instances: dict[InstanceId, LabelledInstance] = {}
     for where, line in read_lines(path):
         instance = _instance(where, line)
         if instance.id in instances:
@@ -115,16 +109,16 @@ def read_labelled_plans(path: Path) -> list[LabelledInstance]:
     return list(instances.values())
 
 
-def read_activities(path: Path) -> dict[str, Literal["train", "val", "test"]]:
-    """The split of every activity (sec. 4.2.2: 60, 20 and 20 activities).
+def read_activities(path: Path) -> dict[str, str]:
+    """Read the split of every activity (sec. 4.2.2: 60, 20 and 20 activities).
 
     Args:
-        path: lines as those of ``activities.txt``: an activity's name, a tab, its split.
+        path: Lines as in ``activities.txt``: an activity's name, a tab, its split.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read, has no activities, one twice, or a line of another form.
+        LmmsEgoplanError: The file cannot be read, has no activities, a duplicate, or a line of another form.
     """
-    activities: dict[str, Any] = {}
+    activities: dict[str, str] = {}
     for where, line in read_lines(path):
         name, _, split = (part.strip() for part in line.partition("\t"))
         if not name or split not in SPLITS:
@@ -139,13 +133,13 @@ def read_activities(path: Path) -> dict[str, Literal["train", "val", "test"]]:
 
 def _instance(where: str, line: str) -> LabelledInstance:
     record = read_as(_Line, where, parse_record(where, line, "expected a line as in finetuning_data.jsonl"))
-    golds = (record.gold_gpt, record.gold_gemini)
-    if not any(golds):
+    if not (record.gold_gpt or record.gold_gemini):
         raise LmmsEgoplanError(f"{where}: gold_gpt and gold_gemini: both empty; an instance needs a gold plan")
-    plans = tuple(
-        LabelledPlan(model, text, correct)
-        for key, model in MODELS.items()
-        for field, correct in (("pos", True), ("neg", False))
-        for text in getattr(record, f"{field}_{key}")
+    gpt, gemini = MODELS
+    plans = (
+        *(LabelledPlan(gpt, text, correct=True) for text in record.pos_gpt),
+        *(LabelledPlan(gpt, text, correct=False) for text in record.neg_gpt),
+        *(LabelledPlan(gemini, text, correct=True) for text in record.pos_gemini),
+        *(LabelledPlan(gemini, text, correct=False) for text in record.neg_gemini),
     )
-    return LabelledInstance(str(record.path), record.activity, *(gold[0] if gold else None for gold in golds), plans)
+    return LabelledInstance(record.path, next(iter(record.gold_gpt), None), next(iter(record.gold_gemini), None), plans)

@@ -14,10 +14,8 @@ from typing import Any
 from lmms_egoplan.benchmarks.actplan.bleurt import BLEURT_VARIABLE
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.actplan.splits import official_instances
-from lmms_egoplan.benchmarks.aggregations import names
+from lmms_egoplan.benchmarks.aggregations import Value, Values, names
 from lmms_egoplan.coverage import covered
-
-Values = dict[str, dict[str, Any]]
 
 # Upper ends of the bins of gold plan 1's length, in steps. Fig. 5 has no legible ones.
 LENGTH_BINS = (10, 20, 30, 40, 50)
@@ -25,7 +23,7 @@ BREAKDOWNS = ("setting", "length", "activity_type")
 
 
 def length_bin(steps: int | None) -> str:
-    """The bin of a gold plan's length: ``1-10``, ``11-20``, ... ``51+``; ``unknown`` without a gold plan.
+    """Name the bin of a gold plan's length: ``1-10``, ``11-20``, ... ``51+``; ``unknown`` without a gold plan.
 
     >>> length_bin(12), length_bin(51), length_bin(None)
     ('11-20', '51+', 'unknown')
@@ -38,7 +36,7 @@ def length_bin(steps: int | None) -> str:
 
 
 def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
-    """Values of one plan.
+    """Return the values of one plan.
 
     Args:
         doc: a row of the prepared dataset.
@@ -102,8 +100,8 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     }
 
 
-def mean_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Mean of every group's plans, to four decimals; NaN for a group in which the measure is defined for none.
+def mean_by_group(values: Sequence[Value]) -> dict[str, float]:
+    """Return the mean of every group, to four decimals; NaN for a group in which the measure is defined for no plan.
 
     Args:
         values: records with ``group`` and, where the measure is defined, ``mean_of``.
@@ -117,8 +115,8 @@ def mean_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {group: round(fmean(numbers), 4) if numbers else math.nan for group, numbers in known.items()}
 
 
-def plans_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Plans of every group for which the measure is defined.
+def plans_by_group(values: Sequence[Value]) -> dict[str, int]:
+    """Count the plans of every group for which the measure is defined.
 
     >>> values = [{"group": "11-20", "mean_of": 0.25}, {"group": "1-10", "mean_of": 0.5}, {"group": "11-20"}]
     >>> plans_by_group(values)
@@ -127,20 +125,20 @@ def plans_by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return {group: sum("mean_of" in member for member in members) for group, members in by_group(values).items()}
 
 
-def by_group(values: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Records by their ``group``, in the order of lengths or of the alphabet.
+def by_group(values: Sequence[Value], field: str = "group") -> dict[str, list[Value]]:
+    """Group records by a field, in the order of lengths or of the alphabet.
 
     >>> list(by_group([{"group": "51+"}, {"group": "1-10"}, {"group": "51+"}]))
     ['1-10', '51+']
     """
-    groups: dict[str, list[Mapping[str, Any]]] = {}
+    groups: dict[str, list[Value]] = {}
     for value in values:
-        groups.setdefault(value["group"], []).append(value)
-    return dict(sorted(groups.items(), key=lambda item: _by_length(item[0])))
+        groups.setdefault(value[field], []).append(value)
+    return {group: groups[group] for group in sorted(groups, key=_by_length)}
 
 
-def classifier_names(values: Sequence[Mapping[str, str | None]]) -> str:
-    """The classifiers that were asked; without any, why there is no ``bleurt_correct``.
+def classifier_names(values: Sequence[Value]) -> str:
+    """Name the classifiers that were asked; without any, say why there is no ``bleurt_correct``.
 
     >>> classifier_names([{"name": None}])
     'none: LMMS_EGOPLAN_BLEURT is not set'

@@ -1,4 +1,4 @@
-"""From ActPlan-1K's release to a dataset that the tasks load."""
+"""Preparation of ActPlan-1K: from the release to a dataset that the tasks load."""
 
 import json
 from collections import Counter
@@ -23,79 +23,88 @@ if TYPE_CHECKING:
 
 SPLIT = "test"
 _COUNTS = yaml_beside(__file__)
-# What the paper states, and which numbers agree with that where not only the same does.
+# The paper's numbers, and the ranges that agree with them if not only the number itself does.
 PAPER = {name: count["paper"] for name, count in _COUNTS.items()}
 _RANGES = {name: count["agrees"] for name, count in _COUNTS.items() if "agrees" in count}
 LABELS = {name: count["label"] for name, count in _COUNTS.items()} | {
     name: f"instances, {name}" for name in ACTIVITY_TYPES
 }
-# A batch of rows in memory: some 20 MB of images.
+# Rows of a batch in memory: some 20 MB of images.
 _ROWS = 16
 
 
-def prepare_actplan(source: str | Path, skip_missing: bool = False, bddl: Path | None = None) -> dict[str, Any]:
+def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | None = None) -> dict[str, Any]:
     """Check all instances, decoding their images, and write the split below the data root.
 
     Args:
-        source: see `find_instances`.
-        skip_missing: leave out folders that are wrong, instead of refusing.
-        bddl: see `read_instance`.
+        source: Passed to `find_instances`.
+        skip_missing: Skip folders that are wrong, instead of refusing.
+        bddl: Passed to `read_instance`.
 
     Returns:
         The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601),
         ``source``, ``split_size`` (instances in the source), ``questions`` (prepared), ``without_gold_plan_1`` and
-        ``without_gold_plan_2`` (how many of these), ``without_bddl`` (prepared instances without a problem that can be
-        read), ``bddl_missing`` (why, each reason once), ``fingerprint`` (another text once a prepared text or image has
-        changed), ``missing`` (for each folder left out ``folder``, its path below the source, and ``reason``),
+        ``without_gold_plan_2`` (how many of these), ``without_bddl`` (prepared instances without a readable problem),
+        ``bddl_missing`` (why, each reason once), ``fingerprint`` (changes with any prepared text or image),
+        ``missing`` (for each skipped folder ``folder``, its path below the source, and ``reason``),
         ``images_outside`` (for each instance of the source with fewer images than the paper states, or more,
         ``folder`` and ``images``, the number of files) and ``counts``: for each row of `PAPER`, and the instances of
         each activity type, the numbers ``prepared``, ``source``, ``paper`` and ``matches``, whether source and paper
-        agree. Steps are of gold plan 1, over the instances that have it, rounded to hundredths; None where none has.
-        What the paper does not tell is None.
+        agree. Steps are of gold plan 1, over the instances that have it, rounded to hundredths; None if none has.
+        Numbers that the paper does not state are None.
 
         A row of the split has ``id``, ``scene``, ``activity``, ``setting``, ``activity_type``,
         ``task_description``, ``images`` (the files' bytes, in the order of their names), ``gold_plan_1`` and
-        ``gold_plan_2`` (steps; none where the file is absent), ``problem`` (the activity in BDDL; "" where that is not
-        at hand), ``split_size`` (as above) and ``setting_size`` (how many of these are of the row's setting);
-        ``origin`` only for instances that are not the release's (see `read_origin`).
+        ``gold_plan_2`` (steps; none if the file is missing), ``problem`` (the activity in BDDL; "" if not available),
+        ``split_size`` (as above) and ``setting_size`` (how many of these have the row's setting); ``origin`` only for
+        instances that are not the release's (see `read_origin`).
 
     Raises:
-        LmmsEgoplanError: the data are wrong, or no instance is left; nothing is written.
-        OSError: a folder cannot be read, or the split not be written (its size is needed twice).
+        LmmsEgoplanError: The data are wrong, or no instance is left; nothing is written.
+        OSError: A folder cannot be read, or the split not be written (its size is needed twice).
     """
     instances, strays = find_instances(source)
     origin = read_origin(source)
     if bddl is not None:
         check_folder(bddl)
-    place = split_dir("actplan", SPLIT).parent
-    place.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".rows.", dir=place) as scratch:
+    folder = split_dir("actplan", SPLIT).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".rows.", dir=folder) as scratch:
         rows = Path(scratch) / "rows.arrow"
         records, fingerprint = _write_rows(source, instances, rows, bddl, origin)
-        kept = [record for record in records if not record.problems]
-        if (strays or len(kept) < len(records)) and not (skip_missing and kept):
-            raise LmmsEgoplanError(_message(source, records, strays, skip_missing))
+        usable = [record for record in records if not record.problems]
+        refused = {str(record.id): "; ".join(record.problems) for record in records if record.problems}
+        if (strays or refused) and not (skip_missing and usable):
+            problems = [f"{source / path}: {reason}" for path, reason in strays.items()]
+            problems += [problem for record in records for problem in record.problems]
+            found = f"ActPlan-1K's data have {len(problems)} problem(s):"
+            how = "correct them, or go on without these folders"
+            raise LmmsEgoplanError(refusal(found, problems, how, "instance", skip_missing=skip_missing))
         from datasets import Dataset
 
         return PREPARED.save(
             SPLIT,
             Dataset.from_file(str(rows)),
-            source=str(Path(source).resolve()),
+            source=str(source.resolve()),
             split_size=len(records),
-            questions=len(kept),
-            without_gold_plan_1=sum(not record.gold_plan_1 for record in kept),
-            without_gold_plan_2=sum(not record.gold_plan_2 for record in kept),
-            without_bddl=sum(not record.bddl for record in kept),
-            bddl_missing=list(dict.fromkeys(record.bddl_problem for record in kept if record.bddl_problem)),
+            questions=len(usable),
+            without_gold_plan_1=sum(not record.gold_plan_1 for record in usable),
+            without_gold_plan_2=sum(not record.gold_plan_2 for record in usable),
+            without_bddl=sum(not record.bddl for record in usable),
+            bddl_missing=list(dict.fromkeys(record.bddl_problem for record in usable if record.bddl_problem)),
             fingerprint=fingerprint,
-            missing=_missing(records, strays),
-            images_outside=_images_outside(records),
-            counts=compare_counts(_counts(kept), _counts(records), "source", PAPER, _RANGES),
+            missing=[{"folder": path, "reason": reason} for path, reason in (strays | refused).items()],
+            images_outside=[
+                {"folder": str(record.id), "images": record.num_images}
+                for record in records
+                if not PAPER["fewest_images"] <= record.num_images <= PAPER["most_images"]
+            ],
+            counts=compare_counts(_counts(usable), _counts(records), "source", PAPER, _RANGES),
         )
 
 
 def _write_rows(
-    source: str | Path, instances: Sequence[InstanceId], path: Path, bddl: Path | None, origin: dict[str, str]
+    source: Path, instances: Sequence[InstanceId], path: Path, bddl: Path | None, origin: dict[str, str]
 ) -> tuple[list[Record], str]:
     """Write the rows of all instances without problems, a batch in memory at a time.
 
@@ -111,21 +120,26 @@ def _write_rows(
         for instance in track(instances, "Checking and copying instances"):
             record = read_instance(source, instance, bddl)
             if not record.problems:
-                row = _row(record) | origin | {"split_size": len(instances), "setting_size": settings[instance.setting]}
+                row = {
+                    "id": str(instance),
+                    "scene": instance.scene,
+                    "activity": instance.activity,
+                    "setting": instance.setting,
+                    "activity_type": activity_type(instance.activity),
+                    "task_description": record.task_description,
+                    "gold_plan_1": record.gold_plan_1,
+                    "gold_plan_2": record.gold_plan_2,
+                    "problem": record.bddl,
+                    "split_size": len(instances),
+                    "setting_size": settings[instance.setting],
+                    **origin,
+                }
                 hashes = [sha256(image).hexdigest() for image in record.images]
                 digest.update(json.dumps([row | {"images": hashes}], sort_keys=True).encode())
-                images = [{"bytes": image, "path": None} for image in record.images]
-                writer.write(row | {"images": images})
+                writer.write(row | {"images": [{"bytes": image, "path": None} for image in record.images]})
             records.append(replace(record, images=()))
         writer.finalize()
     return records, digest.hexdigest()
-
-
-def _row(record: Record) -> dict[str, Any]:
-    place = {name: getattr(record.id, name) for name in ("scene", "activity", "setting")}
-    texts = {name: getattr(record, name) for name in ("task_description", "gold_plan_1", "gold_plan_2")}
-    kind = activity_type(record.id.activity)
-    return {"id": str(record.id), "activity_type": kind, "problem": record.bddl, **place, **texts}
 
 
 def _features(origin: Iterable[str]) -> "Features":
@@ -143,30 +157,6 @@ def _features(origin: Iterable[str]) -> "Features":
             **dict.fromkeys(("split_size", "setting_size"), number),
         }
     )
-
-
-def _missing(records: Sequence[Record], strays: dict[str, str]) -> list[dict[str, str]]:
-    return [
-        *({"folder": folder, "reason": reason} for folder, reason in strays.items()),
-        *({"folder": str(record.id), "reason": "; ".join(record.problems)} for record in records if record.problems),
-    ]
-
-
-def _message(source: str | Path, records: Sequence[Record], strays: dict[str, str], skip_missing: bool) -> str:
-    problems = [f"{Path(source) / folder}: {reason}" for folder, reason in strays.items()]
-    problems += [problem for record in records for problem in record.problems]
-    found = f"ActPlan-1K's data have {len(problems)} problem(s):"
-    return refusal(
-        found, problems, "correct them, or go on without these folders", "instance", skip_missing=skip_missing
-    )
-
-
-def _images_outside(records: Sequence[Record]) -> list[dict[str, Any]]:
-    return [
-        {"folder": str(record.id), "images": record.num_images}
-        for record in records
-        if not PAPER["fewest_images"] <= record.num_images <= PAPER["most_images"]
-    ]
 
 
 def _counts(records: Sequence[Record]) -> dict[str, float | None]:

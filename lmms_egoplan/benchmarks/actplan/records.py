@@ -1,8 +1,9 @@
-"""ActPlan-1K's instances as released: finding, reading and checking their folders, and BDDL problems of activities."""
+"""ActPlan-1K's instances: folders of the release, activities' BDDL files, and what plans are made for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from lmms_egoplan.benchmarks.actplan.activities import InstanceId, parse_id
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
@@ -19,33 +20,35 @@ LAYOUT = (
     f"DIR/<scene>/<activity>/<n>/task_description_<n>.txt, n 0 or 1, as in the full release that {REPOSITORY_URL} "
     "links to"
 )
-
-# In DIR, where its instances come from if they are not the release's.
+LAYOUTS = (
+    "<activity>/problem<n>.bddl, activity_definitions/<activity>/... or, as the release, <scene>/<activity>/<n>/..."
+)
+# In DIR, the origin of its instances if they are not the release's.
 ORIGIN = "origin.txt"
 _GOLD_PLANS = ("plan_gold_1.txt", "plan_gold_2.txt")
 _IMAGES = (".png", ".jpg", ".jpeg")
-# What a folder is called at each level below the source.
+# Names of folders at each level below the source.
 _LEVELS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("the name of a scene", is_text),
     ("the name of an activity", is_text),
     ("0 (normal) or 1 (counterfactual)", ("0", "1").__contains__),
     ("sample_<k>, k from 0", lambda name: parse_id(f"scene/activity/0/{name}") is not None),
 )
+_Content = TypeVar("_Content")
 
 
 @dataclass(frozen=True)
 class Record:
-    """One instance as its folder has it.
+    r"""One instance as its folder has it.
 
-    id: where it is.
-    task_description: to the letter, but for a byte order mark and for line breaks, which are ``\\n``.
-    images: the image files' bytes, in the order of their names.
-    gold_plan_1, gold_plan_2: steps, one per line that is not blank, without the blanks around it; none where the
-        file is absent.
-    bddl: the activity's problem in BDDL; "" where there is none that can be read.
-    problems: what is wrong, each with its path; whatever it concerns is left empty or out above.
-    num_images: image files, damaged ones among them.
-    bddl_problem: why there is no `bddl`, with its path; "" where there is. No reason to refuse the instance.
+    task_description: To the letter, except for a byte order mark and line breaks, which are ``\n``.
+    images: The image files' bytes, in the order of their names.
+    gold_plan_1, gold_plan_2: Steps, one per line that is not blank, without surrounding blanks; none if the file is
+        missing.
+    bddl: The activity's problem in BDDL; "" if none can be read.
+    bddl_problem: Why there is no `bddl`, with its path; else "". No reason to refuse the instance.
+    problems: What is wrong, each with its path; the fields concerned are empty or incomplete.
+    num_images: Number of image files, including damaged ones.
     """
 
     id: InstanceId
@@ -54,96 +57,182 @@ class Record:
     gold_plan_1: tuple[str, ...]
     gold_plan_2: tuple[str, ...]
     bddl: str
+    bddl_problem: str
     problems: tuple[str, ...]
     num_images: int
-    bddl_problem: str = ""
 
 
-def find_instances(source: str | Path) -> tuple[list[InstanceId], dict[str, str]]:
-    """The instances of a folder in the release's layout, and the folders that do not fit it.
+@dataclass(frozen=True)
+class ShownInstance:
+    """What a model was shown: the task description, and image files in their order."""
 
-    Files, and folders that are hidden or called ``__MACOSX``, are passed over.
+    description: str
+    images: tuple[bytes, ...]
+
+
+def find_instances(source: Path) -> tuple[list[InstanceId], dict[str, str]]:
+    """Find the instances of a folder in the release's layout, and the folders that do not fit it.
+
+    Files, and folders that are hidden or called ``__MACOSX``, are ignored.
 
     Args:
-        source: holds ``<scene>/<activity>/<n>/sample_<k>/``.
+        source: Folder with ``<scene>/<activity>/<n>/sample_<k>/``.
 
     Returns:
-        The instances, ordered, and for each folder that has another name than its place asks for, or nothing in it,
-        its path below `source` and what was expected.
+        The instances, sorted; and for each folder with a wrong name or no content, its path below `source` and what
+        was expected.
 
     Raises:
-        LmmsEgoplanError: there is no such folder or no instance.
-        OSError: a folder cannot be read.
+        LmmsEgoplanError: There is no such folder, or no instance in it.
+        OSError: A folder cannot be read.
     """
-    root = Path(source)
-    if not root.is_dir():
-        raise LmmsEgoplanError(f"{root}: no such folder; expected {LAYOUT}")
-    if (root / "annotation").is_dir():
-        raise LmmsEgoplanError(f"{root}: the instances are one folder below. Give that folder: {root / 'annotation'}")
-    instances: list[InstanceId] = []
-    strays: dict[str, str] = {}
-    _descend(root, (), instances, strays)
+    if not source.is_dir():
+        raise LmmsEgoplanError(f"{source}: no such folder; expected {LAYOUT}")
+    if (source / "annotation").is_dir():
+        folder = source / "annotation"
+        raise LmmsEgoplanError(f"{source}: the instances are one folder below. Give that folder: {folder}")
+    reasons = dict(_descend(source, ()))
+    instances = sorted(instance for path, reason in reasons.items() if not reason and (instance := parse_id(path)))
     if not instances:
-        raise LmmsEgoplanError(f"{root}: no instance; expected {LAYOUT}")
-    return sorted(instances), strays
+        raise LmmsEgoplanError(f"{source}: no instance; expected {LAYOUT}")
+    return instances, {_storable(path): reason for path, reason in reasons.items() if reason}
 
 
-def read_instance(source: str | Path, instance: InstanceId, bddl: Path | None = None) -> Record:
-    """Read one instance that `find_instances` found, decoding its images; what is wrong is in the record's problems.
+def read_instance(source: Path, instance: InstanceId, bddl: Path | None = None) -> Record:
+    """Read one instance that `find_instances` found, decoding its images; the record lists what is wrong.
 
-    Files other than images, gold plans 1 and 2, the task description and the problem beside it are passed over.
+    Files other than images, gold plans 1 and 2, the task description and the problem next to it are ignored.
 
     Args:
-        bddl: a folder of one of `bddl.files.LAYOUTS`, for activities without a problem beside the task description.
+        bddl: A folder with one of `LAYOUTS`, for activities without a problem next to the task description.
 
     Raises:
-        OSError: the folder cannot be read.
+        OSError: The folder cannot be read.
     """
-    folder = Path(source) / str(instance)
+    folder = source / str(instance)
     names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
     problems: list[str] = []
 
-    def text(path: Path) -> str:
+    def collect(read: Callable[[Path, Path], _Content], path: Path) -> _Content | None:
         try:
-            return _read_text(source, path)
+            return read(source, path)
         except LmmsEgoplanError as error:
             problems.append(str(error))
-            return ""
+            return None
 
-    description = text(folder.parent / f"task_description_{instance.description}.txt")
-    gold_plans = [_steps(text(folder / name)) if name in names else () for name in _GOLD_PLANS]
+    description = collect(_read_text, folder.parent / f"task_description_{instance.description}.txt") or ""
+    texts = (collect(_read_text, folder / name) or "" if name in names else "" for name in _GOLD_PLANS)
+    first, second = (tuple(step.strip() for step in official_steps(text) if step.strip()) for text in texts)
     if not set(_GOLD_PLANS).intersection(names):
         problems.append(f"{folder}: no gold plan: neither {' nor '.join(_GOLD_PLANS)}")
     image_names = [name for name in names if name.lower().endswith(_IMAGES)]
     if not image_names:
         problems.append(f"{folder}: no image (png, jpg or jpeg)")
-    images: list[bytes] = []
-    for name in image_names:
-        try:
-            image = _inside(source, folder / name).read_bytes()
-            check_image(image, str(folder / name))
-            images.append(image)
-        except OSError as error:
-            problems.append(f"{folder / name}: cannot be read: {error.strerror}")
-        except LmmsEgoplanError as error:
-            problems.append(str(error))
-    in_bddl, bddl_problem = _read_problem(source, instance, bddl)
-    told = tuple(map(_storable, problems))
-    return Record(instance, description, tuple(images), *gold_plans, in_bddl, told, len(image_names), bddl_problem)
+    images = tuple(image for name in image_names if (image := collect(_read_image, folder / name)) is not None)
+    problem, bddl_problem = _read_problem(source, instance, bddl)
+    wrong = tuple(map(_storable, problems))
+    return Record(instance, description, images, first, second, problem, bddl_problem, wrong, len(image_names))
 
 
-def read_origin(source: str | Path) -> dict[str, str]:
-    """Read where the instances come from if they are not the release's: nothing, or ``{"origin": ...}``.
+def read_origin(source: Path) -> dict[str, str]:
+    """Read the origin of instances that are not the release's: nothing, or ``{"origin": ...}``.
 
     Raises:
-        LmmsEgoplanError: the file that says so cannot be read or is empty.
+        LmmsEgoplanError: The file with the origin cannot be read or is empty.
     """
-    path = Path(source) / ORIGIN
+    path = source / ORIGIN
     return {"origin": " ".join(_read_text(source, path).split())} if path.exists() else {}
 
 
-def _read_problem(source: str | Path, instance: InstanceId, folder: Path | None) -> tuple[str, str]:
-    """The text of the activity's problem, and why there is none."""
+def problem_path(folder: Path, instance: InstanceId) -> Path | None:
+    """Return the path of an instance's problem in a folder with one of `LAYOUTS`; None if there is none.
+
+    n is that of the task description: the counterfactual activities have their own problems, ``problem1.bddl``.
+    """
+    name = f"problem{instance.description}.bddl"
+    paths = (
+        folder / instance.activity / name,
+        folder / "activity_definitions" / instance.activity / name,
+        folder / instance.scene / instance.activity / str(instance.description) / name,
+    )
+    return next((path for path in paths if path.is_file()), None)
+
+
+def check_folder(folder: Path) -> None:
+    """Check that a folder has problems in one of `LAYOUTS`.
+
+    Raises:
+        LmmsEgoplanError: It has none.
+    """
+    if not any(folder.glob("*/problem*.bddl")) and not any(folder.glob("*/*/**/problem*.bddl")):
+        raise LmmsEgoplanError(f"{folder}: no BDDL problem in it; expected {LAYOUTS}, n 0 or 1")
+
+
+def instances_of(ids: set[str], source: Path | None) -> dict[str, ShownInstance]:
+    """Return the instances of plans, by `instance_key`.
+
+    Args:
+        ids: IDs of the plans' instances.
+        source: The release's folder; None for the prepared data.
+
+    Raises:
+        LmmsEgoplanError: An instance is missing or damaged.
+    """
+    wanted = {instance_key(name) for name in ids}
+    instances = _prepared(wanted) if source is None else _released(wanted, source)
+    if missing := sorted(wanted - instances.keys()):
+        where = "the prepared data" if source is None else source
+        raise LmmsEgoplanError(
+            f"{len(missing)} of the plans' {len(wanted)} instances are not in {where}; give the folder of the release "
+            f"with --instances, or leave their plans out\n{listing(missing)}"
+        )
+    return instances
+
+
+def instance_key(name: str) -> str:
+    """Return an id without the folders before it, which plans of other frameworks have."""
+    instance = parse_id(name)
+    return name if instance is None else str(instance)
+
+
+def _released(wanted: set[str], source: Path) -> dict[str, ShownInstance]:
+    records = [read_instance(source, each) for each in find_instances(source)[0] if str(each) in wanted]
+    if wrong := next((record.problems for record in records if record.problems), None):
+        raise LmmsEgoplanError("\n".join(wrong))
+    return {str(record.id): ShownInstance(record.task_description, record.images) for record in records}
+
+
+def _prepared(wanted: set[str]) -> dict[str, ShownInstance]:
+    from datasets import Image
+    from datasets import Sequence as Several
+
+    rows = PREPARED.load("test").select_columns(["id", "task_description", "images"])
+    chosen = rows.select([index for index, name in enumerate(rows["id"]) if name in wanted])
+    return {
+        row["id"]: ShownInstance(row["task_description"], tuple(image["bytes"] for image in row["images"]))
+        for row in chosen.cast_column("images", Several(Image(decode=False)))
+    }
+
+
+def _descend(root: Path, parts: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the paths of instances, and those of folders that do not fit the layout, with the reason."""
+    if len(parts) == len(_LEVELS):
+        yield "/".join(parts), ""
+        return
+    expected, fits = _LEVELS[len(parts)]
+    folders = [path for path in root.joinpath(*parts).iterdir() if path.is_dir()]
+    names = [path.name for path in folders if path.name != "__MACOSX" and not path.name.startswith(".")]
+    if parts and not names:
+        yield "/".join(parts), f"no folder in it; expected one: {expected}"
+    for name in sorted(names):
+        if fits(name):
+            yield from _descend(root, (*parts, name))
+        else:
+            yield "/".join((*parts, name)), f"expected {expected}"
+
+
+def _read_problem(source: Path, instance: InstanceId, folder: Path | None) -> tuple[str, str]:
+    """Return the text of the activity's problem, and why there is none."""
     path = problem_path(source, instance) or (folder and problem_path(folder, instance))
     if path is None:
         return "", f"{instance.activity}: no problem{instance.description}.bddl"
@@ -155,129 +244,29 @@ def _read_problem(source: str | Path, instance: InstanceId, folder: Path | None)
     return text, ""
 
 
-def _descend(root: Path, parts: tuple[str, ...], instances: list[InstanceId], strays: dict[str, str]) -> None:
-    if len(parts) == len(_LEVELS):
-        instances.append(InstanceId(parts[0], parts[1], int(parts[2]), int(parts[3].removeprefix("sample_"))))
-        return
-    expected, fits = _LEVELS[len(parts)]
-    folders = [path for path in root.joinpath(*parts).iterdir() if path.is_dir()]
-    names = [path.name for path in folders if path.name != "__MACOSX" and not path.name.startswith(".")]
-    if parts and not names:
-        strays["/".join(parts)] = f"no folder in it; expected one: {expected}"
-    for name in sorted(names):
-        if fits(name):
-            _descend(root, (*parts, name), instances, strays)
-        else:
-            strays[_storable("/".join((*parts, name)))] = f"expected {expected}"
-
-
-def _inside(source: str | Path, path: Path) -> Path:
-    """Return the path of a file that is in the source."""
-    if not resolve_inside(source, str(path.relative_to(source))).is_file():
-        raise LmmsEgoplanError(f"{path}: no such file")
-    return path
-
-
-def _read_text(source: str | Path, path: Path) -> str:
+def _read_text(source: Path, path: Path) -> str:
     text = read_text(_inside(source, path))
     if not is_text(text):
         raise LmmsEgoplanError(f"{path}: nothing but blanks in it")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _steps(plan: str) -> tuple[str, ...]:
-    return tuple(step.strip() for step in official_steps(plan) if step.strip())
+def _read_image(source: Path, path: Path) -> bytes:
+    try:
+        content = _inside(source, path).read_bytes()
+    except OSError as error:
+        raise LmmsEgoplanError(f"{path}: cannot be read: {error.strerror}") from error
+    check_image(content, str(path))
+    return content
+
+
+def _inside(source: Path, path: Path) -> Path:
+    """Return the path of a file that is in the source."""
+    if not resolve_inside(source, str(path.relative_to(source))).is_file():
+        raise LmmsEgoplanError(f"{path}: no such file")
+    return path
 
 
 def _storable(text: str) -> str:
-    """A path's text with what is no UTF-8 in it escaped."""
+    """Return a path's text with anything that is not UTF-8 escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-LAYOUTS = (
-    "<activity>/problem<n>.bddl, activity_definitions/<activity>/... or, as the release, <scene>/<activity>/<n>/..."
-)
-
-
-def problem_path(folder: str | Path, instance: InstanceId) -> Path | None:
-    """The problem of an instance in a folder of one of `LAYOUTS`; None where there is none.
-
-    n is that of the task description: the counterfactual activities have problems of their own, ``problem1.bddl``.
-    """
-    name = f"problem{instance.description}.bddl"
-    places = (
-        Path(instance.activity),
-        Path("activity_definitions", instance.activity),
-        Path(instance.scene, instance.activity, str(instance.description)),
-    )
-    paths = (Path(folder, place, name) for place in places)
-    return next((path for path in paths if path.is_file()), None)
-
-
-def check_folder(folder: str | Path) -> None:
-    """Check that a folder has problems in one of `LAYOUTS`.
-
-    Raises:
-        LmmsEgoplanError: it has none.
-    """
-    if not any(Path(folder).glob("*/problem*.bddl")) and not any(Path(folder).glob("*/*/**/problem*.bddl")):
-        raise LmmsEgoplanError(f"{folder}: no BDDL problem in it; expected {LAYOUTS}, n 0 or 1")
-
-
-@dataclass(frozen=True)
-class ShownInstance:
-    """What a model was shown: the task description, and image files in their order."""
-
-    description: str
-    images: tuple[bytes, ...]
-
-
-def instances_of(ids: set[str], source: Path | None) -> dict[str, ShownInstance]:
-    """What plans were made for, by `instance_key`.
-
-    Args:
-        ids: of the plans' instances.
-        source: the release's folder; None for the prepared data.
-
-    Raises:
-        LmmsEgoplanError: an instance is not there, or damaged.
-    """
-    wanted = {instance_key(name) for name in ids}
-    found = _prepared(wanted) if source is None else _released(wanted, source)
-    if absent := sorted(wanted - found.keys()):
-        where = "the prepared data" if source is None else source
-        raise LmmsEgoplanError(
-            f"{len(absent)} of the plans' {len(wanted)} instances are not in {where}; give the folder of the release "
-            f"with --instances, or leave their plans out\n{listing(absent)}"
-        )
-    return found
-
-
-def instance_key(name: str) -> str:
-    """An id without the folders before it, as plans of other frameworks have them."""
-    place = parse_id(name)
-    return name if place is None else str(place)
-
-
-def _released(wanted: set[str], source: Path) -> dict[str, ShownInstance]:
-    found = {}
-    for instance in find_instances(source)[0]:
-        if str(instance) in wanted:
-            record = read_instance(source, instance)
-            if record.problems:
-                raise LmmsEgoplanError("\n".join(record.problems))
-            found[str(instance)] = ShownInstance(record.task_description, record.images)
-    return found
-
-
-def _prepared(wanted: set[str]) -> dict[str, ShownInstance]:
-    from datasets import Image
-    from datasets import Sequence as Several
-
-    rows = PREPARED.load("test").select_columns(["id", "task_description", "images"])
-    places = [place for place, name in enumerate(rows["id"]) if name in wanted]
-    chosen = rows.select(places).cast_column("images", Several(Image(decode=False)))
-    return {
-        row["id"]: ShownInstance(row["task_description"], tuple(image["bytes"] for image in row["images"]))
-        for row in chosen
-    }

@@ -1,22 +1,20 @@
-"""One plan's scores: both readings of it, its distance to the gold plans, its form, and the classifier's verdict."""
+"""Scores of plans: LCS of two readings with the gold plans, form, goal check and the classifier's verdict."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.bleurt import PlanClassifier, Verdict, classifier_path, load_classifier
 from lmms_egoplan.benchmarks.actplan.goal_check.check import GoalCheck, check_goal
-from lmms_egoplan.benchmarks.actplan.lcs import lcs_lengths, lcs_norm
+from lmms_egoplan.benchmarks.actplan.lcs import Steps, lcs_lengths, lcs_norm
 from lmms_egoplan.benchmarks.actplan.reply import form_validity, official_steps, parsed_steps, plan_text
 from lmms_egoplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected, expected
-
-Steps = Sequence[str]
 
 _Counts = list[Annotated[StrictInt, Field(ge=0), Expected("a number from 0")] | None]
 _Share = Annotated[StrictFloat, Field(ge=0, le=1), Expected("a number from 0 to 1")]
@@ -26,11 +24,11 @@ _Share = Annotated[StrictFloat, Field(ge=0, le=1), Expected("a number from 0 to 
 class GeneratedPlan:
     """A plan as a model wrote it, with the gold plans of its instance.
 
-    id: of the instance.
-    text: the model's answer.
-    references: gold plans 1, 2, ... as lines; empty where there is none.
-    truncated: whether the answer ends at the limit of new tokens; None where unknown.
-    problem: its activity in BDDL; "" where that is not at hand.
+    id: ID of the instance.
+    text: The model's answer.
+    references: Lines of gold plans 1, 2, ...; empty where there is none.
+    truncated: Whether the answer ends at the limit of new tokens; None if unknown.
+    problem: The instance's activity in BDDL; "" if not available.
     """
 
     id: str
@@ -40,11 +38,17 @@ class GeneratedPlan:
     problem: str = ""
 
     @classmethod
-    def of_reply(cls, doc: Mapping[str, Any], reply: str, truncated: bool | None = None) -> "GeneratedPlan":
-        """A model's reply about an instance, a row of the prepared dataset."""
+    def of_reply(cls, doc: Mapping[str, Any], reply: str, *, truncated: bool | None = None) -> "GeneratedPlan":
+        """Make a plan of a model's reply about an instance, a row of the prepared dataset."""
         golds = (doc["gold_plan_1"], doc["gold_plan_2"])
-        # Data of format 1 have no problems.
-        return cls(doc["id"], reply, golds, truncated, doc.get("problem", ""))
+        return cls(doc["id"], reply, golds, truncated, doc["problem"])
+
+
+class Reading(NamedTuple):
+    """A plan's steps and those of its gold plans, read in the same way; a gold plan without steps is empty."""
+
+    steps: list[str]
+    golds: list[Steps]
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class PlanScore(TextRecord):
         return counts
 
     def measures(self) -> dict[str, float | None]:
-        """What is averaged over plans, by name; None where it is not defined.
+        """Return what is averaged over plans, by name; None where a measure is not defined.
 
         ``lcs`` (steps) and ``lcs_norm`` (in [0, 1]) against gold plan 1, with ``_gold_2`` against gold plan 2, with
         ``_best`` the larger of the two, with ``_parsed`` of the parsed reading against gold plan 1;
@@ -116,33 +120,33 @@ class PlanScore(TextRecord):
         }
 
     def diagnostics(self) -> dict[str, float | None]:
-        """Return what the goal check says of the parsed reading, in [0, 1]; None where it is not defined.
+        """Return the goal check of the parsed reading, in [0, 1]; None where a value is not defined.
 
         ``goal_conditions`` (share of the checkable conditions reached), ``goal_conditions_coverage`` (share of all
         conditions that were checked; 0 without a check), ``goal_steps_understood`` and ``goal_names_understood``
         (shares). They are no scores: see the tasks' README for how little they say of a plan.
         """
-        goal = self.goal
+        goal = self.goal or GoalCheck((), (), (), steps=0, understood=0, names=0, named=0)
         return {
-            "goal_conditions": goal and goal.share,
-            "goal_conditions_coverage": goal.coverage if goal else 0.0,
-            "goal_steps_understood": goal.understood / goal.steps if goal and goal.steps else None,
-            "goal_names_understood": goal.named / goal.names if goal and goal.names else None,
+            "goal_conditions": goal.share,
+            "goal_conditions_coverage": goal.coverage,
+            "goal_steps_understood": goal.understood / goal.steps if goal.steps else None,
+            "goal_names_understood": goal.named / goal.names if goal.names else None,
         }
 
 
 def load_scorers(encoder: str = DEFAULT_ENCODER, classifier: str | None = None) -> tuple[str, str | None]:
-    """Load what scores plans, so that what is wrong with it is told before the evaluated model is asked.
+    """Load the models that score plans, so that errors appear before the evaluated model is asked.
 
     Args:
-        encoder: as for `encoder_name`.
-        classifier: as for `classifier_path`.
+        encoder: Passed to `encoder_name`.
+        classifier: Passed to `classifier_path`.
 
     Returns:
-        The encoder's name, and the classifier's folder; None where none is set.
+        The encoder's name, and the classifier's folder; None without one.
 
     Raises:
-        LmmsEgoplanError: one of the two cannot be loaded.
+        LmmsEgoplanError: One of the two cannot be loaded.
     """
     name, folder = encoder_name(encoder), classifier_path(classifier)
     load_encoder(name)
@@ -152,90 +156,93 @@ def load_scorers(encoder: str = DEFAULT_ENCODER, classifier: str | None = None) 
 
 
 def score_plans(
-    plans: Sequence[GeneratedPlan],
-    encoder: str | None = None,
-    classifier: str | None = None,
+    plans: Sequence[GeneratedPlan], encoder: str | None = None, classifier: str | None = None
 ) -> list[PlanScore]:
     """Score plans together: every distinct step is embedded once.
 
     Both readings are of the text without the model's thinking; a text that ends inside a thought has no step. In the
     official reading, blank lines inside a plan count on both sides, as in the authors' code; in the parsed one
-    on neither. The classifier compares a plan with gold plan 1, or with the first that is there.
+    on neither. The classifier compares a plan with gold plan 1, or with the first that exists.
 
     Args:
-        encoder: as for `load_encoder`.
-        classifier: folder of a classifier (`load_classifier`); without one no plan is called correct or wrong.
+        encoder: Passed to `load_encoder`.
+        classifier: Folder of a classifier (`load_classifier`); without one, no plan is called correct or wrong.
 
     Returns:
         The scores in the order of the plans.
 
     Raises:
-        LmmsEgoplanError: one of the two cannot be loaded.
+        LmmsEgoplanError: One of the two models cannot be loaded.
     """
-    # Both before the work, so that neither is found wanting after it.
+    # Load both models first, so that neither fails after the work.
     encoding, classifying = load_encoder(encoder), None if classifier is None else load_classifier(classifier)
-    texts = [plan_text(plan.text) for plan in plans]
-    official = [official_steps(text) for text in texts]
-    parsed = [parsed_steps(text) for text in texts]
-    golds = [[[line for line in reference if line.strip()] for reference in plan.references] for plan in plans]
-    pairs = {
-        (reading, index, number): pair
-        for index, plan in enumerate(plans)
-        for number, reference in enumerate(plan.references)
-        for reading, pair in (
-            ("official", (official[index], reference)),
-            ("parsed", (parsed[index], golds[index][number])),
-        )
-        if golds[index][number]
-    }
-    lengths = dict(zip(pairs, lcs_lengths(list(pairs.values()), encoding), strict=True))
-    verdicts = classify_plans(golds, parsed, classifying)
-    return [
-        PlanScore(
-            id=plan.id,
-            official=official[index],
-            parsed=parsed[index],
-            reference_lengths=[len(steps) or None for steps in golds[index]],
-            lcs_each=[lengths.get(("official", index, number)) for number in range(len(plan.references))],
-            lcs_parsed_each=[lengths.get(("parsed", index, number)) for number in range(len(plan.references))],
-            form_validity=form_validity(parsed[index]) if parsed[index] else None,
-            truncated=plan.truncated,
-            bleurt=None if classifier is None else verdict is not None and verdict.correct,
-            bleurt_probability=verdict.probability if verdict else None,
-            bleurt_truncated=verdict.truncated if verdict else None,
-            encoder=encoder or encoder_name(),
-            classifier=classifier,
-            reference_lines=_line_counts(plan.references, golds[index]),
-            goal=_goal_check(plan.problem, parsed[index]),
-        )
-        for index, (plan, verdict) in enumerate(zip(plans, verdicts, strict=True))
+    readings = [_read(plan) for plan in plans]
+    pairs = [
+        pair
+        for official, parsed in readings
+        for lines, steps in zip(official.golds, parsed.golds, strict=True)
+        for pair in ((official.steps, lines), (parsed.steps, steps))
     ]
+    lengths = lcs_lengths(pairs, encoding)
+    official_lengths, parsed_lengths = iter(lengths[::2]), iter(lengths[1::2])
+    verdicts = classify_plans([parsed for _, parsed in readings], classifying)
+    scores = []
+    for plan, (official, parsed), verdict in zip(plans, readings, verdicts, strict=True):
+        steps, lines = ([len(gold) or None for gold in reading.golds] for reading in (parsed, official))
+        scores.append(
+            PlanScore(
+                id=plan.id,
+                official=official.steps,
+                parsed=parsed.steps,
+                reference_lengths=steps,
+                lcs_each=_where_gold(official.golds, official_lengths),
+                lcs_parsed_each=_where_gold(parsed.golds, parsed_lengths),
+                form_validity=form_validity(parsed.steps) if parsed.steps else None,
+                truncated=plan.truncated,
+                bleurt=None if classifier is None else verdict is not None and verdict.correct,
+                bleurt_probability=verdict.probability if verdict else None,
+                bleurt_truncated=verdict.truncated if verdict else None,
+                encoder=encoder or encoder_name(),
+                classifier=classifier,
+                reference_lines=None if lines == steps else lines,
+                goal=_goal_check(plan.problem, parsed.steps),
+            )
+        )
+    return scores
 
 
-def classify_plans(
-    golds: Sequence[Sequence[Steps]],
-    parsed: Sequence[Steps],
-    classifier: PlanClassifier | None,
-) -> list[Verdict | None]:
-    """The classifier's verdicts on plans, given the first gold plan that has steps.
-
-    Args:
-        golds: steps of gold plans 1, 2, ... of each plan.
-        parsed: the steps of each plan (`parsed_steps`).
+def classify_plans(plans: Sequence[Reading], classifier: PlanClassifier | None) -> list[Verdict | None]:
+    """Return the classifier's verdicts on plans, given the first gold plan that has steps.
 
     Returns:
         A verdict for each plan; None for those without a step or without a gold plan, and without a classifier.
     """
     if classifier is None:
-        return [None] * len(parsed)
-    asked = [index for index, steps in enumerate(parsed) if steps and any(golds[index])]
-    pairs = [(" ".join(next(steps for steps in golds[index] if steps)), " ".join(parsed[index])) for index in asked]
-    verdicts = dict(zip(asked, classifier.judge(pairs), strict=True))
-    return [verdicts.get(index) for index in range(len(parsed))]
+        return [None] * len(plans)
+    pairs = {
+        index: (" ".join(next(filter(None, plan.golds))), " ".join(plan.steps))
+        for index, plan in enumerate(plans)
+        if plan.steps and any(plan.golds)
+    }
+    verdicts = dict(zip(pairs, classifier.judge(list(pairs.values())), strict=True))
+    return [verdicts.get(index) for index in range(len(plans))]
+
+
+def _read(plan: GeneratedPlan) -> tuple[Reading, Reading]:
+    """Read a plan officially, with all lines of its gold plans, and parsed, without their blank lines."""
+    text = plan_text(plan.text)
+    golds = [[line for line in lines if line.strip()] for lines in plan.references]
+    lines = [lines if steps else [] for lines, steps in zip(plan.references, golds, strict=True)]
+    return Reading(official_steps(text), lines), Reading(parsed_steps(text), list(golds))
+
+
+def _where_gold(golds: Sequence[Steps], lengths: Iterator[int]) -> list[int | None]:
+    """Take the next LCS length for each gold plan; None for one without steps."""
+    return [length if gold else None for gold, length in zip(golds, lengths, strict=False)]
 
 
 def _goal_check(problem: str, steps: Steps) -> GoalCheck | None:
-    """None without a problem, or with one that is no BDDL: data prepared by this package have none such."""
+    """Check the goal; None without a problem, or if the problem is not valid BDDL (prepared data have none such)."""
     try:
         return check_goal(parse_problem(problem, "problem"), steps) if problem else None
     except LmmsEgoplanError:
@@ -247,11 +254,6 @@ def _norms(lengths: Sequence[int | None], steps: Steps, reference_lengths: Seque
         None if length is None or reference is None else lcs_norm(length, len(steps), reference)
         for length, reference in zip(lengths, reference_lengths, strict=True)
     ]
-
-
-def _line_counts(references: Sequence[Steps], golds: Sequence[Steps]) -> list[int | None] | None:
-    counts = [len(lines) if steps else None for lines, steps in zip(references, golds, strict=True)]
-    return None if counts == [len(steps) or None for steps in golds] else counts
 
 
 def _largest(values: Sequence[float | None]) -> float | None:

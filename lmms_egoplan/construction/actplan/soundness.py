@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations, islice, product
 
 from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Atom, Formula, Problem, literals_of
-from lmms_egoplan.benchmarks.actplan.goal_check.executor import Executor, set_states
+from lmms_egoplan.benchmarks.actplan.goal_check.executor import Executor
 from lmms_egoplan.benchmarks.actplan.goal_check.steps import STATES
 from lmms_egoplan.benchmarks.actplan.goal_check.world import PLACES, SUPPORTS, Condition, Fact, World, grounded, holds
 
@@ -159,7 +159,7 @@ def _changed(executor: Executor, world: World, fact: Fact) -> Iterator[World]:
     for states in STATES.values():
         if states.get(predicate) is value:
             after = world.copy()
-            set_states(after, thing, states)
+            after.set_states(thing, states)
             yield after
 
 

@@ -3,14 +3,13 @@
 import random
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from math import factorial, prod
 
-from lmms_egoplan.benchmarks.actplan.activities import parse_id
-from lmms_egoplan.benchmarks.actplan.bleurt import joined
+from lmms_egoplan.benchmarks.actplan.bleurt import Positives, Shuffled, joined
 from lmms_egoplan.benchmarks.actplan.bleurt_evaluation import PlanPair
 from lmms_egoplan.benchmarks.actplan.labelled_plans import LabelledInstance
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line
-from lmms_egoplan.training.bleurt.recipe import Recipe
 
 # Shares of the kinds of training pairs that are tried first; the rest is shuffled gold plans.
 POSITIVE_SHARE = 0.3
@@ -19,6 +18,29 @@ WRONG_SHARE = 0.5
 _KINDS = ("positive", "wrong", "shuffled")
 
 _Steps = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings of training (sec. 4.2.2); the defaults are the paper's, where it gives them.
+
+    learning_rate: None for the paper's (`training.paper_learning_rate`).
+    max_length: Tokens of a pair; no more than the encoder has positions for.
+    seed: Random seed for the head's weights, the pairs, their order and dropout.
+    positives: ``mixed`` pairs any two correct plans in any order, since "gold plans and correct plans are mixed to form
+        positive sentence pairs"; ``gold-first`` puts a gold plan first, since "x is a sentence for gold plan". Sec.
+        4.2.2 has both sentences.
+    shuffled: Source of the gold plans that are shuffled for negative pairs: those of all training instances of the same
+        ``activity`` ("randomly shuffled gold plan with same activity"), or of the same ``instance`` alone.
+    """
+
+    epochs: int = 70
+    learning_rate: float | None = None
+    batch_size: int = 12
+    max_length: int = 512
+    seed: int = 0
+    positives: Positives = "mixed"
+    shuffled: Shuffled = "activity"
 
 
 class TrainingPairs:
@@ -33,7 +55,7 @@ class TrainingPairs:
 
     An activity is a name and a setting: the paper's 153 activities are 100 normal and 53 counterfactual ones.
 
-    without_pair: ids of the instances that have none: one plan, of equal steps. They are left out.
+    without_pair: IDs of the instances that have no pair (one plan, of equal steps). They are skipped.
     """
 
     def __init__(self, instances: Sequence[LabelledInstance], recipe: Recipe) -> None:
@@ -51,7 +73,7 @@ class TrainingPairs:
         return len(self._sources)
 
     def epoch(self, epoch: int) -> list[PlanPair]:
-        """An epoch's pairs in the order of the instances; epochs are counted from 0."""
+        """Return an epoch's pairs in the order of the instances; epochs are counted from 0."""
         return [source.draw(random.Random(f"{self._seed}/{epoch}/{source.id}")) for source in self._sources]
 
 
@@ -59,7 +81,7 @@ class _Plans:
     """An instance's plans by what they serve for; `pool`: the gold plans that may be shuffled for it."""
 
     def __init__(self, instance: LabelledInstance, pool: Sequence[_Steps], recipe: Recipe) -> None:
-        self.id = instance.id
+        self.id = str(instance.id)
         self._recipe = recipe
         golds = instance.golds
         correct = [*golds, *(plan.text for plan in instance.plans if plan.correct)]
@@ -103,9 +125,8 @@ class _Plans:
 
 
 def _pool(instance: LabelledInstance, recipe: Recipe) -> Hashable:
-    """What the instances have in common whose gold plans are shuffled for one another."""
-    place = parse_id(instance.id)
-    return (place.activity, place.setting) if recipe.shuffled == "activity" else instance.id
+    """Return what instances have in common whose gold plans are shuffled for one another."""
+    return (instance.id.activity, instance.id.setting) if recipe.shuffled == "activity" else instance.id
 
 
 def _steps(plan: str) -> _Steps:

@@ -23,16 +23,18 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.training.bleurt.network import NewModel, new_model
-from lmms_egoplan.training.bleurt.pairs import TrainingPairs
-from lmms_egoplan.training.bleurt.recipe import Recipe, paper_learning_rate
+from lmms_egoplan.training.bleurt.pairs import Recipe, TrainingPairs
 from lmms_egoplan.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from transformers import EvalPrediction, Trainer, TrainerCallback, TrainingArguments
 
+# Of BERT-large.
+_LARGE = 1024
+
 
 def train_bleurt(
-    plans: Path, activities: Path, encoder: str, out: Path, recipe: Recipe, tell: Callable[[str], None] = print
+    plans: Path, activities: Path, encoder: str, out: Path, recipe: Recipe, tell: Callable[[str], None]
 ) -> dict[str, Any]:
     """Train a classifier and write the epoch that is best on val, with its scores and a model card.
 
@@ -92,7 +94,7 @@ def train_bleurt(
 
 
 def _read(plans: Path, activities: Path, recipe: Recipe) -> tuple[TrainingPairs, list[PlanPair], dict[str, Any]]:
-    """Training instances, the labelled pairs of val, and what is told of both."""
+    """Read training instances and the labelled pairs of val, and count both."""
     instances, splits = read_labelled_plans(plans), read_activities(activities)
     train, val = (in_split(instances, splits, split) for split in ("train", "val"))
     pairs, labelled = TrainingPairs(train, recipe), labelled_pairs(val)
@@ -119,8 +121,13 @@ def _scores(classifier: PlanClassifier, train: list[PlanPair], val: list[PlanPai
     }
 
 
+def paper_learning_rate(hidden_size: int) -> float:
+    """Return 5e-6 with an encoder of BERT-large's hidden size or more (BLEURT), else 1e-6 (BLEURT-base)."""
+    return 5e-6 if hidden_size >= _LARGE else 1e-6
+
+
 def model_card(scores: Mapping[str, Any]) -> str:
-    """The card of a trained classifier as Markdown; `scores` as `train_bleurt` returns them."""
+    """Return the card of a trained classifier as Markdown; `scores` as `train_bleurt` returns them."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader(__package__, "")
@@ -213,10 +220,10 @@ def _epochs(folder: RunFolder, train: TrainingPairs, dataset: _Pairs, start: flo
     class Epochs(TrainerCallback):
         """Gives every epoch its pairs, going by the updates before it, and marks checkpoints once they are whole."""
 
-        def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        def on_epoch_begin(self, args: Any, state: Any, _control: Any, **_: Any) -> None:
             dataset.pairs = train.epoch(state.global_step * int(args.num_train_epochs) // state.max_steps)
 
-        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
             folder.complete(state.global_step, state.best_global_step, time.monotonic() - start)
 
     return Epochs()
@@ -229,7 +236,7 @@ def _accuracy(prediction: "EvalPrediction") -> dict[str, float]:
 
 
 def _history(trainer: "Trainer") -> list[dict[str, float]]:
-    """One entry per epoch out of the Trainer's log, which has the training loss and the evaluation apart."""
+    """Join the Trainer's log, which has training loss and evaluation in separate entries, to one entry per epoch."""
     epochs: dict[int, dict[str, float]] = {}
     names = {"loss": "train_loss", "eval_loss": "val_loss", "eval_accuracy": "val_accuracy"}
     for entry in trainer.state.log_history:

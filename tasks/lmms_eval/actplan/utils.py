@@ -49,11 +49,9 @@ class Scored(RequestFilter):
         self._encoder, self._classifier = load_scorers(encoder, bleurt)
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
-        # Data of format 1 have no problems.
-        read = ("id", "gold_plan_1", "gold_plan_2", "problem")
-        rows = docs.select_columns([name for name in read if name in docs.column_names])
+        rows = docs.select_columns(["id", "gold_plan_1", "gold_plan_2", "problem"])
         plans = [
-            GeneratedPlan.of_reply(rows[response.doc_id], response.text, response.truncated)
+            GeneratedPlan.of_reply(rows[response.doc_id], response.text, truncated=response.truncated)
             for response in self.responses(resps)
         ]
         scores = score_plans(plans, self._encoder, self._classifier)

@@ -40,7 +40,7 @@ def formulas(draw, names, depth=3):
     variables = tuple(Variable(f"v{depth}{letter}", draw(st.sampled_from(TYPES))) for letter in letters)
     op = draw(st.sampled_from(quantifiers))
     body = draw(formulas([*names, *(variable.name for variable in variables)], depth - 1))
-    return Compound(op, (body,), variables, draw(st.integers(0, 3)) if op in ("forn", "fornpairs") else None)
+    return Compound(op, (body,), variables, draw(st.integers(0, 3)) if op in ("forn", "fornpairs") else 0)
 
 
 @st.composite

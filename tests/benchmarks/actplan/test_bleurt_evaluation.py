@@ -69,7 +69,7 @@ def test_labelled_plans_stand_beside_the_gold_plan_of_the_other_model(tmp_path):
     plans, activities = write_plans(tmp_path, records, ["train", None, "val"])
     instances, splits = read_labelled_plans(plans), read_activities(activities)
     assert unknown_activities(instances, splits) == {"filling_a_box_2": 1}
-    assert [instance.activity for instance in in_split(instances, splits, "val")] == ["filling_a_box_3"]
+    assert [instance.id.activity for instance in in_split(instances, splits, "val")] == ["filling_a_box_3"]
     first, second, _ = instances
     assert [(pair.gold, pair.candidate, pair.correct, pair.source) for pair in labelled_pairs(instances[:2])] == [
         (first.gold_2, "walk_to(box) switch-on(thing1)", False, "GPT-4V"),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
+from lmms_egoplan.benchmarks.actplan.activities import InstanceId
 from lmms_egoplan.benchmarks.actplan.labelled_plans import (
     LabelledInstance,
     LabelledPlan,
@@ -22,8 +23,7 @@ def test_reads_an_instance(tmp_path):
     plans, _ = write_plans(tmp_path, [record(3, gold_gemini=[], pos_gpt=["open(a)", "open(b)"])], ["train"])
     assert read_labelled_plans(plans) == [
         LabelledInstance(
-            "Scene_int/filling_a_box_3/0/sample_0",
-            "filling_a_box_3",
+            InstanceId("Scene_int", "filling_a_box_3", 0, 0),
             "walk_to(thing3) grab(thing3) place_inside(box, thing3)",
             None,
             (
@@ -130,7 +130,7 @@ def test_any_line_is_read_or_refused(tmp_path_factory, fields, cut):
 def test_published_files():
     instances, activities = read_labelled_plans(PLANS), read_activities(ACTIVITIES)
     assert Counter(activities.values()) == {"train": 60, "val": 20, "test": 20}
-    assert Counter(activities[instance.activity] for instance in instances) == {"train": 240, "val": 81}
+    assert Counter(activities[instance.id.activity] for instance in instances) == {"train": 240, "val": 81}
     labels = Counter((plan.model, plan.correct) for instance in instances for plan in instance.plans)
     assert labels == {
         ("GPT-4V", True): 76,

@@ -73,7 +73,7 @@ def test_writes_every_instance(source, data):
 
 
 def test_summary_compares_with_table_2(source):
-    summary = prepare_actplan(str(source))
+    summary = prepare_actplan(source)
     assert datetime.fromisoformat(summary.pop("prepared")).tzinfo
     assert len(summary.pop("fingerprint")) == 64
     ids = list(instance_ids(60))

@@ -33,7 +33,7 @@ def test_finds_every_instance_in_order(tmp_path):
     assert strays == {}
     for sample in (10, 2):
         write_instance(tmp_path / "release", InstanceId("Rs_int", "making_tea", 1, sample), [], [], [])
-    found, _ = find_instances(str(tmp_path / "release"))
+    found, _ = find_instances(tmp_path / "release")
     tea = [instance.sample for instance in found if (instance.scene, instance.activity) == ("Rs_int", "making_tea")]
     assert tea[-2:] == [2, 10]
 

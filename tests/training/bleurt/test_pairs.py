@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
+from lmms_egoplan.benchmarks.actplan.activities import InstanceId
 from lmms_egoplan.benchmarks.actplan.bleurt_evaluation import PlanPair, in_split
 from lmms_egoplan.benchmarks.actplan.labelled_plans import (
     LabelledInstance,
@@ -15,8 +16,7 @@ from lmms_egoplan.benchmarks.actplan.labelled_plans import (
     read_labelled_plans,
 )
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line
-from lmms_egoplan.training.bleurt.pairs import TrainingPairs
-from lmms_egoplan.training.bleurt.recipe import Recipe
+from lmms_egoplan.training.bleurt.pairs import Recipe, TrainingPairs
 
 
 def instances_of(folder, *records):
@@ -141,12 +141,12 @@ def test_what_any_pair_is_made_of(golds, correct, wrong, recipe):
         LabelledPlan("GPT-4V", text, label) for texts, label in ((correct, True), (wrong, False)) for text in texts
     ]
     instances = [
-        LabelledInstance(f"scene{number}/activity/0/sample_0", "activity", first, second, tuple(plans))
+        LabelledInstance(InstanceId(f"scene{number}", "activity", 0, 0), first, second, tuple(plans))
         for number, (first, second) in enumerate(golds)
     ]
     training = TrainingPairs(instances, recipe)
     assert len(training) + len(training.without_pair) == len(instances)
-    kept = [instance for instance in instances if instance.id not in training.without_pair]
+    kept = [instance for instance in instances if str(instance.id) not in training.without_pair]
     every_gold = [gold for pair in golds for gold in pair if gold]
     for epoch in range(20):
         for instance, pair in zip(kept, training.epoch(epoch), strict=True):

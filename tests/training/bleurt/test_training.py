@@ -18,8 +18,8 @@ from benchmarks.actplan.tiny_encoder import write_encoder
 from lmms_egoplan.benchmarks.actplan.bleurt import load_classifier
 from lmms_egoplan.benchmarks.actplan.bleurt_evaluation import evaluate_bleurt
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.training.bleurt.recipe import Recipe, paper_learning_rate
-from lmms_egoplan.training.bleurt.training import train_bleurt
+from lmms_egoplan.training.bleurt.pairs import Recipe
+from lmms_egoplan.training.bleurt.training import paper_learning_rate, train_bleurt
 
 RECIPE = Recipe(epochs=3, learning_rate=1e-3, batch_size=4, max_length=128, seed=3)
 COUNT = 14
@@ -130,7 +130,7 @@ def killing(*args, **kwargs):
         os.kill(os.getpid(), signal.SIGKILL)
     return update(*args, **kwargs)
 torch.optim.AdamW.step = killing
-train_bleurt(*map(Path, sys.argv[2:4]), sys.argv[4], Path(sys.argv[5]), RECIPE)
+train_bleurt(*map(Path, sys.argv[2:4]), sys.argv[4], Path(sys.argv[5]), RECIPE, print)
 """
 
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from pydantic import Field, StrictInt
 
-from lmms_egoplan.benchmarks.actplan.activities import parse_id
 from lmms_egoplan.benchmarks.actplan.bddl import Problem, read_problem
 from lmms_egoplan.benchmarks.actplan.goal_check.executor import Executor
 from lmms_egoplan.benchmarks.actplan.goal_check.steps import STATES, Name, read_step
@@ -21,7 +20,7 @@ from lmms_egoplan.progress import track
 REACHABLE = SUPPORTS | {"under"} | {state for states in STATES.values() for state in states}
 """The predicates that understood actions decide.
 
-``nextto`` and ``touching`` are not among them: the main actions (sec. 3.1) put things on and in others, and do not tell
+``nextto`` and ``touching`` are not among them: the main actions (sec. 3.1) put things on and in others, and do not say
 how near these then are. ``burnt`` is not: no action burns.
 """
 
@@ -32,12 +31,12 @@ _Count = Annotated[StrictInt, Field(ge=0)]
 class GoalCheck:
     """What a plan reaches.
 
-    reached, missed: goal conditions of objects (`goals.grounded`) that hold at the plan's end, and that do not.
-    unchecked: those that cannot be told, since actions do not decide their predicates, or names are not declared.
-    steps: of the plan.
-    understood: of these, steps whose action is known.
-    names: in the understood steps that do something. named: of these, names that fit an object or a room of the
-        problem. None in records of task versions before 1.3.
+    reached, missed: Goal conditions of objects (`grounded`) that hold at the plan's end, and that do not.
+    unchecked: Conditions that cannot be checked: no action decides their predicates, or names are not declared.
+    steps: Number of the plan's steps.
+    understood: Number of steps whose action is known.
+    names: Number of names in the understood steps that do something.
+    named: Number of these names that fit an object or a room of the problem.
     """
 
     reached: tuple[str, ...]
@@ -45,8 +44,8 @@ class GoalCheck:
     unchecked: tuple[str, ...]
     steps: _Count
     understood: _Count
-    names: _Count | None = None
-    named: _Count | None = None
+    names: _Count
+    named: _Count
 
     @property
     def share(self) -> float | None:
@@ -55,7 +54,7 @@ class GoalCheck:
         None without such a condition, without a step that is understood, and if no name fits the problem.
         """
         checked = len(self.reached) + len(self.missed)
-        return len(self.reached) / checked if checked and self.understood and self.named != 0 else None
+        return len(self.reached) / checked if checked and self.understood and self.named else None
 
     @property
     def coverage(self) -> float:
@@ -68,7 +67,7 @@ def check_goal(problem: Problem, steps: Sequence[str]) -> GoalCheck:
     """Carry out a plan from the initial facts on.
 
     Args:
-        steps: as `reply.parsed_steps` finds them.
+        steps: As `reply.parsed_steps` finds them.
 
     >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
     >>> problem = parse_problem(
@@ -85,29 +84,29 @@ def check_goal(problem: Problem, steps: Sequence[str]) -> GoalCheck:
     names = [name for step in understood if step.effect != "nothing" for name in map(Name.of, step.names)]
     for step in understood:
         executor.do(step)
-    reached, missed, unchecked = [], [], []
-    for condition in grounded(problem):
-        if not is_checkable(problem, condition, REACHABLE):
-            unchecked.append(str(condition))
-        elif holds(problem, condition.formula, executor.world, dict(condition.bound)):
-            reached.append(str(condition))
-        else:
-            missed.append(str(condition))
-    counts = (len(steps), len(understood), len(names), sum(map(executor.fits, names)))
-    return GoalCheck(tuple(reached), tuple(missed), tuple(unchecked), *counts)
+    conditions = grounded(problem)
+    checkable = [condition for condition in conditions if is_checkable(problem, condition, REACHABLE)]
+    reached = [each for each in checkable if holds(problem, each.formula, executor.world, dict(each.bound))]
+    return GoalCheck(
+        reached=tuple(map(str, reached)),
+        missed=tuple(str(condition) for condition in checkable if condition not in reached),
+        unchecked=tuple(str(condition) for condition in conditions if condition not in checkable),
+        steps=len(steps),
+        understood=len(understood),
+        names=len(names),
+        named=sum(map(executor.fits, names)),
+    )
 
 
 @dataclass(frozen=True)
 class CheckedPlan:
     """A plan that people have judged, with its goal check.
 
-    id: of its instance.
     setting: ``normal`` or ``counterfactual``.
-    correct: what people said (sec. 4.1).
-    check: None where the folder has no problem that can be read for the activity.
+    correct: What people said (sec. 4.1).
+    check: None if the folder has no readable problem for the activity.
     """
 
-    id: str
     setting: str
     correct: bool
     check: GoalCheck | None
@@ -117,54 +116,52 @@ def check_labelled(instances: Sequence[LabelledInstance], folder: Path) -> tuple
     """Check labelled plans on their activities' problems.
 
     Args:
-        folder: with problems in one of `files.LAYOUTS`.
+        folder: Has problems in one of `records.LAYOUTS`.
 
     Returns:
-        The plans in their order, and what is wrong with problems that are absent or damaged, each once.
+        The plans in their order, and what is wrong with missing or damaged problems, each once.
 
     Raises:
-        LmmsEgoplanError: the folder has no problem at all, or none of these activities'.
+        LmmsEgoplanError: The folder has no problem at all, or none of these activities'.
     """
     check_folder(folder)
-    read: dict[Path, Problem | None] = {}
+    problems: dict[Path, Problem | None] = {}
     wrong: list[str] = []
     checked: list[CheckedPlan] = []
     for instance in track(instances, "Checking plans"):
-        place = parse_id(instance.id)
-        path = problem_path(folder, place)
+        path = problem_path(folder, instance.id)
         if path is None:
-            wrong.append(f"{place.activity}: no problem{place.description}.bddl in {folder}")
-        elif path not in read:
+            wrong.append(f"{instance.id.activity}: no problem{instance.id.description}.bddl in {folder}")
+        elif path not in problems:
             try:
-                read[path] = read_problem(path)
+                problems[path] = read_problem(path)
             except LmmsEgoplanError as error:
-                read[path] = None
+                problems[path] = None
                 wrong.append(str(error))
-        problem = None if path is None else read[path]
+        problem = problems[path] if path else None
         for plan in instance.plans:
-            check = None if problem is None else check_goal(problem, parsed_steps(one_per_line(plan.text)))
-            checked.append(CheckedPlan(instance.id, place.setting, plan.correct, check))
+            check = check_goal(problem, parsed_steps(one_per_line(plan.text))) if problem else None
+            checked.append(CheckedPlan(instance.id.setting, plan.correct, check))
     if all(plan.check is None for plan in checked):
         raise LmmsEgoplanError(f"{folder}: no problem in it for any of the plans; the first: {wrong[0]}")
     return checked, list(dict.fromkeys(wrong))
 
 
 def agreement(plans: Sequence[CheckedPlan]) -> dict[str, float | None]:
-    """Return the figures over some plans; "correct by the check" are those that reach all checkable conditions.
+    """Compare checks with people; "correct by the check" are plans that reach all checkable conditions.
 
     Returns:
         ``plans``: all; ``checked``: those with a value (`GoalCheck.share`), which the following are over. ``correct``:
         share that people call correct; ``reached``: share that the check does. ``accuracy`` of the check's verdict.
-        ``mcc``: Matthews' correlation of the two; None where people say the same of all plans. ``auc`` of the share of
+        ``mcc``: Matthews' correlation of the two; None if people say the same of all plans. ``auc`` of the share of
         conditions reached, as a score; None as ``mcc``. ``always_wrong``: the accuracy of calling every plan wrong; of
         calling it right, ``correct``. ``condition_coverage``: checkable conditions, of all conditions of all plans with
         a problem. ``step_coverage``: understood steps, of all steps of these plans. ``name_coverage``: names that fit
-        the problem, of all names in the understood steps of these plans. Figures are None where they are over nothing.
+        the problem, of all names in the understood steps of these plans. Figures over nothing are None.
 
-    >>> right = GoalCheck(("(open ?box.n.01_1)",), (), (), 1, 1)
-    >>> wrong = GoalCheck((), ("(open ?box.n.01_1)",), (), 1, 1)
-    >>> plans = [CheckedPlan("a", "normal", True, right), CheckedPlan("b", "normal", False, wrong)]
-    >>> figures = agreement(plans)
+    >>> right = GoalCheck(("(open ?box.n.01_1)",), (), (), 1, 1, 1, 1)
+    >>> wrong = GoalCheck((), ("(open ?box.n.01_1)",), (), 1, 1, 1, 1)
+    >>> figures = agreement([CheckedPlan("normal", True, right), CheckedPlan("normal", False, wrong)])
     >>> figures["accuracy"], figures["auc"], figures["always_wrong"]
     (1.0, 1.0, 0.5)
     """
@@ -173,22 +170,22 @@ def agreement(plans: Sequence[CheckedPlan]) -> dict[str, float | None]:
     checks = [plan.check for plan in plans if plan.check is not None]
     checkable = sum(len(check.reached + check.missed) for check in checks)
     scored = [(plan.correct, check.share) for plan in plans if (check := plan.check) and check.share is not None]
-    said, shares = [label for label, _ in scored], [share for _, share in scored]
+    labels, shares = [label for label, _ in scored], [share for _, share in scored]
     verdicts = [share == 1 for share in shares]
-    correct = _share(sum(said), len(said))
-    both = len(set(said)) > 1
+    correct = _share(sum(labels), len(labels))
+    has_both = len(set(labels)) > 1
     return {
         "plans": len(plans),
         "checked": len(scored),
         "correct": correct,
         "reached": _share(sum(verdicts), len(verdicts)),
-        "accuracy": float(accuracy_score(said, verdicts)) if scored else None,
-        "mcc": float(matthews_corrcoef(said, verdicts)) if both else None,
-        "auc": float(roc_auc_score(said, shares)) if both else None,
+        "accuracy": float(accuracy_score(labels, verdicts)) if scored else None,
+        "mcc": float(matthews_corrcoef(labels, verdicts)) if has_both else None,
+        "auc": float(roc_auc_score(labels, shares)) if has_both else None,
         "always_wrong": None if correct is None else 1 - correct,
         "condition_coverage": _share(checkable, checkable + sum(len(check.unchecked) for check in checks)),
         "step_coverage": _share(sum(check.understood for check in checks), sum(check.steps for check in checks)),
-        "name_coverage": _share(sum(check.named or 0 for check in checks), sum(check.names or 0 for check in checks)),
+        "name_coverage": _share(sum(check.named for check in checks), sum(check.names for check in checks)),
     }
 
 

@@ -1,19 +1,19 @@
 """A plan carried out on an activity's problem, step by step, as far as its actions and names are understood."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from lmms_egoplan.benchmarks.actplan.bddl import Problem, literals_of
 from lmms_egoplan.benchmarks.actplan.goal_check.steps import STATES, Name, Names, Step, is_floor
 from lmms_egoplan.benchmarks.actplan.goal_check.world import PLACES, World, degree
 
-# By the words of names and types: what brings water when opened or switched on; and where things get wet then.
+# Words of taps, which bring water when opened or switched on; and types of basins, where things then get wet.
 _TAPS = ("faucet", "tap", "water", "sink", "shower")
 _BASINS = ("sink.", "shower.", "bathtub.")
 
 
 class _Meant(NamedTuple):
-    """What a name may mean: one of the things, or every one of them."""
+    """The things that a name may mean: one of them, or every one."""
 
     things: list[str]
     every: bool = False
@@ -23,11 +23,11 @@ class Executor:
     """Carries out steps in a world.
 
     The agent is where it has walked to: at the things named, and at what these are in, on or next to. It takes and
-    puts down only what is there, or what it holds; from its first step on until it walks, and after walking to a place
-    that is not among the problem's, all is within reach. A step out of reach changes nothing (Table 8 names the missing
-    walk as an error).
+    puts down only what is there, or what it holds; from its first step until it walks, and after walking to a place
+    that is not among the problem's, everything is within reach. A step out of reach changes nothing (Table 8 names the
+    missing walk as an error).
 
-    Where a name fits several objects, a plan gets the benefit of the doubt: a thing is taken that was not taken before,
+    If a name fits several objects, a plan gets the benefit of the doubt: a thing is taken that was not taken before,
     and a target is the one after which the goal is nearest.
     """
 
@@ -45,22 +45,40 @@ class Executor:
 
     def do(self, step: Step) -> None:
         """Carry out one step."""
-        if step.effect == "walk" and step.names:
-            self._walk(Name.of(step.names[0]))
+        names = [Name.of(name) for name in step.names]
+        if step.effect == "walk" and names:
+            self._walk(names[0])
         elif step.effect == "take":
-            self._take([Name.of(name) for name in step.names])
+            self._take(names)
         elif step.effect in PLACES:
-            self._put(step.effect, [Name.of(name) for name in step.names])
-        elif states := STATES[step.effect]:
-            self._change(states, [Name.of(name) for name in step.names])
+            self._put(step.effect, names)
+        else:
+            self._change(STATES[step.effect], names)
 
     def fits(self, name: Name) -> bool:
-        """Tell whether a name fits an object of the problem, or a room."""
-        named = Name(name.words or name.place)
-        return bool(self._candidates(named, movable=False) or self._names.rooms_in(named.words))
+        """Check whether a name fits an object of the problem, or a room."""
+        words = name.words or name.place
+        return bool(self._candidates(Name(words)) or self._names.rooms_in(words))
+
+    def relations(self, world: World, relation: str, where: str) -> list[tuple[str, str]]:
+        """Return a new thing's relations: next to or under another, it is also on what carries that, or on the floor."""
+        if is_floor(where):
+            return [("onfloor", where)]
+        if relation in ("ontop", "inside", "onfloor"):
+            usual = self._usual.get(self._names.types[where], set())
+            relation = "ontop" if relation == "onfloor" else relation
+            return [(relation if relation in usual or len(usual) != 1 else next(iter(usual)), where)]
+        support = world.supports(where) if relation != "under" else set()
+        room = self._names.room_of(where)
+        floors = self._names.floors({room} if room else set())[:1]
+        return [(relation, where), *(sorted(support) or [("onfloor", floor) for floor in floors])]
+
+    def goal_reached(self, world: World) -> float:
+        """Return how much of the goal holds in a world: the sum of `degree` over its conditions."""
+        return sum(round(degree(self._problem, formula, world), 6) for formula in self._problem.conditions)
 
     def _walk(self, name: Name) -> None:
-        self._walked_to = self._meant(name if name.words else Name(name.place, name.number)).things
+        self._walked_to = self._meant(name.thing_or_place).things
         rooms = self._names.rooms_in((*name.words, *name.place))
         self._here = set().union(*map(self.world.places, self._walked_to)) or None
         if rooms and all(map(is_floor, self._walked_to)):
@@ -77,26 +95,28 @@ class Executor:
     def _put(self, relation: str, names: Sequence[Name]) -> None:
         if not names:
             return
-        things, target = self._parted(relation, names)
-        beside = [name for name in names[1:] if not name.words and name.relation in PLACES]
+        things, target = self._split(relation, names)
+        second_places = [name for name in names[1:] if not name.words and name.relation in PLACES]
         options = self._walked_to
         if target is not None:
-            options = self._meant(target if target.words else Name(target.place, target.number)).things
-            # As in floor_next_to_sink and under_table; a place behind other words tells which thing is meant.
+            options = self._meant(target.thing_or_place).things
+            # As in floor_next_to_sink and under_table; a place after other words identifies the thing.
             if target.relation in PLACES and "floor" in target.words:
-                beside.append(target)
+                second_places.append(target)
             elif target.relation in PLACES and not target.words:
                 relation = target.relation
-        others = [(name.relation, self._meant(Name(name.place, name.number)).things[:1]) for name in beside]
-        more = [(relation_to, other) for relation_to, found in others for other in found]
+        more = [
+            (name.relation, other)
+            for name in second_places
+            for other in self._meant(Name(name.place, name.number)).things[:1]
+        ]
         for thing in things:
             self._put_one(thing, relation, [option for option in options if option != thing], more)
 
-    def _parted(self, relation: str, names: Sequence[Name]) -> tuple[list[str], Name | None]:
-        """What is put, and where; None for where the agent is.
+    def _split(self, relation: str, names: Sequence[Name]) -> tuple[list[str], Name | None]:
+        """Return what is put, and where; None for where the agent is.
 
-        Plans name either first: what is held is put. Of a single name that is not held, what was taken last is put
-        there.
+        Plans name either first: what is held is put. If a single name is not held, what was taken last is put there.
         """
         first, *others = names
         if relation == "onfloor":
@@ -108,30 +128,19 @@ class Executor:
         return [thing for name in others for thing in self._handled(name)], first
 
     def _put_one(self, thing: str, relation: str, options: Sequence[str], more: Sequence[tuple[str, str]]) -> None:
-        within = [option for option in options if is_floor(option) or self._reaches(option)]
-        if not self._reaches(thing) or (options and not within):
+        within_reach = [option for option in options if is_floor(option) or self._reaches(option)]
+        if not self._reaches(thing) or (options and not within_reach):
             return
-        self._nearest(within, lambda world, option: world.put(thing, *self.relations(world, relation, option), *more))
+        self._do_nearest(
+            within_reach, lambda world, option: world.put(thing, *self.relations(world, relation, option), *more)
+        )
         if not options and thing in self.world.held:
             self.world.put(thing, *more)
         if self._water_runs and any(other.startswith(_BASINS) for _, other in self.world.supports(thing)):
-            self.world.set_state("soaked", thing, True)
-
-    def relations(self, world: World, relation: str, where: str) -> list[tuple[str, str]]:
-        """How a thing then stands to others: beside or under something, it is on what carries that, or on the floor."""
-        if is_floor(where):
-            return [("onfloor", where)]
-        if relation in ("ontop", "inside", "onfloor"):
-            usual = self._usual.get(self._names.type_of(where), set())
-            relation = "ontop" if relation == "onfloor" else relation
-            return [(relation if relation in usual or len(usual) != 1 else next(iter(usual)), where)]
-        support = world.supports(where) if relation != "under" else set()
-        room = self._names.room_of(where)
-        floors = self._names.floors({room} if room else set())[:1]
-        return [(relation, where), *(sorted(support) or [("onfloor", floor) for floor in floors])]
+            self.world.set_states(thing, {"soaked": True})
 
     def _change(self, states: Mapping[str, bool], names: Sequence[Name]) -> None:
-        for name in names:
+        for name in names if states else ():
             if set(states) & {"open", "toggled_on"} and any(word in _TAPS for word in (*name.words, *name.place)):
                 self._turn_water(on=any(states.values()))
             things, every = self._meant(name, movable=len(name.words) > 1)
@@ -143,34 +152,27 @@ class Executor:
             ]
             if every:
                 for thing in lacking:
-                    set_states(self.world, thing, states)
+                    self.world.set_states(thing, states)
             else:
-                self._nearest(lacking, lambda world, thing: set_states(world, thing, states))
+                self._do_nearest(lacking, lambda world, thing: world.set_states(thing, states))
 
-    def _turn_water(self, on: bool) -> None:
-        """Water wets what is in a basin, and what the agent holds at one."""
+    def _turn_water(self, *, on: bool) -> None:
+        """Turn water on or off; it wets what is in a basin, and what the agent holds at one."""
         self._water_runs = on
         if on:
             at_basin = any(place.startswith(_BASINS) for place in self._here or ())
             wet = {fact[1] for fact in self.world.facts if fact[0] in PLACES and fact[2].startswith(_BASINS)}
             for thing in {*wet, *(self.world.held if at_basin else ())}:
-                self.world.set_state("soaked", thing, True)
+                self.world.set_states(thing, {"soaked": True})
 
-    def _nearest(self, options: Iterable[str], act: Callable[[World, str], None]) -> None:
-        """Do something with the first option after which the goal is nearest."""
+    def _do_nearest(self, options: Sequence[str], act: Callable[[World, str], None]) -> None:
+        """Act on the first option after which the goal is nearest."""
         worlds = []
         for option in options:
-            world = self.world.copy()
-            act(world, option)
-            worlds.append(world)
-        if len(worlds) > 1:
-            self.world = max(worlds, key=self.goal_reached)
-        elif worlds:
-            self.world = worlds[0]
-
-    def goal_reached(self, world: World) -> float:
-        """Return how much of the goal holds in a world: the sum of `degree` over its conditions."""
-        return sum(round(degree(self._problem, formula, world), 6) for formula in self._problem.conditions)
+            worlds.append(self.world.copy())
+            act(worlds[-1], option)
+        if worlds:
+            self.world = max(worlds, key=self.goal_reached) if len(worlds) > 1 else worlds[0]
 
     def _reaches(self, thing: str) -> bool:
         places = self.world.places(thing)
@@ -185,16 +187,16 @@ class Executor:
         return bool(set(self._candidates(name, movable=True)) & set(self.world.held))
 
     def _handled(self, name: Name) -> list[str]:
-        """The things meant by the name of what is taken or put."""
+        """Return the things meant by the name of what is taken or put."""
         things, every = self._meant(name, movable=True)
         if every or len(things) < 2:
             return things
         fresh = [thing for thing in things if thing not in self._taken]
         return ([thing for thing in fresh if self._reaches(thing)] or fresh or things)[:1]
 
-    def _candidates(self, name: Name, movable: bool) -> list[str]:
-        """The objects that fit a name's words and the states among them."""
-        things = self._names.matching(name.words, movable)
+    def _candidates(self, name: Name, *, movable: bool = False) -> list[str]:
+        """Return the objects that fit a name's words and the states among them."""
+        things = self._names.matching(name.words, movable=movable)
         rooms = self._names.rooms_in((*name.words, *name.place))
         if (not things and rooms) or any(map(is_floor, things)):
             here = {room for place in self._here or () if (room := self._names.room_of(place))}
@@ -203,15 +205,15 @@ class Executor:
             things = [thing for thing in things if self._start.holds(state, (thing,))] or things
         return things
 
-    def _meant(self, name: Name, movable: bool = False) -> _Meant:
-        """What a name may mean here and now."""
-        things = self._candidates(name, movable)
+    def _meant(self, name: Name, *, movable: bool = False) -> _Meant:
+        """Return what a name may mean here and now."""
+        things = self._candidates(name, movable=movable)
         if len(things) < 2:
             return _Meant(things)
         # As in book_on_shelf, and in sock_sofa.
-        beside = self._names.matching(name.words) + self._names.matching(name.words[:1])
-        place = self._names.matching(name.place) or [other for other in beside if other not in things]
-        there = [thing for thing in things if not self.world.places(thing).isdisjoint(place)] or things
+        others = self._names.matching(name.words) + self._names.matching(name.words[:1])
+        places = self._names.matching(name.place) or [other for other in others if other not in things]
+        there = [thing for thing in things if not self.world.places(thing).isdisjoint(places)] or things
         if rooms := self._names.rooms_in((*name.words, *name.place)):
             there = [thing for thing in there if rooms & self._rooms_of(thing)] or there
         if name.number is not None:
@@ -222,7 +224,7 @@ class Executor:
         return _Meant(held[-1:] or [thing for thing in self._walked_to if thing in there] or there)
 
     def _numbered_thing(self, name: Name, things: Sequence[str], there: Sequence[str]) -> str:
-        """The same thing for the same words, number and place throughout a plan."""
+        """Return the same thing for the same words, number and place throughout a plan."""
         known = [
             thing
             for other, thing in self._numbered.items()
@@ -239,18 +241,11 @@ class Executor:
 
 
 def _usual_relations(problem: Problem) -> dict[str, set[str]]:
-    """Which of ``ontop`` and ``inside`` a problem says of things and a type: plans are less exact there."""
-    types = {thing.name: thing.type for thing in problem.objects}
+    """Return which of ``ontop`` and ``inside`` a problem uses with a type; plans are less exact there."""
     usual: dict[str, set[str]] = {}
     for formula in (*problem.init, *problem.goal):
         for atom, _, bound in literals_of(formula):
             if atom.predicate in ("ontop", "inside") and len(atom.arguments) == 2:
-                kind = {**types, **bound}.get(atom.arguments[1], "")
+                kind = {**problem.types, **bound}.get(atom.arguments[1], "")
                 usual.setdefault(kind, set()).add(atom.predicate)
     return usual
-
-
-def set_states(world: World, thing: str, states: Mapping[str, bool]) -> None:
-    """Give a thing the states of an effect."""
-    for state, value in states.items():
-        world.set_state(state, thing, value)

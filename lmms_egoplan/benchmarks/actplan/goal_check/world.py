@@ -1,25 +1,32 @@
-"""The objects of an activity while a plan is carried out: places, states, what is held, and which conditions hold."""
+"""An activity while a plan is carried out: where each object is, its states, and which goal conditions hold."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from types import MappingProxyType
+from typing import Protocol
 
 from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Atom, Compound, Formula, Problem, is_known, literals_of
 
 Fact = tuple[str, ...]
+"""A predicate and its objects."""
+Bound = Mapping[str, str]
+"""The objects of variables."""
+
 PLACES = frozenset(name for name, predicate in PREDICATES.items() if predicate.place) - {"inroom"}
-"""The predicates of where a thing is, which change as it is taken."""
+"""The predicates of places, which change as a thing is taken."""
 SUPPORTS = frozenset({"inside", "ontop", "onfloor"})
-"""Those that tell what carries a thing."""
+"""The places that carry a thing."""
 _BOTH_WAYS = ("nextto", "touching")
+_NONE: Bound = MappingProxyType({})
+_OF_ALL, _PAIRED = ("and", "forall"), ("forpairs", "fornpairs")
 
 
 class World:
-    """Facts as BDDL's predicates with their objects, which actions change; what is no fact does not hold.
+    """Facts as BDDL's predicates with their objects, which actions change; anything else does not hold.
 
     facts: (predicate, object, ...).
-    held: what the agent holds, in the order in which it was taken.
+    held: What the agent holds, in the order in which it was taken.
     """
 
     def __init__(self, facts: Iterable[Fact] = (), held: Iterable[str] = ()) -> None:
@@ -28,17 +35,17 @@ class World:
 
     @classmethod
     def of(cls, problem: Problem) -> "World":
-        """At the start: what the initial facts assert, as far as their predicates exist, with so many objects."""
+        """Make the world at the start: the initial facts whose predicates exist, with so many objects."""
         return cls(
             (fact.predicate, *fact.arguments) for fact in problem.init if isinstance(fact, Atom) and is_known(fact)
         )
 
     def copy(self) -> "World":
-        """A world that changes apart from this one."""
+        """Return an independent copy."""
         return World(self.facts, self.held)
 
     def holds(self, predicate: str, arguments: tuple[str, ...]) -> bool:
-        """Whether a predicate holds.
+        """Check whether a predicate holds.
 
         ``nextto`` and ``touching`` hold both ways; what is on something touches it; what is in something in a third
         is in the third, too.
@@ -52,11 +59,11 @@ class World:
         return predicate == "inside" and arguments[1] in self._around({arguments[0]}, frozenset({"inside"}))
 
     def places(self, thing: str) -> set[str]:
-        """A thing, and all that it is in, on, under or next to, and so on."""
+        """Return a thing, and all that it is in, on, under or next to, directly or not."""
         return {thing} | self._around({thing}, PLACES)
 
     def supports(self, thing: str) -> set[tuple[str, str]]:
-        """What carries a thing, each with its predicate."""
+        """Return what carries a thing, each with its predicate."""
         return {(fact[0], fact[2]) for fact in self.facts if fact[0] in SUPPORTS and fact[1] == thing}
 
     def carriers(self, thing: str) -> set[str]:
@@ -64,20 +71,21 @@ class World:
         return self._around({thing}, SUPPORTS)
 
     def take(self, thing: str) -> None:
-        """The agent takes a thing; what is in it or on it comes along."""
+        """Let the agent take a thing, with what is in it or on it."""
         self._lift(thing)
         if thing not in self.held:
             self.held.append(thing)
 
     def put(self, thing: str, *relations: tuple[str, str]) -> None:
-        """A thing is no longer held or where it was, but stands in relations of `PLACES` to others."""
+        """Move a thing from the hand, or from its place, into relations of `PLACES` to others."""
         self._lift(thing)
         self.held = [other for other in self.held if other != thing]
         self.facts |= {(relation, thing, other) for relation, other in relations}
 
-    def set_state(self, state: str, thing: str, value: bool) -> None:
-        """A thing has a state, or does not."""
-        (self.facts.add if value else self.facts.discard)((state, thing))
+    def set_states(self, thing: str, states: Mapping[str, bool]) -> None:
+        """Give a thing states, or take them away."""
+        for state, value in states.items():
+            (self.facts.add if value else self.facts.discard)((state, thing))
 
     def _lift(self, thing: str) -> None:
         self.facts = {
@@ -88,24 +96,26 @@ class World:
 
     def _around(self, inner: set[str], predicates: frozenset[str]) -> set[str]:
         around: set[str] = set()
+        facts = [fact for fact in self.facts if fact[0] in predicates]
         while inner:
-            facts = [fact for fact in self.facts if fact[0] in predicates]
-            beside = {fact[1] for fact in facts if fact[0] in _BOTH_WAYS and fact[2] in inner}
-            inner = ({fact[2] for fact in facts if fact[1] in inner} | beside) - around
+            neighbours = {fact[1] for fact in facts if fact[0] in _BOTH_WAYS and fact[2] in inner}
+            inner = ({fact[2] for fact in facts if fact[1] in inner} | neighbours) - around
             around |= inner
         return around
 
 
-Bound = Mapping[str, str]
-_NONE: Bound = MappingProxyType({})
-_OF_ALL, _PAIRED = ("and", "forall"), ("forpairs", "fornpairs")
+class _Facts(Protocol):
+    """Anything that knows which facts hold, such as a `World`."""
+
+    def holds(self, predicate: str, arguments: tuple[str, ...]) -> bool:
+        """Check whether a predicate holds."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A goal condition of objects: a part of the goal's outermost ``and`` with what ``forall`` ranges over put in.
+    """A condition of objects: a part of the goal's outermost ``and``, with objects for the variables of ``forall``.
 
-    bound: the objects of the variables that have been put in.
+    bound: The objects of these variables.
     """
 
     formula: Formula
@@ -119,7 +129,7 @@ class Condition:
 
 
 def grounded(problem: Problem) -> list[Condition]:
-    """The goal's conditions, each once, in their order; ``and`` and ``forall`` are taken apart, all others stay whole.
+    """Return the goal's conditions, each once, in order; ``and`` and ``forall`` are split, all others stay whole.
 
     >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
     >>> text = '''(define (problem tea_0) (:domain igibson)
@@ -133,29 +143,27 @@ def grounded(problem: Problem) -> list[Condition]:
 
 
 def is_checkable(problem: Problem, condition: Condition, reachable: frozenset[str]) -> bool:
-    """Whether it can be told if a condition holds: predicates `reachable`, names declared, objects of all types there.
+    """Check whether a condition can be checked: all names are declared, and all types have objects.
 
     Args:
-        reachable: the predicates that understood actions, or the problem's initial facts, decide.
+        reachable: The predicates that understood actions, or the problem's initial facts, decide.
     """
-    names = {thing.name for thing in problem.objects}
+    names = {thing.name for thing in problem.objects} | {name for name, _ in condition.bound}
     types = {thing.type for thing in problem.objects}
     return all(
         atom.predicate in reachable
         and is_known(atom)
         and types.issuperset(bound.values())
-        and all(name in names or name in bound or name in dict(condition.bound) for name in atom.arguments)
+        and names.union(bound).issuperset(atom.arguments)
         for atom, _, bound in literals_of(condition.formula)
     )
 
 
-def holds(problem: Problem, formula: Formula, world: World, bound: Bound = _NONE) -> bool:
-    """Whether a condition holds, as BDDL's implementation has it.
-
-    `Compound` says what each form means.
+def holds(problem: Problem, formula: Formula, world: _Facts, bound: Bound = _NONE) -> bool:
+    """Check whether a condition holds, as in BDDL's implementation; `Compound` defines each form.
 
     Args:
-        bound: the objects of the variables around it.
+        bound: The objects of the variables around the condition.
     """
     if isinstance(formula, Atom):
         return world.holds(formula.predicate, tuple(bound.get(name, name) for name in formula.arguments))
@@ -170,8 +178,8 @@ def holds(problem: Problem, formula: Formula, world: World, bound: Bound = _NONE
     return all(of_each) if formula.op in _OF_ALL else any(of_each)
 
 
-def degree(problem: Problem, formula: Formula, world: World, bound: Bound = _NONE) -> float:
-    """How far a condition is reached, in [0, 1], 1 where it holds: it tells apart worlds in which it does not.
+def degree(problem: Problem, formula: Formula, world: _Facts, bound: Bound = _NONE) -> float:
+    """Return how far a condition is reached, in [0, 1], 1 if it holds: this orders worlds in which it does not.
 
     The mean over the parts of ``and`` and ``forall``, the largest of those of ``or`` and ``exists``.
     """
@@ -205,8 +213,8 @@ def _parts(problem: Problem, formula: Formula, bound: Bound) -> list[tuple[Formu
     return [(formula.parts[0], {**bound, variable.name: name}) for name in problem.of_type(variable.type)]
 
 
-def _pairs(problem: Problem, formula: Compound, world: World, bound: Bound) -> tuple[tuple[int, int], int]:
-    """How many objects of either type have a partner, and how many should."""
+def _pairs(problem: Problem, formula: Compound, world: _Facts, bound: Bound) -> tuple[tuple[int, int], int]:
+    """Count the objects of either type that have a partner, and those that should."""
     names = [variable.name for variable in formula.variables]
     firsts, seconds = (problem.of_type(variable.type) for variable in formula.variables)
     pairs = [
@@ -215,5 +223,5 @@ def _pairs(problem: Problem, formula: Compound, world: World, bound: Bound) -> t
         if pair[0] != pair[1]
         and holds(problem, formula.parts[0], world, {**bound, **dict(zip(names, pair, strict=True))})
     ]
-    wanted = min(len(firsts), len(seconds)) if formula.number is None else formula.number
+    wanted = formula.number if formula.op == "fornpairs" else min(len(firsts), len(seconds))
     return (len({first for first, _ in pairs}), len({second for _, second in pairs})), wanted

@@ -35,7 +35,7 @@ def _pairs(problem, formula, facts, bound):
     first, second = formula.variables
     firsts = [thing.name for thing in problem.objects if thing.type == first.type]
     seconds = [thing.name for thing in problem.objects if thing.type == second.type]
-    wanted = min(len(firsts), len(seconds)) if formula.number is None else formula.number
+    wanted = min(len(firsts), len(seconds)) if formula.op == "forpairs" else formula.number
 
     def together(one, two):
         pair = {first.name: one, second.name: two}

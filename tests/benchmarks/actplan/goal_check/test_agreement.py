@@ -25,7 +25,7 @@ def write_problem(folder, number, text=PROBLEM):
 
 def plan(correct, reached, missed, unchecked=0):
     conditions = [tuple(map(str, range(number))) for number in (reached, missed, unchecked)]
-    return CheckedPlan("a/b/0/sample_0", "normal", correct, GoalCheck(*conditions, 4, 3, 5, 2))
+    return CheckedPlan("normal", correct, GoalCheck(*conditions, 4, 3, 5, 2))
 
 
 def test_figures_by_hand():
@@ -35,7 +35,7 @@ def test_figures_by_hand():
         *(plan(False, 2, 0) for _ in range(1)),
         *(plan(False, 0, 2) for _ in range(4)),
         plan(False, 0, 0, 2),
-        CheckedPlan("a/b/0/sample_0", "normal", False, None),
+        CheckedPlan("normal", False, None),
     ]
     figures = agreement(plans)
     assert (figures["plans"], figures["checked"]) == (12, 10)

@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.actplan import evaluate_metrics
 from lmms_egoplan.benchmarks.actplan.bleurt import BLEURT_VARIABLE, classifier_path, load_classifier
 from lmms_egoplan.benchmarks.actplan.evaluate_metrics import check_texts, metric_info
 from lmms_egoplan.benchmarks.actplan.reply import parsed_steps, plan_text
-from lmms_egoplan.benchmarks.actplan.scoring import classify_plans
+from lmms_egoplan.benchmarks.actplan.scoring import Reading, classify_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 
 
@@ -33,7 +33,7 @@ class ActPlanClassifier(evaluate_metrics.PlanMetric):
         model = load_classifier(folder)
         steps = [parsed_steps(plan_text(text)) for text in check_texts("predictions", predictions)]
         golds = [[line for line in text.splitlines() if line.strip()] for text in check_texts("references", references)]
-        asked = classify_plans([[gold] for gold in golds], steps, model)
+        asked = classify_plans([Reading(plan, [gold]) for plan, gold in zip(steps, golds, strict=True)], model)
         verdicts = [
             (answer is not None and answer.correct) if gold else None for answer, gold in zip(asked, golds, strict=True)
         ]
