@@ -1,9 +1,8 @@
-"""A judge's types of errors in plans (sec. 5.6), and how far they agree with people's."""
+"""A judge's types of errors in plans (sec. 5.6), and their agreement with people's."""
 
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -25,72 +24,57 @@ from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.validation import AnyText, Checked, Text, read_as, shown
 
 _TEXTS: dict[str, str] = yaml_beside(__file__)
-PROMPT_VERSION = _TEXTS["version"]
-# It must read images; EgoThink's judge does.
+_PROMPT_VERSION = _TEXTS["version"]
+# A model that reads images, as it must; EgoThink's judge.
 DEFAULT_JUDGE = "gpt-4o-2024-11-20"
-# What `judge actplan` writes for the report.
+# The file that `judge actplan` writes for the report.
 JUDGED_ERRORS = "judged_errors.jsonl"
 _LONGER_SIDE = 768
 # JSON schema of the reply.
 _STEPS = {"type": "array", "items": {"type": "integer"}}
 _SCHEMA = {"type": "object", "properties": dict.fromkeys(ERRORS, _STEPS), "additionalProperties": False}
 
-Errors = Mapping[str, Sequence[int]]
-"""By type of error, the steps concerned, from 1; 0 stands for the whole plan."""
+Errors = dict[str, list[int]]
+"""The steps concerned by type of error, from 1; 0 stands for the whole plan."""
 
 
-@dataclass(frozen=True)
-class JudgedPlan:
+class JudgedPlan(Checked):
     """A plan with the types of errors that a judge, and maybe people, found in it.
 
-    images: whether the plan's model was shown images.
-    people: None where people marked none of the plan.
-    judge: None where the judge gave no usable reply; `error` tells why.
-    judge_model: that answered; without a reply, one that answered about another plan, or that was asked.
-    prompt: version of what the judge was asked; "1" showed square brackets in plans as round ones.
+    images: Whether the plan's model was shown images.
+    people: None if people marked none of the plan.
+    judge: None if the judge gave no usable reply; `error` says why.
+    judge_model: Model that answered; without a reply, one that answered about another plan, or that was asked.
+    prompt: Version of the judge's prompt.
     """
 
-    id: str
-    model: str
-    candidate: str
-    images: bool
-    people: Errors | None
-    judge: Errors | None
-    judge_model: str
-    error: str | None = None
-    prompt: str = PROMPT_VERSION
-
-    @property
-    def judge_name(self) -> str:
-        """The judge's model, with the version of an earlier prompt."""
-        return self.judge_model if self.prompt == PROMPT_VERSION else f"{self.judge_model}, prompt {self.prompt}"
-
-
-class _Line(Checked):
     id: Text
     model: Text
     candidate: AnyText
     images: bool
-    people: dict[str, list[int]] | None
-    judge: dict[str, list[int]] | None
+    people: Errors | None
+    judge: Errors | None
     judge_model: Text
     error: AnyText | None
-    prompt: Text = "1"
+    prompt: Text
+
+    @property
+    def judge_name(self) -> str:
+        """The judge's model, with the version of another prompt."""
+        return self.judge_model if self.prompt == _PROMPT_VERSION else f"{self.judge_model}, prompt {self.prompt}"
 
 
 def judge_errors(
-    plans: Sequence[tuple[str, StoredPlan]],
-    instances: Mapping[str, ShownInstance],
-    settings: JudgeSettings,
+    plans: Sequence[tuple[str, StoredPlan]], instances: Mapping[str, ShownInstance], settings: JudgeSettings
 ) -> list[JudgedPlan]:
-    """Ask a judge for the types of errors in plans; replies are kept as those of other judges.
+    """Ask a judge for the types of errors in plans; replies are cached like those of other judges.
 
     Args:
-        plans: each with its model's name.
-        instances: by `instance_key`.
+        plans: Plans, each with its model's name.
+        instances: Instances by `instance_key`.
 
     Raises:
-        JudgeError: the judge cannot be asked.
+        JudgeError: The judge cannot be asked.
     """
     counts: Counter[str] = Counter()
     prompts: dict[str, str | Prompt] = {}
@@ -98,27 +82,28 @@ def judge_errors(
     for model, stored in plans:
         name = f"{stored.plan.id} of {model}"
         counts[name] += 1
-        own = f"{name}, plan {counts[name]}" if counts[name] > 1 else name
-        prompts[own] = errors_prompt(stored, instances[instance_key(stored.plan.id)])
-        steps[own] = len(official_steps(stored.plan.text))
+        unique = f"{name}, plan {counts[name]}" if counts[name] > 1 else name
+        prompts[unique] = errors_prompt(stored, instances[instance_key(stored.plan.id)])
+        steps[unique] = len(official_steps(stored.plan.text))
 
     def read(name: str, reply: dict[str, Any]) -> Errors:
         return read_errors(reply, steps[name])
 
     replies, rejections = ask_json("errors", prompts, settings, "types of errors", schema=_SCHEMA, read=read)
     models = settings.asking.models
-    silent = next(iter(models.values()), settings.name(settings.model))
+    default_model = next(iter(models.values()), settings.name(settings.model))
     failures = {rejection.where: f"{rejection.reason}: {rejection.detail}" for rejection in rejections}
     return [
         JudgedPlan(
-            stored.plan.id,
-            model,
-            stored.plan.text,
-            stored.images,
-            stored.errors,
-            replies.get(name),
-            models.get(name, silent),
-            failures.get(name),
+            id=stored.plan.id,
+            model=model,
+            candidate=stored.plan.text,
+            images=stored.images,
+            people=stored.errors,
+            judge=replies.get(name),
+            judge_model=models.get(name, default_model),
+            error=failures.get(name),
+            prompt=_PROMPT_VERSION,
         )
         for (model, stored), name in zip(plans, prompts, strict=True)
     ]
@@ -131,26 +116,24 @@ def errors_prompt(stored: StoredPlan, instance: ShownInstance) -> Prompt:
     cannot pass for a verdict.
     """
     steps = official_steps(without_marks(stored.plan.text))
-    plan = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1)) or "(no steps)"
-    references = "\n\n".join("\n".join(steps) for steps in stored.plan.references)
-    images = tuple(_picture(image) for image in instance.images) if stored.images else ()
+    images = instance.images if stored.images else ()
     text = _TEXTS["prompt"].format(
         pictures=_TEXTS["pictures"] if images else "",
         task=instance.description.strip(),
-        references=references,
-        plan=plan,
+        references="\n\n".join("\n".join(gold) for gold in stored.plan.references),
+        plan="\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1)) or "(no steps)",
     )
-    return Prompt(text, images)
+    return Prompt(text, tuple(jpeg_url(Image.open(BytesIO(image)), _LONGER_SIDE) for image in images))
 
 
 def read_errors(reply: dict[str, Any], steps: int) -> Errors:
-    """The types of errors in a judge's reply; a type without steps is none.
+    """Read the types of errors in a judge's reply, without types that have no steps.
 
     Args:
-        steps: of the plan.
+        steps: Number of the plan's steps.
 
     Raises:
-        ValueError: the reply has other keys, or something else than steps.
+        ValueError: The reply has other keys, or anything other than steps.
     """
     if not reply.keys() <= ERRORS.keys():
         raise ValueError(f"expected types of errors, found {shown(reply)}")
@@ -161,35 +144,31 @@ def read_errors(reply: dict[str, Any], steps: int) -> Errors:
 
 
 def agreements(judged: Sequence[JudgedPlan]) -> dict[str, tuple[int, int, int, Agreement]]:
-    """By type, over the plans that both have marked: how many have it by people, by the judge and by both; agreement.
+    """Compare judge and people over the plans that both have marked, by type of error.
 
-    Empty where there is no such plan.
+    Returns:
+        How many plans have the type according to people, to the judge and to both; and their agreement. Empty without
+        such a plan.
     """
     both = [(plan.people, plan.judge) for plan in judged if plan.people is not None and plan.judge is not None]
-    found = {}
+    by_type = {}
     for key in ERRORS if both else ():
-        people, judge = ([float(key in marks) for marks in column] for column in zip(*both, strict=True))
+        people = [float(key in marks) for marks, _ in both]
+        judge = [float(key in marks) for _, marks in both]
         same = sum(a == b == 1 for a, b in zip(people, judge, strict=True))
-        found[key] = (int(sum(people)), int(sum(judge)), same, agreement(people, judge, (0.0, 1.0)))
-    return found
+        by_type[key] = (int(sum(people)), int(sum(judge)), same, agreement(people, judge, (0.0, 1.0)))
+    return by_type
 
 
 def judged_lines(judged: Sequence[JudgedPlan]) -> str:
-    """A JSON object in a line for each."""
-    return "".join(f"{json.dumps(asdict(plan), ensure_ascii=False)}\n" for plan in judged)
+    """Write a JSON object in a line for each plan."""
+    return "".join(f"{json.dumps(plan.model_dump(), ensure_ascii=False)}\n" for plan in judged)
 
 
 def read_judged(path: Path) -> list[JudgedPlan]:
-    """Plans as `judged_lines` wrote them.
+    """Read plans that `judged_lines` wrote.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read or holds something else; names the line.
+        LmmsEgoplanError: The file cannot be read or has another form; names the line.
     """
-    return [
-        JudgedPlan(**read_as(_Line, where, parse_record(where, line)).model_dump()) for where, line in read_lines(path)
-    ]
-
-
-def _picture(content: bytes) -> str:
-    with Image.open(BytesIO(content)) as image:
-        return jpeg_url(image, _LONGER_SIDE)
+    return [read_as(JudgedPlan, where, parse_record(where, line)) for where, line in read_lines(path)]

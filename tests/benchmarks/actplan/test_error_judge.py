@@ -158,12 +158,14 @@ def test_the_judge_sees_a_plan_as_it_is(release, tmp_path, monkeypatch):
     assert {plan.judge_name for plan in judged} == {"seeing-judge"}
 
 
-def test_what_an_earlier_prompt_found_is_named(tmp_path):
-    """Until version 2, the judge saw round brackets in place of square ones."""
-    plan = JudgedPlan("a/1", "mine", "walk_to[a]", True, None, {}, "judge")
-    line = json.loads(judged_lines([plan]))
-    assert line.pop("prompt") == "2"
-    (tmp_path / JUDGED_ERRORS).write_text(json.dumps(line) + "\n" + judged_lines([plan]))
+def judged_plan(people, judge, number=1, **fields):
+    plan = {"id": str(number), "model": "mine", "candidate": "a(b)", "images": True, "people": people, "judge": judge}
+    return JudgedPlan(**plan | {"judge_model": "judge", "error": None, "prompt": "2"} | fields)
+
+
+def test_another_version_of_the_prompt_is_named(tmp_path):
+    plans = [judged_plan(None, {}, prompt=version) for version in ("1", "2")]
+    (tmp_path / JUDGED_ERRORS).write_text(judged_lines(plans))
     assert [plan.judge_name for plan in read_judged(tmp_path / JUDGED_ERRORS)] == ["judge, prompt 1", "judge"]
 
 
@@ -188,13 +190,9 @@ def test_replies(reply, read):
 
 
 def test_agreement_is_over_the_plans_that_both_have_marked():
-    def plan(number, people, judge):
-        return JudgedPlan(str(number), "mine", "a(b)", True, people, judge, "judge")
-
     both = [({"form": [1]}, {"form": [0]}), ({}, {}), ({"form": [1]}, {}), ({}, {})] * 3
-    judged = [
-        plan(number, *marks) for number, marks in enumerate([*both, (None, {"form": [1]}), ({"form": [1]}, None)])
-    ]
+    marks = [*both, (None, {"form": [1]}), ({"form": [1]}, None)]
+    judged = [judged_plan(*each, number) for number, each in enumerate(marks)]
     people, judge, same, found = agreements(judged)["form"]
     # Observed 3/4; by chance 1/2 * 1/4 + 1/2 * 3/4 = 1/2.
     assert (people, judge, same, found.questions, found.kappa_unweighted.value) == (6, 3, 3, 12, pytest.approx(0.5))
