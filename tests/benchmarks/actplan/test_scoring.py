@@ -131,6 +131,7 @@ DOC = {
     "split_size": 4,
     "gold_plan_1": GOLD,
     "gold_plan_2": [],
+    "problem": "",
 }
 
 
@@ -186,17 +187,11 @@ def test_the_goal_check_of_a_plan():
     [("", GOLD[0]), ("(define", GOLD[0]), (PROBLEM, ""), (PROBLEM, "sing(song)"), (PROBLEM, "grab(mug)")],
 )
 def test_without_a_goal_check_there_is_no_value(problem, text):
-    """Without a problem, a step, or a step that is understood; data of format 1 have no problems."""
-    doc = DOC | ({"problem": problem} if problem else {})
+    """Without a problem, a step, or a step that is understood."""
+    doc = DOC | {"problem": problem}
     (scored,) = score_plans([GeneratedPlan.of_reply(doc, text)])
     values = score_plan(doc, [scored.to_text()])["lcs_norm"]
     assert (values["goal_conditions"], values["goal_conditions_coverage"]) == (None, 0)
-
-
-def test_scores_of_earlier_versions_are_read():
-    values = json.loads(score("\n".join(GOLD), GOLD).to_text())
-    del values["goal"]
-    assert PlanScore.from_text(json.dumps(values)).diagnostics()["goal_conditions"] is None
 
 
 def test_bins_of_lengths():

@@ -184,25 +184,6 @@ def test_only_all_official_instances_compare_with_the_published_rows(runs, asked
     assert all(row.values[-1] == "1,186 of 1,187 instances" for table in apart for row in table.rows)
 
 
-def test_goal_checks_of_earlier_versions_are_read(runs):
-    """Versions before 1.3 have them among the results, and do not count names."""
-    earlier = {"goal_conditions": 0.25, "goal_conditions_coverage": 0.5, "num_goal_checked": 40}
-    run = next(run for run in runs if run.name == GOOD)
-    task = run.tasks["actplan"]
-    unnamed = [
-        sample
-        | {"lcs_norm": sample["lcs_norm"] | {"goal": {**sample["lcs_norm"]["goal"], "names": None, "named": None}}}
-        for sample in task.samples
-    ]
-    for samples in (None, tuple(unnamed)):
-        other = replace(task, samples=samples, metrics=task.metrics | earlier)
-        found = run_rows(ActPlanReport([replace(run, tasks={"actplan": other})]).section(), "actplan_scores")
-        values = {row["measure"]: (row["value"], row["plans"]) for row in found}
-        value, plans = values["Goal conditions reached (diagnostic)"]
-        assert (value, plans) == (0.25, 40) if samples is None else plans > 0
-        assert "Names understood by the goal check" not in values
-
-
 def test_headlines_are_the_harness_scores_with_what_they_are_over(section, runs, logged):
     found = {(line.run, line.task): line for line in section.headlines}
     assert set(found) == {
