@@ -1,4 +1,4 @@
-"""What a report needs of a benchmark; who asks for a report hands the benchmarks over."""
+"""A benchmark's part of a report; the caller of a report passes the benchmarks."""
 
 import re
 from abc import ABC, abstractmethod
@@ -8,6 +8,8 @@ from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+from PIL import Image
 
 from lmms_egoplan.report.changes import changes
 from lmms_egoplan.report.document import (
@@ -33,12 +35,11 @@ from lmms_egoplan.report.statistics import why_no_interval
 if TYPE_CHECKING:
     from datasets import Dataset
     from matplotlib.figure import Figure as Drawing
-    from PIL import Image
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a report is made from beside the runs; a benchmark takes what is its own.
+    """The inputs of a report except the runs.
 
     similarity: the encoder that measures how similar texts are, a name or a folder; None for the benchmark's own.
     judged: files of answers that a judge has rated several times.
@@ -51,11 +52,11 @@ class Inputs:
 
 
 NO_INPUTS = Inputs()
-# An attribute with more groups, such as an activity, is for the gallery's search.
+# Attributes with more groups, such as an activity, have no slice; use the gallery's search.
 _MOST_GROUPS = 24
 
 Judged = tuple[str, Mapping[str, Any], dict[str, Any]]
-"""A judged answer: its task, what is known of the task's config, and the sample as a harness logs it."""
+"""A judged answer: its task, the known part of the task's config, and the sample as a harness logs it."""
 
 Task = TypeVar("Task", bound=Scored)
 Row = TypeVar("Row")
@@ -63,15 +64,16 @@ Part = TypeVar("Part", Table, Figure)
 
 
 class BenchmarkReport(ABC, Generic[Task]):
-    """A benchmark's part of a report, over runs whose tasks' versions compare.
+    """A benchmark's part of a report, over runs with comparable versions of its tasks.
 
     NAME: the benchmark's; the key of the section.
     TITLE, LEAD: of the section.
-    METRIC, DECIMALS: the main score, as the summary names and shows it.
-    UNIT, TOP: what stands behind a difference of main scores, "" for nothing; the highest score that there can be.
-    CLUSTERS: what `Answer.cluster` is, in the plural.
-    MEASURE, SCALE: the main score of an answer among its `scores`, "" for `METRIC`; what it is multiplied by.
-    tasks: what the runs have of the benchmark, which is read once.
+    METRIC, DECIMALS: name and decimals of the main score in the summary.
+    UNIT, TOP: unit of a difference of main scores, "" for none; the highest possible score.
+    CLUSTERS: plural noun for `Answer.cluster`.
+    MEASURE, SCALE: the main score of an answer among its `scores`, "" for `METRIC`, and its factor.
+    GROUP_ORDER: groups of an attribute in order, where that is neither alphabetical nor numeric.
+    tasks: the benchmark's tasks in the runs, read once.
     """
 
     NAME: ClassVar[str]
@@ -84,19 +86,20 @@ class BenchmarkReport(ABC, Generic[Task]):
     CLUSTERS: ClassVar[str] = "questions"
     MEASURE: ClassVar[str] = ""
     SCALE: ClassVar[float] = 1
+    GROUP_ORDER: ClassVar[Mapping[str, Sequence[str]]] = {}
 
     def __init__(self, runs: Sequence[Run], inputs: Inputs = NO_INPUTS) -> None:
         """Read the runs' samples.
 
         Raises:
-            LmmsEgoplanError: a sample is not of the form that the tasks log, or a question is there twice.
+            LmmsEgoplanError: a sample is not of the form that the tasks log, or a question appears twice.
         """
         self.inputs = inputs
         self.tasks = self.read(runs)
 
     @abstractmethod
     def read(self, runs: Sequence[Run]) -> list[Task]:
-        """The benchmark's tasks in these runs.
+        """Read the benchmark's tasks in these runs.
 
         Raises:
             LmmsEgoplanError: see `read_answers`.
@@ -104,90 +107,89 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     @abstractmethod
     def tables(self) -> Iterable[Table | None]:
-        """In their order; None for one that these runs do not fill."""
+        """Return the tables in order; None for one that these runs do not fill."""
 
     def figures(self) -> Iterable[Figure | None]:
-        """In their order; None for one that these runs do not fill."""
+        """Return the figures in order; None for one that these runs do not fill."""
         return ()
 
+    @abstractmethod
     def flaws(self, task: Task) -> Iterable[str]:
-        """What is wrong with or missing from a run: sentences to go on after its name."""
-        return ()
+        """Describe flaws and gaps of a run, in sentences that continue after its name."""
 
     def gaps(self) -> Iterable[str]:
-        """What is to be known of the runs together, and what the prepared data lack."""
+        """Describe the runs together, and gaps of the prepared data."""
         return ()
 
     @abstractmethod
     def compact_table(self) -> Table:
-        """Main scores, for a terminal."""
+        """Return the table of main scores for a terminal."""
 
     @abstractmethod
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
-        """What the gallery shows of a question beside its answers, one at least: fields of `Item`."""
+        """Return the fields of a question's `Item` except its answers; at least one is passed."""
 
     @abstractmethod
     def shown(self, answer: Answer) -> ShownAnswer:
-        """An answer as the gallery shows it."""
+        """Return an answer for the gallery."""
 
     @cached_property
     def asked(self) -> set[Key]:
-        """The questions of all tasks, as far as there are samples."""
+        """The questions of all tasks with samples."""
         return {key for task in self.tasks for key in task.answers or ()}
 
     def gallery_name(self, task: Task) -> str:
-        """The name under which the gallery has a task's answers."""
+        """Return the name of a task's answers in the gallery."""
         return task.name
 
     def question_order(self, keys: Iterable[Key]) -> Iterable[Key]:
-        """The questions in the gallery's order."""
+        """Sort the questions for the gallery."""
         return keys
 
     def labelled(self) -> list[Path]:
-        """The folders with people's labels of the benchmark."""
+        """List the folders with people's labels of the benchmark."""
         return [path for path, name in self.inputs.labelled.items() if name == self.NAME]
 
     def main_tasks(self) -> list[Task]:
-        """The tasks that the summary is of, each at most once a run."""
+        """Return the tasks of the summary, each at most once a run."""
         return self.tasks
 
     def further_tasks(self) -> list[Task]:
-        """Tasks beside the main ones whose scores belong into a model card."""
+        """Return further tasks whose scores belong in a model card."""
         return []
 
     def reference(self) -> Reference | None:
-        """The published score that runs are measured by; None for none."""
+        """Return the published score to compare with; None for none."""
         return None
 
-    def group_order(self, attribute: str) -> Sequence[str]:
-        """The groups of an attribute in their order, where that is not the alphabet's or that of numbers."""
-        return ()
-
-    def labels(self, task: Task, answer: Answer) -> Mapping[str, str]:
-        """What people said of an answer, by what they were asked."""
+    def labels(self, _task: Task, _answer: Answer) -> Mapping[str, str]:
+        """Return people's labels of an answer, by attribute."""
         return {}
 
     def mean_of_scores(self, answers: Sequence[Answer]) -> Mean:
-        """The main score over some answers, by their `scores` alone."""
+        """Compute the main score over some answers from their `scores` alone."""
         return mean_of(answers, self.MEASURE or self.METRIC, self.SCALE)
 
-    def mean_over(self, task: Task, answers: Sequence[Answer]) -> Mean:
-        """The main score of a task over some of its answers."""
+    def mean_over(self, _task: Task, answers: Sequence[Answer]) -> Mean:
+        """Compute the main score of a task over some of its answers."""
         return self.mean_of_scores(answers)
 
     def difference(self, first: Task, second: Task) -> Difference | None:
-        """Of the main scores, over the questions that both have it for; None where there are none."""
-        measure, theirs = self.MEASURE or self.METRIC, second.answers or {}
-        shared = [
-            replace(answer, scores={measure: answer.scores[measure] - theirs[key].scores[measure]})
-            for key, answer in (first.answers or {}).items()
-            if key in theirs and None not in (answer.scores.get(measure), theirs[key].scores.get(measure))
-        ]
+        """Compare main scores over the questions for which both have one; None without any."""
+        measure, others = self.MEASURE or self.METRIC, second.answers or {}
+        shared: list[Answer] = []
+        differences: list[float] = []
+        for key, answer in (first.answers or {}).items():
+            own = answer.scores.get(measure)
+            other = others[key].scores.get(measure) if key in others else None
+            if own is not None and other is not None:
+                differences.append(own - other)
+                shared.append(replace(answer, scores={measure: own - other}))
         if not shared:
             return None
         mean = self.mean_of_scores(shared)
         unlike = [name for name, value in first.conditions.items() if value != second.conditions[name]]
-        why = f"different {' and '.join(unlike)}" if unlike else "; ".join(dict.fromkeys((*first.apart, *second.apart)))
+        apart = "; ".join(dict.fromkeys((*first.apart, *second.apart)))
         return Difference(
             first=first.run.name,
             second=second.run.name,
@@ -196,25 +198,25 @@ class BenchmarkReport(ABC, Generic[Task]):
             low=mean.ends[0],
             high=mean.ends[1],
             questions=len(shared),
-            won=sum(answer.scores[measure] > 0 for answer in shared),
-            lost=sum(answer.scores[measure] < 0 for answer in shared),
+            won=sum(value > 0 for value in differences),
+            lost=sum(value < 0 for value in differences),
             no_interval=self._why_no_interval(mean),
-            why=why,
+            why=f"different {' and '.join(unlike)}" if unlike else apart,
         )
 
     @cached_property
     def differences(self) -> tuple[Difference, ...]:
-        """Of every two runs in the summary that have a task in common."""
+        """The differences of every two runs in the summary that share a task."""
         pairs = (self.difference(*pair) for pair in combinations(self.main_tasks(), 2) if pair[0].task == pair[1].task)
         return tuple(pair for pair in pairs if pair is not None)
 
     @cached_property
     def headlines(self) -> list[Headline]:
-        """Main scores, for the summary."""
+        """The main scores for the summary."""
         return ranked([self.headline(task) for task in self.main_tasks()], self.differences)
 
     def headline(self, task: Task) -> Headline:
-        """The main score of a task, for the summary."""
+        """Return the main score of a task for the summary."""
         main = task.main
         shown = (task.task, *(f"{name} {value}" for name, value in self.protocol(task).items()))
         return Headline(
@@ -225,7 +227,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         )  # fmt: skip
 
     def protocol(self, task: Task) -> dict[str, str]:
-        """What a score was made by: version, judge and what else must be the same in runs that are compared."""
+        """Return version, judge and all else that must be equal in comparable runs."""
         versions = {task_run.version for task_run in task.run.tasks.values() if task_run.version}
         own = task.task_run.version if isinstance(task, ScoredTask) else "/".join(sorted(versions))
         named = {name.removesuffix("s"): value for name, value in task.conditions.items() if name != "tasks" and value}
@@ -236,36 +238,35 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     @cached_property
     def questions(self) -> dict[Key, dict[str, Any]]:
-        """What the gallery shows of each question."""
-        found: dict[Key, list[Answer]] = {}
+        """The fields of each question's `Item`."""
+        answers: dict[Key, list[Answer]] = {}
         for task in self.tasks:
             for key, answer in (task.answers or {}).items():
-                found.setdefault(key, []).append(answer)
-        return {key: self.question(key, answers) for key, answers in found.items()}
+                answers.setdefault(key, []).append(answer)
+        return {key: self.question(key, of_key) for key, of_key in answers.items()}
 
     def slices(self) -> Iterator[Slice]:
-        """The main score by each attribute of the questions and by people's labels, as far as there are groups."""
-        names = list(dict.fromkeys(name for shown in self.questions.values() for name in shown["facts"]))
-        for name in names:
-            yield from self._slice(name, lambda task, answer, name=name: self.questions[answer.key]["facts"].get(name))
+        """Split the main score by each attribute of the questions and by people's labels."""
+        for name in dict.fromkeys(name for question in self.questions.values() for name in question["facts"]):
+            yield from self._slice(name, lambda name, _, answer: self.questions[answer.key]["facts"].get(name))
         labels: dict[str, None] = {}
         for task in self.main_tasks():
             for answer in (task.answers or {}).values():
                 labels |= dict.fromkeys(self.labels(task, answer))
         for name in labels:
-            for found in self._slice(name, lambda task, answer, name=name: self.labels(task, answer).get(name)):
-                yield replace(found, is_fact=False)
+            for part in self._slice(name, lambda name, task, answer: self.labels(task, answer).get(name)):
+                yield replace(part, is_fact=False)
 
-    def _slice(self, attribute: str, group_of: Callable[[Task, Answer], str | None]) -> Iterator[Slice]:
+    def _slice(self, attribute: str, group_of: Callable[[str, Task, Answer], str | None]) -> Iterator[Slice]:
         members: dict[str, dict[str, tuple[Task, list[Answer]]]] = {}
         for task in self.main_tasks():
             for answer in (task.answers or {}).values():
-                group = group_of(task, answer)
+                group = group_of(attribute, task, answer)
                 if group is not None:
                     members.setdefault(group, {}).setdefault(self.gallery_name(task), (task, []))[1].append(answer)
         if not 2 <= len(members) <= _MOST_GROUPS:
             return
-        order = [*self.group_order(attribute)]
+        order = [*self.GROUP_ORDER.get(attribute, ())]
         names = sorted(members, key=lambda name: (order.index(name) if name in order else len(order), _natural(name)))
         groups = []
         for name in names:
@@ -277,12 +278,12 @@ class BenchmarkReport(ABC, Generic[Task]):
         yield Slice(attribute, tuple(groups))
 
     def remarks(self) -> Iterator[str]:
-        """What is wrong with or missing from the runs, a sentence or two each."""
+        """Describe flaws and gaps of the runs, in a sentence or two each."""
         names: dict[str, list[str]] = {}
         for task in self.tasks:
             for text in (*self.flaws(task), *filter(None, [task.asked_of])):
                 names.setdefault(text, []).append(task.name)
-        yield from (f"{', '.join(concerned)}: {text}" for text, concerned in names.items())
+        yield from (f"{', '.join(of_text)}: {text}" for text, of_text in names.items())
         if demo := [task.name for task in self.tasks if task.is_demo]:
             yield f"{DEMO_NOTE} {', '.join(demo)}."
         yield from self.gaps()
@@ -291,32 +292,34 @@ class BenchmarkReport(ABC, Generic[Task]):
     def judged_samples(cls, path: Path) -> Iterable[Judged]:
         """Read the lines of a file of judged answers, in order, scored as a harness's task scores them.
 
+        Only the benchmarks that ``file_kinds.yaml`` names under ``judged`` have such files.
+
         Raises:
-            LmmsEgoplanError: a line holds something else, or an answer to a question that is not prepared.
+            LmmsEgoplanError: a line is no judged answer, or its question is not prepared.
         """
-        return ()
+        raise NotImplementedError
 
     @classmethod
-    def inputs_table(cls, inputs: Inputs) -> Table | None:
-        """The table of inputs that are of no version of a task; None where there are none.
+    def inputs_table(cls, _inputs: Inputs) -> Table | None:
+        """Return the table of inputs that belong to no version of a task; None without any.
 
         Raises:
-            LmmsEgoplanError: they are not of the form that is read.
+            LmmsEgoplanError: they are of another form.
         """
         return None
 
     def section(self) -> Section | None:
-        """The benchmark's part of the page; None where no run has one of its tasks, and people have not labelled.
+        """Return the benchmark's part of the page; None if the runs have none of its tasks, and there are no labels.
 
-        Of labels alone, it has the tables and figures that they fill.
+        With labels alone, it has the tables and figures that they fill.
 
         Raises:
             LmmsEgoplanError: an input cannot be used.
         """
         if not self.tasks:
-            filled = [table for table in self.tables() if table is not None and any(row.is_own for row in table.rows)]
+            tables = tuple(table for table in self.tables() if table is not None and table.has_own)
             figures = tuple(figure for figure in self.figures() if figure is not None)
-            return Section(self.NAME, self.TITLE, self.LEAD, (), tuple(filled), figures) if filled else None
+            return Section(self.NAME, self.TITLE, self.LEAD, (), tables, figures) if tables else None
         return replace(
             self.scores_section(),
             tables=tuple(self._marked(part) for table in self.tables() if table is not None for part in table.parted()),
@@ -327,16 +330,16 @@ class BenchmarkReport(ABC, Generic[Task]):
         )
 
     def _marked(self, part: Part) -> Part:
-        """A table or figure with a title that marks the demo's scores as meaningless, if it shows any."""
-        shows_runs = isinstance(part, Figure) or any(row.is_own for row in part.rows)
-        is_demo = shows_runs and any(task.is_demo for task in self.tasks)
-        if not is_demo:
+        """Mark the demo's scores as meaningless in the title of a table or figure that has any."""
+        if not any(task.is_demo for task in self.tasks):
             return part
-        drawn = {"draw": partial(_draw_marked, part.draw)} if isinstance(part, Figure) else {}
-        return replace(part, title=f"{part.title} ({DEMO})", **drawn)
+        title = f"{part.title} ({DEMO})"
+        if isinstance(part, Figure):
+            return replace(part, title=title, draw=partial(_draw_marked, part.draw))
+        return replace(part, title=title) if part.has_own else part
 
     def scores_section(self) -> Section:
-        """The section without tables, figures, remarks, slices and changes, for a terminal."""
+        """Return the section without tables, figures, remarks, slices and changes, for a terminal."""
         reference = self.reference()
         return Section(
             self.NAME,
@@ -352,26 +355,26 @@ class BenchmarkReport(ABC, Generic[Task]):
         )
 
     def items(self) -> list[Item]:
-        """The questions for the gallery, with what the runs with samples answered."""
-        found: dict[Key, dict[str, Answer]] = {}
+        """Return the questions for the gallery, with the logged answers."""
+        answers: dict[Key, dict[str, Answer]] = {}
         demo = {self.gallery_name(task): DEMO for task in self.tasks if task.is_demo}
         for task in self.tasks:
             name = self.gallery_name(task)
             for key, answer in (task.answers or {}).items():
-                found.setdefault(key, {})[name] = answer
+                answers.setdefault(key, {})[name] = answer
         items: list[Item] = []
         uses: dict[str, int] = {}
-        for key in self.question_order(found):
-            name = next(iter(found[key].values())).id
+        for key in self.question_order(answers):
+            name = next(iter(answers[key].values())).id
             uses[name] = uses.get(name, 0) + 1
             again = f" ({uses[name]})" if uses[name] > 1 else ""
-            answers = {}
-            for run, answer in found[key].items():
+            of_runs = {}
+            for run, answer in answers[key].items():
                 shown = self.shown(answer)
                 rating = "; ".join(filter(None, [demo.get(run), shown.rating])) or None
-                answers[run] = replace(shown, rating=rating, prompt=answer.prompt, tokens=answer.tokens)
-            shown = self.questions[key]
-            items.append(Item(key=f"{self.NAME}/{name}{again}", benchmark=self.NAME, answers=answers, **shown))
+                of_runs[run] = replace(shown, rating=rating, prompt=answer.prompt, tokens=answer.tokens)
+            question = self.questions[key]
+            items.append(Item(key=f"{self.NAME}/{name}{again}", benchmark=self.NAME, answers=of_runs, **question))
         return items
 
 
@@ -382,42 +385,41 @@ def _draw_marked(draw: "Callable[[], Drawing]") -> "Drawing":
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    """Numbers in a name count as such."""
+    """Return a key that sorts the numbers in names by value."""
     parts = re.findall(r"\d+|\D+", name)
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts]
 
 
 def read_prepared(read: Callable[[], Mapping[Key, Row]]) -> tuple[Mapping[Key, Row], str | None]:
-    """Prepared rows by question, and why there are none."""
+    """Read prepared rows by question; without any, return the reason."""
     try:
         return read(), None
-    except (OSError, ValueError) as error:  # What is missing or damaged, of which `datasets` has many kinds.
+    except (OSError, ValueError) as error:  # `datasets` raises many kinds for missing or damaged data.
         return {}, str(error)
 
 
 def with_images(rows: "Dataset", column: str) -> Iterator[tuple[dict[str, Any], Images]]:
-    """Each prepared row without its image, or its images, and what reads them."""
+    """Yield each prepared row without its images, and a function that reads them."""
     images = rows.select_columns([column])
-    for place, row in enumerate(rows.remove_columns([column])):
-        yield row, partial(_images, images, place)
+    for index, row in enumerate(rows.remove_columns([column])):
+        yield row, partial(_images, images, index)
 
 
-def _images(rows: "Dataset", place: int) -> "list[Image.Image]":
-    (found,) = rows[place].values()
-    return [image.convert("RGB") for image in (found if isinstance(found, list) else [found])]
+def _images(rows: "Dataset", index: int) -> list[Image.Image]:
+    (images,) = rows[index].values()
+    return [image.convert("RGB") for image in (images if isinstance(images, list) else [images])]
 
 
 class ReportedBenchmark(Protocol):
-    """A benchmark, as the registry has it.
-
-    name: its tasks begin with it; the key of its section.
-    title: for messages.
-    """
+    """A benchmark of the registry."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Prefix of its tasks' names; the key of its section."""
 
     @property
-    def title(self) -> str: ...
+    def title(self) -> str:
+        """Name for messages."""
 
-    def load_report(self) -> type[BenchmarkReport]: ...
+    def load_report(self) -> type[BenchmarkReport]:
+        """Load its part of reports."""

@@ -1,4 +1,4 @@
-"""The whole report: runs read and checked, a section for each benchmark, files and page."""
+"""The whole report: read and check runs, make a section for each benchmark, write files and page."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.report.benchmark import Inputs, ReportedBenchmark
-from lmms_egoplan.report.document import Section
+from lmms_egoplan.report.document import Item, Section
 from lmms_egoplan.report.gallery import IMAGE_SECONDS
 from lmms_egoplan.report.json_file import json_of
 from lmms_egoplan.report.judged import has_repeats, holds_lines
@@ -21,17 +21,15 @@ from lmms_egoplan.report.summary import summary_table
 from lmms_egoplan.report.versions import parts_of
 from lmms_egoplan.report.writing import write_files
 
-# Seconds for all, of which pictures get what the rest leaves, but never less than the second number.
+# Seconds for the whole report; pictures get the remaining time, at least the second number.
 _SECONDS, _LEAST_FOR_PICTURES = 50.0, 5.0
-_TITLE = "Egocentric planning: runs beside the published results"
 
 
 @dataclass(frozen=True)
 class Built:
-    """What a report holds.
+    """A written report.
 
-    skipped: what was left out or is missing, and why; a line each.
-    sections: what it tells of each benchmark.
+    skipped: ignored or missing inputs, and why; a line each.
     """
 
     page: Path
@@ -41,7 +39,7 @@ class Built:
     figures: int
     questions: int
     skipped: tuple[str, ...]
-    sections: tuple[Section, ...] = ()
+    sections: tuple[Section, ...]
 
 
 def build_report(
@@ -52,17 +50,17 @@ def build_report(
     progress: Callable[[str, int, int], None],
     similarity: str | None = None,
 ) -> Built:
-    """Write ``index.html`` into `out`, with ``report.json``, tables, figures and the gallery beside it.
+    """Write ``index.html`` into `out`, with ``report.json``, tables, figures and the gallery next to it.
 
     Args:
         folders: see `read_runs`; and `Inputs.judged` and `Inputs.labelled`.
         names: see `read_runs`.
         benchmarks: in the order of their sections.
-        progress: is told what is being done, how much of it is done, and how much there is.
+        progress: called with the kind of work, the finished part and the total.
         similarity: see `Inputs`.
 
     Raises:
-        LmmsEgoplanError: a path has no run, or a run's samples do not give the harness's own scores.
+        LmmsEgoplanError: a path has no run, or a run's samples contradict the harness's own scores.
         OSError: the folder cannot be written.
     """
     started = time.monotonic()
@@ -75,10 +73,13 @@ def build_report(
         for task_run in run.tasks.values():
             check(run, task_run)
         progress("scores recomputed, runs", done, len(read.runs))
-    sections, items, skipped = [], [], read.skipped
+    sections: list[Section] = []
+    items: list[Item] = []
+    skipped = read.skipped
     with_runs = 0
     for done, benchmark in enumerate(benchmarks, 1):
-        report_of, own = benchmark.load_report(), []
+        report_of = benchmark.load_report()
+        own: list[Section] = []
         parts = parts_of(benchmark.name, read.runs)
         with_runs += bool(parts)
         for part in parts:
@@ -87,13 +88,14 @@ def build_report(
             if section is not None:
                 own.append(part.section(section))
                 items += part.items(report.items())
-        here = [path for path, name in labelled.items() if name == benchmark.name]
-        if here and not own:
+        label_folders = [path for path, name in labelled.items() if name == benchmark.name]
+        if label_folders and not own:
             section = report_of((), inputs).section()
             if section is not None:
                 own.append(section)
             else:
-                skipped += tuple(f"{path}: left out, its labels fill no table of {benchmark.title}" for path in here)
+                unused = f"left out, its labels fill no table of {benchmark.title}"
+                skipped += tuple(f"{path}: {unused}" for path in label_folders)
         table = report_of.inputs_table(inputs)
         if table is not None and own:
             own[0] = replace(own[0], tables=(*own[0].tables, table))
@@ -112,7 +114,6 @@ def build_report(
     remaining = _SECONDS - (time.monotonic() - started)
     write_page(
         out,
-        _TITLE,
         sections,
         items,
         [(run.name, f"{run.model}, {run.harness}, {run.time}") for run in read.runs],

@@ -1,4 +1,4 @@
-"""Two runs of one model side by side: what changed, and which questions were won and lost."""
+"""Pairs of runs of one model: changed settings, and questions won and lost."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,29 +13,30 @@ Task = TypeVar("Task", bound=Scored)
 
 # At the end of a name or a folder's.
 _CHECKPOINT = re.compile(rf"[-_/.]?{CHECKPOINT}(?=$|[/_-])", re.IGNORECASE)
+# They differ between any two runs.
+_NO_SETTINGS = ("started", "seconds", "command", "folder")
 
 
 def changes(
     tasks: Sequence[Task], difference: Callable[[Task, Task], Difference | None], gallery_name: Callable[[Task], str]
 ) -> Iterator[Change]:
-    """Every two runs of one model in one task that compare with each other, the earlier one first.
-
-    Versions of a task are apart already: these tasks are of one part of a report.
+    """Yield every two comparable runs of one model in one task, the earlier one first.
 
     Args:
+        tasks: of one part of a report, so of one version of each task.
         difference: of the main score, first minus second.
-        gallery_name: under which the gallery has a task's answers.
+        gallery_name: of a task's answers.
     """
     ordered = sorted(tasks, key=lambda task: task.run.time)
     for earlier, later in combinations(ordered, 2):
         is_pair = earlier.run is not later.run and model_of(earlier.run) == model_of(later.run)
         is_usable = not any(task.is_demo or task.inexact for task in (earlier, later))
         if is_pair and is_usable and earlier.conditions == later.conditions:
-            found = difference(later, earlier)
-            if found is not None:
+            won = difference(later, earlier)
+            if won is not None:
                 yield Change(
                     task=later.task,
-                    difference=found,
+                    difference=won,
                     earlier=(earlier.run.time, earlier.main.value),
                     later=(later.run.time, later.main.value),
                     changed=tuple(_changed(earlier.run.provenance, later.run.provenance)),
@@ -44,7 +45,7 @@ def changes(
 
 
 def model_of(run: Run) -> str:
-    """The model's name without the number of a checkpoint, and without the folders that lead to it.
+    """Return the model's name without the number of a checkpoint, and without parent folders.
 
     >>> from pathlib import Path
     >>> names = "org/Model-7B", "out/Model-7B/checkpoint-200", "out/Model-7B_step400", "Model-7B/"
@@ -55,11 +56,7 @@ def model_of(run: Run) -> str:
 
 
 def _changed(earlier: Mapping[str, str], later: Mapping[str, str]) -> Iterator[str]:
-    for name in earlier | later:
+    for name in {**earlier, **later}:
         before, after = earlier.get(name, "none"), later.get(name, "none")
-        if before != after and name not in _ALWAYS:
+        if before != after and name not in _NO_SETTINGS:
             yield f"{name}: {before} → {after}"
-
-
-# Of any two runs.
-_ALWAYS = ("started", "seconds", "command", "folder")

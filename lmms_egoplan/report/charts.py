@@ -1,4 +1,4 @@
-"""What the report's figures share: sizes, and signs by which runs are told apart without colour."""
+"""Sizes and signs of the report's figures; runs are distinguishable without colour."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,35 +9,37 @@ from lmms_egoplan.report.numbers import show
 from lmms_egoplan.report.scored import Mean
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.container import Container
     from matplotlib.figure import Figure
 
 # Okabe and Ito's, without the yellow, which is too light for lines on white.
 _SHADES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c")
-# Of lines alone: dots and rings take hundreds of kilobytes of a page.
+# Only lines: dots and rings take hundreds of kilobytes of a page.
 _HATCHES = ("", "///", "xxx", "---", "\\\\\\", "+++", "|||", "//--")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _LINES = ("-", "--", "-.", ":")
 _INK, _GRID = "0.15", "0.88"
-# How numbers and words beside points are written.
+# Style of numbers and words next to points.
 NOTE: dict[str, Any] = {"textcoords": "offset points", "size": 8, "color": _INK}
 _POINTS = 9.0
 _SMALL = 8.5
-# Width of a character in heads, and of what stands beside a legend's text in characters.
+# Width of a character in headings, and of a legend's sign in characters.
 _CHARACTER = 0.56
 _SIGN = 6
 # Height of a legend's line, in inches.
 _LEGEND_LINE = 0.19
-# So many bars have their values above them side by side.
+# Up to so many bars have their values above them.
 _MOST_VALUES = 24
 _SLANT = 30
-# Matplotlib tells nothing of what has a label with an underscore first, and labels so what was given none.
+# Matplotlib hides labels with a leading underscore from legends, and sets these where none is set.
 _NO_LABEL = re.compile(r"_(?:nolegend_|(?:child|container)\d+)")
 _UNSEEN = "\u200b"
 
 
 def new_figure(width_in: float, height_in: float) -> "tuple[Figure, Axes]":
-    """A figure of this size in inches, with axes that make room for their labels; 7.2 inches fill the page's column."""
+    """Make a figure of a size in inches, with axes that make room for labels; 7.2 inches fill the page's column."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width_in, height_in), layout="constrained", facecolor="white")
@@ -45,22 +47,22 @@ def new_figure(width_in: float, height_in: float) -> "tuple[Figure, Axes]":
 
 
 def shade(number: int) -> str:
-    """Colour of the run with this number; they repeat, but not together with `hatch` or `marker`."""
+    """Return the colour of a run by its number; colours repeat, but not together with `hatch` or `marker`."""
     return _SHADES[number % len(_SHADES)]
 
 
 def hatch(number: int) -> str:
-    """Hatch of this run's bars; the first has none."""
+    """Return the hatch of a run's bars; the first has none."""
     return _HATCHES[number % len(_HATCHES)]
 
 
 def marker(number: int) -> str:
-    """Marker of this run's points."""
+    """Return the marker of a run's points."""
     return _MARKERS[number % len(_MARKERS)]
 
 
 def line(number: int) -> str:
-    """Style of this run's lines."""
+    """Return the style of a run's lines."""
     return _LINES[number % len(_LINES)]
 
 
@@ -72,13 +74,13 @@ def draw_bars(
     reference: tuple[str, Sequence[float]] | None = None,
     decimals: int = 0,
 ) -> "Figure":
-    """A bar with its interval for each run in each group, and with its value as far as there is room.
+    """Draw a bar with its interval for each run in each group, and its value if there is room.
 
     Args:
         means: by run, in each group.
-        label: of the upright axis, which ends at `top`.
+        label: of the vertical axis, which ends at `top`.
         decimals: of the values.
-        reference: what a dashed line in each group is, and its values.
+        reference: name and values of dashed lines, one in each group.
     """
     figure, axes = new_figure(7.2, 3.5)
     width = 0.8 / len(means)
@@ -98,8 +100,7 @@ def draw_bars(
     for place, value in enumerate(values):
         ends = place - 0.44, place + 0.44
         axes.hlines(value, *ends, color="white", linewidth=3)
-        told = name if place == 0 else None
-        axes.hlines(value, *ends, color="black", linewidth=1.5, linestyle="--", label=told)
+        axes.hlines(value, *ends, color="black", linewidth=1.5, linestyle="--", label=name if place == 0 else "")
     axes.set(xlim=(-0.6, len(groups) - 0.4), ylim=(0, top), ylabel=label)
     axes.set_xticks(range(len(groups)), groups)
     finish(axes)
@@ -115,13 +116,13 @@ def draw_lines(
     looks: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     chance: float | None = None,
 ) -> "Figure":
-    """A line over the groups for each run, with intervals at its points.
+    """Draw a line over the groups for each run, with intervals at its points.
 
     Args:
         means: by run, in each group.
-        label, groups_label: of the axes; the upright one ends at `top`.
-        looks: how matplotlib is to draw a run's line, where not as the run's place tells.
-        chance: marked by a line across.
+        label, groups_label: of the axes; the vertical one ends at `top`.
+        looks: matplotlib's arguments for a run's line; default: by the run's number.
+        chance: marked by a horizontal line.
     """
     figure, axes = new_figure(7.2, 3.4)
     if chance is not None:
@@ -130,13 +131,13 @@ def draw_lines(
     step = min(0.08, 0.5 / len(means))
     for number, (name, of_run) in enumerate(means.items()):
         shift = step * (number - (len(means) - 1) / 2)
-        there = [(place + shift, mean) for place, mean in enumerate(of_run) if mean.value is not None]
+        points = [(x + shift, mean.value, mean.interval) for x, mean in enumerate(of_run) if mean.value is not None]
         signs = {"color": shade(number), "marker": marker(number), "linestyle": line(number)}
-        look = {"label": name} | looks.get(name, signs | {"markersize": 5, "clip_on": False})
-        axes.plot([x for x, _ in there], [mean.value for _, mean in there], **look)
-        for x, mean in there:
-            if mean.interval:
-                axes.vlines(x, *mean.interval, color=look["color"], linewidth=1)
+        look = {"label": name, **looks.get(name, {**signs, "markersize": 5, "clip_on": False})}
+        axes.plot([x for x, _, _ in points], [value for _, value, _ in points], **look)
+        for x, _, interval in points:
+            if interval:
+                axes.vlines(x, *interval, color=look["color"], linewidth=1)
     axes.set_xticks(range(len(groups)), groups)
     axes.set(ylim=(0, top), xlim=(-0.5, len(groups) - 0.5), ylabel=label, xlabel=groups_label)
     finish(axes)
@@ -144,7 +145,7 @@ def draw_lines(
 
 
 def spoken(groups: Sequence[str], means: Mapping[str, Sequence[Mean]], decimals: int) -> str:
-    """The values that a figure shows, for those who do not see it."""
+    """List the values of a figure, for readers who do not see it."""
     return "; ".join(
         f"{name}: "
         + ", ".join(
@@ -156,11 +157,16 @@ def spoken(groups: Sequence[str], means: Mapping[str, Sequence[Mean]], decimals:
 
 
 def finish(axes: "Axes") -> None:
-    """Give axes the report's looks, once everything is drawn: quiet frame and grid, dark hatches, sizes.
+    """Style finished axes for the report: quiet frame and grid, dark hatches, sizes.
 
-    What has a label is told in a legend above the axes, for which the figure grows. Names of categories that do not fit
-    side by side are slanted. No text is read as a formula: names may have dollar signs.
+    Labelled parts are explained in a legend above the axes, for which the figure grows. Names of categories that do not
+    fit side by side are slanted. No text is parsed as a formula: names may have dollar signs.
     """
+    from matplotlib.text import Text
+
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    width = figure.get_figwidth() * 72 / (_SMALL * _CHARACTER)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(_INK)
     axes.grid(axis="y", color=_GRID, linewidth=0.8)
@@ -171,35 +177,32 @@ def finish(axes: "Axes") -> None:
     for patch in axes.patches:
         patch.set(edgecolor=_INK, linewidth=0.7)
         patch.set_hatch_linewidth(0.6)
-    _slant(axes)
-    _tell(axes)
-    for text in axes.figure.findobj(lambda artist: hasattr(artist, "set_parse_math")):
-        text.set_parse_math(False)
+    _slant(axes, width)
+    _add_legend(axes, figure, width)
+    for text in figure.findobj(Text):
+        if isinstance(text, Text):
+            text.set_parse_math(False)
 
 
-def _characters(axes: "Axes") -> float:
-    """How many fit side by side."""
-    return axes.figure.get_figwidth() * 72 / (_SMALL * _CHARACTER)
-
-
-def _slant(axes: "Axes") -> None:
+def _slant(axes: "Axes", width: float) -> None:
+    """Slant the names of categories that do not fit into a width in characters."""
     lines = [line for text in axes.get_xticklabels() for line in text.get_text().split("\n")]
     names = axes.get_xticklabels()
-    if len(names) * (max(map(len, lines), default=0) + 1) > 0.9 * _characters(axes):
+    if len(names) * (max(map(len, lines), default=0) + 1) > 0.9 * width:
         for text in names:
             text.set(rotation=_SLANT, horizontalalignment="right", rotation_mode="anchor")
 
 
-def _tell(axes: "Axes") -> None:
-    for artist in (*axes.lines, *axes.patches, *axes.collections, *axes.containers):
+def _add_legend(axes: "Axes", figure: "Figure", width: float) -> None:
+    artists: list[Artist | Container] = [*axes.lines, *axes.patches, *axes.collections, *axes.containers]
+    for artist in artists:
         label = str(artist.get_label())
         if label.startswith("_") and not _NO_LABEL.fullmatch(label):
             artist.set_label(_UNSEEN + label)
     handles, labels = axes.get_legend_handles_labels()
     if labels:
-        fitting = int(_characters(axes) // (max(map(len, labels)) + _SIGN))
+        fitting = int(width // (max(map(len, labels)) + _SIGN))
         columns = min(max(fitting, 1), len(labels))
-        figure = axes.figure
         figure.set_figheight(figure.get_figheight() + _LEGEND_LINE * -(-len(labels) // columns))
         figure.legend(
             handles, labels, loc="outside upper left", ncols=columns, frameon=False, fontsize=_SMALL, labelcolor=_INK,

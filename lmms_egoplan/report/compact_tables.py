@@ -1,4 +1,4 @@
-"""What the benchmarks' compact tables share: a row for each measure, the runs side by side."""
+"""Compact tables of benchmarks: a row for each measure, the runs side by side."""
 
 import math
 import re
@@ -20,7 +20,7 @@ _PATH = re.compile(r"\.{0,2}/|~|[A-Za-z]:[\\/]|\\\\")
 
 
 Cell = Callable[[Any], str]
-"""What a compact table shows of a task of a run."""
+"""Formats a task of a run for a compact table."""
 
 _Cells = Mapping[str, str]
 """By the name of the run; "" or nothing for a run without the measure."""
@@ -34,23 +34,23 @@ def compact_table(
     notes: Sequence[str] = (),
     heading: Callable[[Any], str] = lambda task: task.task_run.task,
 ) -> Table:
-    """A table whose first column holds labels, and the others a run each.
+    """Make a table with labels in its first column and a run in each other column.
 
     Args:
-        measures: of the tasks in one block, by label; one that no run has a cell for is left out.
-        heading: of the block in which a task stands; "" for none.
+        measures: of the tasks in one block, by label; those without any cell are omitted.
+        heading: of a task's block; "" for none.
     """
     names = list(dict.fromkeys(task.run.name for task in tasks))
     blocks = {}
     for head in dict.fromkeys(map(heading, tasks)):
         block = [task for task in tasks if heading(task) == head]
         cells = {label: {task.run.name: cell(task) for task in block} for label, cell in measures(block).items()}
-        blocks[head] = {label: found for label, found in cells.items() if any(found.values())}
+        blocks[head] = {label: of_runs for label, of_runs in cells.items() if any(of_runs.values())}
     return _table(key, title, names, blocks, notes)
 
 
 def score_notes(tasks: Sequence[Scored]) -> list[str]:
-    """What is to be known of cells by `scored`: who judged, and what the parentheses tell."""
+    """Return notes on cells by `scored`: the demo's judge, and the meaning of parentheses."""
     demo = dict.fromkeys(task.run.name for task in tasks if task.is_demo)
     return [
         *([_DEMO_NOTE] if any(task.is_by_demo for task in tasks) else []),
@@ -73,22 +73,22 @@ def _table(
 
 
 def number(value: float | None, decimals: int | None = None) -> str:
-    """``n/a`` for None, NaN and infinities."""
+    """Format a number; ``n/a`` for None, NaN and infinities."""
     return show(value, decimals) if value is not None and math.isfinite(value) else NOT_AVAILABLE
 
 
 def share(value: float | None) -> str:
-    """In per cent; "0%" and "100%" only where it is exactly none or all."""
+    """Format a fraction in per cent; "0%" and "100%" only for exactly none or all."""
     return percent(value).replace("\u202f", "") if value is not None and math.isfinite(value) else NOT_AVAILABLE
 
 
 def scored(value: float | None, decimals: int, coverage: float | None) -> str:
-    """A score with what it is over, see `score_notes`."""
+    """Format a score with its coverage, see `score_notes`."""
     return f"{number(value, decimals)} ({share(coverage)})"
 
 
 def name_of(value: Any) -> str:
-    """A metric that is a text, such as a judge's name; of paths the last part alone."""
+    """Format a metric that is a text, such as a judge's name; only the last part of paths."""
     if not isinstance(value, str) or not value.strip():
         return NOT_AVAILABLE
     parts = (clean(part.strip()) for part in value.split(","))
@@ -96,33 +96,33 @@ def name_of(value: Any) -> str:
 
 
 def score_cell(metric: str, decimals: int | None = None) -> Cell:
-    """A metric of a task that is a number."""
+    """Return the cell of a metric that is a number."""
     return lambda task: number(task.number(metric), decimals)
 
 
 def share_cell(metric: str) -> Cell:
-    """A metric of a task that is a share."""
+    """Return the cell of a metric that is a fraction."""
     return lambda task: share(task.number(metric))
 
 
 def other_tasks(runs: Sequence[Run]) -> Table | None:
-    """All metrics that are numbers or short texts, of the tasks that the report does not know; None without any."""
+    """Make a table of the metrics of unknown tasks that are numbers or short texts; None without any."""
     own = [run for run in runs if run.others]
     if not own:
         return None
     blocks: dict[str, dict[str, _Cells]] = {}
     for task in dict.fromkeys(task for run in own for task in run.others):
-        having = {run.name: run.others[task].metrics for run in own if task in run.others}
-        lines = {
-            clean(metric): {name: _shown(metrics.get(metric)) for name, metrics in having.items()}
-            for metric in dict.fromkeys(metric for metrics in having.values() for metric in metrics)
-            if not all(isinstance(metrics.get(metric), dict | list | None) for metrics in having.values())
+        of_runs = {run.name: run.others[task].metrics for run in own if task in run.others}
+        lines: dict[str, _Cells] = {
+            clean(metric): {name: _text(metrics.get(metric)) for name, metrics in of_runs.items()}
+            for metric in dict.fromkeys(metric for metrics in of_runs.values() for metric in metrics)
+            if not all(isinstance(metrics.get(metric), dict | list | None) for metrics in of_runs.values())
         }
         blocks[clean(task)] = lines or {"no metric": {}}
     return _table("others", "Other tasks", [run.name for run in own], blocks)
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return name_of(value) if isinstance(value, str) else NOT_AVAILABLE
     return number(value, 4 if isinstance(value, float) else None)

@@ -34,39 +34,39 @@ def comparisons(
     unit: str = "clusters",
     notes: Sequence[str] = (),
 ) -> Table | None:
-    """Every pair of runs that share questions, the largest difference first.
+    """Compare every pair of runs that share questions, the largest difference first.
 
     p-values are corrected by Holm over all pairs of the table.
 
     Args:
-        scores: for each run, its score in each question; missing ones are None or NaN, or not there.
-        clusters: each question's cluster; its own id where questions are independent.
-        key, title: the table's.
-        decimals: of differences and intervals as shown.
-        scale: what differences and intervals are multiplied by: 100 for per cent.
-        unit: what the clusters are, in the plural: ``"videos"``.
-        notes: the table's, behind those on the numbers.
+        scores: for each run, its score in each question; missing ones are None, NaN or absent.
+        clusters: each question's cluster; its own id if questions are independent.
+        key, title: of the table.
+        decimals: of printed differences and intervals.
+        scale: factor of differences and intervals: 100 for per cent.
+        unit: plural noun for the clusters: ``"videos"``.
+        notes: of the table, after those on the numbers.
 
     Returns:
-        None where no two runs share a question.
+        None if no two runs share a question.
 
     Raises:
-        ValueError: a question that two runs share has no cluster.
+        ValueError: a shared question has no cluster.
     """
     pairs = [
-        (first, second, found)
+        (first, second, comparison)
         for first, second in combinations(scores, 2)
-        if (found := compare(scores[first], scores[second], clusters)) is not None
+        if (comparison := compare(scores[first], scores[second], clusters)) is not None
     ]
     if not pairs:
         return None
-    corrected = holm([found.p_value for _, _, found in pairs])
+    corrected = holm([comparison.p_value for _, _, comparison in pairs])
+    ordered = sorted(zip(pairs, corrected, strict=True), key=lambda pair: -abs(pair[0][2].difference))
     rows: list[dict[str, Value]] = []
-    for (first, second, found), p_holm in zip(pairs, corrected, strict=True):
-        numbers = {"difference": found.difference, "low": found.low, "high": found.high}
+    for (first, second, comparison), p_holm in ordered:
+        numbers = {name: getattr(comparison, name) for name in ("difference", "low", "high")}
         scaled = {name: None if number is None else number * scale for name, number in numbers.items()}
-        rows.append(vars(found) | scaled | {"first": first, "second": second, "p_holm": p_holm})
-    rows.sort(key=lambda row: -abs(row["difference"]))
+        rows.append(vars(comparison) | scaled | {"first": first, "second": second, "p_holm": p_holm})
     columns = (
         *(Column("first", "First"), Column("second", "Second"), Column("questions", "Questions")),
         Column("difference", "Difference", decimals),
@@ -74,22 +74,22 @@ def comparisons(
         Column("test", "Test"),
         *(Column("p_value", "p", _P_DECIMALS), Column("p_holm", "p (Holm)", _P_DECIMALS)),
     )
-    told = _notes([found for _, _, found in pairs], unit)
-    return replace(table_of_runs(key, title, columns, rows, (*told, *notes)), role="pairs")
+    on_numbers = _notes([comparison for _, _, comparison in pairs], unit)
+    return replace(table_of_runs(key, title, columns, rows, (*on_numbers, *notes)), role="pairs")
 
 
-def _notes(found: Sequence[Comparison], unit: str) -> Iterator[str]:
-    """What the numbers of these comparisons are, and what is not to be read from them."""
+def _notes(made: Sequence[Comparison], unit: str) -> Iterator[str]:
+    """Explain the numbers of these comparisons, and their limits."""
     yield note("difference")
     yield note("low_high", unit=unit)
-    if any(one.low is None for one in found):
+    if any(comparison.low is None for comparison in made):
         yield note("no_interval", unit=unit)
-    few = [one.clusters for one in found if one.low is not None and one.clusters < FEW_CLUSTERS]
-    if few:
+    few = [comparison.clusters for comparison in made if comparison.low is not None]
+    if few and min(few) < FEW_CLUSTERS:
         yield note("few", unit=unit, fewest=min(few))
-    tests = {one.test for one in found}
+    tests = {comparison.test for comparison in made}
     if "McNemar" in tests:
         yield note("mcnemar")
     if "permutation" in tests:
         yield note("permutation", unit=unit)
-    yield note("holm", count=len(found), s="s" if len(found) > 1 else "")
+    yield note("holm", count=len(made), s="s" if len(made) > 1 else "")

@@ -5,25 +5,26 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, final
+
+from PIL import Image
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
-    from PIL import Image
 
 STANDS = "would_stand"
-"""The key of the column that tells where among published rows an own one would stand."""
+"""The key of the column with the place of an own row among the published ones."""
 
 APART_NOTE = "These rows are over other questions than the published ones, or the demo judge rated them."
 
 Value = float | int | str | None
 Verdict = Literal["right", "wrong", "partly", "unscored"]
-Images = Callable[[], "list[Image.Image]"]
+Images = Callable[[], list[Image.Image]]
 """Reads the images that a model was shown."""
 
 
 def known(value: Value) -> Value:
-    """A value; None for NaN."""
+    """Return a value; None for NaN."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
@@ -39,10 +40,10 @@ class Column:
     """A column of a table.
 
     key: its name in the CSV file.
-    title: its head.
-    decimals: of its numbers as shown; None for texts and counts.
-    higher_is_better: None where no value is better than another; best and second best are marked otherwise.
-    end_of: the key of the column whose 95 % interval ends here, first the low end; "" for none. A page shows both ends
+    title: its heading.
+    decimals: of its printed numbers; None for texts and counts.
+    higher_is_better: None if no value is better than another; otherwise best and second best are marked.
+    end_of: the key of the column whose 95 % interval ends here, the low end first; "" for none. A page prints both ends
         below the value.
     """
 
@@ -57,10 +58,10 @@ class Column:
 class Row:
     """A row of a table.
 
-    values: one per column; None where there is none, which is never shown as a number.
-    is_own: of one of the runs that are reported, not of a paper.
-    why: why its numbers do not compare with those of the other rows; "" where they do. It is never marked best or
-        second best, and stands in a table of its own (`Table.parted`).
+    values: one per column; None for missing ones, which are never printed as numbers.
+    is_own: true for reported runs, false for a paper's rows.
+    why: why its numbers are not comparable with other rows; "" if they are. Rows that are not comparable are never
+        marked best or second best, and are in a separate table (`Table.parted`).
     """
 
     values: tuple[Value, ...]
@@ -69,18 +70,20 @@ class Row:
 
     @property
     def compares(self) -> bool:
+        """True if its numbers are comparable."""
         return not self.why
 
 
+@final
 @dataclass(frozen=True)
 class Table:
     """A table.
 
     key: stem of its files, unique in the report.
-    source: where its numbers are from: paper and table, or the runs.
-    notes: what a reader must know to compare its rows.
-    role: where it stands in its section. ``published`` has a paper's rows, ``pairs`` runs side by side, ``scores`` what
-        else the runs have.
+    source: of its numbers: paper and table, or the runs.
+    notes: remarks for comparing its rows.
+    role: its place in the section. ``published`` has a paper's rows, ``pairs`` runs side by side, ``scores`` the other
+        scores of runs.
     """
 
     key: str
@@ -91,12 +94,17 @@ class Table:
     notes: tuple[str, ...] = ()
     role: Literal["scores", "published", "pairs"] = "scores"
 
+    @property
+    def has_own(self) -> bool:
+        """True if a row is of a run."""
+        return any(row.is_own for row in self.rows)
+
     def parted(self) -> "list[Table]":
-        """The table without the rows that do not compare, and these in a table of their own, each with its reason."""
+        """Move rows that are not comparable into a second table, each with its reason."""
         apart = [row for row in self.rows if not row.compares]
         if not apart:
             return [self]
-        kept = replace(self, rows=tuple(row for row in self.rows if row.compares))
+        comparable = replace(self, rows=tuple(row for row in self.rows if row.compares))
         filled = [
             place
             for place, column in enumerate(self.columns)
@@ -106,10 +114,10 @@ class Table:
         rows = tuple(Row((*(row.values[place] for place in filled), row.why), is_own=row.is_own) for row in apart)
         title = f"Do not compare: {self.title[0].lower()}{self.title[1:]}"
         own = [replace(column, higher_is_better=None) for column in columns]
-        return [kept, Table(f"{self.key}_apart", title, tuple(own), rows, "the runs", (APART_NOTE,))]
+        return [comparable, Table(f"{self.key}_apart", title, tuple(own), rows, "the runs", (APART_NOTE,))]
 
     def intervals(self) -> dict[int, tuple[int, int]]:
-        """The places of the columns that have intervals, each with those of the low and the high end."""
+        """Return the columns with intervals, by number, each with the columns of the low and the high end."""
         keys = [column.key for column in self.columns]
         ends: dict[str, list[int]] = {}
         for place, column in enumerate(self.columns):
@@ -118,32 +126,32 @@ class Table:
         return {keys.index(key): (places[0], places[1]) for key, places in ends.items() if len(places) == 2}
 
     def numbers(self) -> list[bool]:
-        """Of each column, whether there are numbers in it."""
+        """Return true for each column with numbers."""
         return [
             column.decimals is not None or any(isinstance(row.values[place], (int, float)) for row in self.rows)
             for place, column in enumerate(self.columns)
         ]
 
     def marks(self) -> dict[tuple[int, int], Literal["best", "second"]]:
-        """Best and second best value of each column that has such, by (row, column); equals share a mark.
+        """Mark the best and second best value of each column, by (row, column); equal values share a mark.
 
-        Values count as they are shown, rounded to the column's decimals, and only those of rows that compare. Columns
-        with one such value have no marks.
+        Values are rounded to the column's decimals; only comparable rows count. Columns with one such value have no
+        marks.
         """
-        found: dict[tuple[int, int], Literal["best", "second"]] = {}
+        marks: dict[tuple[int, int], Literal["best", "second"]] = {}
         for place, column in enumerate(self.columns):
             if column.higher_is_better is None:
                 continue
-            shown = {
-                index: round(float(row.values[place]), column.decimals or 0)
+            printed = {
+                index: round(float(value), column.decimals or 0)
                 for index, row in enumerate(self.rows)
-                if row.compares and isinstance(row.values[place], (int, float))
+                if row.compares and isinstance(value := row.values[place], (int, float))
             }
-            order = sorted(set(shown.values()), reverse=column.higher_is_better)
-            if len(shown) > 1:
-                marks = dict(zip(order[:2], ("best", "second"), strict=False))
-                found |= {(index, place): marks[value] for index, value in shown.items() if value in marks}
-        return found
+            order = sorted(set(printed.values()), reverse=column.higher_is_better)
+            if len(printed) > 1:
+                marks |= {(index, place): "best" for index, value in printed.items() if value == order[0]}
+                marks |= {(index, place): "second" for index, value in printed.items() if value in order[1:2]}
+        return marks
 
 
 def table_of_runs(
@@ -153,20 +161,21 @@ def table_of_runs(
     rows: Iterable[Mapping[str, Value]],
     notes: Sequence[str] = (),
 ) -> Table:
-    """A table of one's own rows, each by the columns' keys; what a row lacks it has no value for."""
+    """Make a table of runs' rows, each by the keys of the columns."""
     values = tuple(Row(tuple(row.get(column.key) for column in columns), is_own=True) for row in rows)
     return Table(key, title, tuple(columns), values, "the runs", tuple(notes))
 
 
+@final
 @dataclass(frozen=True)
 class Figure:
     """A figure.
 
     key: stem of its files, unique in the report.
-    caption: what it shows, from what, and how it was computed.
+    caption: content, source and method.
     draw: draws it, legible without colour and on white; called once.
-    description: what one sees, for those who do not.
-    has_cells: whether its colours stand for values, with words on them: these stay in a dark theme.
+    description: in words, for readers who do not see it.
+    has_cells: true if its colours are values with words on them: they stay in a dark theme.
     """
 
     key: str
@@ -178,7 +187,7 @@ class Figure:
 
     @cached_property
     def drawing(self) -> "Drawing":
-        """The figure as drawn."""
+        """The drawn figure."""
         return self.draw()
 
     @cached_property
@@ -187,8 +196,9 @@ class Figure:
         import matplotlib
 
         content = io.StringIO()
-        settings = {"svg.fonttype": "none", "svg.hashsalt": self.key, "font.sans-serif": ["DejaVu Sans"]}
-        with matplotlib.rc_context(settings):
+        with matplotlib.rc_context(
+            {"svg.fonttype": "none", "svg.hashsalt": self.key, "font.sans-serif": ["DejaVu Sans"]}
+        ):
             self.drawing.savefig(content, format="svg", metadata={"Date": None})
         return content.getvalue()
 
@@ -198,17 +208,17 @@ class Headline:
     """A run's main score in one task, for the summary.
 
     interval: 95 %, in the score's unit; None without samples.
-    coverage: share of the official questions that the score is over, 0 to 1; None where the harness does not tell.
-    truncated: share of answers that the limit on new tokens ended; None where unknown.
-    is_generated: whether there are answers to be truncated; not where choices are ranked.
-    beside: other readings of the same answers, by name, in the score's unit; None where there is none.
-    no_interval: why there is no interval, to stand behind "no interval"; "" where there is one.
-    apart: why the score compares with no other; empty where it does.
-    rank: the best and the worst place that the run may have among those that it compares with; None without intervals.
-    ranked: among how many.
-    is_demo: whether the score tells nothing of a model.
-    protocol: task, version, what was shown and who judged, in a few words.
-    gallery: the name under which the gallery has the run's answers; "" for the run's own.
+    coverage: fraction of official questions that were scored; None if unknown.
+    truncated: fraction of answers that the limit on new tokens ended; None if unknown.
+    is_generated: true if answers are generated, false if choices are ranked.
+    beside: other readings of the same answers, by name, in the score's unit; None for missing ones.
+    no_interval: why there is no interval, to print after "no interval"; "" if there is one.
+    apart: why the score is not comparable; empty if it is.
+    rank: the best and the worst possible place among comparable runs; None without intervals.
+    ranked: number of these runs.
+    is_demo: true if the score is meaningless.
+    protocol: task, version, media and judge, in a few words.
+    gallery: name of the run's answers in the gallery; "" for the run's own.
     """
 
     run: str
@@ -235,11 +245,11 @@ class Headline:
 
 @dataclass(frozen=True)
 class Difference:
-    """How the main score of one run differs from another's, over the questions that both have it for.
+    """The difference of two runs' main scores, over the questions for which both have one.
 
     value: first minus second, in the score's unit; low, high: its 95 % interval, None with `no_interval`.
     won, lost: questions on which the first's score is higher, or lower.
-    why: why the two do not compare; "" where they do.
+    why: why the two are not comparable; "" if they are.
     """
 
     first: str
@@ -256,18 +266,18 @@ class Difference:
 
     @property
     def is_real(self) -> bool:
-        """Whether there is an interval, and 0 lies outside of it."""
+        """True if there is an interval, and 0 is outside."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A published score that runs are measured by.
+    """A published score to compare runs with.
 
-    name: as the paper's table has it, such as ``GPT-4V``.
+    name: as in the paper's table, such as ``GPT-4V``.
     source: such as ``Table 1``.
-    scores: all of the table's main column, among which a run would stand.
-    caveat: what differs from the runs even where they compare; "" for nothing.
+    scores: all of the table's main column, to rank a run among.
+    caveat: a difference even from comparable runs; "" for none.
     """
 
     name: str
@@ -293,9 +303,9 @@ class Group:
 class Slice:
     """The main score by one attribute of the questions.
 
-    attribute: as the gallery's facts name it.
-    is_fact: whether the gallery can be filtered by it; not where it is of the answers, such as people's labels.
-    groups: those of each run that has such questions, group by group.
+    attribute: its name among the gallery's facts.
+    is_fact: true if the gallery can be filtered by it; false for attributes of answers, such as people's labels.
+    groups: of each run with such questions, group by group.
     """
 
     attribute: str
@@ -304,7 +314,7 @@ class Slice:
 
     @property
     def names(self) -> list[str]:
-        """Of the groups."""
+        """The names of the groups."""
         return list(dict.fromkeys(group.name for group in self.groups))
 
 
@@ -314,8 +324,8 @@ class Change:
 
     difference: later minus earlier.
     earlier, later: date and score of each.
-    changed: what differs between their settings, a line each.
-    gallery: the names under which the gallery has the answers of earlier and later run.
+    changed: differences of their settings, a line each.
+    gallery: names of the earlier and the later run's answers in the gallery.
     """
 
     task: str
@@ -330,13 +340,13 @@ class Change:
 class Section:
     """One benchmark's part of the report.
 
-    key: the benchmark's name, which versions of a task may go on from.
-    lead: one or two sentences: what is measured.
-    remarks: what is wrong with or missing from the runs.
-    finding: what came out, in sentences; never a difference without its interval.
-    unit: of the main score, behind numbers: ``points``; "" for none.
-    top: the highest main score that there can be.
-    further: main scores in tasks that the summary leaves out, for model cards.
+    key: the benchmark's name, with a suffix for older versions of its tasks.
+    lead: one or two sentences on what is measured.
+    remarks: flaws and gaps of the runs.
+    finding: the result in sentences; never a difference without its interval.
+    unit: of the main score, after numbers: ``points``; "" for none.
+    top: the highest possible main score.
+    further: main scores in tasks that the summary omits, for model cards.
     """
 
     key: str
@@ -358,16 +368,16 @@ class Section:
 
 @dataclass(frozen=True)
 class ShownAnswer:
-    """What one run said about one question.
+    """One run's answer to one question, for the gallery.
 
-    text: the answer in the model's words; None where choices were ranked.
-    logprobs: mean log-probability per token of each choice, nats; None where nothing was ranked.
-    chosen: index of the choice that was taken.
+    text: the answer in the model's words; None if choices were ranked.
+    logprobs: mean log-probability per token of each choice, nats; None if nothing was ranked.
+    chosen: index of the chosen choice.
     rating: with its scale in words, such as ``"0.5 of 1"``.
     judgement: the judge's words.
-    reply: the model's whole reply, where `text` is what was read of it.
-    prompt: as it was sent, without images; None where the harness does not log it.
-    tokens: of the prompt and of the answer; None where the harness does not count them.
+    reply: the model's whole reply, if `text` was parsed from it.
+    prompt: as sent, without images; None if the harness does not log it.
+    tokens: of the prompt and of the answer; None if the harness does not count them.
     """
 
     verdict: Verdict
@@ -383,14 +393,14 @@ class ShownAnswer:
 
 @dataclass(frozen=True)
 class Item:
-    """A question of the gallery with what the runs said.
+    """A question of the gallery with the runs' answers.
 
     key: unique in the report: the benchmark's name and the question's id in it, ``NAME/existence/1``.
-    facts: what it can be filtered by: source, dimension, scenario, setting, ...
+    facts: attributes to filter by: source, dimension, scenario, setting, ...
     references: the right answers, named.
-    images: None where they are not at hand.
-    answers: by the name of the run and, where a run has several tasks over the question, the task: ``"name (task)"``.
-    title: what tells the question from the others, for the list; "" for the question itself.
+    images: None if they are not available.
+    answers: by run; by ``"name (task)"`` if a run has several tasks over the question.
+    title: its distinguishing text for the list; "" for the question itself.
     """
 
     key: str

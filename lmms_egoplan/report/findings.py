@@ -1,6 +1,6 @@
-"""What came out, in sentences: how runs differ from each other and from the best published score.
+"""Results in sentences: differences between runs, and from the best published score.
 
-A difference is stated with its interval or not at all, and called one only where the interval leaves 0 out.
+A difference is always stated with its interval, and called one only if the interval excludes 0.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,16 +10,16 @@ from lmms_egoplan.report.document import Difference, Headline, Reference
 from lmms_egoplan.report.numbers import show
 from lmms_egoplan.text import join_list
 
-_NAMED = 3
+_MOST_NAMES = 3
 _Pairs = Mapping[tuple[str, str, str], Difference]
 """By task and the names of first and second run."""
 
 
 def ranked(headlines: Sequence[Headline], differences: Sequence[Difference]) -> list[Headline]:
-    """The headlines with the range of places that each run may have among those of its task that it compares with.
+    """Add the range of each run's possible places among the comparable runs of its task.
 
-    A run has another one above it, or below, where the interval of their difference leaves 0 out. A run has no range
-    where one of its differences has no interval.
+    A run is above or below another if the interval of their difference excludes 0. A run with a difference without
+    interval has no range.
     """
     pairs = _both_ways(differences)
     return [_with_rank(line, [other for other in headlines if _is_rival(line, other)], pairs) for line in headlines]
@@ -28,22 +28,22 @@ def ranked(headlines: Sequence[Headline], differences: Sequence[Difference]) -> 
 def finding(
     title: str, headlines: Sequence[Headline], differences: Sequence[Difference], reference: Reference | None, unit: str
 ) -> tuple[str, ...]:
-    """The sentences on a benchmark.
+    """Write the sentences about a benchmark.
 
     Args:
         title: the benchmark's.
-        headlines: of all runs; the task of the first one that compares is told about.
+        headlines: of all runs; the sentences are about the task of the first comparable one.
         reference: the best published score.
-        unit: of the scores, behind a difference: ``points``; "" for none.
+        unit: of the scores, after a difference: ``points``; "" for none.
     """
     comparing = [line for line in headlines if line.value is not None and not line.apart]
     comparing = [line for line in comparing if line.task == comparing[0].task]
     comparing.sort(key=lambda line: -(line.value or 0))
-    told = []
+    sentences = []
     if comparing:
-        told.append(_first(title, comparing, _both_ways(differences), unit))
-        told += _published(comparing[0], reference, unit, is_named=len(comparing) > 1)
-    return (*told, *_apart(title, headlines, is_first=not comparing))
+        sentences.append(_first(title, comparing, _both_ways(differences), unit))
+        sentences += _published(comparing[0], reference, unit, is_named=len(comparing) > 1)
+    return (*sentences, *_apart(title, headlines, is_first=not comparing))
 
 
 def _first(title: str, comparing: Sequence[Headline], pairs: _Pairs, unit: str) -> str:
@@ -59,45 +59,44 @@ def _first(title: str, comparing: Sequence[Headline], pairs: _Pairs, unit: str) 
         return f"{scores}; they are not compared: {pair.why}."
     if pair.low is None or pair.high is None:
         return f"{scores}; they are not compared: no interval of the difference ({pair.no_interval})."
-    told = _difference(pair.value, (pair.low, pair.high), best.decimals, unit)
+    size, interval = _difference(pair.value, (pair.low, pair.high), best.decimals, unit)
     if pair.is_real:
         way = "above" if pair.value > 0 else "below"
-        return f"{best.run} is {told[0]} {way} {second.run} on {title} ({told[1]})."
-    return f"{best.run} and {second.run} cannot be told apart on {title}: the difference is {told[0]} ({told[1]})."
+        return f"{best.run} is {size} {way} {second.run} on {title} ({interval})."
+    return f"{best.run} and {second.run} cannot be told apart on {title}: the difference is {size} ({interval})."
 
 
-def _published(best: Headline, reference: Reference | None, unit: str, is_named: bool) -> Iterator[str]:
+def _published(best: Headline, reference: Reference | None, unit: str, *, is_named: bool) -> Iterator[str]:
     if reference is None or best.value is None or best.interval is None:
         return
     value = best.value - reference.value
     interval = best.interval[0] - reference.value, best.interval[1] - reference.value
-    size, told = _difference(value, interval, best.decimals, unit)
+    size, ends = _difference(value, interval, best.decimals, unit)
     name = best.run if is_named else "It"
     beside = f"{reference.name}, the best in {reference.source} of the paper"
     caveat = f"; {reference.caveat}" if reference.caveat else ""
     if interval[0] <= 0 <= interval[1]:
-        yield f"{name} cannot be told apart from {beside}: the difference is {size} ({told}{caveat})."
+        yield f"{name} cannot be told apart from {beside}: the difference is {size} ({ends}{caveat})."
     else:
-        yield f"{name} is {size} {'above' if value > 0 else 'below'} {beside} ({told}{caveat})."
+        yield f"{name} is {size} {'above' if value > 0 else 'below'} {beside} ({ends}{caveat})."
 
 
 def shared_reasons(headlines: Sequence[Headline]) -> tuple[str, ...]:
-    """Why the scores that compare with nothing do not, where that is the same for all; empty where it differs."""
+    """Return the reasons why scores are not comparable if all have the same; empty if they differ."""
     reasons = {line.apart for line in headlines if line.value is not None and line.apart}
     return reasons.pop() if len(reasons) == 1 else ()
 
 
-def _apart(title: str, headlines: Sequence[Headline], is_first: bool) -> Iterator[str]:
-    """Of the runs that compare with nothing; with the reason where they share it."""
+def _apart(title: str, headlines: Sequence[Headline], *, is_first: bool) -> Iterator[str]:
+    """Write sentences about runs that are not comparable, with their shared reason."""
     lines = [line for line in headlines if line.value is not None and line.apart]
     names, reasons = list(dict.fromkeys(line.run for line in lines)), "; ".join(shared_reasons(headlines))
     if len(names) == 1 and reasons and is_first:
         line = lines[0]
         yield f"{line.run} scores {_score(line)} on {title}{_interval(line)}. It is not compared: {reasons}."
     elif lines:
-        told = join_list(names, _NAMED)
         why = f" ({reasons})" if reasons else "; the reasons stand beside the scores"
-        yield f"Not compared{f' on {title}' if is_first else ''}: {told}{why}."
+        yield f"Not compared{f' on {title}' if is_first else ''}: {join_list(names, _MOST_NAMES)}{why}."
     scored = {line.run for line in headlines if line.value is not None}
     if none := [run for run in dict.fromkeys(line.run for line in headlines) if run not in scored]:
         yield f"No score on {title}: {join_list(none)}."
@@ -112,7 +111,7 @@ def _with_interval(line: Headline) -> str:
 
 
 def _interval(line: Headline) -> str:
-    """Behind a score."""
+    """Format the interval after a score."""
     if line.interval is None:
         return f" (no interval: {line.no_interval})"
     low, high = (show(end, line.decimals) for end in line.interval)
@@ -120,7 +119,7 @@ def _interval(line: Headline) -> str:
 
 
 def _difference(value: float, interval: tuple[float, float], decimals: int, unit: str) -> tuple[str, str]:
-    """Size and interval, both without the sign that "above" and "below" tell, but where 0 lies within."""
+    """Format size and interval, without the sign that "above" and "below" express, unless the interval has 0."""
     low, high = interval
     if low <= 0 <= high or value == 0:
         ends = low, high
@@ -132,14 +131,20 @@ def _difference(value: float, interval: tuple[float, float], decimals: int, unit
 
 
 def _both_ways(differences: Sequence[Difference]) -> _Pairs:
-    found = {}
+    pairs = {}
     for pair in differences:
-        found[pair.task, pair.first, pair.second] = pair
-        turned = {"low": None if pair.high is None else -pair.high, "high": None if pair.low is None else -pair.low}
-        found[pair.task, pair.second, pair.first] = replace(
-            pair, first=pair.second, second=pair.first, value=-pair.value, won=pair.lost, lost=pair.won, **turned
+        pairs[pair.task, pair.first, pair.second] = pair
+        pairs[pair.task, pair.second, pair.first] = replace(
+            pair,
+            first=pair.second,
+            second=pair.first,
+            value=-pair.value,
+            low=None if pair.high is None else -pair.high,
+            high=None if pair.low is None else -pair.low,
+            won=pair.lost,
+            lost=pair.won,
         )
-    return found
+    return pairs
 
 
 def _is_rival(line: Headline, other: Headline) -> bool:

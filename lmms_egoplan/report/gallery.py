@@ -1,4 +1,4 @@
-"""The gallery's files beside the page: what the runs said, a hundred questions a file, and a strip of pictures each."""
+"""The gallery's files: the runs' answers, a hundred questions a file, and a strip of pictures for each question."""
 
 import hashlib
 import json
@@ -21,10 +21,10 @@ from lmms_egoplan.media.sampling import evenly_spaced
 from lmms_egoplan.outputs import delete
 from lmms_egoplan.report.document import Item, ShownAnswer
 
-# Called with what is being done, how much of it is done, and how much there is.
+# Called with the kind of work, the finished part and the total.
 Progress = Callable[[str, int, int], None]
 
-# How long pictures are read and written in one go; strips that are there are kept, so the next go continues.
+# Time for pictures in one report; finished strips are reused, so the next report continues.
 IMAGE_SECONDS = 30.0
 
 _CHUNK = 100
@@ -32,7 +32,7 @@ _THREADS = 2
 _FRAMES = 12
 _FRAME_SIZE, _ONLY_FRAME_SIZE = (320, 200), (720, 450)
 _QUALITY = 78
-# Characters of a question in the list; all of it is shown when it is opened.
+# Characters of a question in the list.
 _QUESTION = 400
 _LETTERS = {"right": "r", "wrong": "w", "partly": "p", "unscored": "u"}
 _UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -40,12 +40,12 @@ _UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Gallery:
-    """What the page needs of the gallery.
+    """The page's data about the gallery.
 
-    index: JSON of all questions that may stand inside a script element; page.js reads it.
-    questions: how many there are.
-    pictured: how many have pictures; waiting, unreadable, absent: how many have none because the time was over, they
-        could not be read, or they are not at hand.
+    index: JSON of all questions for a script element; page.js reads it.
+    questions: their number.
+    pictured: questions with pictures; waiting, unreadable, absent: questions without, because time was up, they could
+        not be read, or they are not available.
     """
 
     index: str
@@ -61,11 +61,10 @@ def write_gallery(
 ) -> Gallery:
     """Write ``gallery/`` under `out`.
 
-    Strips that an earlier report left are used again. Questions on which runs disagree, or that all get wrong, are the
-    first to get theirs.
+    Strips of an earlier report are reused. Questions on which runs disagree, or that all get wrong, come first.
 
     Args:
-        picture_seconds: how long pictures are read and written.
+        picture_seconds: time for reading and writing pictures.
 
     Raises:
         OSError: the folder cannot be written.
@@ -88,24 +87,24 @@ def write_gallery(
 
 
 def clean(text: str) -> str:
-    """A text as it can be shown: control characters as their pictures, lone surrogates as U+FFFD."""
+    """Make a text printable: control characters become their pictures, halves of surrogate pairs U+FFFD."""
     return _UNSHOWN.sub(_picture, text.replace("\r\n", "\n"))
 
 
 def script_json(value: Any) -> str:
-    """JSON in ASCII that cannot end the script element it stands in."""
+    """Format JSON in ASCII that cannot end its script element."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def strip_name(item: Item) -> str:
-    """File name of a question's strip, another one for a question of other data with the same key."""
+    """Return the file name of a question's strip; it differs for other data with the same key."""
     plain = re.sub(r"[^A-Za-z0-9]+", "_", item.key).strip("_")[:80]
     identity = json.dumps([item.key, item.question, item.choices, item.gold, item.references], sort_keys=True)
     return f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jpg"
 
 
-def _picture(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
 
 
@@ -134,13 +133,14 @@ def _index(items: Sequence[Item], runs: list[str], strips: list[dict[str, Any] |
 
 
 class _Numbered(dict[str, int]):
-    """Texts by the order in which they were first asked for."""
+    """Numbers of texts, in the order of their first use."""
 
     def __missing__(self, text: str) -> int:
         self[text] = len(self)
         return self[text]
 
     def names(self) -> list[str]:
+        """Return the texts in order, printable."""
         return [clean(text) for text in self]
 
 
@@ -157,7 +157,7 @@ def _details(item: Item, places: dict[str, int], strip: dict[str, Any] | None) -
 
 
 def _prompts(item: Item) -> list[str]:
-    """The different ones that were sent."""
+    """Return the different prompts of the runs."""
     return list(dict.fromkeys(answer.prompt for answer in item.answers.values() if answer.prompt is not None))
 
 
@@ -176,7 +176,7 @@ def _answer(answer: ShownAnswer, prompts: list[str]) -> dict[str, Any]:
 
 
 def _write_strips(folder: Path, items: Sequence[Item], progress: Progress, seconds: float) -> Counter[str]:
-    """Write the strips that are not there yet, for as long as there is time; how many were late, damaged, absent."""
+    """Write missing strips while there is time; count those that were late, damaged or absent."""
     folder.mkdir(parents=True, exist_ok=True)
     without = [item for item in items if _strip(folder, item) is None]
     todo = sorted((item for item in without if item.images is not None), key=lambda item: not _is_telling(item))
@@ -207,7 +207,7 @@ def _write_strip(path: Path, item: Item) -> bool:
         images = item.images() if item.images else []
         box = _FRAME_SIZE if len(images) > 1 else _ONLY_FRAME_SIZE
         frames = [_small(images[number - 1], box) for number in _chosen(len(images))]
-    except Exception as error:  # whatever a picture's reader raises must not cost the report
+    except Exception as error:  # no error of a picture's reader may end the report
         logger.debug(f"No pictures of {item.key}: {type(error).__name__}: {error}")
         return False
     if not frames:
@@ -225,13 +225,13 @@ def _write_strip(path: Path, item: Item) -> bool:
 
 
 def _chosen(count: int) -> list[int]:
-    """Which of `count` images are shown, from 1."""
+    """Choose some of `count` images, by number from 1."""
     return evenly_spaced(1, count, min(count, _FRAMES)) if count else []
 
 
 def _small(frame: Image.Image, box: tuple[int, int]) -> Image.Image:
-    """An opaque copy that fits into `box`."""
-    # A file that is not decoded yet is decoded at a fraction of its size, which only works in place.
+    """Make an opaque copy that fits into `box`."""
+    # An undecoded file is decoded at a fraction of its size, which only works in place.
     if not isinstance(frame, ImageFile):
         frame = frame.copy()
     frame.thumbnail(box)
@@ -243,7 +243,7 @@ def _small(frame: Image.Image, box: tuple[int, int]) -> Image.Image:
 
 
 def _strip(folder: Path, item: Item) -> dict[str, Any] | None:
-    """File and frames of a question's strip; None where it has none that can be used, or shows nothing now."""
+    """Return file and frames of a question's strip; None if it is missing or damaged, or there are no images."""
     if item.images is None:
         return None
     path = folder / strip_name(item)

@@ -1,4 +1,4 @@
-"""``report.json``: all numbers of a report, in the schema that ``docs/report-json.md`` documents."""
+"""``report.json``: all numbers of a report, in the schema of ``docs/report-json.md``."""
 
 import json
 import math
@@ -16,10 +16,10 @@ SCHEMA = 1
 
 
 def json_of(sections: Sequence[Section], runs: Sequence[Run], skipped: Sequence[str], questions: int) -> str:
-    """The file's text; no NaN and no infinity: what is not known is null.
+    """Format the file; unknown values are null, without NaN and infinities.
 
     Args:
-        questions: of the gallery.
+        questions: their number in the gallery.
     """
     content = {
         "schema": SCHEMA,
@@ -68,8 +68,7 @@ def _table(table: Table) -> dict[str, Any]:
 
 def _with_ends(scored: Headline | Group) -> dict[str, Any]:
     low, high = scored.interval or (None, None)
-    told = {name: value for name, value in asdict(scored).items() if name != "interval"}
-    return told | {"low": low, "high": high}
+    return {name: value for name, value in asdict(scored).items() if name != "interval"} | {"low": low, "high": high}
 
 
 def _known(value: Any) -> Any:

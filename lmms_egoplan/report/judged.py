@@ -64,26 +64,27 @@ def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
         other = f"objects with {', '.join([*first][:5])}, neither a run nor judged answers"
         raise LmmsEgoplanError(f"{path}: this looks like {kind.get('name', other).format(path=path)}")
     tasks: dict[str, TaskRun] = {}
+    samples: dict[str, list[dict[str, Any]]] = {}
     origins: list[Origin | None] = []
     for (where, record), (task, config, sample) in zip(records, report.judged_samples(path), strict=True):
         origin = read_as(Origin, where, record["run"]) if record.get("run") is not None else None
         origins.append(origin)
-        name, of_run = (origin.task, origin.config) if origin else (task, {})
+        name, of_run, version = (origin.task, origin.config, origin.version) if origin else (task, {}, None)
         metadata = {**(of_run.get("metadata") or {}), **config.get("metadata", {})}
-        whole = of_run | config | {"metadata": metadata}
-        task_run = tasks.setdefault(name, TaskRun(name, {}, whole, (), origin and origin.version))
-        tasks[name] = replace(task_run, samples=(*task_run.samples, sample))
-    scored = {name: replace(x, metrics=recompute(x)) for name, x in tasks.items() if aggregations(x.config)}
+        tasks.setdefault(name, TaskRun(name, {}, {**of_run, **config, "metadata": metadata}, (), version))
+        samples.setdefault(name, []).append(sample)
+    whole = {name: replace(task_run, samples=tuple(samples[name])) for name, task_run in tasks.items()}
+    scored = {name: replace(x, metrics=recompute(x)) for name, x in whole.items() if aggregations(x.config)}
     if not scored:
         raise LmmsEgoplanError(f"{path}: no table shows {', '.join(tasks)}; the judge command printed the scores")
     return _run(path, scored, origins)
 
 
 def _run(path: Path, tasks: dict[str, TaskRun], origins: Sequence[Origin | None]) -> Run:
-    models = dict.fromkeys(origin and (origin.model, origin.harness, origin.time) for origin in origins)
-    if len(models) > 1:
-        names = [origin[0] if origin else "an unknown model" for origin in models]
-        raise LmmsEgoplanError(f"{path}: answers of several runs: {listing(names, 5)}\nJudge each run by itself.")
-    model, harness, time = next(iter(models)) or (path.stem, "answers without a run", "time unknown")
-    told = {"model": model, "harness": harness, "started": time, "judged answers": str(path)}
-    return Run(short_name(model), path.parent, f"{harness}, judged later", model, time, tasks, {}, told)
+    runs = dict.fromkeys((origin.model, origin.harness, origin.time) if origin else None for origin in origins)
+    if len(runs) > 1:
+        models = [run[0] if run else "an unknown model" for run in runs]
+        raise LmmsEgoplanError(f"{path}: answers of several runs: {listing(models, 5)}\nJudge each run by itself.")
+    model, harness, time = next(iter(runs)) or (path.stem, "answers without a run", "time unknown")
+    provenance = {"model": model, "harness": harness, "started": time, "judged answers": str(path)}
+    return Run(short_name(model), path.parent, f"{harness}, judged later", model, time, tasks, {}, provenance)

@@ -12,16 +12,16 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import read_json
 from lmms_egoplan.outputs import check_own, delete
 
-# The file that tells the benchmark of such a folder.
+# The file that names the benchmark of such a folder.
 MARK = "annotation.json"
 _UNFINISHED = ".export."
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What such a folder tells of itself.
+    """The content of a folder's mark.
 
-    files: names of what the export wrote there; None where it does not tell.
+    files: names of the export's files; None if unknown.
     is_finished: false while an export is being written.
     """
 
@@ -31,10 +31,10 @@ class Mark:
 
 
 def read_mark(folder: Path) -> Mark | None:
-    """What a folder tells of itself; None where it is no such folder.
+    """Read a folder's mark; None if it has none.
 
     Raises:
-        LmmsEgoplanError: its mark cannot be read.
+        LmmsEgoplanError: the mark cannot be read.
     """
     path = folder / MARK
     if not path.is_file():
@@ -49,9 +49,9 @@ def read_mark(folder: Path) -> Mark | None:
 
 
 def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
-    """Write files into a folder that a report knows as the benchmark's, in place of what an earlier export wrote.
+    """Write a folder of labels for reports; replace the files of an earlier export.
 
-    Killed on its way, the folder tells that it is not finished.
+    If the process is killed, the mark says that the export is not finished.
 
     Raises:
         LmmsEgoplanError: the folder has another benchmark's labels, or a file that no export wrote.
@@ -60,47 +60,46 @@ def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
     mark = read_mark(out)
     if mark is not None and mark.benchmark != benchmark:
         raise LmmsEgoplanError(f"--out {out}: holds labels of {mark.benchmark}, not of {benchmark}; name a new folder")
-    former = (mark and mark.files) or ()
+    earlier = (mark and mark.files) or ()
     out.mkdir(parents=True, exist_ok=True)
-    for left in out.glob(f"{_UNFINISHED}*"):  # by a process that was killed
-        shutil.rmtree(left)
+    for unfinished in out.glob(f"{_UNFINISHED}*"):  # of a killed process
+        shutil.rmtree(unfinished)
     with TemporaryDirectory(prefix=_UNFINISHED, dir=out) as folder:
         for name, text in texts.items():
             (Path(folder) / name).write_bytes(text.encode())
-        # Tells the report whose labels the folder holds.
-        told = {"benchmark": benchmark, "files": sorted({*texts, *former}), "finished": False}
-        write_whole(out / MARK, json.dumps(told) + "\n")
-        delete(out / name for name in {*former} - texts.keys())
+        content = {"benchmark": benchmark, "files": sorted({*texts, *earlier}), "finished": False}
+        write_whole(out / MARK, json.dumps(content) + "\n")
+        delete(out / name for name in {*earlier} - texts.keys())
         for name in texts:
             check_own(out / name)
             (Path(folder) / name).replace(out / name)
-    write_whole(out / MARK, json.dumps(told | {"files": sorted(texts), "finished": True}) + "\n")
+    write_whole(out / MARK, json.dumps(content | {"files": sorted(texts), "finished": True}) + "\n")
 
 
 def labelled_folders(paths: Iterable[Path]) -> dict[Path, str]:
-    """Those of the paths that are such folders, with their benchmarks.
+    """Return the folders of labels among some paths, with their benchmarks.
 
     Raises:
         LmmsEgoplanError: a folder's mark cannot be read, or its export was not finished.
     """
-    found = {}
+    benchmarks = {}
     for path in paths:
         if (mark := read_mark(path)) is not None:
             if not mark.is_finished:
                 raise LmmsEgoplanError(f"{path}: the export was not finished; export the labels again")
-            found[path] = mark.benchmark
-    return found
+            benchmarks[path] = mark.benchmark
+    return benchmarks
 
 
 def check_once(where: str, what: str, folder: Path, first: Path) -> None:
-    """Check that a label is in one folder alone, where it would count twice.
+    """Check that a label is in only one folder: else it would count twice.
 
     Args:
-        where: the line that has it.
-        first: the first of the folders that have it.
+        where: its line.
+        first: the first folder with the label.
 
     Raises:
-        LmmsEgoplanError: another folder has it, too.
+        LmmsEgoplanError: the folder is another one.
     """
     if folder != first:
         raise LmmsEgoplanError(

@@ -1,4 +1,4 @@
-"""The files in which the harnesses log a run's samples (``--log_samples --output_path DIR``)."""
+"""Files of a run's samples, as the harnesses log them (``--log_samples --output_path DIR``)."""
 
 import json
 import re
@@ -35,7 +35,7 @@ class SampleFile:
     """A file with the samples of one task in one run.
 
     time: of the run, as the harness writes it.
-    results: the run's results, whether or not they are there.
+    results: the run's results file, which may be missing.
     """
 
     path: Path
@@ -45,9 +45,9 @@ class SampleFile:
 
 
 def sample_file(path: Path) -> SampleFile | None:
-    """What a file's name tells; None if it is not named like a file of samples."""
+    """Parse a file's name; None if it is not that of a file of samples."""
     if match := _LM_EVAL.fullmatch(path.name):
-        ending = f"_{match['time']}.json"  # behind "results", or the name that --output_path gives
+        ending = f"_{match['time']}.json"  # after "results", or the name from --output_path
         named = sorted(path.parent.glob(f"*{ending}"))
         return SampleFile(path, match["task"], match["time"], named[0] if named else path.with_name(f"results{ending}"))
     if match := _LMMS_EVAL.fullmatch(path.name):
@@ -86,7 +86,7 @@ def origin_of(path: Path) -> Origin | None:
 
 
 def find_sample_files(folder: Path, prefix: str) -> list[SampleFile]:
-    """Files of samples below a folder, of tasks whose name begins so, sorted by path."""
+    """Find the files of samples below a folder, of tasks with a prefix, sorted by path."""
     named = (sample_file(path) for path in sorted(folder.rglob(f"*samples_{prefix}*.jsonl")))
     return [file for file in named if file is not None and file.task.startswith(prefix)]
 
@@ -116,17 +116,17 @@ def write_lines(path: Path, records: Iterable[dict[str, Any]], runs: Iterable[Or
 
 
 def start_time(path: Path, results: Mapping[str, Any]) -> str:
-    """When a run began, as ``2026-01-31 12:00:00 UTC``.
+    """Return the start of a run, as ``2026-01-31 12:00:00 UTC``.
 
     Both harnesses write the start into the results: lm-eval in seconds since 1970, lmms-eval by the clock of its
-    ``--timezone``, as it also stands in the file's name. lm-eval's file names tell the end, by the machine's clock.
+    ``--timezone``, also into the file's name. lm-eval's file names have the end, by the machine's clock.
 
     Args:
-        path: of the results file, whether or not it is there.
+        path: of the results file, which may be missing.
         results: its content.
 
     Returns:
-        ``2026-01-31 12:00:00 (time zone unknown)`` where the zone is not known; the name's part where it is no time.
+        ``2026-01-31 12:00:00 (time zone unknown)`` for unknown zones; the part of the name if it is no time.
     """
     started = results.get("date")
     if isinstance(started, int | float) and not isinstance(started, bool):
@@ -148,7 +148,7 @@ def start_time(path: Path, results: Mapping[str, Any]) -> str:
 
 
 def short_name(model: str) -> str:
-    """The end of a model's name, and of a checkpoint the folder of its training run before it."""
+    """Return the end of a model's name; for a checkpoint, with the folder of its training run."""
     folders, _, end = model.rpartition("/")
     folder = folders.rpartition("/")[2]
     return f"{folder}/{end}" if folder and re.fullmatch(CHECKPOINT, end, re.IGNORECASE) else end
@@ -158,12 +158,12 @@ def model_name(path: Path, content: Mapping[str, Any]) -> str:
     """Return the name of a run's model, by its results file and that file's content."""
     config = content.get("config")
     backend = config.get("model") if isinstance(config, dict) else None
-    found = (content.get("model_name"), backend, path.parent.name)
-    return next((name.strip().rstrip("/") for name in found if isinstance(name, str) and name.strip(" /")), "model")
+    names = (content.get("model_name"), backend, path.parent.name)
+    return next((name.strip().rstrip("/") for name in names if isinstance(name, str) and name.strip(" /")), "model")
 
 
 def _lmms_eval_zone(results: Mapping[str, Any]) -> tzinfo | None:
-    """None where the name is not that of a time zone."""
+    """Return the run's time zone; None for unknown names."""
     config = results.get("config")
     arguments = config.get("resolved_cli_args") if isinstance(config, dict) else None
     name = arguments.get("timezone") if isinstance(arguments, dict) else None

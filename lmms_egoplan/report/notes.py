@@ -1,4 +1,4 @@
-"""What stands in YAML beside a part of reports: whole sentences, and the columns of tables."""
+"""Texts of reports in YAML: sentences, and the columns of tables."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,13 +9,13 @@ from lmms_egoplan.report.document import Column
 
 
 def read_notes(module: str, **values: object) -> Callable[..., str]:
-    """The texts in ``notes.yaml`` beside a module: a function that gives the one of a name.
+    """Read ``notes.yaml`` next to a module; return a function from a text's name to the text.
 
-    Its other arguments are what stands in the text for ``{name}``.
+    The function's other arguments replace ``{name}`` in the text.
 
     Args:
         module: its ``__file__``.
-        values: what stands for ``{name}`` in all texts.
+        values: they replace ``{name}`` in all texts.
     """
     texts = yaml.safe_load(Path(module).with_name("notes.yaml").read_text(encoding="utf-8"))
     lines = {name: " ".join(text.split()) for name, text in texts.items()}
@@ -23,15 +23,15 @@ def read_notes(module: str, **values: object) -> Callable[..., str]:
 
 
 def read_columns(module: str) -> dict[str, tuple[Column, ...]]:
-    """The columns in ``columns.yaml`` beside a module, by table.
+    """Read the columns in ``columns.yaml`` next to a module, by table.
 
-    A column is its title, or a list of what `Column` has behind its key.
+    A column is its title, or a list of `Column`'s fields after the key.
 
     Args:
         module: its ``__file__``.
     """
     tables = yaml.safe_load(Path(module).with_name("columns.yaml").read_text(encoding="utf-8"))
     return {
-        table: tuple(Column(key, *([told] if isinstance(told, str) else told)) for key, told in columns.items())
+        table: tuple(Column(key, *([fields] if isinstance(fields, str) else fields)) for key, fields in columns.items())
         for table, columns in tables.items()
     }

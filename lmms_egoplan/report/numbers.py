@@ -1,4 +1,4 @@
-"""Numbers as people read them: on the page, in Markdown, in a terminal."""
+"""Numbers for people: on the page, in Markdown, in a terminal."""
 
 from lmms_egoplan.report.document import Value, known
 
@@ -7,14 +7,14 @@ _COVERAGE = "coverage"
 
 
 def show(value: Value, decimals: int | None, key: str = "") -> str:
-    """A value as it stands in a table, in the column with this key; an en dash for none and for NaN.
+    """Format a value of a table, in the column with this key; an en dash for None and NaN.
 
-    No p-value and no coverage is shown as 0 unless it is, nor a coverage as 100, and no number as a negative 0.
+    p-values and coverages are never rounded to 0, coverages never to 100, and no number is a negative 0.
     """
-    if known(value) is None:
-        return "\u2013"
     if isinstance(value, str):
         return value
+    if value is None or known(value) is None:
+        return "\u2013"
     if isinstance(value, int) and not decimals:
         return f"{value:,}".replace("-", "\u2212")
     text = f"{value:g}" if decimals is None else f"{value:.{decimals}f}"
@@ -23,11 +23,13 @@ def show(value: Value, decimals: int | None, key: str = "") -> str:
         return f"<{step:.{decimals}f}" if value < 50 else f">{100 - step:.{decimals}f}"
     if float(text):
         return text.replace("-", "\u2212")
-    return f"<{10**-decimals:.{decimals}f}" if key in _P_VALUES and value > 0 else text.removeprefix("-")
+    if key in _P_VALUES and value > 0 and decimals is not None:
+        return f"<{10**-decimals:.{decimals}f}"
+    return text.removeprefix("-")
 
 
 def percent(share: float) -> str:
-    """A share with one decimal, 1 at most; "0 %" and "100 %" only where it is exactly none or all.
+    """Format a fraction, at most 1, with one decimal; "0 %" and "100 %" only for exactly none or all.
 
     >>> [percent(share).replace(chr(0x202F), " ") for share in (0, 1 / 3355, 0.98301, 0.99999, 1)]
     ['0 %', '< 0.1 %', '98.3 %', '> 99.9 %', '100 %']
@@ -41,7 +43,7 @@ def percent(share: float) -> str:
 
 
 def counted(count: int, unit: str) -> str:
-    """A number with its unit, given in the plural.
+    """Format a number with its unit, passed in the plural.
 
     >>> counted(1, "questions"), counted(3355, "videos"), counted(1, "activities")
     ('1 question', '3,355 videos', '1 activity')
@@ -51,7 +53,7 @@ def counted(count: int, unit: str) -> str:
 
 
 def with_interval(value: Value, interval: tuple[float, float] | None, decimals: int) -> str:
-    """A score with its 95 % interval in one cell.
+    """Format a score with its 95 % interval in one cell.
 
     >>> with_interval(41.517, (39.84, 43.2), 1), with_interval(41.517, None, 1)
     ('41.5 (39.8 to 43.2)', '41.5')

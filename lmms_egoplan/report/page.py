@@ -1,4 +1,4 @@
-"""The page: one HTML file that opens from disk, with everything but the gallery's details inside."""
+"""The page: one HTML file that opens from disk, with everything inside except the gallery's details."""
 
 import math
 import re
@@ -9,9 +9,12 @@ from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 from xml.etree import ElementTree
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup, escape
 
 from lmms_egoplan import __version__
 from lmms_egoplan.files import write_whole
@@ -20,13 +23,11 @@ from lmms_egoplan.report.gallery import IMAGE_SECONDS, Progress, clean, write_ga
 from lmms_egoplan.report.numbers import counted, percent, show
 from lmms_egoplan.report.summary import Card, cards, demo_runs, rank_text
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
 Origin = tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]
-"""What is known of a run, and of each of its tasks, by name."""
+"""Details of a run, and of each of its tasks, by name."""
 
-# Attributes that place something, and digits of theirs that nobody sees.
+_TITLE = "Egocentric planning: runs beside the published results"
+# Attributes with coordinates, and their invisible digits.
 _PLACES = {"d", "x", "y", "transform"}
 _DIGITS = re.compile(r"(\.\d\d)\d+")
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
@@ -36,31 +37,30 @@ _FRAME_INK = "#262626"
 _THEMED = {_FRAME_INK: "text", "#000000": "text", "#e0e0e0": "line", "#ffffff": "surface"}
 _ID = re.compile(r"#([\w-]+)")
 _REFERENCE = re.compile(r"url\(\s*#")
-# From this many columns on a table is printed across the page.
+# Tables with at least so many columns are printed in landscape.
 _WIDE = 9
-# Figures up to this width, in pixels, stand side by side where there is room.
+# Figures up to this width, in pixels, are placed side by side if there is room.
 _BROAD = 760
 
 
 def write_page(
     out: Path,
-    title: str,
     sections: Sequence[Section],
     items: Sequence[Item],
     runs: Sequence[tuple[str, str]],
     skipped: Sequence[str],
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = lambda *_: None,
     picture_seconds: float = IMAGE_SECONDS,
     provenance: Mapping[str, Origin] = MappingProxyType({}),
 ) -> None:
     """Write ``index.html`` and the gallery's files into `out`.
 
-    The files of tables and figures, which the page links, are written by `writing`.
+    The page links the files of tables and figures, which `writing` writes.
 
     Args:
         runs: name and description of each run: model, harness, time.
-        skipped: what was not read, and why.
-        progress: is told what is being done, how much of it is done, and how much there is.
+        skipped: ignored files with the reasons.
+        progress: called with the kind of work, the finished part and the total.
         picture_seconds: see `write_gallery`.
         provenance: of the runs, by name.
 
@@ -72,10 +72,11 @@ def write_page(
     drawn = [figure for section in sections for figure in section.figures]
     for done, figure in enumerate(drawn, 1):
         svg = svg_of(figure)
-        figures[figure.key] = {"svg": svg, "is_broad": float(_WIDTH.search(svg)[1]) > _BROAD}
+        width = _WIDTH.search(svg)
+        figures[figure.key] = {"svg": svg, "is_broad": width is not None and float(width[1]) > _BROAD}
         progress("figures", done, len(drawn))
     page = _template().render(
-        title=title,
+        title=_TITLE,
         sections=sections,
         wide=_WIDE,
         figures=figures,
@@ -95,7 +96,7 @@ def write_page(
 
 
 def svg_of(figure: Figure) -> str:
-    """A figure as an SVG element for the page: text as text, no scripts or styles, ids that no other figure has."""
+    """Convert a figure to an SVG element for the page: text as text, no scripts or styles, unique ids."""
     root = ElementTree.fromstring(figure.svg.encode())
     prefix = re.sub(r"[^A-Za-z0-9]+", "-", figure.key) + "-"
     for parent in list(root.iter()):
@@ -103,7 +104,7 @@ def svg_of(figure: Figure) -> str:
             if not isinstance(child.tag, str) or child.tag.rpartition("}")[2] in _DROPPED:
                 parent.remove(child)
         _rename(parent, prefix)
-    # Matplotlib measures in points; what the page may shrink it must not stretch.
+    # Matplotlib measures in points; the page may shrink the figure, but must not stretch it.
     width = float(root.attrib.pop("width").removesuffix("pt")) * 4 / 3
     root.attrib.pop("height")
     root.attrib |= {
@@ -112,7 +113,7 @@ def svg_of(figure: Figure) -> str:
         "style": f"--width: {width:.0f}px",
     }
     for element in root.iter():
-        _theme(element, figure.has_cells)
+        _theme(element, has_cells=figure.has_cells)
         for name in _PLACES.intersection(element.keys()):
             element.set(name, _DIGITS.sub(r"\1", element.get(name, "")))
         element.tail = (element.tail or "").strip()
@@ -127,7 +128,7 @@ def svg_of(figure: Figure) -> str:
 
 
 def _drop_unused(root: ElementTree.Element) -> None:
-    """Without ids that nothing refers to, and turns by nothing."""
+    """Delete unused ids, and rotations by 0."""
     values = [value for element in root.iter() for name, value in element.items() if name != "id"]
     used = {name for value in values for name in _ID.findall(value)}
     for element in root.iter():
@@ -137,8 +138,8 @@ def _drop_unused(root: ElementTree.Element) -> None:
             element.attrib.pop("transform")
 
 
-def _theme(element: ElementTree.Element, has_cells: bool) -> None:
-    """Ink, grid and ground in the colours of the page's theme; in cells of a colour scale only the frame's ink."""
+def _theme(element: ElementTree.Element, *, has_cells: bool) -> None:
+    """Give ink, grid and ground the colours of the page's theme; with cells of a colour scale, only the frame."""
     style = element.get("style")
     if style is None:
         return
@@ -160,22 +161,22 @@ def _rename(element: ElementTree.Element, prefix: str) -> None:
 
 @dataclass(frozen=True)
 class Axis:
-    """The stretch of scores that a chart shows."""
+    """The range of scores in a chart."""
 
     low: float
     high: float
 
     def at(self, value: float) -> str:
-        """Where a value stands, in per cent of the width."""
+        """Return the position of a value, in per cent of the width."""
         return f"{100 * (value - self.low) / (self.high - self.low):.2f}%"
 
     def width(self, interval: tuple[float, float]) -> str:
-        """Of an interval, in per cent of the width."""
+        """Return the width of an interval, in per cent of the whole."""
         return f"{100 * (interval[1] - interval[0]) / (self.high - self.low):.2f}%"
 
 
-def axis_of(values: Iterable[float | None], top: float, from_zero: bool = False) -> Axis:
-    """An axis with all values on it, of round ends, from 0 to `top` at most."""
+def axis_of(values: Iterable[float | None], top: float, *, from_zero: bool = False) -> Axis:
+    """Return an axis with all values and round ends, within 0 and `top`."""
     known = [value for value in values if value is not None] or [0.0]
     low, high = (0.0 if from_zero else min(known)), max(known)
     room = 0.08 * (high - low) or 0.1 * top
@@ -197,26 +198,23 @@ def _slice_axis(part: Slice, section: Section) -> Axis:
 
 
 def gallery_link(benchmark: str, **filters: str | None) -> str:
-    """The address of the gallery filtered to some questions; ``fact`` filters are ``fact:NAME``."""
-    asked = {name: value for name, value in {"benchmark": benchmark, **filters}.items() if value is not None}
-    return f"#gallery?{urlencode(asked)}"
+    """Return the address of the gallery with some filters; those of facts are ``fact:NAME``."""
+    active = {name: value for name, value in {"benchmark": benchmark, **filters}.items() if value is not None}
+    return f"#gallery?{urlencode(active)}"
 
 
 def _is_apart(table: Table) -> bool:
-    """Whether these are the rows that compare with none of a published table (`Table.parted`)."""
+    """Return true for the rows of a published table that are not comparable (`Table.parted`)."""
     return any(column.key == "why" for column in table.columns)
 
 
 @lru_cache(maxsize=1)
-def _template() -> "Template":
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup, escape
-
+def _template() -> Template:
     def safe(value: Any) -> Any:
         return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     def breakable(text: str) -> Markup:
-        """A name, which may go on in the next line after a ``_`` too, where the style lets it."""
+        """Return a name that may also break after a ``_``."""
         return Markup(re.sub("(_+)", r"\1<wbr>", str(escape(clean(text)))))
 
     loader = PackageLoader("lmms_egoplan.report")

@@ -1,4 +1,4 @@
-"""Where a run's numbers come from: what its results file tells of model, settings and packages, without secrets."""
+"""Provenance of a run's numbers: model, settings and packages from its results file, without secrets."""
 
 import json
 import re
@@ -15,7 +15,7 @@ _SECRET = (
     r"|auth(?!or\b)\w*|credential\w*|bearer)"
 )
 _SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
-# Behind the name, a scheme of HTTP may stand before the key; in an address, ``key`` and ``sig`` are names of keys.
+# An HTTP scheme may precede the key; in an address, ``key`` and ``sig`` are names of keys.
 _ASSIGNED = re.compile(
     rf"({_SECRET}|(?<=[?&])(?:key|sig|signature))(['\"]?\s*[=:]\s*['\"]?(?:(?:bearer|basic|token)\s+)?)"
     r"(?!\[hidden\])[^,;&\s'\"}]+",
@@ -41,12 +41,12 @@ _PROGRAMS = {
     "lm-eval": "lmms-egoplan lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval)",
 }
 _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
-# Texts and numbers among a task's metrics and metadata that are no scores.
-_TOLD = ("judge_model", "media", "encoder", "bleurt_model", "prompts")
+# Texts among a task's metrics.
+_TEXT_METRICS = ("judge_model", "media", "encoder", "bleurt_model", "prompts")
 
 
 def without_secrets(text: str) -> str:
-    """A text without what looks like a key: the values of such names, and keys in the form of known services.
+    """Hide what looks like a key: values of such names, and keys in the form of known services.
 
     >>> without_secrets("pretrained=m,api_key=abc,token=x,max_new_tokens=5")
     'pretrained=m,api_key=[hidden],token=[hidden],max_new_tokens=5'
@@ -55,19 +55,17 @@ def without_secrets(text: str) -> str:
 
 
 def provenance_of(content: Mapping[str, Any], model: str, harness: str, time: str, folder: Path) -> dict[str, str]:
-    """What a results file tells, by name, in the order in which a page has it.
+    """Return a run's details from its results file, by name, in the page's order.
 
     Args:
         content: of the file.
         model, harness, time, folder: see `Run`.
     """
-    config = content.get("config")
-    config = config if isinstance(config, dict) else {}
+    config = _dict(content.get("config"))
     arguments = _text(config.get("model_args"))
-    cli = config.get("resolved_cli_args")
-    typed = cli if isinstance(cli, dict) else {}
+    typed = _dict(config.get("resolved_cli_args"))
     revision = _REVISION.search(arguments) or _REVISION.search(_text(typed.get("model_args")))
-    told = {
+    details = {
         "model": model,
         "revision": revision[1] if revision else _text(config.get("model_revision")),
         "checkpoint hash": _text(config.get("model_sha")),
@@ -82,32 +80,28 @@ def provenance_of(content: Mapping[str, Any], model: str, harness: str, time: st
         "folder": str(folder),
         "command": _command(content, config, typed, harness),
     }
-    return {name: without_secrets(text) for name, text in told.items() if text not in ("", "None", "unknown@unknown")}
+    return {name: without_secrets(x) for name, x in details.items() if x not in ("", "None", "unknown@unknown")}
 
 
 def task_provenance(task_run: TaskRun) -> dict[str, str]:
-    """What a run tells of one task: versions of task, prompts and data, what was shown, who judged."""
-    config, metrics = task_run.config, task_run.metrics
-    metadata = config.get("metadata")
-    more = {name: value for name, value in metadata.items() if name != "version"} if isinstance(metadata, dict) else {}
-    told = {
+    """Return a task's details: versions of task, prompts and data, media, judge."""
+    metrics, metadata = task_run.metrics, _dict(task_run.config.get("metadata"))
+    details = {
         "version": task_run.version or "unknown",
-        **{name.replace("_", " "): _text(value)[:80] for name, value in more.items()},
+        **{name.replace("_", " "): _text(value)[:80] for name, value in metadata.items() if name != "version"},
         "shown": _shown(task_run),
-        **{name.replace("_", " "): metrics[name] for name in _TOLD if isinstance(metrics.get(name), str)},
+        **{name.replace("_", " "): metrics[name] for name in _TEXT_METRICS if isinstance(metrics.get(name), str)},
     }
-    return {name: without_secrets(text) for name, text in told.items() if text not in ("", "None")}
+    return {name: without_secrets(text) for name, text in details.items() if text not in ("", "None")}
 
 
 def _shown(task_run: TaskRun) -> str:
-    """Frames and form: what lm-eval logs with each question, or what lmms-eval's task asks for by default."""
+    """Describe the media: what lm-eval logs with each question, or the defaults of lmms-eval's task."""
     for sample in (task_run.samples or ())[:1]:
         doc = sample.get("doc")
         if isinstance(doc, dict) and isinstance(doc.get("shown"), dict):
             return _listed(doc["shown"])
-    kwargs = task_run.config.get("lmms_eval_specific_kwargs")
-    default = kwargs.get("default") if isinstance(kwargs, dict) else None
-    return _listed(default) if isinstance(default, dict) else ""
+    return _listed(_dict(_dict(task_run.config.get("lmms_eval_specific_kwargs")).get("default")))
 
 
 def _listed(values: Mapping[str, Any]) -> str:
@@ -115,26 +109,25 @@ def _listed(values: Mapping[str, Any]) -> str:
 
 
 def _packages(content: Mapping[str, Any]) -> Iterator[str]:
-    for name, shown in _PACKAGES.items():
+    for name, package in _PACKAGES.items():
         if (version := _text(content.get(name))) not in ("", "unknown@unknown"):
-            yield f"{shown} {version}"
+            yield f"{package} {version}"
     for name, version in dict(_IN_ENVIRONMENT.findall(_text(content.get("pretty_env_info")))).items():
         if f"{name}_version" not in content:
             yield f"{name} {version}"
 
 
 def _command(content: Mapping[str, Any], config: Mapping[str, Any], typed: Mapping[str, Any], harness: str) -> str:
-    """The command that repeats the run, as far as the results tell; "" where they tell no model."""
+    """Return a command that repeats the run, from the results; "" if they name no model."""
     backend = _text(typed.get("model")) or _text(config.get("model"))
     results = content.get("results")
     if not backend or not isinstance(results, dict):
         return ""
-    configs = content.get("configs")
-    named = [task for task in results if isinstance(configs, dict) and task in configs]
-    asked = typed.get("tasks")
+    named = [task for task in results if task in _dict(content.get("configs"))]
+    tasks = typed.get("tasks")
     seeds = [str(config[name]) for name in _SEEDS if _is_number(config, name)]
     options = {
-        "--tasks": (",".join(map(str, asked)) if isinstance(asked, list) else _text(asked)) or ",".join(named),
+        "--tasks": (",".join(map(str, tasks)) if isinstance(tasks, list) else _text(tasks)) or ",".join(named),
         "--model": backend,
         "--model_args": _arguments(typed.get("model_args") or config.get("model_args")),
         "--batch_size": _text(config.get("batch_size")),
@@ -151,18 +144,23 @@ def _command(content: Mapping[str, Any], config: Mapping[str, Any], typed: Mappi
 
 
 def _arguments(value: Any) -> str:
-    """As they are typed: ``name=value,name=value``."""
+    """Format arguments as a user types them: ``name=value,name=value``."""
     if isinstance(value, dict):
         return ",".join(f"{name}={one}" for name, one in value.items())
     return _text(value)
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    """Return a value that is a dict; an empty one for any other."""
+    return value if isinstance(value, dict) else {}
 
 
 def _text(value: Any) -> str:
     if value is None or value == [] or value == {}:
         return ""
     if isinstance(value, dict):
-        kept = {name: _HIDDEN if _SECRET_NAME.fullmatch(str(name)) else one for name, one in value.items()}
-        return ", ".join(f"{name}={_text(one)}" for name, one in kept.items())
+        safe = {name: _HIDDEN if _SECRET_NAME.fullmatch(str(name)) else one for name, one in value.items()}
+        return ", ".join(f"{name}={_text(one)}" for name, one in safe.items())
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 

@@ -1,4 +1,4 @@
-"""Scores printed in a paper's tables: a folder with one CSV per table, described in ``tables.json``."""
+"""Scores printed in papers: a folder with one CSV per table, described in ``tables.json``."""
 
 import csv
 import json
@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,16 @@ class PublishedTable:
 
     stem: benchmark and table, ``NAME_table1``.
     source: paper and table, ``TITLE, Table 1``.
-    what: what its numbers are, in a sentence or two.
-    label: the column that names a row; names may repeat.
+    what: the meaning of its numbers, in a sentence or two.
+    label: the column with the rows' names, which may repeat.
     columns: in the paper's order, the label first.
-    rows: in the paper's order, by column; numbers where the column has such, None where the cell is empty.
-    printed: the same cells as texts, with the digits of the print.
-    higher_is_better: of the columns that are scores.
-    main: the score that a reader looks at first: the average or total where the table has one, else the first.
+    rows: in the paper's order, by column; None for empty cells.
+    printed: the same cells as texts, with the printed digits.
+    higher_is_better: of the columns with scores.
+    main: the main score: the average or total if the table has one, else the first score.
     decimals: of each column of numbers, as most of its cells are printed.
-    notes: what a reader must know, oddities of the print among it.
-    exceptions: numbers that do not come out of those they derive from: ``row``, ``column``, ``printed``, ``computed``.
+    notes: remarks, such as oddities of the print.
+    exceptions: numbers that differ from their computation: ``row``, ``column``, ``printed``, ``computed``.
     """
 
     stem: str
@@ -47,6 +48,10 @@ class PublishedTable:
     decimals: Mapping[str, int]
     notes: tuple[str, ...]
     exceptions: tuple[Mapping[str, Any], ...]
+
+    def scores(self, column: str) -> list[tuple[str, float]]:
+        """Return label and score of each row with a number in a column."""
+        return [(str(row[self.label]), score) for row in self.rows if isinstance(score := row[column], float)]
 
 
 def load_table(benchmark: str, name: str) -> PublishedTable:
@@ -63,52 +68,50 @@ def load_table(benchmark: str, name: str) -> PublishedTable:
     described = json.loads((folder / "tables.json").read_text(encoding="utf-8"))
     if name not in described:
         raise ValueError(f"no published table {name!r} in {folder}; there are {', '.join(described)}")
-    told = described[name]
+    entry = described[name]
     with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
         reader = csv.DictReader(lines)
         printed = tuple(reader)
     columns = tuple(reader.fieldnames or ())
     decimals = {column: _decimals([row[column] for row in printed]) for column in columns}
-    numbers = {column: places for column, places in decimals.items() if places is not None}
     return PublishedTable(
         stem=f"{benchmark}_{name}",
-        source=f"{told['paper'].partition(':')[0]}, {told['table']}",
-        what=told["what"],
-        label=told["label"],
+        source=f"{entry['paper'].partition(':')[0]}, {entry['table']}",
+        what=entry["what"],
+        label=entry["label"],
         columns=columns,
-        rows=tuple({name: _cell(text, name in numbers) for name, text in row.items()} for row in printed),
+        rows=tuple({name: _cell(text, decimals[name]) for name, text in row.items()} for row in printed),
         printed=printed,
-        higher_is_better=told["higher_is_better"],
-        main=told["derived"][0]["column"] if told["derived"] else told["scores"][0],
-        decimals=numbers,
-        notes=tuple(told["notes"]),
-        exceptions=tuple(told["exceptions"]),
+        higher_is_better=entry["higher_is_better"],
+        main=entry["derived"][0]["column"] if entry["derived"] else entry["scores"][0],
+        decimals={column: places for column, places in decimals.items() if places is not None},
+        notes=tuple(entry["notes"]),
+        exceptions=tuple(entry["exceptions"]),
     )
 
 
 def reference_of(table: PublishedTable, column: str | None = None, caveat: str = "") -> Reference:
-    """The best score of a table, by `column` or the table's main one.
+    """Return the best score of a table in a column, by default its main one.
 
     Args:
         caveat: see `Reference`.
     """
     column = column or table.main
     best = max if table.higher_is_better.get(column, True) else min
-    rows = [row for row in table.rows if isinstance(row[column], float)]
-    top = best(rows, key=lambda row: row[column])
-    source = table.source.rpartition(", ")[2]
-    return Reference(str(top[table.label]), top[column], source, tuple(row[column] for row in rows), caveat)
+    rows = table.scores(column)
+    name, score = best(rows, key=itemgetter(1))
+    return Reference(name, score, table.source.rpartition(", ")[2], tuple(score for _, score in rows), caveat)
 
 
 def _decimals(texts: list[str]) -> int | None:
-    """Digits behind the point that most numbers have; None if these are not numbers."""
+    """Return the most frequent number of decimals; None if these are not numbers."""
     filled = [text for text in texts if text]
     if not filled or not all(map(_NUMBER.fullmatch, filled)):
         return None
     return Counter(len(text.partition(".")[2]) for text in filled).most_common(1)[0][0]
 
 
-def _cell(text: str, is_number: bool) -> Cell:
+def _cell(text: str, places: int | None) -> Cell:
     if not text:
         return None
-    return float(text) if is_number else text
+    return text if places is None else float(text)

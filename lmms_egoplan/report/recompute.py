@@ -1,11 +1,10 @@
-"""A run's scores once more, from its samples, with the functions that the tasks name."""
+"""A run's scores, recomputed from its samples by the functions that the tasks name."""
 
 import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import import_module
-from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -22,45 +21,43 @@ _FUNCTION = re.compile(r"(?:<function |(?:@.*\n)*def )(\w+)")
 
 
 def aggregations(config: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """The metrics of a task of this project, in its order, each with the dotted name of its aggregation.
+    """Return the metrics of one of this project's tasks, in order, each with the dotted name of its aggregation.
 
-    What scores an answer tells which task it is, so that variants under other names are known too. The last metric
-    counts the questions, and has a value for each.
+    The function that scores an answer identifies the task, so that variants with other names are recognised. The last
+    metric counts the questions, and has a value for each.
 
     Args:
         config: the task's, as a harness logs it.
 
     Returns:
-        None for any other task, and for those without a metric that the report shows.
+        None for any other task.
     """
     kind = _kind(config)
-    return _aggregations(kind[1]) if kind else None
+    return kind[1] if kind else None
 
 
 def shared_file(config: Mapping[str, Any]) -> str | None:
-    """The stem of the file in ``tasks/shared`` that scores a task; None for any task of another project.
+    """Return the stem of the file in ``tasks/shared`` that scores a task; None for other projects' tasks.
 
     Args:
         config: as for `aggregations`.
     """
     kind = _kind(config)
-    return kind[0].stem if kind else None
+    return kind[0] if kind else None
 
 
 def recompute(task_run: TaskRun) -> dict[str, Any]:
-    """The task's metrics from its samples; those that no sample has a value for are absent, as in the harness's own.
-
-    Without samples, nothing.
+    """Compute the task's metrics from its samples; omit those without a value, as the harness does.
 
     Raises:
         LmmsEgoplanError: the values in the samples are not those of the task.
     """
-    found = {}
+    metrics = {}
     for metric, name in (aggregations(task_run.config) or {}).items():
         values = [sample[metric] for sample in task_run.samples or () if metric in sample]
         if values:
             try:
-                found[metric] = _function(name)(values)
+                metrics[metric] = resolve_name(name)(values)
             except LmmsEgoplanError as error:
                 raise LmmsEgoplanError(f"samples of {task_run.task}: {metric}: {error}") from error
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -68,26 +65,26 @@ def recompute(task_run: TaskRun) -> dict[str, Any]:
                     f"samples of {task_run.task}: {metric} cannot be computed: {type(error).__name__}: {error}; were "
                     "they written by another version, or changed? Run again, or leave the samples out"
                 ) from error
-    return found
+    return metrics
 
 
 def check(run: Run, task_run: TaskRun) -> None:
-    """Compare the harness's own scores with those from the samples; without samples there is nothing to compare.
+    """Compare the harness's own scores with those from the samples, if there are samples.
 
     Numbers may differ by 1e-9 of their size; NaN equals NaN.
 
     Raises:
-        LmmsEgoplanError: they differ, or one has a metric that the other has not; names the run's folder, the task and
-            the first 20 metrics with both values, the number of questions before all others.
+        LmmsEgoplanError: they differ, or only one has a metric; names the run's folder, the task and the first 20
+            metrics with both values, the number of questions first.
     """
-    own = list(aggregations(task_run.config) or ())
-    if task_run.samples is None or not own:
+    names = list(aggregations(task_run.config) or ())
+    if task_run.samples is None or not names:
         return
-    found = recompute(task_run)
+    recomputed = recompute(task_run)
     differences = [
         difference
-        for metric in (own[-1], *own[:-1])
-        for difference in _differences(metric, task_run.metrics.get(metric), found.get(metric))
+        for metric in (names[-1], *names[:-1])
+        for difference in _differences(metric, task_run.metrics.get(metric), recomputed.get(metric))
     ]
     if differences:
         raise LmmsEgoplanError(
@@ -99,66 +96,41 @@ def check(run: Run, task_run: TaskRun) -> None:
         )
 
 
-def aggregation_lists(folder: Path) -> dict[str, dict[str, str]]:
-    """The aggregations by metric, by the name of the function that scores an answer: that is all a harness logs of it.
-
-    Args:
-        folder: with the YAML files that tell, for each kind of task, ``process_results`` and ``metric_list``.
-
-    Raises:
-        LmmsEgoplanError: two files have scoring functions of one name, which logged samples would not tell apart.
-    """
-    return {name: _aggregations(task) for name, (_, task) in _kinds(folder).items()}
-
-
-def _kinds(folder: Path) -> dict[str, tuple[Path, dict[str, Any]]]:
-    """File and content of each kind of task, by the name of the function that scores an answer."""
-    kinds: dict[str, tuple[Path, dict[str, Any]]] = {}
-    for path in sorted(folder.glob("*.yaml")):
-        task = read_task_file(path)
-        name = task["process_results"].rpartition(".")[2]
-        if name in kinds:
-            raise LmmsEgoplanError(
-                f"{kinds[name][0]} and {path}: both score with a function named {name}; give one another name"
-            )
-        kinds[name] = path, task
-    return kinds
-
-
 @cache
-def _own_kinds() -> dict[str, tuple[Path, dict[str, Any]]]:
-    return _kinds(_SHARED)
+def _kinds() -> dict[str, tuple[str, dict[str, str]]]:
+    """Return the files in ``tasks/shared``, by the name of their scoring function: stem, and aggregations by metric.
+
+    A harness logs only that name, so no two files may have the same.
+    """
+    tasks = {path.stem: read_task_file(path) for path in sorted(_SHARED.glob("*.yaml"))}
+    return {
+        task["process_results"].rpartition(".")[2]: (
+            stem,
+            {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]},
+        )
+        for stem, task in tasks.items()
+    }
 
 
-def _kind(config: Mapping[str, Any]) -> tuple[Path, dict[str, Any]] | None:
-    """Of the task with this logged config."""
+def _kind(config: Mapping[str, Any]) -> tuple[str, dict[str, str]] | None:
     scoring = config.get("process_results")
     match = _FUNCTION.match(scoring) if isinstance(scoring, str) else None
-    return _own_kinds().get(match[1]) if match else None
+    return _kinds().get(match[1]) if match else None
 
 
-def _aggregations(task: Mapping[str, Any]) -> dict[str, str]:
-    return {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]}
+def _differences(name: str, logged: Any, recomputed: Any) -> Iterator[str]:
+    """Describe differences between the harness's value and that from the samples; None for missing ones."""
+    if isinstance(logged, dict) and isinstance(recomputed, dict):
+        for key in logged | recomputed:
+            yield from _differences(f"{name} of {key}", logged.get(key), recomputed.get(key))
+    elif not _equal(logged, recomputed):
+        yield f"{name}: {shown(logged)} in the results, {shown(recomputed)} from the samples"
 
 
-def _function(name: str) -> Any:
-    module, _, attribute = name.rpartition(".")
-    return getattr(import_module(module), attribute)
-
-
-def _differences(name: str, told: Any, found: Any) -> Iterator[str]:
-    """What differs between the harness's value and that from the samples, None where there is none."""
-    if isinstance(told, Mapping) and isinstance(found, Mapping):
-        for key in told | found:
-            yield from _differences(f"{name} of {key}", told.get(key), found.get(key))
-    elif not _equal(told, found):
-        yield f"{name}: {shown(told)} in the results, {shown(found)} from the samples"
-
-
-def _equal(told: Any, found: Any) -> bool:
-    if found is None and isinstance(told, float) and math.isnan(told):
-        return True  # Of no sample; lm-eval on several processes sums that up to NaN.
-    if isinstance(told, (int, float)) and isinstance(found, (int, float)):
-        both_nan = math.isnan(told) and math.isnan(found)
-        return both_nan or math.isclose(told, found, rel_tol=_TOLERANCE)
-    return told == found
+def _equal(logged: Any, recomputed: Any) -> bool:
+    if recomputed is None and isinstance(logged, float) and math.isnan(logged):
+        return True  # Without samples, lm-eval on several processes logs NaN.
+    if isinstance(logged, (int, float)) and isinstance(recomputed, (int, float)):
+        both_nan = math.isnan(logged) and math.isnan(recomputed)
+        return both_nan or math.isclose(logged, recomputed, rel_tol=_TOLERANCE)
+    return logged == recomputed

@@ -1,12 +1,12 @@
-"""What a report knows of a run: its tasks, their scores and their samples."""
+"""A run for a report: its tasks, their scores and their samples."""
 
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
-"""What tells two checkpoints of a training run apart, in the name of a model or a folder, in any case."""
+"""The number of a checkpoint in the name of a model or a folder; ignore case."""
 
 
 @dataclass(frozen=True)
@@ -15,9 +15,8 @@ class TaskRun:
 
     metrics: the harness's own values by the metric's name, without standard errors.
     config: the task's, as the harness logs it.
-    samples: one for each question, as logged, but metrics under their present names, without prompts, raw responses,
-        token counts and hashes; with the question itself, as ``doc``, in lm-eval alone. None where there are none that
-        can be read.
+    samples: one for each question, as logged, without raw responses, token counts and hashes; with the question itself,
+        as ``doc``, only in lm-eval. None without readable samples.
     version: of the task, see `task_versions.logged_version`.
     """
 
@@ -28,27 +27,28 @@ class TaskRun:
     version: str | None = None
 
     def number(self, metric: str) -> int | float | None:
-        """A metric's value; None for NaN, for what is no number and for what is not there."""
+        """Return a metric's value; None for NaN, for other types and for missing ones."""
         value = self.metrics.get(metric)
         return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one results file tells, and the samples beside it.
+    """The content of a results file, and the samples next to it.
 
-    name: different from those of the other runs read with it.
-    folder: where the files are.
+    name: unique among the runs that are read together.
+    folder: of the files.
+    harness: ``lmms-eval`` or ``lm-eval``, with a suffix for answers that were judged later.
     model: as the harness names it.
     time: see `logged_samples.start_time`.
-    tasks: those of this project by name; groups of tasks are left out. At least one, unless there are others.
+    tasks: this project's, by name, without groups. At least one, unless there are others.
     others: all other tasks with results, by name; see `runs.read_scores`.
     provenance: see `provenance.provenance_of`.
     """
 
     name: str
     folder: Path
-    harness: Literal["lmms-eval", "lm-eval"]
+    harness: str
     model: str
     time: str
     tasks: dict[str, TaskRun]
@@ -58,11 +58,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Runs:
-    """What was read.
+    """The runs of some paths.
 
-    runs: in the order of the paths that were given; below a folder by path.
-    skipped: what was left out or is missing, and why; a line each, which begins with the path.
-    without: the paths that were given and have no run.
+    runs: in the order of these paths; below a folder sorted by path.
+    skipped: ignored or missing files, and why; a line each, which begins with the path.
+    without: paths without a run.
     """
 
     runs: tuple[Run, ...]

@@ -1,7 +1,7 @@
-"""Reading the runs that lmms-eval and lm-eval leave on the disk (``--output_path DIR --log_samples``)."""
+"""Readers of runs that lmms-eval and lm-eval wrote (``--output_path DIR --log_samples``)."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -23,19 +23,23 @@ from lmms_egoplan.report.task_versions import logged_version
 from lmms_egoplan.storage import DataMissingError
 from lmms_egoplan.validation import listing, shown
 
-# What is heavy in a sample and in no table: prompts, raw responses, hashes, and lists that are the same in all.
-_LEFT_OUT = frozenset(
+# Large parts of a sample that no table uses: prompts, raw responses, hashes, and lists that are equal in all samples.
+_UNUSED = frozenset(
     ("arguments", "input", "resps", "token_counts", "doc_hash", "prompt_hash", "target_hash", "filter", "metrics")
 )
 _STDERR = re.compile(r".+_stderr(_\w+)?")
-# What lmms-eval writes into the folder of --use_cache; all other caches have no .json or .jsonl files.
+# Files of lmms-eval in the folder of --use_cache; other caches have no .json or .jsonl files.
 _CACHE = re.compile(r"(cache|rank_\d+)\.audit\.jsonl")
-_LISTED = 10
+_MOST_LINES = 10
 _NO_SAMPLES = "no samples of a harness; give judged answers by their own path"
 
 
+_Reader = Callable[[Path, dict[str, Any], Collection[SampleFile], list[str]], Run | None]
+"""Reads a run from the path and content of its results file; appends skipped files to the list."""
+
+
 class _UnusableError(ValueError):
-    """A file is to be left out; the message begins with its path."""
+    """A file is ignored; the message begins with its path."""
 
 
 def read_runs(
@@ -43,82 +47,84 @@ def read_runs(
     names: Mapping[Path, str] = MappingProxyType({}),
     benchmarks: Iterable[ReportedBenchmark] = (),
 ) -> Runs:
-    """All runs at or below some paths.
+    """Read all runs at or below some paths.
 
     Args:
-        folders: results files, which are told by what is in them, and folders with such at any depth; files of judged
-            answers (`read_judged`).
-        benchmarks: whose judged answers are read.
-        names: of the runs at or below a path; the deepest path counts. The others are named after the last part of
-            their model's name, checkpoints after the last two. What is the same for several runs gets harness, time and
-            folder, as far as needed.
+        folders: results files, recognised by their content, and folders with such at any depth; files of judged answers
+            (`read_judged`).
+        benchmarks: their judged answers are read.
+        names: of the runs at or below a path; the deepest path counts. Default: the last part of the model's name, for
+            checkpoints the last two. Equal names get harness, time and folder, as far as needed.
 
     Raises:
         LmmsEgoplanError: a path does not exist, has a name but no run, or there is no run at all.
     """
-    return _read(folders, names, benchmarks, with_samples=True)
+    return _read(folders, names, benchmarks, _run, f"no run of the project's tasks; {HOW_TO_LOG}")
 
 
 def read_scores(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark] = ()) -> Runs:
-    """As `read_runs`, but from the results files alone: no samples are read, and none are missed.
+    """Read runs as `read_runs` does, but only from the results files, without samples.
 
-    Other tasks than the project's are kept as well, as `Run.others`.
+    Tasks of other projects are read, too, as `Run.others`.
 
     Raises:
         LmmsEgoplanError: a path does not exist, or there are no results at all.
     """
-    return _read(folders, {}, benchmarks, with_samples=False)
+    return _read(folders, {}, benchmarks, _scores, "no results of a run")
 
 
 def _read(
-    folders: Sequence[Path], names: Mapping[Path, str], benchmarks: Iterable[ReportedBenchmark], with_samples: bool
+    folders: Sequence[Path],
+    names: Mapping[Path, str],
+    benchmarks: Iterable[ReportedBenchmark],
+    read: _Reader,
+    problem: str,
 ) -> Runs:
+    """Read runs by a function; without any, the error states the problem."""
     judged: dict[Path, Run] = {}
     skipped: list[str] = []
     results: dict[Path, dict[str, Any]] = {}
     logs: dict[Path, SampleFile] = {}
-    of_path: dict[Path, list[Path]] = {}
-    for given in folders:
-        if not given.exists():
+    run_paths: dict[Path, list[Path]] = {}
+    for folder in folders:
+        if not folder.exists():
             raise LmmsEgoplanError(
-                f"{given}: no such file or folder; give the --output_path of a run, or its results file"
+                f"{folder}: no such file or folder; give the --output_path of a run, or its results file"
             )
-        if holds_lines(given):
-            of_path[given] = [_place(given)]
+        if holds_lines(folder):
+            run_paths[folder] = [_resolved(folder)]
             try:
-                judged[_place(given)] = read_judged(given, benchmarks)
+                judged[_resolved(folder)] = read_judged(folder, benchmarks)
             except DataMissingError as error:
-                skipped.append(f"{given}: no row, it needs the prepared data: {error}")
+                skipped.append(f"{folder}: no row, it needs the prepared data: {error}")
             continue
-        found = _results(given, skipped)
-        results |= found
-        of_path[given] = list(found)
-        beside = sorted(given.rglob("*.jsonl") if given.is_dir() else given.parent.glob("*.jsonl"))
-        named = {path: sample_file(_place(path)) for path in beside if not _CACHE.fullmatch(path.name)}
+        contents = _results(folder, skipped)
+        results |= contents
+        run_paths[folder] = list(contents)
+        lines_files = sorted(folder.rglob("*.jsonl") if folder.is_dir() else folder.parent.glob("*.jsonl"))
+        named = {path: sample_file(_resolved(path)) for path in lines_files if not _CACHE.fullmatch(path.name)}
         files = [file for file in named.values() if file is not None]
-        logs |= {file.path: file for file in files if given.is_dir() or any(_belongs(file, path) for path in found)}
-        if given.is_dir():
+        logs |= {file.path: file for file in files if folder.is_dir() or any(_belongs(file, path) for path in contents)}
+        if folder.is_dir():
             others = [f"{path}: {_NO_SAMPLES}" for path, file in named.items() if file is None and path.is_file()]
-            skipped += _first(others, given, "JSONL files that are no samples of a harness")
-    read = _run if with_samples else _scores
+            skipped += _first(others, folder, "JSONL files that are no samples of a harness")
     runs = {path: run for path, content in results.items() if (run := read(path, content, logs.values(), skipped))}
     runs |= judged
     skipped += _without_results(file for file in logs.values() if not any(_belongs(file, path) for path in results))
     lines = tuple(dict.fromkeys(skipped))
     if not runs:
-        told = f"\n{listing(lines, _LISTED)}" if lines else ""
-        what = f"no run of the project's tasks; {HOW_TO_LOG}" if with_samples else "no results of a run"
-        raise LmmsEgoplanError(f"{', '.join(map(str, folders))}: {what}{told}")
-    found = names_of(runs, names)
-    without = tuple(given for given, paths in of_path.items() if runs.keys().isdisjoint(paths))
-    return Runs(tuple(replace(run, name=found[path]) for path, run in runs.items()), lines, without)
+        reasons = f"\n{listing(lines, _MOST_LINES)}" if lines else ""
+        raise LmmsEgoplanError(f"{', '.join(map(str, folders))}: {problem}{reasons}")
+    unique_names = names_of(runs, names)
+    without = tuple(folder for folder, paths in run_paths.items() if runs.keys().isdisjoint(paths))
+    return Runs(tuple(replace(run, name=unique_names[path]) for path, run in runs.items()), lines, without)
 
 
-def _results(given: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
-    """The content of the results files at or below a path."""
-    found: dict[Path, dict[str, Any]] = {}
+def _results(folder: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
+    """Read the results files at or below a path."""
+    results: dict[Path, dict[str, Any]] = {}
     foreign: list[str] = []
-    for path in sorted(given.rglob("*.json")) if given.is_dir() else [given]:
+    for path in sorted(folder.rglob("*.json")) if folder.is_dir() else [folder]:
         if path.name == MANIFEST or not path.is_file():
             continue
         try:
@@ -130,40 +136,40 @@ def _results(given: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
         else:
             parts = [content.get(name) for name in ("results", "configs")] if isinstance(content, dict) else [None]
             if all(isinstance(part, dict) for part in parts):
-                found[_place(path)] = content
+                results[_resolved(path)] = content
             elif not _is_report(content):
                 foreign.append(f"{path}: no results of a run")
-    skipped += _first(foreign, given, "JSON files that are no results of a run")
-    if given.is_dir() and not found:
-        skipped.append(f"{given}: no results of a run below it")
-    return found
+    skipped += _first(foreign, folder, "JSON files that are no results of a run")
+    if folder.is_dir() and not results:
+        skipped.append(f"{folder}: no results of a run below it")
+    return results
 
 
 def _is_report(content: Any) -> bool:
-    """Whether this is the ``report.json`` of an earlier report, which may lie below the runs' folder."""
+    """Recognise the ``report.json`` of an earlier report, which may be below the runs' folder."""
     package = content.get("package") if isinstance(content, dict) else None
     return isinstance(package, dict) and package.get("name") == "lmms-egoplan"
 
 
-def _first(lines: list[str], given: Path, what: str) -> list[str]:
-    """At most `_LISTED` lines, then how many more there are below the path."""
-    more = f"{given}: {len(lines) - _LISTED} more {what}"
-    return [*lines[:_LISTED], more] if len(lines) > _LISTED else lines
+def _first(lines: list[str], folder: Path, what: str) -> list[str]:
+    """Return at most `_MOST_LINES` lines, then the number of the others below the folder."""
+    more = f"{folder}: {len(lines) - _MOST_LINES} more {what}"
+    return [*lines[:_MOST_LINES], more] if len(lines) > _MOST_LINES else lines
 
 
-def _place(path: Path) -> Path:
-    """The same for one file however it is reached; a link keeps its name, which tells what is in it."""
+def _resolved(path: Path) -> Path:
+    """Resolve all links except the last, whose name describes the file."""
     return path.parent.resolve() / path.name
 
 
 def _belongs(file: SampleFile, results: Path) -> bool:
-    """Whether samples are of the run with these results, which lm-eval may have given another name before the time."""
+    """Return true if samples belong to these results; in lm-eval, only the time in their names is the same."""
     same_time = results.name == file.results.name or results.name.endswith(f"_{file.time}.json")
     return same_time and file.path.parent == results.parent
 
 
 def _run(path: Path, content: dict[str, Any], logs: Collection[SampleFile], skipped: list[str]) -> Run | None:
-    """The run with its samples; None if none of its tasks are the project's."""
+    """Read a run with its samples; None if none of its tasks is the project's."""
     own, others = _tasks(content)
     files = {file.task: file for file in logs if _belongs(file, path)}
     tasks = {}
@@ -184,8 +190,8 @@ def _run(path: Path, content: dict[str, Any], logs: Collection[SampleFile], skip
     return _under_model(path, content, tasks, {}) if tasks else None
 
 
-def _scores(path: Path, content: dict[str, Any], *_: Any) -> Run | None:
-    """The run without samples; None if no task has a metric."""
+def _scores(path: Path, content: dict[str, Any], *_: object) -> Run | None:
+    """Read a run without samples; None if no task has a metric."""
     tasks, others = _tasks(content)
     has_metrics = any(task_run.metrics for task_run in (*tasks.values(), *others.values()))
     return _under_model(path, content, tasks, others) if has_metrics else None
@@ -200,8 +206,9 @@ def _under_model(path: Path, content: dict[str, Any], tasks: dict[str, TaskRun],
 
 
 def _tasks(content: dict[str, Any]) -> tuple[dict[str, TaskRun], dict[str, TaskRun]]:
-    """The project's tasks, and all others, without samples."""
-    own, others = {}, {}
+    """Return the project's tasks, and all others, without samples."""
+    own: dict[str, TaskRun] = {}
+    others: dict[str, TaskRun] = {}
     for task, entry in content["results"].items():
         config = content["configs"].get(task)
         if config is None:
@@ -214,14 +221,14 @@ def _tasks(content: dict[str, Any]) -> tuple[dict[str, TaskRun], dict[str, TaskR
 
 
 def _metrics(entry: Any) -> dict[str, Any]:
-    """By bare name; ``acc,none`` is the metric ``acc`` behind the filter ``none``."""
+    """Return metrics by bare name; ``acc,none`` is the metric ``acc`` after the filter ``none``."""
     named = entry.items() if isinstance(entry, dict) else ()
     bare = ((*name.partition(","), value) for name, value in named)
     return {metric: value for metric, comma, _, value in bare if comma and not _STDERR.fullmatch(metric)}
 
 
 def _samples(path: Path, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The logged lines; the last of the metrics has a value in each."""
+    """Yield the logged lines; the last of the metrics has a value in each."""
     number = 0
     try:
         with path.open("rb") as lines:
@@ -246,16 +253,16 @@ def _sample(where: str, line: bytes, metrics: Sequence[str]) -> dict[str, Any]:
     sample = {name: value for name, value in sample.items() if value is not None or name not in metrics}
     for metric in metrics:
         if not isinstance(sample.get(metric, None if metric == metrics[-1] else {}), dict):
-            found = shown(sample.get(metric))
-            raise _UnusableError(f"{where}: the file is left out: {metric}: expected an object, found {found}")
+            value = shown(sample.get(metric))
+            raise _UnusableError(f"{where}: the file is left out: {metric}: expected an object, found {value}")
     sent = {"prompt": _prompt(sample), "tokens": _tokens(sample)}
-    return {name: value for name, value in sample.items() if name not in _LEFT_OUT} | {
+    return {name: value for name, value in sample.items() if name not in _UNUSED} | {
         name: value for name, value in sent.items() if value is not None
     }
 
 
 def _prompt(sample: Mapping[str, Any]) -> str | None:
-    """The text that was sent: lmms-eval logs it, lm-eval the arguments of each request, whose prompts are the same."""
+    """Return the prompt: lmms-eval logs it, lm-eval the arguments of each request, with equal prompts."""
     arguments = sample.get("arguments")
     first = next(iter(arguments.values()), None) if isinstance(arguments, dict) else None
     sent = first.get("arg_0") if isinstance(first, dict) else sample.get("input")
@@ -263,7 +270,7 @@ def _prompt(sample: Mapping[str, Any]) -> str | None:
 
 
 def _tokens(sample: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Of prompt and answer, summed over the requests of the question; None unless all are counted."""
+    """Sum the tokens of prompts and answers over a question's requests; None unless all are counted."""
     counts = sample.get("token_counts")
     names = ("input_tokens", "output_tokens")
     if not isinstance(counts, list) or not counts or not all(isinstance(count, dict) for count in counts):
@@ -275,10 +282,10 @@ def _tokens(sample: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _decode(line: bytes) -> Any:
-    """As `decode`, but equal short texts are one object in memory, as far as pydantic reads what is there."""
+    """Decode a line by pydantic, which keeps equal short texts once in memory; else as `decode` does."""
     try:
         return from_json(line)
-    except ValueError:  # It refuses halves of surrogate pairs too, which a harness may log.
+    except ValueError:  # It refuses halves of surrogate pairs, which a harness may log.
         return decode(line)
 
 

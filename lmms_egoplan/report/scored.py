@@ -1,4 +1,4 @@
-"""What runs answered, question by question, and their scores over some of these questions."""
+"""Answers of runs, question by question, and their scores over some of these questions."""
 
 import json
 from abc import ABC, abstractmethod
@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field, fields, replace
 from statistics import fmean
 from typing import Any, TypeVar
+
+from typing_extensions import override
 
 from lmms_egoplan.coverage import OFFICIAL, RENDERED_SCENES
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -19,24 +21,25 @@ from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES, bootstrap
 from lmms_egoplan.serialization import TextRecord
 
 Key = tuple[Hashable, ...]
-"""What tells a question from all others, its id among it: other data may use the same ids."""
+"""The identity of a question: its id and more, since other data may use the same ids."""
 
 Record = TypeVar("Record", bound=TextRecord)
+Task = TypeVar("Task", bound="ScoredTask")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a run answered to one question, and how it was scored.
+    """A run's answer to one question, with its scores.
 
     id: the question's in its benchmark.
-    name: the question's, in a message.
-    record: all that is known of the answer, in the benchmark's own form.
-    scores: by measure; None where the answer has none.
-    cluster: what is drawn whole for intervals, such as the question's video.
-    groups: which group the question is in, by attribute, such as ``setting``.
-    doc: the prepared row, which lm-eval alone logs.
-    prompt: as it was sent, without images; None where the harness does not log it.
-    tokens: of the prompt and of the answer, as the harness counts them; None where it does not.
+    name: the question's, for messages.
+    record: the whole answer, in the benchmark's own form.
+    scores: by measure; None if the answer has none.
+    cluster: the unit of resampling for intervals, such as the question's video.
+    groups: the question's group by attribute, such as ``setting``.
+    doc: the prepared row, which only lm-eval logs.
+    prompt: as sent, without images; None if the harness does not log it.
+    tokens: of the prompt and of the answer, as the harness counts them; None if it does not.
     """
 
     key: Key
@@ -51,12 +54,16 @@ class Answer:
     tokens: tuple[int, int] | None = None
 
 
+Answers = Mapping[Key, Answer] | None
+"""By question; None without samples."""
+
+
 @dataclass(frozen=True)
 class Mean:
-    """Mean of a measure over the questions that have it; None is what is not known or not there.
+    """Mean of a measure over the questions that have it; None for unknown or missing values.
 
     interval: 95 %, of `bootstrap_interval`.
-    clusters: how many the questions are of.
+    clusters: number of clusters of the questions.
     """
 
     value: float | None = None
@@ -66,11 +73,11 @@ class Mean:
 
     @property
     def ends(self) -> tuple[float | None, float | None]:
-        """Of the interval."""
+        """The ends of the interval."""
         return self.interval or (None, None)
 
     def cells(self, value: str, prefix: str = "", scale: float = 1) -> dict[str, float | None]:
-        """Value and interval by the keys of their columns, see `ends`."""
+        """Return value and interval by the keys of their columns, see `ends`."""
         numbers = (self.value, *self.ends)
         names = (value, f"{prefix}low", f"{prefix}high")
         return {name: None if x is None else scale * x for name, x in zip(names, numbers, strict=True)}
@@ -78,15 +85,14 @@ class Mean:
 
 @dataclass(frozen=True)
 class Scored(ABC):
-    """What a run has of a benchmark.
+    """A run's answers and scores in a benchmark.
 
-    name: as tables have it.
-    answers: by question; None without samples.
+    name: for tables.
     """
 
     name: str
     run: Run
-    answers: Mapping[Key, Answer] | None
+    answers: Answers
 
     @property
     @abstractmethod
@@ -101,71 +107,72 @@ class Scored(ABC):
     @property
     @abstractmethod
     def coverage(self) -> float | None:
-        """Share of the official questions that it is over, of the prepared ones if `is_official` is false.
+        """Fraction of the official questions that were scored, of the prepared ones if `is_official` is false.
 
         None if unknown.
         """
 
     @property
     def question_set(self) -> str:
-        """Whose questions were asked, see `covered`."""
+        """The name of the question set, see `covered`."""
         return OFFICIAL
 
     @property
     def is_official(self) -> bool:
-        """Whether the questions are the benchmark's, all of them or a part."""
+        """True if the questions are the benchmark's, all of them or a part."""
         return self.question_set == OFFICIAL
 
     @property
     @abstractmethod
     def truncated(self) -> float | None:
-        """Share of the answers that the limit on new tokens ended; None where unknown."""
+        """Fraction of answers that the limit on new tokens ended; None if unknown."""
 
     @property
     def judge(self) -> str | None:
-        """Who rated the answers; several behind commas."""
+        """The judges of the answers, joined by commas."""
         return None
 
     @property
     def is_by_demo(self) -> bool:
-        """Whether ratings are by the demo judge, and mean nothing."""
+        """True for meaningless ratings of the demo judge."""
         return DEMO in (self.judge or "").split(", ")
 
     @property
     def is_demo(self) -> bool:
-        """Whether the score tells nothing of a model: of the demo's judge, or of its questions."""
+        """True for meaningless scores: by the demo's judge, or of its questions."""
         return self.is_by_demo or RENDERED_SCENES in self.question_set
 
     @property
     def inexact(self) -> str | None:
-        """Why the answers are not exact, so that no rank and no comparison may use them; None if they are."""
+        """Why the answers are not exact, so that no rank and no comparison uses them; None if they are."""
         return None
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """Why the main score compares with no published one and with no other run's; empty where it does.
+        """Why the main score is not comparable with published ones and other runs; empty if it is.
 
-        What a benchmark adds, such as other data, stands before these.
+        A benchmark puts its own reasons, such as other data, before these.
         """
-        found = [self.inexact] if self.inexact else []
-        found += [] if self.is_official else [self.question_set]
-        found += ["rated by the demo judge"] if self.is_by_demo else []
+        reasons = [self.inexact] if self.inexact else []
+        reasons += [] if self.is_official else [self.question_set]
+        reasons += ["rated by the demo judge"] if self.is_by_demo else []
         if self.coverage is None:
-            found.append("coverage unknown")
+            reasons.append("coverage unknown")
         elif self.coverage < 1:
-            found.append(f"{percent(self.coverage)} of the {'official' if self.is_official else 'prepared'} questions")
-        return tuple(found)
+            set_name = "official" if self.is_official else "prepared"
+            reasons.append(f"{percent(self.coverage)} of the {set_name} questions")
+        return tuple(reasons)
 
     @property
     def asked_of(self) -> str:
-        """A sentence on questions that are not the benchmark's; "" if they are."""
+        """A sentence about questions that are not the benchmark's; "" if they are."""
         if self.is_official:
             return ""
         return f"not the benchmark's questions ({self.question_set}): coverage is the share of the prepared questions."
 
     @property
     def conditions(self) -> dict[str, str | None]:
-        """What must be the same in two runs whose scores are compared, by name in the plural."""
+        """Conditions that must be equal in two runs to compare their scores, by name in the plural."""
         return {"tasks": self.task, "judges": self.judge}
 
 
@@ -173,49 +180,58 @@ class Scored(ABC):
 class ScoredTask(Scored):
     """One task of a run.
 
-    name: the run's, with the task's behind it where that is not the benchmark's main task.
+    name: the run's, followed by the task's unless that is the benchmark's main task.
     """
 
     task_run: TaskRun
 
     @property
+    @override
     def task(self) -> str:
         return self.task_run.task
 
     @property
+    @override
     def question_set(self) -> str:
         return self.text("question_set") or OFFICIAL
 
     @property
+    @override
     def truncated(self) -> float | None:
         return self.number("truncated")
 
     def number(self, metric: str) -> int | float | None:
-        """The harness's own value; None for NaN and for what is not there."""
+        """Return the harness's own value; None for NaN and missing ones."""
         return self.task_run.number(metric)
 
     def percent(self, metric: str) -> float | None:
-        """A share, in per cent."""
+        """Return a fraction in per cent."""
         return in_percent(self.number(metric))
 
     def text(self, metric: str) -> str | None:
-        """A metric that is a text; None for what is none."""
+        """Return a metric that is a text; None for others."""
         value = self.task_run.metrics.get(metric)
         return value if isinstance(value, str) else None
 
     @property
+    @override
     def judge(self) -> str | None:
         judge = self.text("judge_model")
         return None if judge == "none" else judge
 
 
 def read_tasks(
-    runs: Iterable[Run], files: Collection[str], main: str, read: Callable[[Mapping[str, Any]], Answer]
-) -> Iterator[tuple[str, Run, dict[Key, Answer] | None, TaskRun]]:
-    """The fields of a `ScoredTask` for each task that one of these files in ``tasks/shared`` scores.
+    make: Callable[[str, Run, Answers, TaskRun], Task],
+    runs: Iterable[Run],
+    files: Collection[str],
+    main: str,
+    read: Callable[[Mapping[str, Any]], Answer],
+) -> Iterator[Task]:
+    """Read each task that one of these files in ``tasks/shared`` scores.
 
     Args:
-        main: the task whose name is not told behind the run's.
+        make: a subclass of `ScoredTask`, or a function with the parameters of `ScoredTask`.
+        main: the task whose name does not follow the run's.
         read: see `read_answers`.
 
     Raises:
@@ -225,17 +241,17 @@ def read_tasks(
         for task, task_run in run.tasks.items():
             if shared_file(task_run.config) in files:
                 name = run.name if task == main else f"{run.name} ({task})"
-                yield name, run, read_answers(run, task_run, read), task_run
+                yield make(name, run, read_answers(run, task_run, read), task_run)
 
 
 def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]], Answer]) -> dict[Key, Answer] | None:
-    """The answers in a task's samples; None without samples.
+    """Read the answers in a task's samples; None without samples.
 
     Args:
-        read: of one logged line; raises a ValueError where that is not of the form that the task logs.
+        read: reads a logged line; raises a ValueError for lines of another form.
 
     Raises:
-        LmmsEgoplanError: a sample is not of that form, or a question is there twice; names run, task and question.
+        LmmsEgoplanError: a sample has another form, or a question appears twice; names run, task and question.
     """
     if task_run.samples is None:
         return None
@@ -246,9 +262,9 @@ def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]]
             answer = read(sample)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             changed = "they may have been changed, or written by another version"
-            told = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}; {changed}"
+            problem = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}; {changed}"
             raise LmmsEgoplanError(
-                f"{where}: {told}. Run again, or leave the samples out: {run.harness} --tasks {task_run.task} "
+                f"{where}: {problem}. Run again, or leave the samples out: {run.harness} --tasks {task_run.task} "
                 "--model ... --output_path DIR --log_samples"
             ) from error
         if answer.key in answers:
@@ -261,22 +277,22 @@ def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]]
 
 
 def logged(kind: type[Record], values: Mapping[str, Any]) -> Record:
-    """A scored answer as a run logs it, whose fields stand among others.
+    """Read a scored answer that a run logged among other fields.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the fields are not those of the record.
     """
     names = {part.name for part in fields(kind)}
     return kind.from_text(json.dumps({name: value for name, value in values.items() if name in names}))
 
 
 def mean_of(answers: Iterable[Answer], measure: str, scale: float = 1.0) -> Mean:
-    """Of the answers that have the measure; `scale` multiplies it: 100 for per cent."""
-    chosen = [answer for answer in answers if answer.scores[measure] is not None]
-    if not chosen:
+    """Average a measure over the answers that have it, multiplied by `scale`: 100 for per cent."""
+    pairs = [(score, str(answer.cluster)) for answer in answers if (score := answer.scores[measure]) is not None]
+    if not pairs:
         return Mean(questions=0, clusters=0)
-    values, clusters = [scale * answer.scores[measure] for answer in chosen], [answer.cluster for answer in chosen]
-    return Mean(fmean(values), bootstrap_interval(values, clusters), len(chosen), len(set(clusters)))
+    values, clusters = [scale * score for score, _ in pairs], [cluster for _, cluster in pairs]
+    return Mean(fmean(values), bootstrap_interval(values, clusters), len(pairs), len(set(clusters)))
 
 
 def compared(
@@ -289,10 +305,10 @@ def compared(
     note: str | None = None,
     scale: float = 1.0,
 ) -> Table | None:
-    """`comparisons` of a measure, over the questions that two runs have it for; without runs that are inexact.
+    """Compare runs by a measure, over the questions for which two have it; omit inexact runs.
 
     Args:
-        note: of the table, behind the others.
+        note: of the table, after the others.
         key, title, decimals, unit, scale: see `comparisons`.
     """
     known = {run.name: run.answers for run in runs if run.answers and not run.inexact}
@@ -311,13 +327,13 @@ def compared(
 
 
 def ends(decimals: int, prefix: str = "", of: str = "") -> tuple[Column, Column]:
-    """The columns of an interval; `of` tells in their heads of which score."""
-    told = f" ({of})" if of else ""
-    return Column(f"{prefix}low", f"Low{told}", decimals), Column(f"{prefix}high", f"High{told}", decimals)
+    """Return the columns of an interval; their headings name the score `of`."""
+    score = f" ({of})" if of else ""
+    return Column(f"{prefix}low", f"Low{score}", decimals), Column(f"{prefix}high", f"High{score}", decimals)
 
 
 def interval_note(clusters: str, questions: str) -> str:
-    """What the columns `ends` hold, where whole clusters are drawn, such as videos with all of their questions."""
+    """Explain the columns `ends` for resampled clusters, such as videos with all of their questions."""
     return (
         f"Low to high: 95 % interval, percentiles of {RESAMPLES:,} bootstrap resamples of the {clusters}, each with "
         f"all of its {questions}. None without samples or for fewer than {FEWEST_CLUSTERS} {clusters}."
@@ -325,12 +341,12 @@ def interval_note(clusters: str, questions: str) -> str:
 
 
 def in_percent(share: float | None) -> float | None:
-    """None stays None."""
+    """Multiply by 100; None stays None."""
     return None if share is None else 100 * share
 
 
 def differing(values: Mapping[str, str | None], kind: Callable[[str], str] = str) -> str | None:
-    """``run: value; run: value`` where runs differ; None where all values are of one kind. None is no value."""
+    """Format ``run: value; run: value`` if runs differ; None if all values are of one kind. None is no value."""
     known = {name: value for name, value in values.items() if value is not None}
     is_one = len(set(map(kind, known.values()))) < 2
     return None if is_one else "; ".join(f"{name}: {value}" for name, value in known.items())

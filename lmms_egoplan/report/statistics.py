@@ -1,4 +1,4 @@
-"""Intervals of scores and tests of differences, for questions that come in clusters such as those of one video."""
+"""Intervals of scores and tests of differences, for questions in clusters such as those of one video."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +13,10 @@ from lmms_egoplan.report.numbers import counted
 RESAMPLES = 2000
 PERMUTATIONS = 9999
 EXACT_UP_TO = 13
-"""So many sums of clusters have no more than `PERMUTATIONS` ways to flip their signs, and all are counted."""
+"""Up to so many sums of clusters, all ways to flip their signs are counted: at most `PERMUTATIONS`."""
 
 FEWEST_CLUSTERS = 10
-"""A bootstrap over fewer clusters gives intervals that are far too narrow, so there is none."""
+"""A bootstrap over fewer clusters gives far too narrow intervals, so there is none."""
 
 _SEED = 0
 _BATCH = 500
@@ -28,17 +28,17 @@ Scores = Mapping[str, float | None]
 
 @dataclass(frozen=True)
 class Comparison:
-    """How one run differs from another on the questions that both have scores for.
+    """The difference of two runs on the questions for which both have scores.
 
     difference: mean of first minus second over the questions, in the scores' unit.
     low, high: its 95 % interval, of `bootstrap_interval`; None for fewer than `FEWEST_CLUSTERS` clusters.
     p_value: two-sided, of no difference.
-    test: ``McNemar``, exact, where all scores are 0 or 1 and each question is a cluster of its own: on a question
-        that only one of the two runs got right, either is as likely to be that run. It takes questions as independent;
-        in clusters whose answers are alike it would find differences where there are none.
-        ``permutation`` otherwise: each cluster's sum of differences may as well have the other sign. Every way
-        to flip signs is counted where at most `EXACT_UP_TO` sums are not 0, else `PERMUTATIONS` random ones and
-        the one at hand.
+    test: ``McNemar``, exact, if all scores are 0 or 1 and each question is its own cluster: on a question that only one
+        of the two runs got right, either is equally likely to be that run. It assumes independent questions; in
+        clusters with similar answers it would find differences that do not exist.
+        ``permutation`` otherwise: each cluster's sum of differences is equally likely to have the other sign. All ways
+        to flip signs are counted if at most `EXACT_UP_TO` sums are not 0, else `PERMUTATIONS` random ones and the
+        observed one.
     """
 
     difference: float
@@ -53,13 +53,13 @@ class Comparison:
 def bootstrap_interval(
     values: Sequence[float | None], clusters: Sequence[str], resamples: int = RESAMPLES, seed: int = _SEED
 ) -> tuple[float, float] | None:
-    """95 % percentile interval of the mean over questions, by a bootstrap that draws whole clusters.
+    """Compute the 95 % percentile interval of the mean over questions, by a bootstrap that draws whole clusters.
 
-    The mean is the sum over the questions of a resample by their number; the number of questions varies. See
-    `interval_of_sums`. Where no two clusters differ, both ends are the same.
+    The mean is the sum over the questions of a resample divided by their number, which varies. See
+    `interval_of_sums`. If no two clusters differ, both ends are equal.
 
     Args:
-        values: one per question; None, NaN and infinities are left out.
+        values: one per question; None, NaN and infinities are ignored.
         clusters: each question's cluster.
         resamples, seed: see `interval_of_sums`.
 
@@ -67,7 +67,7 @@ def bootstrap_interval(
         None for fewer than `FEWEST_CLUSTERS` clusters with values.
 
     Raises:
-        ValueError: not as many clusters as values.
+        ValueError: the numbers of clusters and values differ.
 
     >>> low, high = bootstrap_interval([1, 0] * 12, [f"P01_{video:02}" for video in range(12)] * 2)
     >>> 0 <= low < 0.5 < high <= 1
@@ -92,21 +92,21 @@ def interval_of_sums(
     resamples: int = RESAMPLES,
     seed: int = _SEED,
 ) -> tuple[float, float] | None:
-    """95 % percentile interval of what sums over questions give, by a bootstrap that draws whole clusters.
+    """Compute the 95 % percentile interval of a statistic of sums, by a bootstrap that draws whole clusters.
 
-    A resample has as many clusters as there are, drawn with replacement, each with all of its questions. The interval's
+    A resample has as many clusters as the data, drawn with replacement, each with all of its questions. The interval's
     ends are the 2.5th and 97.5th percentile over the resamples, interpolated linearly. The same seed gives the same
-    interval, in whatever order the questions come.
+    interval, in any order of the questions.
 
     Args:
-        rows: of shape (questions, ...): what each question adds.
+        rows: of shape (questions, ...): summands of each question.
         clusters: each question's cluster.
         statistic: of sums of rows, of shape (resamples, ...), one for each resample.
-        resamples: how many are drawn.
+        resamples: number of resamples.
         seed: of NumPy's default generator.
 
     Returns:
-        None for fewer than `FEWEST_CLUSTERS` clusters, or where the statistic is NaN in a resample.
+        None for fewer than `FEWEST_CLUSTERS` clusters, or if the statistic is NaN in a resample.
 
     >>> rows = np.array([[right, 1] for right in [1, 0] * 12])  # right answers, and questions
     >>> videos = [f"P01_{video:02}" for video in range(12)] * 2
@@ -132,17 +132,17 @@ def interval_of_sums(
 def stratified_interval(
     strata: Sequence[Sequence[float]], resamples: int = RESAMPLES, seed: int = _SEED
 ) -> tuple[float, float] | None:
-    """95 % percentile interval of the mean over strata of their means, by a bootstrap that draws in each by itself.
+    """Compute the 95 % percentile interval of the mean of the strata's means, by a bootstrap within each stratum.
 
-    A stratum weighs the same however many values it has; a resample has as many of each as there are.
+    All strata have the same weight; a resample has as many values of each as the data.
 
     Args:
         strata: the values of each, finite numbers.
-        resamples: how many are drawn.
+        resamples: number of resamples.
         seed: of NumPy's default generator.
 
     Returns:
-        None where a stratum has fewer than two values, or all together fewer than `FEWEST_CLUSTERS`.
+        None if a stratum has fewer than two values, or all together fewer than `FEWEST_CLUSTERS`.
 
     >>> low, high = stratified_interval([[0, 50, 100] * 2, [50, 100, 100, 100]])
     >>> 0 <= low < 68.75 < high <= 100
@@ -152,7 +152,7 @@ def stratified_interval(
         return None
 
     def mean_of_means(*drawn: np.ndarray, axis: int) -> np.ndarray:
-        return np.mean([each.mean(axis) for each in drawn], axis=0)
+        return np.mean([stratum.mean(axis) for stratum in drawn], axis=0)
 
     return _percentiles(strata, mean_of_means, resamples, seed)
 
@@ -160,17 +160,17 @@ def stratified_interval(
 def _percentiles(
     data: Sequence[Any], statistic: Callable, resamples: int, seed: int, batch: int | None = None
 ) -> tuple[float, float]:
-    """The ends of a 95 % percentile interval by SciPy's bootstrap."""
+    """Compute the ends of a 95 % percentile interval by SciPy's bootstrap."""
     options = {"vectorized": True, "n_resamples": resamples, "batch": batch, "method": "percentile"}
     interval = bootstrap(data, statistic, **options, rng=np.random.default_rng(seed)).confidence_interval
     return float(interval.low), float(interval.high)
 
 
 def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Comparison | None:
-    """How two runs differ, over the questions that both have scores for; None where there are none.
+    """Compare two runs over the questions for which both have scores; None without any.
 
     Raises:
-        ValueError: a question that both have has no cluster.
+        ValueError: such a question has no cluster.
 
     >>> first, second = {"1": 1, "2": 1, "3": 0, "4": 1}, {"1": 0, "2": 1, "3": 0, "4": 0, "5": None}
     >>> found = compare(first, second, clusters={"1": "a", "2": "b", "3": "c", "4": "d"})
@@ -193,16 +193,16 @@ def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Compa
     low, high = bootstrap_interval(differences, of_question) or (None, None)
     is_mcnemar = bool(np.isin(pairs, (0, 1)).all()) and len(names) == len(compared)
     p_value = _mcnemar(differences) if is_mcnemar else _sign_flips(np.bincount(places, differences))
-    test = "McNemar" if is_mcnemar else "permutation"
+    test: Literal["McNemar", "permutation"] = "McNemar" if is_mcnemar else "permutation"
     return Comparison(float(differences.mean()), low, high, p_value, test, len(compared), len(names))
 
 
 def why_no_interval(clusters: int | None, unit: str) -> str:
-    """The reason for which there is none, to stand behind "no interval".
+    """Return the reason to print after "no interval".
 
     Args:
-        clusters: how many the questions are of; None without samples.
-        unit: what the clusters are, in the plural.
+        clusters: their number; None without samples.
+        unit: plural noun for the clusters.
 
     >>> why_no_interval(1, "videos"), why_no_interval(None, "videos")
     ('1 video, fewer than 10', 'no samples')
@@ -215,7 +215,7 @@ def why_no_interval(clusters: int | None, unit: str) -> str:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: p-values, in their order, of a family whose false findings count together.
+    """Correct the p-values of a family by Holm's step-down method; keep their order.
 
     Raises:
         ValueError: a p-value is not from 0 to 1.
@@ -240,18 +240,18 @@ def _mcnemar(differences: np.ndarray) -> float:
 
 
 def _sign_flips(sums: np.ndarray) -> float:
-    """Sums of 0 are the same with either sign; a single sum is as large with either sign."""
+    """Test sums by flipping signs; those of 0, and a single one, have the same size with either sign."""
     sums = sums[sums != 0]
     if len(sums) < 2:
         return 1.0
     scale = np.abs(sums).sum()
 
     def total(flipped: np.ndarray, axis: int) -> np.ndarray:
-        # Totals that are equal but for the order of floating-point additions must count as equal.
+        # Totals that differ only by the order of floating-point additions must count as equal.
         return np.round(flipped.sum(axis) / scale, _DIGITS)
 
     with np.errstate(over="ignore"):  # SciPy 1.15 counts the permutations of many clusters in a float.
-        found = permutation_test(
+        test = permutation_test(
             (sums,),
             total,
             permutation_type="samples",
@@ -260,4 +260,4 @@ def _sign_flips(sums: np.ndarray) -> float:
             batch=_BATCH,
             rng=np.random.default_rng(_SEED),
         )
-    return float(found.pvalue)
+    return float(test.pvalue)

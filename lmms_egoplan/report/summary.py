@@ -17,9 +17,9 @@ _PUBLISHED = (
 
 @dataclass(frozen=True)
 class Card:
-    """One task's headlines of a section, best first, those that compare with nothing last.
+    """One task's headlines of a section, best first, those that are not comparable last.
 
-    chance: of the task; None where none is known.
+    chance: of the task; None if unknown.
     """
 
     section: Section
@@ -30,18 +30,18 @@ class Card:
 
     @property
     def compares(self) -> bool:
-        """Whether one of the runs compares with the published scores."""
+        """True if a run is comparable with the published scores."""
         return any(not line.apart and line.value is not None for line in self.lines)
 
     def not_compared(self, line: Headline) -> str:
-        """That a score compares with nothing, with the reasons unless the finding tells them; "" where it compares."""
+        """Return "not compared", with the reasons unless the finding has them; "" for comparable scores."""
         if not line.apart or line.value is None:
             return ""
         return "not compared" if shared_reasons(self.section.headlines) else f"not compared: {'; '.join(line.apart)}"
 
 
 def cards(sections: Iterable[Section]) -> Iterator[Card]:
-    """The sections' headlines by task and metric, in their order."""
+    """Group the sections' headlines by task and metric, in order."""
     for section in sections:
         kinds = dict.fromkeys((line.task, line.metric) for line in section.headlines)
         for task, metric in kinds:
@@ -56,18 +56,18 @@ def _order(line: Headline) -> tuple[bool, bool, float]:
 
 
 def demo_runs(sections: Iterable[Section]) -> list[str]:
-    """Names of the runs with a score that tells nothing of a model; with the benchmarks where other scores do."""
+    """List the runs with meaningless scores; with the benchmarks if other scores are real."""
     lines = [line for section in sections for line in section.headlines]
-    found: dict[str, dict[str, None]] = {}
+    benchmarks: dict[str, dict[str, None]] = {}
     for line in lines:
         if line.is_demo:
-            found.setdefault(line.run, {})[line.benchmark] = None
+            benchmarks.setdefault(line.run, {})[line.benchmark] = None
     real = {line.run for line in lines if not line.is_demo}
-    return [f"{run} ({', '.join(of_run)})" if run in real else run for run, of_run in found.items()]
+    return [f"{run} ({', '.join(of_run)})" if run in real else run for run, of_run in benchmarks.items()]
 
 
 def summary_table(sections: Sequence[Section]) -> Table | None:
-    """Every headline with what it is over; None without any."""
+    """Make the table of all headlines with their coverage; None without any."""
     rows = [
         vars(line)
         | dict(zip(("low", "high"), line.interval or (), strict=False))
@@ -94,7 +94,7 @@ def summary_table(sections: Sequence[Section]) -> Table | None:
 
 
 def short_table(sections: Sequence[Section]) -> Table | None:
-    """Run, benchmark, protocol, score with interval, and number of questions, as teams paste it; None without any."""
+    """Make a table of scores for model cards, with protocol, interval and number of questions; None without any."""
     rows = [
         (
             line.run,
@@ -125,18 +125,19 @@ def short_table(sections: Sequence[Section]) -> Table | None:
 
 
 def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str]]) -> Table | None:
-    """The runs' scores in all tasks side by side, above published rows; None for fewer than two benchmarks.
+    """Make a table of the runs' scores in all tasks, above published rows; None for fewer than two benchmarks.
 
     Args:
-        published: rows with ``model``, scores by the key of the section, and ``source`` and ``link``. They stand in the
-            column of a section's first task whose answers are generated.
+        published: rows with ``model``, scores by the key of the section, ``source`` and ``link``. They are in the
+            column of a section's first task with generated answers.
     """
-    shown = [*cards(with_further(sections))]
-    if len({card.section.key for card in shown}) < 2:
+    all_cards = [*cards(with_further(sections))]
+    if len({card.section.key for card in all_cards}) < 2:
         return None
-    columns, own = [Column("model", "Model")], {}
+    columns = [Column("model", "Model")]
+    own: dict[str, dict[str, str]] = {}
     places: dict[str, str] = {}
-    for number, card in enumerate(shown):
+    for number, card in enumerate(all_cards):
         key = f"score_{number}"
         columns.append(Column(key, f"{card.section.title}: {card.task}"))
         for line in card.lines:
@@ -156,19 +157,19 @@ def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str
 
 
 def with_further(sections: Iterable[Section]) -> list[Section]:
-    """The sections with the headlines of `Section.further` behind their own."""
+    """Append the headlines of `Section.further` to each section's own."""
     return [replace(section, headlines=(*section.headlines, *section.further)) for section in sections]
 
 
 def score_text(line: Headline) -> str:
-    """The score with its interval, or with the reason for which there is none."""
+    """Format the score with its interval, or with the reason why there is none."""
     shown = with_interval(line.value, line.interval, line.decimals)
     has_reason = line.value is not None and line.interval is None
     return f"{shown} (no interval: {line.no_interval})" if has_reason else shown
 
 
 def rank_text(line: Headline) -> str:
-    """``1 to 2 of 4``; "" without a rank."""
+    """Format a rank as ``1 to 2 of 4``; "" without one."""
     if line.rank is None:
         return ""
     first, last = line.rank

@@ -11,29 +11,29 @@ import yaml
 
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 
-# What the harnesses write where a task has no version.
+# The harnesses write these for a task without version.
 _NONE = ("", "Yaml", "N/A")
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads a function as its dotted name."""
+    """A loader that reads a function as its dotted name."""
 
 
 _Loader.add_constructor("!function", lambda _, node: node.value)
 
 
 def logged_version(results: Any, task: str) -> str | None:
-    """The version of a task in a harness's results, the content of their file; None where they do not tell.
+    """Return the version of a task in the content of a results file; None if unknown.
 
-    1, 1.0 and "1.0" are one version. Where ``versions`` and the task's ``metadata`` contradict each other, it is
-    ``"1.0 or 2.0"``, which is equal to neither.
+    1, 1.0 and "1.0" are one version. If ``versions`` and the task's ``metadata`` differ, it is ``"1.0 or 2.0"``, which
+    equals neither.
     """
-    found = (_member(results, "versions", task), _member(results, "configs", task, "metadata", "version"))
-    return " or ".join(dict.fromkeys(filter(None, map(version_text, found)))) or None
+    versions = (_member(results, "versions", task), _member(results, "configs", task, "metadata", "version"))
+    return " or ".join(dict.fromkeys(filter(None, map(version_text, versions)))) or None
 
 
 def version_text(version: Any) -> str:
-    """A version as a text, the same for equal numbers; "" for what is none."""
+    """Format a version, equal numbers alike; "" for other values."""
     text = str(version).strip() if isinstance(version, int | float | str) and not isinstance(version, bool) else ""
     if text in _NONE:
         return ""
@@ -45,25 +45,25 @@ def version_text(version: Any) -> str:
 
 
 def age(version: str | None) -> tuple[bool, list[int], str]:
-    """What versions are sorted by, the newest last; an unknown one comes first."""
+    """Return the sort key of a version, the newest last; an unknown one is first."""
     return version is not None, [int(number) for number in re.findall(r"\d{1,9}", version or "")], version or ""
 
 
 @cache
 def package_versions() -> dict[str, str]:
-    """Of this package's tasks and groups of tasks, by name."""
-    found = {}
+    """Return the versions of this package's tasks and groups of tasks, by name."""
+    versions = {}
     for path in (*LMMS_EVAL_TASKS.glob("*/*.yaml"), *LM_EVAL_TASKS.glob("*/*.yaml")):
         content = read_task_file(path)
         name = content.get("task") if isinstance(content.get("task"), str) else content.get("group")
         if name:
-            found[name] = version_text(content["metadata"]["version"])
-    return found
+            versions[name] = version_text(content["metadata"]["version"])
+    return versions
 
 
 @cache
 def read_task_file(path: Path) -> dict[str, Any]:
-    """A task's YAML with those that it includes; a function is its dotted name."""
+    """Read a task's YAML with its includes; a function is its dotted name."""
     content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     included = content.pop("include", [])
     for name in [included] if isinstance(included, str) else included:
@@ -72,7 +72,7 @@ def read_task_file(path: Path) -> dict[str, Any]:
 
 
 def _member(value: Any, *names: str) -> Any:
-    """What is under these names; None where a value on the way is no object."""
+    """Return a member of nested objects; None if it is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value

@@ -19,44 +19,44 @@ from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.summary import cards, demo_runs, rank_text, score_text
 from lmms_egoplan.report.versions import parts_of
 
-# A run's column: its name and its cells go on in the next line where they are longer.
+# Width of a run's column; longer names and cells are wrapped.
 _WIDEST = 26
 _LOOKS: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "collapse_padding": True}
 
 
 def print_runs(runs: Sequence[Run], console: Console, benchmarks: Sequence[ReportedBenchmark]) -> None:
-    """Print when the runs were made, and the main scores of each benchmark and of all other tasks.
+    """Print the times of the runs, and the main scores of each benchmark and of all other tasks.
 
-    A table has a column for each run; where these do not fit the console, the same rows follow for the next runs. Runs
-    of different versions of a task are in tables of their own.
+    A table has a column for each run; if these do not fit the console, the rows are repeated for the other runs.
+    Versions of a task have separate tables.
 
     Args:
         runs: with or without samples.
         benchmarks: in the order of their tables.
 
     Raises:
-        LmmsEgoplanError: a run's results are not of the form that the project's tasks give.
+        LmmsEgoplanError: a run's results do not have the form of the project's tasks.
     """
     tables = list(compact_tables(runs, benchmarks))
     for run in runs:
         _print_line(f"{run.name}: {run.harness}, {run.time}", console)
-    told: set[str] = set()
+    printed: set[str] = set()
     for table in tables:
         _print_table(table, console)
         for note in table.notes:
-            if note not in told:
+            if note not in printed:
                 _print_line(note, console)
-        told |= {*table.notes}
+        printed |= {*table.notes}
 
 
 def print_summary(sections: Sequence[Section], console: Console) -> None:
-    """Print what came out of each benchmark, in sentences, and the scores with their intervals."""
+    """Print each benchmark's finding and its scores with intervals."""
     for section in sections:
         for sentence in section.finding:
             _print_line(sentence, console)
     for card in cards(sections):
         _print_line(f"\n{card.section.title}: {card.metric} ({card.task})", console)
-        shown = RichTable(
+        table = RichTable(
             RichColumn("Run", overflow="fold"), RichColumn("Score, 95 % interval", overflow="fold"),
             RichColumn("Rank"), RichColumn("Questions", justify="right"), RichColumn("Coverage", justify="right"),
             **_LOOKS,
@@ -67,14 +67,14 @@ def print_summary(sections: Sequence[Section], console: Console) -> None:
                 score += f"; {why}"
             covered = "unknown" if line.coverage is None else percent(line.coverage)
             cells = (line.run, score, rank_text(line) or "\u2013", show(line.questions, None), covered)
-            shown.add_row(*(Text(clean(cell)) for cell in cells))
-        console.print(shown)
+            table.add_row(*(Text(clean(cell)) for cell in cells))
+        console.print(table)
     if demo := demo_runs(sections):
         _print_line(f"\n{DEMO_NOTE} {', '.join(demo)}.", console)
 
 
 def sections_of(runs: Sequence[Run], benchmarks: Sequence[ReportedBenchmark]) -> list[Section]:
-    """The sections of a report of these runs.
+    """Make the sections of a report of these runs.
 
     Raises:
         LmmsEgoplanError: see `BenchmarkReport`.
@@ -88,7 +88,7 @@ def sections_of(runs: Sequence[Run], benchmarks: Sequence[ReportedBenchmark]) ->
 
 
 def compact_tables(runs: Sequence[Run], benchmarks: Sequence[ReportedBenchmark]) -> Iterator[Table]:
-    """The tables that `print_runs` prints.
+    """Make the tables for `print_runs`.
 
     Raises:
         LmmsEgoplanError: see `print_runs`.
@@ -123,7 +123,7 @@ def _print_table(table: Table, console: Console) -> None:
     ]
     _print_line(f"\n{table.title}", console)
     for number, places in enumerate(_fitting(widths, console.width - first - 2)):
-        shown = RichTable(
+        part = RichTable(
             RichColumn(labels, width=first, overflow="fold"),
             *(
                 RichColumn(Text(names[place]), width=widths[place], justify="right", overflow="fold")
@@ -131,15 +131,15 @@ def _print_table(table: Table, console: Console) -> None:
             ),
             **_LOOKS,
         )
-        for cells in _told([(row[0], *(row[place + 1] for place in places)) for row in rows]):
-            shown.add_row(*map(Text, cells))
+        for cells in _filled([(row[0], *(row[place + 1] for place in places)) for row in rows]):
+            part.add_row(*map(Text, cells))
         if number:
             console.print()
-        console.print(shown)
+        console.print(part)
 
 
 def _fitting(widths: Sequence[int], available: int) -> Iterator[list[int]]:
-    """Places of the columns in groups that fit, at least one in each; two blanks are between columns."""
+    """Group the columns, by number, so that each group fits; two blanks separate columns."""
     group: list[int] = []
     used = 0
     for place, width in enumerate(widths):
@@ -152,14 +152,14 @@ def _fitting(widths: Sequence[int], available: int) -> Iterator[list[int]]:
         yield group
 
 
-def _told(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The rows with a cell for one of the runs, and the headings above them."""
-    kept: list[tuple[str, ...]] = []
+def _filled(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return the rows with a cell for one of the runs, and the headings above them."""
+    filled: list[tuple[str, ...]] = []
     for row in reversed(rows):
-        is_heading = bool(kept) and kept[-1][0].startswith(" ") and not row[0].startswith(" ")
+        is_heading = bool(filled) and filled[-1][0].startswith(" ") and not row[0].startswith(" ")
         if any(row[1:]) or is_heading:
-            kept.append(row)
-    return kept[::-1]
+            filled.append(row)
+    return filled[::-1]
 
 
 def _print_line(text: str, console: Console) -> None:

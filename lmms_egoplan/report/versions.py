@@ -1,4 +1,4 @@
-"""Runs apart by the versions of their tasks: a part of the report holds one version of a task."""
+"""Runs split by the versions of their tasks: a part of the report has one version of a task."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,13 +21,13 @@ _Versions = Mapping[str, str | None]
 
 @dataclass(frozen=True)
 class Part:
-    """Runs of one benchmark that compare.
+    """Comparable runs of one benchmark.
 
-    benchmark: its name; its tasks and its files in ``tasks/shared`` begin with it.
-    runs: with the tasks of this part alone.
-    versions: of these tasks, by task; None where the results do not tell.
-    others: the same of the benchmark's other parts.
-    divided: names of the runs that have tasks in other parts, too.
+    benchmark: its name; prefix of its tasks and its files in ``tasks/shared``.
+    runs: with only the tasks of this part.
+    versions: of these tasks, by task; None if unknown.
+    others: the same for the benchmark's other parts.
+    divided: names of runs that also have tasks in other parts.
     number: 0 for the part with the newest version.
     """
 
@@ -44,22 +44,22 @@ class Part:
         return _label([self.versions])
 
     def section(self, section: Section) -> Section:
-        """The section of these runs, with names and keys that no other part has, and what is not compared."""
+        """Give the section of these runs unique names and keys, and remarks on versions."""
         remarks = (*self._remarks(), *section.remarks)
         if not self.others:
             return replace(section, remarks=remarks)
-        tables = tuple(self._table(table) for table in section.tables if not self.number or _has_own(table))
+        tables = tuple(self._table(table) for table in section.tables if not self.number or table.has_own)
         return self._named(section, tables=tables, figures=tuple(map(self._figure, section.figures)), remarks=remarks)
 
     def items(self, items: Iterable[Item]) -> list[Item]:
-        """The questions of these runs, with keys that no other part has."""
+        """Give the questions of these runs unique keys."""
         if not self.others:
             return list(items)
-        behind = f" ({self.label})" if self.number else ""
-        return [replace(item, key=f"{item.key}{behind}", benchmark=self._key(item.benchmark)) for item in items]
+        suffix = f" ({self.label})" if self.number else ""
+        return [replace(item, key=f"{item.key}{suffix}", benchmark=self._key(item.benchmark)) for item in items]
 
     def _table(self, table: Table) -> Table:
-        return self._named(table, notes=(*table.notes, self._apart())) if _has_own(table) else table
+        return self._named(table, notes=(*table.notes, self._apart())) if table.has_own else table
 
     def _figure(self, figure: Figure) -> Figure:
         return self._named(figure, caption=f"{figure.caption} Runs of {self.label} alone.")
@@ -75,13 +75,13 @@ class Part:
 
     def _apart(self) -> str:
         is_of_both = set(_texts([self.versions])) & set(_texts(self.others))
-        told = note("tasks_apart") if is_of_both else note("apart", own=self.label, others=_label(self.others))
-        return f"{told}: {note('changelog', benchmark=self.benchmark)}"
+        remark = note("tasks_apart") if is_of_both else note("apart", own=self.label, others=_label(self.others))
+        return f"{remark}: {note('changelog', benchmark=self.benchmark)}"
 
     def _remarks(self) -> Iterable[str]:
         if self.others:
-            elsewhere = "; ".join(map(_told, self.others))
-            yield f"{self._apart()} {note('elsewhere', here=_told(self.versions), elsewhere=elsewhere)}"
+            elsewhere = "; ".join(map(_listed, self.others))
+            yield f"{self._apart()} {note('elsewhere', here=_listed(self.versions), elsewhere=elsewhere)}"
         if self.divided:
             yield note("divided", runs=", ".join(self.divided))
         if unknown := [task for task, version in self.versions.items() if version is None]:
@@ -92,10 +92,10 @@ class Part:
 
 
 def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
-    """The benchmark's runs, apart where they do not compare; the newest first, and none without a run.
+    """Split a benchmark's runs into comparable parts, the newest first; without runs, there is none.
 
-    Two versions of a task are never in one part. Different tasks are where their versions are the same number, or
-    where both are this package's.
+    Two versions of a task are never in one part. Different tasks are if their versions are the same number, or if both
+    are this package's.
 
     Args:
         benchmark: see `Part`.
@@ -107,12 +107,12 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
         for run in runs
     ]
     kinds = {(name, task.version) for run in own for name, task in run.tasks.items()}
-    found: list[dict[str, str | None]] = []
+    parts: list[dict[str, str | None]] = []
     for name, version in sorted(sorted(kinds, key=str), key=lambda kind: age(kind[1]), reverse=True):
-        fitting = (part for part in found if all(_compare(benchmark, (name, version), kind) for kind in part.items()))
+        fitting = (part for part in parts if all(_compare(benchmark, (name, version), kind) for kind in part.items()))
         part = next(fitting, None)
         if part is None:
-            found.append(part := {})
+            parts.append(part := {})
         part[name] = version
     runs_of = [
         {
@@ -120,14 +120,14 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
             for run in own
             if (chosen := {name: task for name, task in run.tasks.items() if part.get(name, ...) == task.version})
         }
-        for part in found
+        for part in parts
     ]
     return [
         Part(
             benchmark,
             tuple(chosen.values()),
-            dict(sorted(found[number].items())),
-            tuple(found[:number] + found[number + 1 :]),
+            dict(sorted(parts[number].items())),
+            tuple(parts[:number] + parts[number + 1 :]),
             tuple(name for name in chosen if sum(name in other for other in runs_of) > 1),
             number,
         )
@@ -135,12 +135,8 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
     ]
 
 
-def _has_own(table: Table) -> bool:
-    return any(row.is_own for row in table.rows)
-
-
 def _is_of(benchmark: str, name: str | None) -> bool:
-    """Whether a task or file of this name is the benchmark's."""
+    """Return true if a task or file of this name is the benchmark's."""
     return name is not None and (name == benchmark or name.startswith(f"{benchmark}_"))
 
 
@@ -151,7 +147,7 @@ def _compare(benchmark: str, first: tuple[str, str | None], second: tuple[str, s
 
 
 def _is_of_package(benchmark: str, task: str, version: str | None) -> bool:
-    """Whether this package has the version of the task or, of a variant under a user's name, of what it begins with."""
+    """Return true if this package has the version of the task, or of the task whose name a user's variant extends."""
     own = {name: version for name, version in package_versions().items() if _is_of(benchmark, name)}
     base = max((name for name in own if task.startswith(name)), key=len, default=None)
     return version == own[base] if base else version in own.values()
@@ -163,13 +159,13 @@ def _label(several: Iterable[_Versions]) -> str:
 
 
 def _texts(several: Iterable[_Versions]) -> list[str]:
-    """The newest first."""
-    found = {version for versions in several for version in versions.values()}
-    return [version or "unknown" for version in sorted(found, key=age, reverse=True)]
+    """List the versions, the newest first."""
+    unique = {version for versions in several for version in versions.values()}
+    return [version or "unknown" for version in sorted(unique, key=age, reverse=True)]
 
 
-def _told(versions: _Versions) -> str:
-    """Which tasks are of which version."""
+def _listed(versions: _Versions) -> str:
+    """List tasks with their versions."""
     by_version: dict[str, list[str]] = {}
     for task, version in versions.items():
         by_version.setdefault(version or "unknown", []).append(task)

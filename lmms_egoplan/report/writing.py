@@ -1,4 +1,4 @@
-"""Tables and figures as files, to take into a paper, a README or a spreadsheet."""
+"""Tables and figures as files for papers, READMEs and spreadsheets."""
 
 import io
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ from lmms_egoplan.text import csv_text
 # Enough for a column of a paper.
 _DPI = 200
 _OWN = "▸ "
-_MARKS = {"best": "**{}**", "second": "<u>{}</u>"}
+_MARKS = {"best": "**{}**", "second": "<u>{}</u>", None: "{}"}
 
 
 def write_files(
@@ -22,10 +22,10 @@ def write_files(
 ) -> None:
     """Write ``tables/<key>.csv``, ``tables/<key>.md``, ``figures/<key>.svg`` and ``figures/<key>.png``.
 
+    Delete files of these kinds of an earlier report (`outputs.delete`).
+
     Args:
         more: tables of no section.
-
-    Files of these kinds that an earlier report wrote, and this one does not have, are deleted (`outputs.delete`).
 
     Raises:
         OSError: the folder cannot be written.
@@ -44,7 +44,7 @@ def write_files(
 
 
 def csv_of(table: Table) -> str:
-    """All digits, an empty field where there is no value, and ``own`` behind the columns: whether a row is of a run."""
+    """Format a table as CSV: all digits, empty fields for missing values, and a last column ``own`` for runs."""
     rows = [
         [
             *("" if value is None else clean(value) if isinstance(value, str) else value for value in row.values),
@@ -56,16 +56,14 @@ def csv_of(table: Table) -> str:
 
 
 def markdown_of(table: Table) -> str:
-    """Title, table and notes; the best value of a column bold, the second best underlined, own rows with a mark."""
+    """Format a table as Markdown, with title and notes; best values are bold, second best underlined."""
     marks = table.marks()
     lines = [f"**{_plain(table.title)}**", ""]
     lines.append(_line(_plain(column.title) for column in table.columns))
     lines.append(_line("---:" if is_number else "---" for is_number in table.numbers()))
     for index, row in enumerate(table.rows):
         cells = [
-            _MARKS.get(marks.get((index, place), ""), "{}").replace(
-                "{}", _plain(show(value, column.decimals, column.key))
-            )
+            _MARKS[marks.get((index, place))].replace("{}", _plain(show(value, column.decimals, column.key)))
             for place, (value, column) in enumerate(zip(row.values, table.columns, strict=True))
         ]
         lines.append(_line([(_OWN if row.is_own else "") + cells[0], *cells[1:]]))
@@ -95,5 +93,5 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text on one line of a Markdown table."""
+    """Put a text on one line of a Markdown table."""
     return " ".join(clean(text).split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")

@@ -6,7 +6,7 @@ from lmms_egoplan.report import build
 from lmms_egoplan.report.page import write_page
 from patience import FOREVER_S
 from report.small_reports import SMALL
-from report.two_models import HOSTILE, ITEMS, RUNS, SECTIONS
+from report.two_models import ITEMS, RUNS, SECTIONS
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -24,7 +24,6 @@ def written(tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
     write_page(
         out,
-        f"Two models {HOSTILE}",
         SECTIONS,
         ITEMS,
         RUNS,

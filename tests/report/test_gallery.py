@@ -84,7 +84,7 @@ def test_a_link_to_a_question_opens_it_and_hostile_texts_are_texts(tab, written)
     assert said.locator(".judgement p").text_content() == "Partly.\nOne half."
     assert "0.5 of 1" in said.inner_text()
     assert tab.locator(".said").nth(1).locator(".words").inner_text() == "No answer is logged."
-    assert tab.locator("h1").text_content() == f"Two models {SHOWN_HOSTILE}"
+    assert tab.locator("h1").text_content() == "Egocentric planning: runs beside the published results"
     tab.wait_for_function("document.querySelector('.frames img.only').naturalWidth === 720")
 
 

@@ -67,7 +67,7 @@ def test_the_ends_of_an_interval_stand_below_their_value(tmp_path):
     rows = (Row(("a", 30.25, 40.126, 7, 50.0, 1.5)), Row(("b", None, 41.0, 8, None, 2.5)))
     table = Table("shown", "Shown", columns, rows)
     assert table.intervals() == {2: (1, 4)}
-    write_page(tmp_path, "One model", [replace(SECTIONS[0], tables=(table,))], [], [], ())
+    write_page(tmp_path, [replace(SECTIONS[0], tables=(table,))], [], [], ())
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     (shown,) = re.findall('<table class="sortable".*?</table>', page, re.DOTALL)
     assert re.findall("<button[^>]*>(.*?)</button>", shown) == ["Run", "Accuracy", "n", "Other low"]
@@ -226,7 +226,7 @@ def test_numbers_are_written_as_people_read_them():
 def test_the_summary_has_other_readings_beside_a_score(tmp_path, by_sum, shown):
     section, *_ = SECTIONS
     headline = replace(section.headlines[0], beside=(("by sum", by_sum),))
-    write_page(tmp_path, "One model", [replace(section, headlines=(headline,))], [], [(headline.run, "")], ())
+    write_page(tmp_path, [replace(section, headlines=(headline,))], [], [(headline.run, "")], ())
     assert f" \u00b7 {shown}" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
@@ -235,7 +235,7 @@ def test_a_page_of_a_whole_validation_set_is_small(tmp_path):
     answers = {name: ShownAnswer("wrong", None, (-7.15712345, -7.0161234, -6.7451234, -8.2341234), 1) for name in names}
     items = [replace(plan_item(number, (True, True)), images=None, answers=answers) for number in range(3355)]
     with processor_time_below(30):  # usually 1
-        write_page(tmp_path, "Four models", SECTIONS, items, [(name, "") for name in names], ())
+        write_page(tmp_path, SECTIONS, items, [(name, "") for name in names], ())
     size = (tmp_path / "index.html").stat().st_size
     assert size < 2**20
 
@@ -244,6 +244,6 @@ def test_a_run_without_answers_in_the_gallery_has_no_link_to_it(tmp_path):
     line = SECTIONS[0].headlines[0]
     items = [replace(plan_item(1, (True, True)), images=None)]
     for headline, leads in ((line, True), (replace(line, run="Mute"), False), (replace(line, gallery="Mute"), False)):
-        write_page(tmp_path, "One", [replace(SECTIONS[0], headlines=(headline,), tables=())], items, [], ())
+        write_page(tmp_path, [replace(SECTIONS[0], headlines=(headline,), tables=())], items, [], ())
         page = (tmp_path / "index.html").read_text(encoding="utf-8")
         assert ('href="#gallery?benchmark=egoplan&amp;run=' in page) is leads

@@ -16,7 +16,7 @@ from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LM_EVAL_TASKS
-from lmms_egoplan.report.recompute import aggregation_lists, aggregations, check, recompute
+from lmms_egoplan.report.recompute import aggregations, check, recompute
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import write_run
 
@@ -324,13 +324,3 @@ def test_a_conflict_of_ranking_paths_says_what_to_do(run):
     told = r"egoplan_val: ranking_audits: \d+ questions \(image\) were ranked on the path packed.*Run again with"
     with pytest.raises(LmmsEgoplanError, match=told):
         check(run, replace(task, samples=tuple(samples)))
-
-
-def test_two_scoring_functions_of_one_name_are_refused(tmp_path):
-    """A harness logs a function's bare name, so the second would take the first one's place."""
-    text = "process_results: !function lmms_egoplan.benchmarks.{}.metrics.score_answer\nmetric_list: []\n"
-    (tmp_path / "a.yaml").write_text(text.format("egothink"))
-    assert aggregation_lists(tmp_path) == {"score_answer": {}}
-    (tmp_path / "b.yaml").write_text(text.format("fifth"))
-    with pytest.raises(LmmsEgoplanError, match=r"a\.yaml and .*b\.yaml: both score with a function named score_answer"):
-        aggregation_lists(tmp_path)

@@ -181,9 +181,7 @@ def _write(built: Built, texts: dict[str, str], out: Path) -> None:
         for one in built.activities
         if one.circumstance
     ]
-    write_whole(
-        out / "counterfactuals.jsonl", clean_text(json_lines(made))
-    )
+    write_whole(out / "counterfactuals.jsonl", clean_text(json_lines(made)))
 
 
 def _figure_4(activities: Sequence[Activity]) -> list[list[str | int]]:

@@ -48,7 +48,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     def read(self, runs: Sequence[Run]) -> list[Planned]:
         """The tasks of all runs."""
-        return [Planned(*task) for task in read_tasks(runs, ["actplan"], "actplan", answer_of)]
+        return list(read_tasks(Planned, runs, ["actplan"], "actplan", answer_of))
 
     def reference(self) -> Reference:
         """The best normalised LCS of Table 4."""

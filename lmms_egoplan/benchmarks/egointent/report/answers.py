@@ -23,7 +23,7 @@ from lmms_egoplan.report.judged import judged_record
 from lmms_egoplan.report.numbers import counted
 from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.scored import Answer, Mean, ScoredTask, in_percent, logged, read_tasks
+from lmms_egoplan.report.scored import Answer, Answers, Mean, ScoredTask, in_percent, logged, read_tasks
 from lmms_egoplan.report.statistics import interval_of_sums
 from lmms_egoplan.validation import AnyText, Checked, Seconds, read_as
 
@@ -177,9 +177,12 @@ def read_graded(runs: Iterable[Run]) -> Iterator[Graded]:
     Raises:
         LmmsEgoplanError: See `read_tasks`.
     """
-    for name, run, answers, task_run in read_tasks(runs, [TASK, V1], TASK, _answer):
+
+    def make(name: str, run: Run, answers: Answers, task_run: TaskRun) -> Graded:
         is_goalstep = _is_goalstep(task_run, answers)
-        yield Graded(name + f" ({GOALSTEP_STEPS})" * is_goalstep, run, answers, task_run, is_goalstep)
+        return Graded(name + f" ({GOALSTEP_STEPS})" * is_goalstep, run, answers, task_run, is_goalstep)
+
+    return read_tasks(make, runs, [TASK, V1], TASK, _answer)
 
 
 def fields_of(name: str) -> Sequence[str]:

@@ -187,6 +187,7 @@ class EgoPlanReport(_ChoiceReport):
     NAME = "egoplan"
     TITLE = "EgoPlan"
     LEAD = note("lead")
+    GROUP_ORDER = {_SIMILARITY: LEVELS, _CHECKED: (AGREED,)}
     QUESTIONS = EGOPLAN
     VISUALS = visuals.EGOPLAN
 
@@ -202,10 +203,6 @@ class EgoPlanReport(_ChoiceReport):
     def reference(self) -> Reference:
         """Return the best of Table 1."""
         return reference_of(load_table("egoplan", "table1"))
-
-    def group_order(self, attribute: str) -> Sequence[str]:
-        """Sort levels of similarity from low to high; what people agreed on comes first."""
-        return {_SIMILARITY: LEVELS, _CHECKED: (AGREED,)}.get(attribute, ())
 
     def tables(self) -> Iterator[Table | None]:
         """Yield scores next to the paper's, all scores, by group, run against run, and the published test split."""
@@ -284,12 +281,9 @@ class EgoPlanBench2Report(_ChoiceReport):
     NAME = "egoplan_bench2"
     TITLE = "EgoPlan-Bench2"
     LEAD = note("bench2_lead")
+    GROUP_ORDER = {"domain": DOMAINS}
     QUESTIONS = EGOPLAN_BENCH2
     VISUALS = visuals.EGOPLAN_BENCH2
-
-    def group_order(self, attribute: str) -> Sequence[str]:
-        """Sort domains as the paper does."""
-        return DOMAINS if attribute == "domain" else ()
 
     def tables(self) -> Iterator[Table | None]:
         """Yield all scores, by scenario, and run against run."""

@@ -15,7 +15,7 @@ from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.numbers import counted
 from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, in_percent, mean_of, read_tasks
+from lmms_egoplan.report.scored import Answer, Answers, Key, Mean, ScoredTask, in_percent, mean_of, read_tasks
 from lmms_egoplan.storage import PreparedData
 
 CHANCE = 25.0
@@ -221,11 +221,11 @@ def read_series(runs: Sequence[Run], of: Questions) -> list[Series]:
     ]
     models = _models(concerned)
     looks = _looks(concerned, models, of)
-    tasks = read_tasks(concerned, of.scoring_files, of.main_task, partial(read_choice, of=of))
-    series = [
-        Series(name, run, answers, task_run, of, models[run.name], looks[run.name])
-        for name, run, answers, task_run in tasks
-    ]
+
+    def make(name: str, run: Run, answers: Answers, task_run: TaskRun) -> Series:
+        return Series(name, run, answers, task_run, of, models[run.name], looks[run.name])
+
+    series = read_tasks(make, concerned, of.scoring_files, of.main_task, partial(read_choice, of=of))
     order = list(models)
     return sorted(
         series, key=lambda task: (order.index(task.run.name), task.task != of.main_task, task.task.endswith(_UNSEEN))

@@ -33,6 +33,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
     NAME = "egothink"
     TITLE = "EgoThink"
     LEAD = note("lead")
+    GROUP_ORDER = {"dimension": DIMENSION_NAMES, "capability": [*CAPABILITIES], _PEOPLE: [*_SAID.values()]}
     METRIC = "average"
     DECIMALS = DECIMALS
     MEASURE = "score"
@@ -44,11 +45,6 @@ class EgoThinkReport(BenchmarkReport[Graded]):
     def reference(self) -> Reference:
         """Return the best score of Table 3."""
         return reference_of(load_table("egothink", "table3"), caveat=note("caveat"))
-
-    def group_order(self, attribute: str) -> Sequence[str]:
-        """Return capabilities and dimensions in the paper's order."""
-        orders = {"dimension": DIMENSION_NAMES, "capability": (*CAPABILITIES,), _PEOPLE: (*_SAID.values(),)}
-        return orders.get(attribute, ())
 
     def labels(self, _task: Graded, answer: Answer) -> Mapping[str, str]:
         """Return people's rating of the same answer."""
