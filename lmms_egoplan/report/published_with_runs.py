@@ -7,7 +7,7 @@ from dataclasses import replace
 from lmms_egoplan.report.document import STANDS, Column, Row, Table, Value, known
 from lmms_egoplan.report.published import PublishedTable
 
-OwnRow = Mapping[str, Value | tuple[str, ...]]
+OwnRow = Mapping[str, Value | tuple[str, ...] | list[str]]
 """A run's values by column; ``apart`` has the reasons why the row is not comparable."""
 
 # Parts of the data files' column names and their headings; longer ones first.
@@ -67,8 +67,8 @@ def published_with_runs(
     places: dict[Row, str] = {}
     for values in own:
         apart = values.get("apart") or ()
-        why = "; ".join(apart) if isinstance(apart, tuple) else str(apart)
-        row = {name: value for name, value in values.items() if name != "apart" and not isinstance(value, tuple)}
+        why = "; ".join(apart) if isinstance(apart, tuple | list) else str(apart)
+        row = {name: value for name, value in values.items() if name != "apart" and not isinstance(value, tuple | list)}
         if not row.get(published.label) or not row.keys() <= set(names):
             raise ValueError(f"{published.stem}: expected {published.label} and any of {', '.join(names)}, got {row}")
         own_rows.append(Row(_values(names, row), is_own=True, why=why))
