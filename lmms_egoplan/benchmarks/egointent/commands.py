@@ -73,8 +73,7 @@ def prepare(
 
 
 def list_videos(
-    annotations: Annotations,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The list of videos to write.")],
+    annotations: Annotations, out: Annotated[Path, typer.Option(metavar="FILE", help="The list of videos to write.")]
 ) -> None:
     """List the videos that EgoIntent's steps need, as Ego4D's downloader reads them (`--video_uid_file`).
 

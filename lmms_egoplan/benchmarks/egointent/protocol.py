@@ -12,18 +12,10 @@ from lmms_egoplan.paths import yaml_beside
 # Sec. 3.2. Prepared data and logged records have these names, whatever the task's version.
 FIELDS = ("local_intent", "global_intent", "next_step_plan")
 # What the release of August 2026 calls them: keys of the reply and names of the metrics from version 2 of the task on.
-RELEASE_NAMES = {
-    "local_intent": "local_intent",
-    "global_intent": "procedural_intent",
-    "next_step_plan": "next_step",
-}
+RELEASE_NAMES = {"local_intent": "local_intent", "global_intent": "procedural_intent", "next_step_plan": "next_step"}
 TITLES = {"local_intent": "Local intent", "global_intent": "Procedural intent", "next_step_plan": "Next step"}
 # Other names of the fields; blanks and hyphens count as underscores, upper case as lower case.
-ALIASES = {
-    "procedural_intent": "global_intent",
-    "next_plan": "next_step_plan",
-    "next_step": "next_step_plan",
-}
+ALIASES = {"procedural_intent": "global_intent", "next_plan": "next_step_plan", "next_step": "next_step_plan"}
 
 # One for each prompt, another one with every change: scores of different versions do not compare.
 PROMPT_VERSION, RELEASE_PROMPT_VERSION = "1", "3"

@@ -40,11 +40,7 @@ class GradedStep(JudgedStep):
 
 
 def grade(
-    predictions: Sequence[Prediction],
-    settings: JudgeSettings | None,
-    *,
-    together: bool = False,
-    release: bool = False,
+    predictions: Sequence[Prediction], settings: JudgeSettings | None, *, together: bool = False, release: bool = False
 ) -> list[GradedStep]:
     """Have a judge rate every field that was found; keep every prediction, in order.
 

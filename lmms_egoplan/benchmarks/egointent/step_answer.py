@@ -19,10 +19,7 @@ from lmms_egoplan.validation import AnyText, Expected, problem, shown
 
 Judged = TypeVar("Judged", bound="JudgedStep")
 
-FoundFields = dict[
-    Annotated[str, Predicate(FIELDS.__contains__), Expected(f"one of {', '.join(FIELDS)}")],
-    AnyText,
-]
+FoundFields = dict[Annotated[str, Predicate(FIELDS.__contains__), Expected(f"one of {', '.join(FIELDS)}")], AnyText]
 """The text of each field that a reply has."""
 
 Rating = Annotated[StrictFloat, Field(ge=0, le=100), Expected("a number from 0 to 100")]

@@ -19,11 +19,7 @@ PROMPTS: dict[str, Any] = yaml_beside(__file__)
 
 
 def ask(
-    step: str,
-    prompts: Mapping[str, str | Prompt],
-    read: Callable[[str, Any], Any],
-    settings: JudgeSettings,
-    title: str,
+    step: str, prompts: Mapping[str, str | Prompt], read: Callable[[str, Any], Any], settings: JudgeSettings, title: str
 ) -> tuple[dict[str, Any], list[Rejection]]:
     """Call `ask_json` with the step's schema; the second prompt names the problem of the first reply."""
     schema = PROMPTS["schemas"][step]
