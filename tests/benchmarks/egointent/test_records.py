@@ -11,41 +11,41 @@ from lmms_egoplan.benchmarks.egointent.protocol import RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import FORMAT, Record, read_annotations
 from lmms_egoplan.errors import LmmsEgoplanError
 
-# (what to change; the problem that must be named)
+# (what to change; facts that the message must contain, between dots)
 WRONG = [
-    ({"step_id": 7}, "step_id 7, step_id: expected a text in one line, found 7"),
-    ({"step_id": " "}, "step_id: expected a text in one line, found ' '"),
-    ({"step_id": "a\nb"}, r"step_id: expected a text in one line, found 'a\nb'"),
-    ({"step_id": "\ud800"}, r"step_id: expected a text in one line, found '\ud800'"),
-    ({"video_id": "../v"}, "step_id 's1', video_id: expected a video's file name"),
-    ({"video_id": "a/b"}, "video_id: expected a video's file name"),
+    ({"step_id": 7}, "step_id 7, step_id: ... found 7"),
+    ({"step_id": " "}, "step_id: ... found ' '"),
+    ({"step_id": "a\nb"}, r"step_id: ... found 'a\nb'"),
+    ({"step_id": "\ud800"}, r"step_id: ... found '\ud800'"),
+    ({"video_id": "../v"}, "step_id 's1', video_id:"),
+    ({"video_id": "a/b"}, "video_id:"),
     ({"video_id": "v\n"}, "video_id: expected"),
     ({"video_id": ""}, "video_id: expected"),
-    ({"video_id": None}, "video_id: expected a video's file name without .mp4"),
-    ({"start_sec": "1"}, "start_sec: expected seconds, a number from 0, found '1'"),
-    ({"start_sec": -0.5}, "start_sec: expected seconds, a number from 0, found -0.5"),
-    ({"start_sec": True}, "start_sec: expected seconds, a number from 0, found True"),
-    ({"end_sec": float("nan")}, "end_sec: expected seconds, a number from 0, found nan"),
-    ({"end_sec": float("inf")}, "end_sec: expected seconds, a number from 0, found inf"),
-    ({"end_sec": 10**400}, "end_sec: expected seconds, a number from 0, found 1000"),
-    ({"end_sec": 0.5}, "end_sec: expected a time after start_sec, 0.5, found 0.5"),
-    ({"end_sec": 0}, "end_sec: expected a time after start_sec, 0.5, found 0"),
-    ({"start_sec": 2**53, "end_sec": 2**53 + 1}, "end_sec: expected a time after start_sec"),
-    ({"local_intent": " "}, "local_intent: expected a text, found ' '"),
-    ({"global_intent": None}, "global_intent: expected a text, found nothing"),
-    ({"next_step_plan": ["a"]}, "next_step_plan: expected a text, found ['a']"),
-    ({"next_step_plan": "\udc00"}, r"next_step_plan: expected a text, found '\udc00'"),
-    ({"scenario": ""}, "scenario: expected a text, found ''"),
-    ({"environment": "kitchen"}, "environment: expected indoor or outdoor, found 'kitchen'"),
-    ({"environment": ["indoor"]}, "environment: expected indoor or outdoor"),
-    ({"event": 3}, "event: expected a text or nothing, found 3"),
-    ({"goal": ""}, "goal: expected a text or nothing, found ''"),
-    ({"unverified": "yes"}, "unverified: expected true or false, found 'yes'"),
-    ({"unverified": None}, "unverified: expected true or false, found nothing"),
-    ({"Global Intent": "something else"}, "global_intent: given twice, as 'global_intent' and as 'Global Intent'"),
-    ({"procedural-intent": "something else"}, "with different values, 'assemble frame 1' and 'something else'"),
-    ({"next step": "something else"}, "next_step_plan: given twice, as 'next_step_plan' and as 'next step'"),
-    ({"START_SEC": 0.4}, "start_sec: given twice"),
+    ({"video_id": None}, "video_id:"),
+    ({"start_sec": "1"}, "start_sec: ... found '1'"),
+    ({"start_sec": -0.5}, "start_sec: ... found -0.5"),
+    ({"start_sec": True}, "start_sec: ... found True"),
+    ({"end_sec": float("nan")}, "end_sec: ... found nan"),
+    ({"end_sec": float("inf")}, "end_sec: ... found inf"),
+    ({"end_sec": 10**400}, "end_sec: ... found 1000"),
+    ({"end_sec": 0.5}, "end_sec: ... found 0.5"),
+    ({"end_sec": 0}, "end_sec: ... found 0"),
+    ({"start_sec": 2**53, "end_sec": 2**53 + 1}, "end_sec:"),
+    ({"local_intent": " "}, "local_intent: ... found ' '"),
+    ({"global_intent": None}, "global_intent: ... found nothing"),
+    ({"next_step_plan": ["a"]}, "next_step_plan: ... found ['a']"),
+    ({"next_step_plan": "\udc00"}, r"next_step_plan: ... found '\udc00'"),
+    ({"scenario": ""}, "scenario: ... found ''"),
+    ({"environment": "kitchen"}, "environment: ... found 'kitchen'"),
+    ({"environment": ["indoor"]}, "environment:"),
+    ({"event": 3}, "event: ... found 3"),
+    ({"goal": ""}, "goal: ... found ''"),
+    ({"unverified": "yes"}, "unverified: ... found 'yes'"),
+    ({"unverified": None}, "unverified: ... found nothing"),
+    ({"Global Intent": "something else"}, "global_intent: ... 'global_intent' ... 'Global Intent'"),
+    ({"procedural-intent": "something else"}, "global_intent: ... 'assemble frame 1' ... 'something else'"),
+    ({"next step": "something else"}, "next_step_plan: ... 'next_step_plan' ... 'next step'"),
+    ({"START_SEC": 0.4}, "start_sec: ... 'START_SEC'"),
 ]
 
 
@@ -114,7 +114,7 @@ def test_only_the_optional_may_be_absent(tmp_path):
         if field in optional:
             assert not getattr(read(tmp_path, json.dumps(raw))[0], field)
         else:
-            with pytest.raises(LmmsEgoplanError, match=f" {field}: expected .*, found nothing"):
+            with pytest.raises(LmmsEgoplanError, match=f" {field}: .*found nothing"):
                 read(tmp_path, json.dumps(raw))
 
 
@@ -135,17 +135,17 @@ def test_wrong_records_are_named(tmp_path, changes, problem):
         message = str(caught.value)
         assert message.startswith(f"{tmp_path / 'steps.json'}: 1 problem(s) in 2 records")
         assert place in message
-        assert problem in message
+        assert all(fact in message for fact in problem.split(" ... "))
 
 
 def test_equal_keys_with_different_values(tmp_path):
     text = json.dumps(raw_record())[:-1] + ', "goal": "another"}'
-    with pytest.raises(LmmsEgoplanError, match="line 1, step_id 's1', 'goal': given more than once"):
+    with pytest.raises(LmmsEgoplanError, match="line 1, step_id 's1', 'goal'"):
         read(tmp_path, text)
 
 
 def test_step_ids_are_unique(tmp_path):
-    with pytest.raises(LmmsEgoplanError, match="record 3, step_id 's1', step_id: already used by record 1"):
+    with pytest.raises(LmmsEgoplanError, match="record 3, step_id 's1', step_id: .*record 1"):
         read(tmp_path, json.dumps([raw_record(1), raw_record(2), raw_record(1)]))
 
 
@@ -156,30 +156,31 @@ def test_step_ids_are_unique(tmp_path):
         ("[]", ": no records"),
         ("[{", ": no JSON: "),
         ("[" * 100_000, ": no JSON: nested too deeply"),
-        ("[1]", "record 1: expected an object, found 1"),
+        ("[1]", "record 1: ... found 1"),
         ("{}\n{", "line 2: no JSON: "),
         ("step_id,video_id", "line 1: no JSON: "),
         ("9" * 5000, "line 1: no JSON: "),
     ],
 )
 def test_wrong_files(tmp_path, content, problem):
-    with pytest.raises(LmmsEgoplanError, match=re.escape(problem)) as caught:
+    with pytest.raises(LmmsEgoplanError) as caught:
         read(tmp_path, content)
     assert str(caught.value).startswith(f"{tmp_path / 'steps.json'}: ")
+    assert all(fact in str(caught.value) for fact in problem.split(" ... "))
 
 
 def test_unreadable_files(tmp_path):
-    with pytest.raises(LmmsEgoplanError, match="cannot read the annotations: No such file"):
+    with pytest.raises(LmmsEgoplanError, match="absent: .*No such file"):
         read_annotations(tmp_path / "absent")
     (tmp_path / "latin").write_bytes(b"\xff\xfe")
-    with pytest.raises(LmmsEgoplanError, match="latin: cannot read the annotations: no text in UTF-8"):
+    with pytest.raises(LmmsEgoplanError, match="latin: .*UTF-8"):
         read_annotations(tmp_path / "latin")
 
 
 def test_long_lists_of_problems_are_cut(tmp_path):
     with pytest.raises(LmmsEgoplanError, match=r"30 problem\(s\) in 30 records(.|\n)*\.\.\. and 10 more") as caught:
         read(tmp_path, json.dumps([raw_record(number, scenario=3) for number in range(30)]))
-    assert str(caught.value).count("scenario: expected a text") == 20
+    assert str(caught.value).count("scenario: ") == 20
 
 
 def test_goalstep_steps_have_a_category_and_no_scenario(tmp_path):
@@ -189,13 +190,13 @@ def test_goalstep_steps_have_a_category_and_no_scenario(tmp_path):
     assert (record.category, record.scenario, record.is_goalstep) == ("make tea", None, True)
     (record,) = read(tmp_path, json.dumps([raw_record(category=3)]))
     assert (record.category, record.scenario, record.is_goalstep) == (None, "Assemble Furniture", False)
-    with pytest.raises(LmmsEgoplanError, match="category: expected a text, found 3"):
+    with pytest.raises(LmmsEgoplanError, match="category: .*found 3"):
         read(tmp_path, json.dumps([raw | {"category": 3}]))
 
 
 def test_a_file_holds_the_benchmarks_steps_or_goalsteps(tmp_path):
     mixed = [raw_record(1), raw_record(2), raw_record(3, scenario=None, category="make tea")]
-    with pytest.raises(LmmsEgoplanError, match=r"category, first 's3'\).*scenario, first 's1'\).*a file of its own"):
+    with pytest.raises(LmmsEgoplanError, match=r"category.*'s3'.*scenario.*'s1'"):
         read(tmp_path, json.dumps(mixed))
 
 
@@ -239,7 +240,7 @@ def test_anything_gives_records_or_one_error(tmp_path_factory, changes, as_lines
 @pytest.mark.parametrize("more", [{}, {"environment": "x"}])
 def test_a_step_id_must_not_tell_the_labels(tmp_path, more):
     records = [raw_record(1, step_id="Hold_board 1-steady 7", **more), raw_record(2, step_id="a2")]
-    with pytest.raises(LmmsEgoplanError, match="step_id: the model is told it, and it must not tell local_intent"):
+    with pytest.raises(LmmsEgoplanError, match="step_id: .*local_intent"):
         read_annotations(write_annotations(tmp_path / "steps.jsonl", records))
 
 

