@@ -291,7 +291,7 @@ def test_the_fingerprint_tells_data_apart(folder):
 
 
 def test_wrong_input_ends_with_one_error(folder):
-    with pytest.raises(LmmsEgoplanError, match="environment: .*'inside'"):
+    with pytest.raises(LmmsEgoplanError, match=r"environment: .*'inside'"):
         prepare(folder, [raw_record(environment="inside")])
     with pytest.raises(LmmsEgoplanError, match=r"--videos .*absent: no such folder; it holds <video_id>.mp4"):
         prepare_egointent(

@@ -145,7 +145,7 @@ def test_equal_keys_with_different_values(tmp_path):
 
 
 def test_step_ids_are_unique(tmp_path):
-    with pytest.raises(LmmsEgoplanError, match="record 3, step_id 's1', step_id: .*record 1"):
+    with pytest.raises(LmmsEgoplanError, match=r"record 3, step_id 's1', step_id: .*record 1"):
         read(tmp_path, json.dumps([raw_record(1), raw_record(2), raw_record(1)]))
 
 
@@ -170,10 +170,10 @@ def test_wrong_files(tmp_path, content, problem):
 
 
 def test_unreadable_files(tmp_path):
-    with pytest.raises(LmmsEgoplanError, match="absent: .*No such file"):
+    with pytest.raises(LmmsEgoplanError, match=r"absent: .*No such file"):
         read_annotations(tmp_path / "absent")
     (tmp_path / "latin").write_bytes(b"\xff\xfe")
-    with pytest.raises(LmmsEgoplanError, match="latin: .*UTF-8"):
+    with pytest.raises(LmmsEgoplanError, match=r"latin: .*UTF-8"):
         read_annotations(tmp_path / "latin")
 
 
@@ -190,7 +190,7 @@ def test_goalstep_steps_have_a_category_and_no_scenario(tmp_path):
     assert (record.category, record.scenario, record.is_goalstep) == ("make tea", None, True)
     (record,) = read(tmp_path, json.dumps([raw_record(category=3)]))
     assert (record.category, record.scenario, record.is_goalstep) == (None, "Assemble Furniture", False)
-    with pytest.raises(LmmsEgoplanError, match="category: .*found 3"):
+    with pytest.raises(LmmsEgoplanError, match=r"category: .*found 3"):
         read(tmp_path, json.dumps([raw | {"category": 3}]))
 
 
@@ -240,7 +240,7 @@ def test_anything_gives_records_or_one_error(tmp_path_factory, changes, as_lines
 @pytest.mark.parametrize("more", [{}, {"environment": "x"}])
 def test_a_step_id_must_not_tell_the_labels(tmp_path, more):
     records = [raw_record(1, step_id="Hold_board 1-steady 7", **more), raw_record(2, step_id="a2")]
-    with pytest.raises(LmmsEgoplanError, match="step_id: .*local_intent"):
+    with pytest.raises(LmmsEgoplanError, match=r"step_id: .*local_intent"):
         read_annotations(write_annotations(tmp_path / "steps.jsonl", records))
 
 

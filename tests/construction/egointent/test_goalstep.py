@@ -172,7 +172,7 @@ def test_other_files_are_refused(tmp_path, content, problem):
     path.write_text(content)
     with pytest.raises(LmmsEgoplanError, match=f"{path}: .*{problem}"):
         build_records(path, tmp_path, 0.5)
-    with pytest.raises(LmmsEgoplanError, match="absent: .*No such file"):
+    with pytest.raises(LmmsEgoplanError, match=r"absent: .*No such file"):
         build_records(tmp_path / "absent", tmp_path, 0.5)
 
 
