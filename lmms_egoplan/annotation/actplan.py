@@ -48,11 +48,7 @@ def _items(stored: Sequence[tuple[str, StoredPlan]], folder: MediaFolder, instan
     for name, (model, plan) in zip(names, stored, strict=True):
         numbers[name] += 1
         key = instance_key(plan.plan.id)
-        shown = {
-            "description": shown_instances[key].description,
-            "images": images[key],
-            "plan": plan.plan.text,
-        }
+        shown = {"description": shown_instances[key].description, "images": images[key], "plan": plan.plan.text}
         hidden = {
             "id": plan.plan.id,
             "model": model,

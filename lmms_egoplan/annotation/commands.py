@@ -21,14 +21,7 @@ from lmms_egoplan.annotation.export import export as export_labels
 from lmms_egoplan.annotation.flows import FLOWS, LABELLED, load_flow
 from lmms_egoplan.annotation.label_studio import write_label_studio
 from lmms_egoplan.annotation.pages import disputed, stage_counts
-from lmms_egoplan.annotation.serve import (
-    DEFAULT_ANNOTATORS,
-    DEFAULT_PER_ITEM,
-    Team,
-    media_folder,
-    open_store,
-    serve,
-)
+from lmms_egoplan.annotation.serve import DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM, Team, media_folder, open_store, serve
 from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.benchmarks.actplan.commands import Instances
 from lmms_egoplan.benchmarks.egoplan.commands import Ego4d, EpicKitchens
@@ -96,8 +89,7 @@ def export(
     db: _Database,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")],
     label_studio: Annotated[
-        bool,
-        typer.Option("--label-studio", help="Write tasks and configuration for Label Studio instead of labels."),
+        bool, typer.Option("--label-studio", help="Write tasks and configuration for Label Studio instead of labels.")
     ] = False,
 ) -> None:
     """Write the labels of a database in the form that other commands read.
@@ -295,8 +287,7 @@ def annotate_actplan(
 
 def annotate_circumstances(
     items: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="`circumstances.jsonl`, as `data build actplan` writes it."),
+        Path, typer.Argument(metavar="FILE", help="`circumstances.jsonl`, as `data build actplan` writes it.")
     ],
     db: _Db,
     annotators: _Annotators = None,
@@ -314,8 +305,7 @@ def annotate_circumstances(
 
 def annotate_plans(
     items: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="`instances.jsonl`, as `data build actplan` writes it."),
+        Path, typer.Argument(metavar="FILE", help="`instances.jsonl`, as `data build actplan` writes it.")
     ],
     db: _Db,
     annotators: _Annotators = None,

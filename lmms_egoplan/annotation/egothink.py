@@ -163,12 +163,7 @@ FLOW = RatedAnswers()
 
 
 def _item(model: str, answer: Answer, image: str, judge: str | None = None, rating: float | None = None) -> Item:
-    shown = {
-        "image": image,
-        "question": answer.question,
-        "reference": answer.reference,
-        "answer": answer.answer,
-    }
+    shown = {"image": image, "question": answer.question, "reference": answer.reference, "answer": answer.answer}
     hidden = {"question": answer.id, "model": model, "judge": judge, "rating": rating}
     return Item(f"{answer.id} of {model}", shown, hidden, ("judge", "rating"))
 

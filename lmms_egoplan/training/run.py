@@ -11,13 +11,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
-from transformers import (
-    AutoModelForImageTextToText,
-    AutoProcessor,
-    PreTrainedModel,
-    TrainerCallback,
-    set_seed,
-)
+from transformers import AutoModelForImageTextToText, AutoProcessor, PreTrainedModel, TrainerCallback, set_seed
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole

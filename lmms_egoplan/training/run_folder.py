@@ -36,11 +36,7 @@ class RunFolder:
     """
 
     def __init__(
-        self,
-        path: Path,
-        settings: Mapping[str, Any],
-        free: Collection[str] = (),
-        resume: str | None = None,
+        self, path: Path, settings: Mapping[str, Any], free: Collection[str] = (), resume: str | None = None
     ) -> None:
         self.path = path
         self.checkpoints = path / "checkpoints"

@@ -11,12 +11,7 @@ from typing import Any, Literal, NamedTuple
 from lmms_egoplan.benchmarks.egoplan.clock import read_video_info
 from lmms_egoplan.construction.ego4d import UNSURE
 from lmms_egoplan.construction.egoplan.goals import DEFAULT_MODEL, identify_goals, pool_goals, read_goals
-from lmms_egoplan.construction.egoplan.narrations import (
-    Video,
-    narration_rows,
-    read_ego4d,
-    read_epic_kitchens,
-)
+from lmms_egoplan.construction.egoplan.narrations import Video, narration_rows, read_ego4d, read_epic_kitchens
 from lmms_egoplan.construction.egoplan.phrases import to_phrases
 from lmms_egoplan.construction.egoplan.questions import (
     Question,

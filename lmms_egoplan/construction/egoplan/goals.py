@@ -6,14 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.construction.ego4d import is_latin
-from lmms_egoplan.construction.egoplan.narrations import (
-    Action,
-    Video,
-    hundredths,
-    normalised,
-    tidy,
-    timestamp,
-)
+from lmms_egoplan.construction.egoplan.narrations import Action, Video, hundredths, normalised, tidy, timestamp
 from lmms_egoplan.construction.egoplan.wording import named_in_order
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, repetition

@@ -22,8 +22,7 @@ def train(
         str | None, typer.Option(help="Checkpoint to tune: any vision-language model of transformers.")
     ] = None,
     config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Settings, YAML. A run writes all of its own to `config.yaml`."),
+        Path | None, typer.Option(metavar="FILE", help="Settings, YAML. A run writes all of its own to `config.yaml`.")
     ] = None,
     assignments: Annotated[
         list[str] | None,

@@ -121,11 +121,7 @@ def _listed(actions: Sequence[PastAction]) -> str:
 
 
 def _sample(
-    record: RecognitionRecord,
-    footage: dict[Id, Footage],
-    visuals: dict[str, Any],
-    where: str,
-    negatives: Sequence[str],
+    record: RecognitionRecord, footage: dict[Id, Footage], visuals: dict[str, Any], where: str, negatives: Sequence[str]
 ) -> Sample:
     doc = record.model_dump(
         include={"sample_id", "video_source", "video_id", "current_observation_frame", "past_actions"}

@@ -39,10 +39,7 @@ def write_tuning_data(root: Path, seed: int) -> None:
     for number in range(_CAPTIONS):
         caption = captions.draw(generator)
         caption.frames[0].save(root / "images" / f"{number:03}.jpg", quality=90)
-        turns = [
-            {"from": "human", "value": f"<image>\n{captions.QUESTION}"},
-            {"from": "gpt", "value": caption.text},
-        ]
+        turns = [{"from": "human", "value": f"<image>\n{captions.QUESTION}"}, {"from": "gpt", "value": caption.text}]
         dialogues.append({"id": f"{number:03}", "image": f"images/{number:03}.jpg", "conversations": turns})
     _write(root / CAPTIONS, dialogues)
 

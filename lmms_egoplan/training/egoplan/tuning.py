@@ -16,13 +16,7 @@ from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.progress import tell
 from lmms_egoplan.training import instructions
 from lmms_egoplan.training.egoplan.card import model_card
-from lmms_egoplan.training.egoplan.data import (
-    find_frames,
-    hold_out,
-    plan_samples,
-    recognition_of,
-    recognition_samples,
-)
+from lmms_egoplan.training.egoplan.data import find_frames, hold_out, plan_samples, recognition_of, recognition_samples
 from lmms_egoplan.training.egoplan.records import InstructionRecord, read_instructions, read_recognition
 from lmms_egoplan.training.egoplan.settings import PLAN, RECOGNITION, EgoPlanTuning, settings_text
 from lmms_egoplan.training.mix import Mix

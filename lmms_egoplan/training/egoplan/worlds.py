@@ -38,11 +38,7 @@ def vary(scene: Scene, generator: random.Random, *, is_other_room: bool = False)
         sleeve=recoloured(scene.sleeve, _OTHER_ROOM),
         things={
             name: replace(
-                thing,
-                x=thing.x + dx,
-                y=thing.y + dy,
-                colour=recoloured(thing.colour),
-                inside=recoloured(thing.inside),
+                thing, x=thing.x + dx, y=thing.y + dy, colour=recoloured(thing.colour), inside=recoloured(thing.inside)
             )
             for name, thing in scene.things.items()
         },

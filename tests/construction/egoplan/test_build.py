@@ -13,13 +13,7 @@ from typer.testing import CliRunner
 
 from construction.egoplan.language_model import FAULTS, fault_of, reply, rows_of
 from construction.egoplan.language_model import goals_of as goals_of_prompt
-from construction.egoplan.small import (
-    as_ego4d,
-    epic_rows,
-    goals_of,
-    write_ego4d,
-    write_epic,
-)
+from construction.egoplan.small import as_ego4d, epic_rows, goals_of, write_ego4d, write_epic
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egoplan.records import read_annotations
 from lmms_egoplan.cli import app

@@ -20,10 +20,7 @@ EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
 # Of each source.
 COUNT = 24
 
-pytestmark = [
-    pytest.mark.whole,
-    pytest.mark.skipif(not available(), reason=f"needs the public annotations in {DATA}"),
-]
+pytestmark = [pytest.mark.whole, pytest.mark.skipif(not available(), reason=f"needs the public annotations in {DATA}")]
 
 
 @pytest.fixture(scope="module")

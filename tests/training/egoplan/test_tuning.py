@@ -27,13 +27,7 @@ from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.decoder import MaskKinds
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
 from lmms_egoplan.training.checks import probes
-from lmms_egoplan.training.egoplan.data import (
-    find_frames,
-    hold_out,
-    plan_samples,
-    recognition_of,
-    recognition_samples,
-)
+from lmms_egoplan.training.egoplan.data import find_frames, hold_out, plan_samples, recognition_of, recognition_samples
 from lmms_egoplan.training.egoplan.records import read_instructions
 from lmms_egoplan.training.egoplan.settings import read_settings, settings_text
 from lmms_egoplan.training.egoplan.tuning import tune_egoplan
@@ -178,8 +172,7 @@ def test_a_run_of_parts_has_the_loss_of_a_whole_batch(folder, run, group):
     outs = {size: folder / f"parts-{size}-{group}" for size in (1, 2, 3, 6)}
     results = {
         size: tune_egoplan(
-            tuning(folder, lora=lora, batch_size=6, per_device_batch_size=size, contrastive_group=group),
-            out,
+            tuning(folder, lora=lora, batch_size=6, per_device_batch_size=size, contrastive_group=group), out
         )
         for size, out in outs.items()
     }
