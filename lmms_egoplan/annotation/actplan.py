@@ -8,7 +8,7 @@ from typing import Any
 
 from lmms_egoplan.annotation.actplan_plans import pictures
 from lmms_egoplan.annotation.clips import MediaFolder
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Prose, Steps, Values, majority
 from lmms_egoplan.benchmarks.actplan import demo
 from lmms_egoplan.benchmarks.actplan.answer_files import StoredPlan, read_plans
@@ -64,19 +64,7 @@ class LabelledPlans(Flow):
 
     name = "actplan"
     title = "ActPlan-1K: label plans"
-    guide = (
-        "Read the task, look at the pictures, then go through the plan step by step.",
-        "Correct: 1 if the whole plan reaches the goal of the activity, in whatever order; else 0.",
-        "Commonsense: 1 if every step is plausible, whether or not the goal is reached; 0 if one step is not.",
-        "Errors: mark the types that the plan has, with the steps concerned, or the whole plan. "
-        "Missing actions: between two steps, something is not done. "
-        "Object property or function: an object is used for what it cannot do or is not fit for. "
-        "Event cause or effect: the activity is not done as such activities are. "
-        "Incorrect form: a step is not action(object). "
-        "Extra tools: a tool that neither task nor pictures have. "
-        "Image understanding: what the pictures show is misread.",
-        "Definitions are those of ActPlan-1K (arXiv 2410.03907, sec. 4.1 and 5.6), in our own words.",
-    )
+    guide = GUIDES[name]
     stages = (Stage(_STAGE, "Labels"),)
 
     def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:

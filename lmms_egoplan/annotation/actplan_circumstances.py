@@ -6,7 +6,7 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose, Steps, Values, Words
 from lmms_egoplan.benchmarks.actplan.bddl import predicates_text
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -61,14 +61,7 @@ class SelectedCircumstances(Flow):
 
     name = "actplan-circumstances"
     title = "ActPlan-1K: choose circumstances"
-    guide = (
-        "A language model has told how an activity is usually done, and what might happen meanwhile.",
-        "Plausible: could it happen in a home like this, and would one then have to act otherwise? It should be "
-        "reasonable and acceptable by what people know of the world.",
-        "Expressible: can objects, places and states say it that exist in BDDL? Cookies that have gone bad cannot be "
-        "said. Where another state does as well, as burnt cookies that are no gift either, write it so.",
-        "After ActPlan-1K's construction (arXiv 2410.03907, sec. 3.3 and appendix A), in our own words.",
-    )
+    guide = GUIDES[name]
     stages = (Stage(_STAGE, "Selection"),)
 
     def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Stage
+from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Label, Labelled, Stage
 from lmms_egoplan.annotation.forms import Form, FormError, Picture, Prose, Values, Words
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.goal_check.check import GoalCheck, check_goal
@@ -72,15 +72,7 @@ class WrittenPlans(Flow):
 
     name = "actplan-plans"
     title = "ActPlan-1K: write gold plans"
-    guide = (
-        "Read the task and look at the pictures. Then write the steps by which the task is done, one in a line.",
-        "A step is action(object), or action(object, object), as in place_inside(basket_1, candle_1): the place comes "
-        "first. Use walk_to, place_on_top, grab, place_inside, open, close, switch_on and switch_off. Others, such as "
-        "wipe or pour, are allowed where common sense asks for them.",
-        "Use the objects of the task, with numbers where there are several. Others that the pictures show may be used "
-        "where they are needed. Leave out no step: walk to a thing before you grab it.",
-        "After ActPlan-1K's gold plans (arXiv 2410.03907, sec. 3.1 and 3.2), in our own words.",
-    )
+    guide = GUIDES[name]
     stages = (Stage(_STAGE, "Plans"),)
     is_adjudicated = False
 

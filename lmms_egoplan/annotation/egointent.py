@@ -11,7 +11,7 @@ from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder
 from lmms_egoplan.annotation.egointent_audit import AUDIT, Rate, Revision, audit, audit_csv
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Stage
+from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Labelled, Stage
 from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Values, Words
 from lmms_egoplan.benchmarks.egointent import demo
 from lmms_egoplan.benchmarks.egointent.prepare import record_footage
@@ -58,17 +58,7 @@ class RevisedSteps(Flow):
 
     name = "egointent"
     title = "EgoIntent: revise steps"
-    guide = (
-        "Watch the clip. It must end before the key outcome of the step is seen: move its end to an earlier frame if "
-        "it does not. Nothing after the end counts, neither for you nor for the models.",
-        "{local_intent}: the immediate goal that the person can reach within this step; no description of the motion.",
-        "{global_intent}: what the step is for in the whole procedure; neither its immediate goal nor the next action.",
-        "{next_step_plan}: the one action that most likely begins after this step has ended.",
-        "For each label, say first whether the candidate is supported by what is seen before the end. If one has to "
-        "know what comes after, it is not. Then write the label as it should be, or leave it as it is.",
-        "Where it is asked: the place in a few words, and whether it is indoor or outdoor.",
-        "After EgoIntent's annotation procedure (sec. 3.2 and 3.3), in our own words.",
-    )
+    guide = GUIDES[name]
     stages = (Stage(_REVISE, "Revision", 1), Stage(_REVIEW, "Review by a second person", 1))
 
     def guide_to(self, shown: Mapping[str, Any]) -> tuple[str, ...]:

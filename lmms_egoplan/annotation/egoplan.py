@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder, Still
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Film, Form, Option, Picture, Prose, Shown, Values
 from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second
 from lmms_egoplan.benchmarks.egoplan.demo import ANNOTATIONS, EGOPLAN, FOOTAGE_FOLDERS
@@ -58,17 +58,7 @@ class VerifiedQuestions(Flow):
 
     name = "egoplan"
     title = "EgoPlan: verify questions"
-    guide = (
-        "Read the goal. Watch the clip, which shows what has been done so far, and see how the things that matter for "
-        "the goal change. Then look at the observation, the last moment that is seen.",
-        "Choose the next action that brings the goal forward and can be done in what the observation shows. It serves "
-        "this goal and no other, and the things that it needs are to be seen. Where several fit, take the one that has "
-        "to come first.",
-        "Skip the question if no choice fits, if several do, if the goal is ambiguous, or if one cannot tell how far "
-        "the task is; and say why.",
-        "After EgoPlan-Bench's instructions for verification (arXiv 2312.06722, sec. 3.3 and appendix A.3), in our own "
-        "words.",
-    )
+    guide = GUIDES[name]
     stages = (Stage(_STAGE, "Verification"),)
     is_adjudicated = False
     seniors = _SENIORS

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
-from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Picture, Prose, Values
 from lmms_egoplan.benchmarks.egothink import demo
 from lmms_egoplan.benchmarks.egothink.answer_files import read_stored, with_questions
@@ -78,17 +78,7 @@ class RatedAnswers(Flow):
 
     name = "egothink"
     title = "EgoThink: rate answers"
-    guide = (
-        "Read the question, look at the picture, and say how far the answer agrees with the reference.",
-        "Accuracy: what the answer says is true of the picture, and contradicts neither reference nor common sense.",
-        "Completeness: the answer may be worded otherwise than the reference, but has what matters in it, or a sound "
-        "alternative.",
-        "Logic: the answer follows from what is seen and does not contradict itself.",
-        "Grammar: the answer can be understood; slips that change nothing do not count.",
-        "0: wrong, or no answer to the question. 0.5: partly right. 1: right.",
-        "The four criteria are those of EgoThink's guide for annotators (arXiv 2311.15596, sec. 5.2 and appendix G.2), "
-        "in our own words.",
-    )
+    guide = GUIDES[name]
     stages = (Stage(_STAGE, "Rating"),)
     # The raters' mean counts (sec. 5.2); nobody decides instead of them.
     is_adjudicated = False

@@ -8,9 +8,14 @@ from typing import Any, ClassVar
 
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.forms import Form, Values
+from lmms_egoplan.paths import yaml_beside
 
 ADJUDICATION = "adjudication"
 QUALIFICATION = "qualification"
+GUIDES: dict[str, tuple[str, ...]] = {
+    name: tuple(paragraphs) for name, paragraphs in yaml_beside(str(Path(__file__).with_name("guides"))).items()
+}
+"""What annotators read first, by the name of their flow."""
 
 
 @dataclass(frozen=True)

@@ -23,44 +23,12 @@ DEFAULT_MODEL = "gpt-4o-2024-11-20"
 FEWEST_ACTIONS, MOST_ACTIONS = 4, 20
 # The paper sets no limit. A longer text reports what happens, and is not a goal.
 MOST_CHARACTERS = 300
-# Figure 10, to the letter: lines break as printed there, and a bracket that the printed form does not close stays open.
-PROMPT = """\
-### The following provides timestamped narrations about actions from an ego-centric video.
-Your tasks are:
+_TEXTS: dict[str, Any] = yaml_beside(__file__)
+PROMPT: str = _TEXTS["prompt"]
+"""Figure 10, to the letter."""
 
-1. Carefully read the provided narrations of this ego-centric video, and connect the narrations
-by timestamps. While reading the narrations, please pay attention to inferring the temporal
-relationships of actions, pre- and post- conditions of actions, object affordance, object states,
-and possible changes of functional zones that support different activities, etc.
-
-2. Recognize the overall goal of the actions in this ego-centric video.
-
-3. Temporally segment this video into clips. Actions in the same clip complete the same
-subgoal that is helpful for achieving the overall goal.
-
-4. Further segment each clip into more fine-grained sub-clips. Actions in the same sub-clip are
-likely to take place in a compact space of the same functional zone without moving around,
-and focus on a secondary subgoal that is helpful for achieving the corresponding parent-level
-subgoal.
-
-### All the related timestamps in the output should be copied from the given timestamped
-narrations; the descriptions of the overall goal, subgoals, and secondary subgoals should be
-detailed with related essential objects; and the output must follow the JSON format:
-
-{"overall_goal": ... , "clips": [{"subgoal": ..., "start_timestamp": ..., "stop_timestamp": ...,
-"sub_clips": [{"secondary_subgoal": ..., "start_timestamp": ..., "stop_timestamp": ...}, ...]}
-
------
-Begin!
-
-### Timestamped narrations are:
-
-start_timestamp      |      stop_timestamp      |      narration
-"""
 # A line of the narrations there.
 _ROW = "{start}         |      {stop}         |      {narration}"
-
-_SCHEMA: dict[str, Any] = yaml_beside(__file__)
 
 OVERALL, SUBGOAL, SECONDARY = "overall_goal", "subgoal", "secondary_subgoal"
 
@@ -133,7 +101,7 @@ def identify_goals(videos: Sequence[Video], settings: JudgeSettings) -> tuple[di
         JudgeError: the language model cannot be asked.
     """
     prompts = {video.video_id: goal_prompt(video) for video in videos}
-    return ask_json("goal", prompts, settings, "task goals", schema=_SCHEMA)
+    return ask_json("goal", prompts, settings, "task goals", schema=_TEXTS["schema"])
 
 
 def read_goals(path: Path, videos: Sequence[Video]) -> tuple[dict[str, Any], list[Rejection]]:

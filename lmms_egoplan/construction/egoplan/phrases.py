@@ -10,6 +10,7 @@ from lmms_egoplan.construction.ego4d import is_latin
 from lmms_egoplan.construction.egoplan.narrations import Action, Sentence, Video, by_start, ego4d_action
 from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.json_replies import ask_json
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, shown
 
@@ -17,16 +18,7 @@ from lmms_egoplan.validation import is_text, shown
 _AT_ONCE = 50
 # More words are no brief phrase.
 _MOST_WORDS = 12
-# The paper prints no prompt for this (sec. 3.1): the words are the project's.
-PROMPT = """\
-Each numbered line below narrates an action of the person C in an egocentric video. Rewrite each as a brief \
-verb-object phrase in English, as in the narrations of EPIC-KITCHENS: the verb in its base form, then the object, then \
-where or with what if that is told; no person, no articles. "C picks a pan from the shelf" becomes "pick pan from \
-shelf".
-
-Reply with a JSON array of as many texts as there are lines, in their order, and with nothing else.
-
-{lines}"""
+PROMPT: str = yaml_beside(__file__)["prompt"]
 
 NO_PHRASES = "reply that is no list of one phrase for each sentence"
 BAD_PHRASE = "reply with something else than a brief phrase"

@@ -1,37 +1,12 @@
 """The model card of a tuned model."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.training.egoplan.settings import PLAN, EgoPlanTuning
 
-_CARD = """\
----
-library_name: peft
-base_model: {model}
-tags: [egoplan-it]
----
-# {model}, tuned on EgoPlan-IT
-
-An adapter for {model}: {trained}. Use it with lmms-eval: `--model hf_vlm --model_args pretrained={model},peft=DIR`, or
-write a plain checkpoint: `lmms-egoplan merge egoplan DIR --out CHECKPOINT`.
-
-## Training
-
-Loss: {loss} (EgoPlan-Bench, arXiv 2312.06722, eq. 1 to 4). Shown: the last {num_clips} actions with {frames_per_clip}
-frames each, and the current observation (C.1). Samples: {samples};
-{held_out} questions held out, of other videos ({held_out_share} of the records).
-
-{steps} updates of {batch_size} samples in {processes} process{plural}, {precision} on {device}, learning rate
-{learning_rate} (warm-up, then cosine to {final_learning_rate}), weight decay {weight_decay}, seed {seed}; {trainable}
-of {parameters} parameters trained; {seconds} s. All settings are in `config.yaml`, losses by update in `history.json`.
-
-{accuracy}
-
-## Licence
-
-EgoPlan-IT's annotations are under CC BY-NC 4.0.
-"""
+_CARD = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
 
 
 def model_card(settings: EgoPlanTuning, summary: Mapping[str, Any]) -> str:
