@@ -18,7 +18,7 @@ INSTANCES = {"normal": 825, "counterfactual": 362}
 OFFICIAL = {"test": sum(INSTANCES.values())}
 # In rows of one setting alone: instances of both.
 _WHOLE = "release_size"
-# Raised when what is prepared changes. Format 1 has no ``problem``: no goal is checked.
+# Raised when what is prepared changes; data of another format are refused.
 DATA_FORMAT = 2
 
 
@@ -29,7 +29,7 @@ def _how(_: str) -> str:
     )
 
 
-PREPARED = PreparedData("actplan", "ActPlan-1K's split {}", _how, DATA_FORMAT, OFFICIAL)
+PREPARED = PreparedData("actplan", "ActPlan-1K's split {}", _how, DATA_FORMAT, OFFICIAL, oldest_format=DATA_FORMAT)
 
 
 def _of_setting(docs: "Dataset", setting: str) -> "Dataset":
