@@ -1,6 +1,7 @@
 """Answers counted by other means than the report's, for the tests that compare the two in every benchmark."""
 
 from statistics import fmean
+from types import MappingProxyType
 
 import pytest
 
@@ -15,17 +16,26 @@ class Counting:
     TASK: that of a run whose name in the gallery names none.
     WITHOUT_SAMPLES: names of runs that have scores alone.
     LABELLED: the run of which people have labelled answers; IS_LABELLED_ALONE if the others have other answers.
-    PAIRS: how many pairs of runs are compared.
+    HEADLINE: the main score's name and decimals.
+    OFFICIAL: how many official questions a task has; None for the whole benchmark's.
+    TABLE: the table in which runs are among the published rows.
+    RECORD: what a harness logs of an answer; ID: the key of its question.
+    PAIRS: how many pairs of runs in one task are compared; COMPARED: of runs and tasks.
     GROUPS: attributes that are tested, each with the function that finds an answer's group, and the groups in order.
     ATTRIBUTES: all attributes of the slices.
     """
 
     TASK = ""
+    HEADLINE = ("", 0)
+    OFFICIAL = MappingProxyType({})
+    TABLE = ""
+    RECORD = ""
+    ID = "id"
     CLUSTER = "video_id"
     WITHOUT_SAMPLES = ()
     LABELLED = ""
     IS_LABELLED_ALONE = False
-    PAIRS = 1
+    PAIRS = COMPARED = 1
     GROUPS = ()
     ATTRIBUTES = ()
 
@@ -53,6 +63,17 @@ class Counting:
     def difference(self, values, answers):
         """Of two runs, by the differences of those answers that both runs have a score for."""
         return fmean(values)
+
+    def coverage(self, answers, task):
+        return self.count(answers) / self.OFFICIAL.get(task, self.OFFICIAL[None])
+
+    def truncated(self, answers):
+        known = [answer["truncated"] for answer in answers if answer.get("truncated") is not None]
+        return fmean(known) if known else None
+
+    def check_score(self, shown, answers):
+        """Assert what else a run's main score says."""
+        self.check_ends(shown, answers)
 
     def check_ends(self, shown, answers):
         """Assert that an interval is that of these answers."""

@@ -57,7 +57,6 @@ class LettersReport(BenchmarkReport[Letters]):
         yield table_of_runs("letters", "Accuracy", columns, rows)
         yield compared(self.tasks, "acc", "letters_pairs", "Every pair of runs", 2, "videos")
 
-
     def compact_table(self):
         return compact_table("letters_compact", "Letters", self.tasks, lambda _: {"acc": score_cell("acc", 2)})
 

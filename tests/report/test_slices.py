@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from report.joined import near
+from lmms_egoplan.report.statistics import compare
+from report.joined import near, rows
 from report.report_json import attributes, benchmark_of, groups
 
 
@@ -34,7 +35,10 @@ def test_scores_are_those_of_the_samples(benchmark, counting, answers):
     for name, own in answers.items():
         assert (shown[name]["value"], shown[name]["questions"]) == (near(counting.mean(own)), counting.count(own))
         assert shown[name]["task"] == (name[:-1].rpartition("(")[2] if name.endswith(")") else counting.TASK)
-        counting.check_ends(shown[name], own)
+        assert (shown[name]["metric"], shown[name]["decimals"]) == counting.HEADLINE
+        assert shown[name]["coverage"] == near(counting.coverage(own, shown[name]["task"]))
+        assert shown[name]["truncated"] == near(counting.truncated(own))
+        counting.check_score(shown[name], own)
     for name in counting.WITHOUT_SAMPLES:
         assert (shown[name]["low"], shown[name]["high"], shown[name]["no_interval"]) == (None, None, "no samples")
 
@@ -49,6 +53,21 @@ def test_differences_are_over_the_answers_that_both_runs_have_scores_for(benchma
         counted = len(values), sum(value > 0 for value in values), sum(value < 0 for value in values)
         assert (pair["questions"], pair["won"], pair["lost"]) == counted
         counting.check_pair(pair)
+
+
+def test_tests_of_runs_are_over_the_questions_that_both_have_scores_for(small, counting, answers):
+    pairs = rows(small.section, f"{small.report.NAME}_comparisons")
+    assert len(pairs) == counting.COMPARED
+    for pair in pairs:
+        first, second = (
+            {str(answer[counting.ID]): answer["score"] for answer in counting.known(of_run(answers, pair[side]))}
+            for side in ("first", "second")
+        )
+        both = of_run(answers, pair["first"])
+        clusters = {str(answer[counting.ID]): str(answer[counting.CLUSTER]) for answer in both}
+        expected = compare(first, second, clusters)
+        assert (pair["questions"], pair["difference"]) == (expected.questions, near(expected.difference))
+        assert (pair["test"], pair["p_value"]) == (expected.test, pytest.approx(expected.p_value, abs=0.01))
 
 
 def test_slices_are_those_of_the_samples(benchmark, small, counting, answers):

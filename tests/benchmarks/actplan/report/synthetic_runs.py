@@ -3,6 +3,7 @@
 import json
 from operator import itemgetter
 from statistics import fmean
+from types import MappingProxyType
 
 from benchmarks.actplan.synthetic import actplan_answers
 from lmms_egoplan.report.statistics import bootstrap_interval
@@ -123,6 +124,11 @@ def _measured(folder, pattern):
 
 class ActPlanCounting(Counting):
     TASK = "actplan"
+    HEADLINE = ("lcs_norm", 3)
+    OFFICIAL = MappingProxyType({None: 1187, "actplan_normal": 825})
+    TABLE = "actplan_table4"
+    RECORD = "lcs_norm"
+    COMPARED = 6
     CLUSTER = "activity"
     LABELLED = GOOD
     IS_LABELLED_ALONE = True

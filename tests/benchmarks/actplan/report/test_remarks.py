@@ -85,8 +85,3 @@ def test_a_sample_of_another_form_is_an_error_that_names_the_run(runs, change, t
     broken = replace(task, samples=(first | {"lcs_norm": first["lcs_norm"] | change}, *others))
     with pytest.raises(LmmsEgoplanError, match=rf"run {WEAK}, samples of actplan: .*{told}"):
         ActPlanReport([replace(run, tasks={"actplan": broken})]).section()
-
-
-def test_runs_of_other_benchmarks_have_no_section(runs):
-    assert ActPlanReport([replace(runs[0], tasks={})]).section() is None
-    assert ActPlanReport([replace(runs[0], tasks={})]).items() == []

@@ -7,7 +7,6 @@ import pytest
 from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, MUTE, PART, TEXT, WEAK, defined, interval, mean
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.report.published import load_table
-from lmms_egoplan.report.statistics import compare
 from lmms_egoplan.report.writing import csv_of, markdown_of
 from report.joined import near, rows, run_rows
 
@@ -136,20 +135,6 @@ def test_the_ablation_has_the_runs_that_were_asked_without_images(section, logge
             assert row7[f"{setting}_classified"] == near(100 * mean(of_setting, "Correct by classifier"))
 
 
-def test_runs_are_compared_on_the_plans_that_both_have(section, logged):
-    found = {(row["first"], row["second"]): row for row in run_rows(section, "actplan_comparisons")}
-    assert {frozenset(pair) for pair in found} == {
-        frozenset(pair) for pair in [(GOOD, TEXT), (GOOD, WEAK), (GOOD, PART), (TEXT, WEAK), (TEXT, PART), (WEAK, PART)]
-    }
-    scores = {name: {plan["id"]: plan["Norm. LCS"] for plan in plans} for name, plans in logged.items()}
-    activities = {plan["id"]: plan["activity"] for plan in logged[GOOD]}
-    for (first, second), row in found.items():
-        expected = compare(scores[first], scores[second], activities)
-        assert row["questions"] == expected.questions
-        assert row["difference"] == near(expected.difference)
-        assert row["p_value"] == pytest.approx(expected.p_value, abs=0.01)
-
-
 def test_a_run_without_samples_has_the_harness_own_scores(section, runs):
     (run,) = (run for run in runs if run.name == MUTE)
     metrics = run.tasks["actplan"].metrics
@@ -182,23 +167,6 @@ def test_only_all_official_instances_compare_with_the_published_rows(runs, asked
     assert any(beside.values()) == (asked == 1187)
     assert bool(apart) == (asked == 1186)
     assert all(row.values[-1] == "1,186 of 1,187 instances" for table in apart for row in table.rows)
-
-
-def test_headlines_are_the_harness_scores_with_what_they_are_over(section, runs, logged):
-    found = {(line.run, line.task): line for line in section.headlines}
-    assert set(found) == {
-        (GOOD, "actplan"), (GOOD, "actplan_text_only"), (WEAK, "actplan"), (MUTE, "actplan"),
-        ("Part-1B", "actplan_normal"),
-    }  # fmt: skip
-    for run in runs:
-        for task in run.tasks.values():
-            line = found[run.name, task.task]
-            assert (line.metric, line.value) == ("lcs_norm", task.metrics["lcs_norm"])
-    line = found[GOOD, "actplan"]
-    assert line.interval == near(interval(logged[GOOD], "Norm. LCS"))
-    assert (line.questions, line.coverage) == (COUNT - 1, (COUNT - 1) / 1187)
-    assert line.truncated == near(mean(logged[GOOD], "Truncated"))
-    assert (found[MUTE, "actplan"].interval, found[WEAK, "actplan"].truncated) == (None, None)
 
 
 def test_tables_can_be_written(section):

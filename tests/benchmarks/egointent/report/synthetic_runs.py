@@ -38,7 +38,11 @@ class EgoIntentCounting(Counting):
     """The score of a step is the mean of its ratings; the main score is over all steps, also those without some."""
 
     TASK = "egointent"
-    PAIRS = 3
+    HEADLINE = ("overall", 2)
+    TABLE = "egointent_table3"
+    RECORD = "overall"
+    ID = "step_id"
+    PAIRS = COMPARED = 3
     GROUPS = (("scenario", itemgetter("scenario"), ()), ("environment", itemgetter("environment"), ()))
     ATTRIBUTES = ("scenario", "environment")
 
@@ -61,6 +65,10 @@ class EgoIntentCounting(Counting):
 
     def mean(self, answers):
         return score(answers, "overall")
+
+    def coverage(self, answers, task):
+        unjudged = sum(rating is None for step in answers for rating in step["ratings"].values())
+        return len(answers) / 3014 * (1 - unjudged / (3 * len(answers)))
 
     def check_ends(self, shown, answers):
         """By a slow bootstrap with other draws."""

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egointent.report.synthetic_runs import COUNT
 from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
@@ -16,21 +15,14 @@ from report.joined import joined, rows, run_rows
 from report.synthetic import write_run
 
 
-def test_a_run_without_samples_has_its_rows_alone(tmp_path, section):
-    answers = egointent_answers(COUNT, 70, 1)
-    write_run(tmp_path, "lmms-eval", "org/First-7B", {"egointent": answers}, log_samples=False)
-    runs = read_runs([tmp_path]).runs
-    found = EgoIntentReport(runs).section()
-    (row,) = run_rows(found, "egointent_table3")
-    (other,) = (row for row in rows(section, "egointent_table3") if row["model"] == "First-7B")
-    assert row == other | {"low": None, "high": None}
+def test_a_run_without_samples_has_its_scenarios(tmp_path, section):
+    tasks = {"egointent": egointent_answers(COUNT, 70, 1)}
+    write_run(tmp_path, "lmms-eval", "org/First-7B", tasks, log_samples=False)
+    found = EgoIntentReport(read_runs([tmp_path]).runs).section()
     assert {(row["low"], row["steps"]) for row in rows(found, "egointent_scores")} == {(None, None)}
-    assert {row["First-7B"] for row in rows(found, "egointent_scenarios")} == {
-        row["First-7B"] for row in rows(section, "egointent_scenarios")
-    }
+    values = [{row["First-7B"] for row in rows(each, "egointent_scenarios")} for each in (found, section)]
+    assert values[0] == values[1]
     assert found.figures == ()
-    assert any("no samples" in remark for remark in found.remarks)
-    assert EgoIntentReport(runs).items() == []
 
 
 def test_what_no_judge_rated_has_no_score(tmp_path):
@@ -58,13 +50,6 @@ def test_a_users_variant_is_a_row_of_its_own(tmp_path):
         ("Model-7B", "egointent_16"),
     ]
     assert {*EgoIntentReport(runs).items()[0].answers} == {"Model-7B", "Model-7B (egointent_16)"}
-
-
-def test_other_benchmarks_have_no_section(tmp_path):
-    write_run(tmp_path, "lmms-eval", "org/Model-7B", {"actplan": actplan_answers(4, 0.5)})
-    runs = read_runs([tmp_path]).runs
-    assert EgoIntentReport(runs).section() is None
-    assert EgoIntentReport(runs).items() == []
 
 
 def test_versions_of_prompts_and_judges_that_differ_are_told(runs, tmp_path):
@@ -139,10 +124,3 @@ def test_a_logged_step_of_another_form_is_an_error(runs, change, told):
     step = first["overall"]["step_id"]
     with pytest.raises(LmmsEgoplanError, match=f"Third-7B, samples of egointent: step {step}: the logged step: {told}"):
         EgoIntentReport([replace(run, tasks={"egointent": broken})]).items()
-
-
-def test_a_sample_of_another_form_is_an_error(runs):
-    task = runs[0].tasks["egointent"]
-    changed = ({**task.samples[0], "overall": {"step_id": "step-0"}}, *task.samples[1:])
-    with pytest.raises(LmmsEgoplanError, match="First-7B, samples of egointent: expected a graded step"):
-        EgoIntentReport([replace(runs[0], tasks={"egointent": replace(task, samples=changed)})]).section()

@@ -80,17 +80,6 @@ def test_steps_of_one_video_give_no_interval(tmp_path):
     assert found.headlines[0].interval is None
 
 
-def test_headlines_tell_the_overall_score_and_what_it_is_over(section, written):
-    for line, run in zip(section.headlines, NAMES, strict=True):
-        steps = records(written, run)
-        unjudged = sum(rating is None for step in steps for rating in step["ratings"].values())
-        assert (line.run, line.metric, line.decimals, line.questions) == (NAMES[run], "overall", 2, COUNT)
-        assert line.value == pytest.approx(score(steps, "overall"))
-        assert line.coverage == pytest.approx(COUNT / 3014 * (1 - unjudged / (3 * COUNT)))
-        assert line.interval[0] < line.value < line.interval[1]
-    assert [line.truncated is None for line in section.headlines] == [False, False, True]
-
-
 def test_scenarios_have_the_overall_score_of_their_steps(section, written):
     found = rows(section, "egointent_scenarios")
     steps = {name: records(written, run) for run, name in NAMES.items()}
@@ -104,26 +93,6 @@ def test_scenarios_have_the_overall_score_of_their_steps(section, written):
         assert row["steps"] == len(of_scenario["First-7B"])
         averages.append(fmean(row[name] for name in steps))
     assert averages == sorted(averages)
-
-
-def test_pairs_are_compared_over_the_steps_with_all_ratings(section, written):
-    found = rows(section, "egointent_comparisons")
-    assert len(found) == 3
-    ratings = {
-        name: {
-            step["step_id"]: fmean(step["ratings"].values())
-            for step in records(written, run)
-            if None not in step["ratings"].values()
-        }
-        for run, name in NAMES.items()
-    }
-    for row in found:
-        first, second = ratings[row["first"]], ratings[row["second"]]
-        common = first.keys() & second.keys()
-        assert row["questions"] == len(common)
-        assert row["difference"] == pytest.approx(fmean(first[key] - second[key] for key in common))
-        # Twelve videos have 4,096 ways to flip signs.
-        assert (4096 * row["p_value"]) == pytest.approx(round(4096 * row["p_value"]))
 
 
 def test_the_heat_map_shows_runs_by_scenarios(section):

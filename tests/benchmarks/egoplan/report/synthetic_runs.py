@@ -4,10 +4,12 @@ import json
 import math
 from functools import cache
 from statistics import mean
+from types import MappingProxyType
 
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_docs, egoplan_replies
 from lmms_egoplan.report.statistics import bootstrap_interval
 from report.counting import Counting
+from report.joined import near
 
 COUNT = 91
 DOCS = egoplan_docs(COUNT)
@@ -77,6 +79,11 @@ def group_of(doc):
 
 class EgoPlanCounting(Counting):
     TASK = "egoplan_val"
+    HEADLINE = ("accuracy", 2)
+    OFFICIAL = MappingProxyType({None: 3355})
+    TABLE = "egoplan_table1"
+    RECORD = "predictions"
+    ID = "sample_id"
     LABELLED = "Small"
     GROUPS = (("source", lambda doc: SOURCES[doc["video_source"]], ()), ("past actions", group_of, ()))
     ATTRIBUTES = ("source", "past actions", "goal-answer similarity")
@@ -100,11 +107,16 @@ class EgoPlanCounting(Counting):
         }
         return {
             shown: [
-                doc | {"score": None if score is None else 100 * score}
-                for doc, score in zip(DOCS, scores(name), strict=True)
+                doc | {"score": None if score is None else 100 * score, "by sum": by_sum}
+                for doc, score, by_sum in zip(DOCS, scores(name), scores(name, "sum"), strict=True)
             ]
             for shown, name in names.items()
         }
+
+    def check_score(self, shown, answers):
+        self.check_ends(shown, answers)
+        assert shown["chance"] == 25
+        assert shown["beside"] == {"by sum": near(percent(answer["by sum"] for answer in answers))}
 
     def write_labels(self, folder, answers):
         groups = {"agree with the record": [], "annotators disagree": [], "skipped": [], "not all labels yet": []}

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.egointent.synthetic import egointent_answers
-from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, percent, scores
+from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, scores
 from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
-from report.joined import near, run_rows
+from report.joined import run_rows
 from report.synthetic import write_run
 
 pytestmark = pytest.mark.usefixtures("small")
@@ -23,22 +22,6 @@ def test_what_is_missing_is_remarked(section):
     unscored = scores("Small").count(None)
     assert f"Small: {unscored} of {COUNT} questions have no score" in told
     assert "lack their text" not in told
-
-
-def test_a_run_without_samples_has_its_scores(tmp_path, bert):
-    write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]}, log_samples=False)
-    runs = read_runs([tmp_path]).runs
-    found = EgoPlanReport(runs, Inputs(bert)).section()
-    (row,) = run_rows(found, "egoplan_table1")
-    assert row["acc"] == near(percent(scores("Small")))
-    assert (row["low"], row["high"]) == (None, None)
-    assert [table.key for table in found.tables] == [
-        "egoplan_table1", "egoplan_table1_apart", "egoplan_table3", "egoplan_table3_apart", "egoplan_scores",
-        "egoplan_table4",
-    ]  # fmt: skip
-    assert [each.key for each in found.figures] == ["egoplan_accuracy"]
-    assert any("no samples" in remark for remark in found.remarks)
-    assert EgoPlanReport(runs).items() == []
 
 
 def test_without_prepared_data_lmms_eval_tells_no_question(tmp_path, monkeypatch, bert):
@@ -85,13 +68,6 @@ def test_questions_about_other_videos_are_not_taken_for_these(runs, bert):
     damaged = replace(task_run, samples=tuple(sample | moved for sample in task_run.samples))
     told = EgoPlanReport([replace(run, tasks={"egoplan_val": damaged})], Inputs(bert)).section().remarks
     assert any(remark.startswith(f"{COUNT} questions lack their text") for remark in told)
-
-
-def test_runs_of_other_benchmarks_alone_have_no_section(tmp_path):
-    write_run(tmp_path, "lmms-eval", "org/Small", {"egointent": egointent_answers(10, 50)})
-    runs = read_runs([tmp_path]).runs
-    assert EgoPlanReport(runs).section() is None
-    assert EgoPlanReport(runs).items() == []
 
 
 @pytest.mark.parametrize(

@@ -2,27 +2,16 @@
 
 import pytest
 
-from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, DOCS, MAIN, percent, scores
+from benchmarks.egoplan.report.synthetic_runs import ANSWERS, COUNT, MAIN, percent, scores
 from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.report.statistics import compare, holm
+from lmms_egoplan.report.statistics import holm
 from report.joined import near, rows
 from report.synthetic import write_run
 
 pytestmark = pytest.mark.usefixtures("small")
-
-
-def test_pairs_of_runs_in_a_task(section):
-    (row,) = rows(section, "egoplan_comparisons")
-    one, other = (dict(zip(map(str, range(COUNT)), scores(name), strict=True)) for name in ("Big (lmms-eval)", "Small"))
-    expected = compare(one, other, {str(number): doc["video_id"] for number, doc in enumerate(DOCS)})
-    sign = 1 if row["first"] == "Big (lmms-eval)" else -1
-    assert {row["first"], row["second"]} == {"Big (lmms-eval)", "Small"}
-    assert row["difference"] == near(sign * 100 * expected.difference)
-    assert row["questions"] == COUNT - scores("Small").count(None)
-    assert row["p_value"] == pytest.approx(expected.p_value, abs=0.01)
 
 
 def test_pairs_of_tasks_of_a_model_in_both_harnesses(section):

@@ -116,22 +116,6 @@ def test_all_scores_of_each_run(section):
         assert row["questions"] == COUNT - scores(name).count(None)
 
 
-def test_headlines_tell_each_runs_main_task(section):
-    found = {headline.run: headline for headline in section.headlines}
-    assert {name: each.task for name, each in found.items()} == {
-        "Big (lmms-eval)": "egoplan_val",
-        "Small": "egoplan_val",
-        "Big (lm-eval)": "egoplan_val_blind",
-    }
-    small = found["Small"]
-    assert small.value == near(percent(scores("Small")))
-    assert small.interval == near(interval("Small"))
-    assert small.questions == COUNT - scores("Small").count(None) < COUNT
-    assert small.coverage == near(small.questions / 3355)
-    assert (small.chance, small.truncated) == (25, None)
-    assert small.beside == (("by sum", near(percent(scores("Small", "sum")))),)
-
-
 def test_a_backend_that_tells_means_alone_has_no_accuracy_by_sum(runs, bert):
     run = next(run for run in runs if run.name == "Small")
     task = run.tasks["egoplan_val"]

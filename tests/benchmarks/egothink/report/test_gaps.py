@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egothink.report.synthetic_runs import COUNT, records
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_answers, egothink_bench
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
-from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
 from report.joined import joined, rows, run_rows
 from report.synthetic import write_run
@@ -58,18 +56,6 @@ def test_what_no_judge_rated_has_no_score(tmp_path):
     assert "unscored" not in {verdict for key, verdict in verdicts.items() if "existence" not in key}
 
 
-def test_a_run_without_samples_has_its_rows_alone(tmp_path, written, section):
-    write_run(tmp_path, "lmms-eval", "org/First-7B", egothink_bench(COUNT, 0.7, 1, judge="gpt"), log_samples=False)
-    runs = read_runs([tmp_path]).runs
-    found = EgoThinkReport(runs).section()
-    (row,) = run_rows(found, "egothink_table3")
-    (other,) = (row for row in rows(section, "egothink_table3") if row["model"] == "First-7B")
-    assert row == other | {"low": None, "high": None}
-    assert any("no samples" in remark for remark in found.remarks)
-    assert EgoThinkReport(runs).items() == []
-    assert "egothink_comparisons" not in {each.key for each in found.tables}
-
-
 def test_a_users_variant_stands_for_its_dimension_only_where_that_is_missing(tmp_path):
     path = write_run(
         tmp_path, "lmms-eval", "org/Model-7B",
@@ -84,13 +70,6 @@ def test_a_users_variant_stands_for_its_dimension_only_where_that_is_missing(tmp
     assert any("left out" in remark and "egothink_existence" in remark for remark in found.remarks)
 
 
-def test_other_benchmarks_have_no_section(tmp_path):
-    write_run(tmp_path, "lmms-eval", "org/Model-7B", {"actplan": actplan_answers(4, 0.5)})
-    runs = read_runs([tmp_path]).runs
-    assert EgoThinkReport(runs).section() is None
-    assert EgoThinkReport(runs).items() == []
-
-
 def test_remarks_name_judges_that_differ_and_answers_that_are_not_judged(section, written):
     unjudged = sum(a["rating"] is None for group in records(written, "b").values() for a in group)
     assert any(f"Second-7B: {unjudged} of {12 * COUNT} answers are not judged" in remark for remark in section.remarks)
@@ -101,12 +80,3 @@ def test_remarks_name_judges_that_differ_and_answers_that_are_not_judged(section
 def test_the_demo_judge_is_named_as_what_it_is(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Model-7B", egothink_bench(2, 0.5, 1, judge="demo"))
     assert any("demo judge" in remark for remark in EgoThinkReport(read_runs([tmp_path]).runs).section().remarks)
-
-
-def test_a_sample_of_another_form_is_an_error(runs):
-    run = runs[0]
-    task = run.tasks["egothink_object_existence"]
-    changed = ({**task.samples[0], "score": {"id": "existence/1"}}, *task.samples[1:])
-    broken = replace(run, tasks=run.tasks | {task.task: replace(task, samples=changed)})
-    with pytest.raises(LmmsEgoplanError, match="First-7B, samples of egothink_object_existence"):
-        EgoThinkReport([broken]).section()

@@ -4,29 +4,12 @@ from statistics import fmean
 
 import pytest
 
-from benchmarks.egothink.report.synthetic_runs import CAPABILITIES, COUNT, NAMES, RUNS, records
+from benchmarks.egothink.report.synthetic_runs import CAPABILITIES, COUNT, NAMES, records
 from benchmarks.egothink.synthetic import egothink_bench
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.report.runs import read_runs
 from report.joined import rows
 from report.synthetic import write_run
-
-
-def test_pairs_are_compared_over_the_questions_that_both_have_ratings_for(section, written):
-    found = rows(section, "egothink_comparisons")
-    assert len(found) == 3
-    ratings = {
-        name: {
-            a["id"]: a["rating"] for group in records(written, run).values() for a in group if a["rating"] is not None
-        }
-        for run, name in RUNS.items()
-    }
-    for row in found:
-        first, second = ratings[row["first"]], ratings[row["second"]]
-        common = first.keys() & second.keys()
-        assert row["questions"] == len(common)
-        assert row["difference"] == pytest.approx(100 * fmean(first[key] - second[key] for key in common))
-        assert row["test"] == "permutation"
 
 
 def test_judges_of_the_same_answers_are_compared(section, written):

@@ -93,18 +93,6 @@ def test_one_question_in_a_dimension_gives_no_interval(tmp_path):
     assert found.headlines[0].interval is None
 
 
-def test_headlines_tell_the_average_and_what_it_is_over(section, written):
-    assert [line.run for line in section.headlines] == ["First-7B", "Second-7B", "Third-7B"]
-    for line, run in zip(section.headlines, "abc", strict=True):
-        answers = records(written, run)
-        judged = sum(answer["rating"] is not None for group in answers.values() for answer in group)
-        assert (line.metric, line.decimals) == ("average", 1)
-        assert line.value == pytest.approx(fmean(map(score, answers.values())))
-        assert (line.questions, line.coverage) == (judged, pytest.approx(judged / 700))
-        assert line.interval[0] < line.value < line.interval[1]
-    assert [line.truncated is None for line in section.headlines] == [False, False, True]
-
-
 def test_figures_show_each_score_with_its_interval(section):
     capabilities, dimensions = section.figures
     for figure, key in ((capabilities, "egothink_capabilities"), (dimensions, "egothink_dimensions")):
