@@ -157,7 +157,11 @@ class Database:
         self._reader_lock = RLock()
         with ExitStack() as connections:
             if alone:
-                connections.enter_context(closing(_hold(path)))
+                # Keeps a second server off; the lock ends with the process, however that ends.
+                lock = hold(path.resolve().with_name(f"{path.resolve().name}.lock"))
+                if lock is None:
+                    raise StoreError(f"{path}: another server has it open; stop that one first")
+                connections.enter_context(closing(lock))
             self._open(connections, alone=alone)
             self._connections = connections.pop_all()
 
@@ -317,15 +321,6 @@ def _place(path: Path) -> tuple[int, int] | None:
 
 def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-
-
-def _hold(path: Path) -> sqlite3.Connection:
-    """Keep a second server off; the lock ends with the process, however that ends."""
-    lock = path.resolve()
-    guard = hold(lock.with_name(f"{lock.name}.lock"))
-    if guard is None:
-        raise StoreError(f"{path}: another server has it open; stop that one first")
-    return guard
 
 
 @contextmanager

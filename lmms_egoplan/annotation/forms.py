@@ -132,15 +132,10 @@ class Words:
         """Return the text, without superfluous blanks."""
         lines = sent[0].splitlines() if len(sent) == 1 else []
         words = [" ".join(line.split()) for line in lines]
-        text = ("\n" if self.is_long else " ").join(filter(None, words))
+        text = ("\n" if self.rows > 2 else " ").join(filter(None, words))
         if not text or len(text) > LONGEST:
             raise FormError(f"{self.title}: write a text of at most {LONGEST} characters")
         return text
-
-    @property
-    def is_long(self) -> bool:
-        """Tell if line breaks count."""
-        return self.rows > 2
 
 
 @dataclass(frozen=True)

@@ -117,11 +117,6 @@ def load_weights(tuned: "PeftModel", folder: Path) -> None:
     set_peft_model_state_dict(tuned, load_file(folder / WEIGHTS))
 
 
-def merge(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
-    """As `load_adapter`, with LoRA added to the weights: a plain model without peft."""
-    return load_tuned(model, folder).merge_and_unload().eval()
-
-
 def write_merged(folder: Path, name: str | None, out: Path) -> None:
     """Write the checkpoint of a base model with an adapter merged into it, and its processor.
 
@@ -147,5 +142,5 @@ def write_merged(folder: Path, name: str | None, out: Path) -> None:
             f"{name}: the base cannot be loaded ({str(error).strip().splitlines()[0]}); give its name or folder with "
             "--model"
         ) from error
-    merge(base, folder).save_pretrained(out)
+    load_tuned(base, folder).merge_and_unload().eval().save_pretrained(out)
     processor.save_pretrained(out)

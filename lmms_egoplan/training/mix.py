@@ -64,19 +64,15 @@ class Mix:
         """Count each part's places in all earlier epochs; an epoch's places add up, and none is negative."""
         while len(self._cumulative) <= epoch:
             before = self._cumulative[-1]
-            edges = self._edges(len(self._cumulative))
+            # The places up to each part and including it, as if the epochs were sorted by part.
+            shares = np.cumsum([0.0, *self.shares.values()])
+            shares[-1] = 1
+            edges = pairwise(np.rint(shares * len(self._cumulative) * self.epoch_length).astype(int).tolist())
             counts = [max(0, stop - start - count) for (start, stop), count in zip(edges, before, strict=True)]
             for _ in range(sum(counts) - self.epoch_length):
                 counts[counts.index(max(counts))] -= 1
             self._cumulative.append([count + own for count, own in zip(before, counts, strict=True)])
         return self._cumulative[epoch]
-
-    def _edges(self, epochs: int) -> list[tuple[int, int]]:
-        """Return for each part the places before it and including it, as if the epochs were sorted by part."""
-        cumulative = np.cumsum([0.0, *self.shares.values()])
-        cumulative[-1] = 1
-        places = np.rint(cumulative * epochs * self.epoch_length).astype(int).tolist()
-        return list(pairwise(places))
 
     @lru_cache(maxsize=4)  # noqa: B019
     def _order(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:

@@ -4,34 +4,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.validation import problem
 
 Positive = Annotated[int, Field(ge=1)]
-# Arguments of transformers' TrainingArguments that a run decides by itself, beside those with a setting's name: by a
-# setting of another name or an option, or always in the same way.
-_OWN_ARGUMENTS = {
-    "output_dir": "--out",
-    "max_steps": "steps",
-    "num_train_epochs": "epochs",
-    "per_device_train_batch_size": "per_device_batch_size",
-    "gradient_accumulation_steps": "batch_size and per_device_batch_size",
-    "lr_scheduler_kwargs": "warmup_learning_rate and final_learning_rate",
-    "warmup_ratio": "warmup_steps",
-    "bf16": "precision",
-    "fp16": "precision",
-    "dataloader_num_workers": "workers",
-    "logging_steps": "log_every",
-    "save_steps": "save_every",
-    "save_strategy": "save_every",
-    "eval_strategy": "held_out",
-    "eval_steps": "evaluate_every",
-    "data_seed": "seed",
-    "resume_from_checkpoint": "--resume",
-}
-_FIXED = {
-    *("lr_scheduler_type", "dataloader_drop_last", "eval_on_start", "remove_unused_columns"),
-    *("average_tokens_across_devices", "auto_find_batch_size", "load_best_model_at_end"),
-}
+_ARGUMENTS = yaml_beside(__file__)
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -109,8 +86,8 @@ class TuningSettings(Strict):
                     "set both in the configuration (--config)"
                 )
         for name in self.trainer:
-            if name in _FIXED:
+            if name in _ARGUMENTS["fixed"]:
                 raise problem(f"trainer.{name}: the run decides it by itself")
-            if own := _OWN_ARGUMENTS.get(name, name if name in type(self).model_fields else None):
+            if own := _ARGUMENTS["set_by"].get(name, name if name in type(self).model_fields else None):
                 raise problem(f"trainer.{name}: set {own} instead")
         return self

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -147,10 +147,13 @@ class AnswerTrainer(Trainer):
         counts = [count_violations(scores, **self._place(number)) for number, scores in parts]
         return self._sum_all(torch.tensor(counts, dtype=torch.float64).sum(dim=0)).tolist()
 
-    def _dropout(self, number: int) -> AbstractContextManager[None]:
-        """Open a context of random numbers for a part of the batch."""
-        place = [self.args.seed, self.state.global_step, number, self.args.process_index]
-        return _random_numbers(hash(tuple(place)) % 2**63)
+    @contextmanager
+    def _dropout(self, number: int) -> Iterator[None]:
+        """Use random numbers of a part of the batch; afterwards they continue as if these had not been there."""
+        place = (self.args.seed, self.state.global_step, number, self.args.process_index)
+        with torch.random.fork_rng():
+            torch.manual_seed(hash(place) % 2**63)
+            yield
 
     def _sum_all(self, values: torch.Tensor) -> torch.Tensor:
         if self.args.world_size == 1:
@@ -241,11 +244,3 @@ def in_bfloat16(settings: TuningSettings) -> bool:
     if settings.precision == "auto":
         return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
     return settings.precision == "bfloat16"
-
-
-@contextmanager
-def _random_numbers(seed: int) -> Iterator[None]:
-    """Let random numbers follow a seed; afterwards they continue as if it had not been there."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield

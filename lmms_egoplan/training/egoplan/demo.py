@@ -113,14 +113,14 @@ class LearningDemo:
         return self.folder.path / _REPORT / "index.html"
 
 
-def run_learning_demo(out: Path, console: Console, seed: int = 0) -> None:
+def run_learning_demo(out: Path, console: Console) -> None:
     """Train, tune and measure a tiny model, and print its accuracies before and after, blind, and by chance.
 
     Raises:
         LmmsEgoplanError: as for `DemoFolder`, or a command failed; then with the end of the log.
         OSError: `out` cannot be written to.
     """
-    demo = LearningDemo(out, console, seed, STEPS)
+    demo = LearningDemo(out, console, 0, STEPS)
     folder = demo.folder
     console.print(_NOTE, markup=False, highlight=False)
     rows: dict[str, Accuracies] = {"chance": CHANCE}
