@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeGuard, TypeVar
 
 from annotated_types import Predicate
 from pydantic import (
@@ -39,7 +39,7 @@ _EXPECTED_TYPE, _PROBLEM_TYPE = "expected", "problem"
 Kind = TypeVar("Kind")
 
 
-def is_text(value: Any) -> bool:
+def is_text(value: Any) -> TypeGuard[str]:
     """Return true for a non-blank text without halves of surrogate pairs, which JSON files may contain."""
     return isinstance(value, str) and bool(value.strip()) and not re.search("[\ud800-\udfff]", value)
 

@@ -49,7 +49,7 @@ def parse_id(text: str) -> InstanceId | None:
 
 
 def activity_type(activity: str) -> str:
-    """The one of `ACTIVITY_TYPES` that an activity's name tells.
+    """Return the one of `ACTIVITY_TYPES` that fits an activity's name.
 
     Sec. 3.4 names the types without assigning activities; ``cleaning_...``, ``filling_...``, ``packing_...``,
     ``storing_...``, ``putting_away_...`` and ``putting_..._away`` are theirs, all others are ``other``.

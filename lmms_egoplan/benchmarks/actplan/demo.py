@@ -50,6 +50,6 @@ def write(folder: Path) -> list[str]:
 
 
 def _views(room: Image.Image) -> list[Image.Image]:
-    """The whole, and a closer look at its left and its right."""
+    """Return the whole room, and a closer look at its left and its right."""
     half, height = room.width // 2, room.height
     return [room, *(room.crop((left, 0, left + half, height)) for left in (0, half))]

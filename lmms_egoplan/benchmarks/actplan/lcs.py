@@ -23,7 +23,7 @@ Steps = Sequence[str]
 
 
 def lcs_lengths(pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransformer") -> list[int]:
-    """The LCS lengths of pairs of plans.
+    """Return the LCS lengths of pairs of plans.
 
     Two steps match if the cosine of their embeddings is at least `THRESHOLD`. Every distinct step is embedded once.
 
@@ -57,7 +57,7 @@ def lcs_lengths(pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransfor
 
 
 def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float:
-    """The LCS length divided by the longer plan's (sec. 4.2.1), in [0, 1]; 0 if a plan is empty.
+    """Divide the LCS length by the longer plan's (sec. 4.2.1), in [0, 1]; 0 if a plan is empty.
 
     >>> lcs_norm(2, candidate_length=2, reference_length=4)
     0.5
@@ -66,7 +66,7 @@ def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float
 
 
 def _length(first: list[int], second: list[int], embeddings: np.ndarray) -> int:
-    """The LCS length of two plans of at least one step, given as rows of `embeddings`.
+    """Return the LCS length of two plans of at least one step, given as rows of `embeddings`.
 
     With L[i, j] for the first i and j steps, and m[i, j] = 1 where the last of them match, else 0, the recurrence is
     L[i, j] = L[i-1, j-1] + 1 where they match, else max(L[i-1, j], L[i, j-1]). L grows by 0 or 1 from one prefix to
@@ -84,7 +84,7 @@ def _length(first: list[int], second: list[int], embeddings: np.ndarray) -> int:
 
 
 def _embeddings(steps: list[str], encoder: "SentenceTransformer") -> np.ndarray:
-    """Unit vectors of the steps, float32 [steps, dimension]."""
+    """Embed the steps as unit vectors, float32 [steps, dimension]."""
     if not steps:
         return np.zeros((0, 0), dtype=np.float32)
     texts = [clean_text(step) for step in steps]

@@ -9,7 +9,7 @@ from lmms_egoplan.text import clean_text
 
 
 def plan_text(reply: str) -> str:
-    """The plan in a model's reply, without its thinking; "" if the reply ends inside a thought.
+    """Return the plan in a model's reply, without its thinking; "" if the reply ends inside a thought.
 
     >>> plan_text("<think>First walk_to(bed).</think>grab(cup)"), plan_text("[THINK]walk_to(bed)")
     ('grab(cup)', '')
@@ -18,7 +18,7 @@ def plan_text(reply: str) -> str:
 
 
 def official_steps(text: str) -> list[str]:
-    r"""A plan's lines, as the reference implementation splits a plan file (sec. 4.2.1).
+    r"""Split a plan into lines, as the reference implementation splits a plan file (sec. 4.2.1).
 
     ``\r\n`` and ``\r`` are line breaks too. Lines are kept as they are, blank ones among them. White space around the
     whole text is dropped, so that the last line's break gives no step; the reference counts one more, empty step there.
@@ -28,7 +28,7 @@ def official_steps(text: str) -> list[str]:
 
 
 def one_per_line(text: str) -> str:
-    """A plan whose steps are separated by blanks, as in ``finetuning_data.jsonl``, with a line for each step.
+    """Put each step of a plan on its own line if blanks separate them, as in ``finetuning_data.jsonl``.
 
     A line for each call ``name(...)`` (see `parsed_steps`; words before the name do not belong to it here, where blanks
     separate steps), and one for what stands before, between and after calls; if that is punctuation alone, it stays
@@ -52,7 +52,7 @@ def one_per_line(text: str) -> str:
 
 
 def parsed_steps(text: str) -> list[str]:
-    r"""The steps of a plan as a model writes it, without what it wraps them in; a step's own text is untouched.
+    r"""Find the steps of a plan as a model writes it, without what it wraps them in; their text is unchanged.
 
     1. A call is ``name(...)`` with no blank before the parenthesis, up to the one that closes it, calls inside it
        included. If none on its line does, it goes to the next call or to the line's end. ``cookie(s)`` is no call.
@@ -109,7 +109,7 @@ def parsed_steps(text: str) -> list[str]:
 
 
 def is_well_formed(step: str) -> bool:
-    """Whether a step has the form ``action(object[, object ...])`` (secs. 3.1 and 5.6, Table 8).
+    """Check whether a step has the form ``action(object[, object ...])`` (secs. 3.1 and 5.6, Table 8).
 
     The action is one of the eight or another verb: one word of letters, digits, ``_`` and ``-``. There is at least one
     object, none is empty, and none has parentheses in it. Emphasis around the action, and full-width
@@ -120,7 +120,7 @@ def is_well_formed(step: str) -> bool:
 
 
 def form_validity(steps: Sequence[str]) -> float:
-    """The share of steps that are well formed, in [0, 1]; NaN without steps.
+    """Return the share of steps that are well formed, in [0, 1]; NaN without steps.
 
     >>> form_validity(["walk_to(table)", "grab the cup"])
     0.5

@@ -70,7 +70,7 @@ def _line_break(tag: re.Match[str], closed: set[str]) -> str:
 
 
 def _lists_of_steps(value: Any) -> Sequence[list[str]]:
-    """Its lists of steps, with those of the objects in it; those under a plan's key only, if there are any."""
+    """Return the lists of steps, with those of inner objects; only those under a plan's key, if there are any."""
     lists: list[tuple[bool, list[str]]] = []
     is_step = isinstance(value, dict) and value.keys() & _KEYS["call"]
     members: list[tuple[str, Any]] = [("", [value] if is_step else value)]
@@ -89,7 +89,7 @@ def _lists_of_steps(value: Any) -> Sequence[list[str]]:
 
 
 def _step(item: Any) -> str | None:
-    """A step that is a text, an object, or a list of an action and its objects; None of anything else."""
+    """Return a step that is a text, an object, or a list of an action and its objects; None for anything else."""
     if isinstance(item, list) and len(item) > 1 and isinstance(item[0], str) and _ACTION.fullmatch(item[0]):
         item = {"action": item[0], "objects": item[1:]}
     if not isinstance(item, dict):
@@ -116,7 +116,7 @@ def _texts(member: Any) -> list[str]:
 
 
 def _as_item(fields: re.Match[str]) -> str:
-    """Elements such as ``<action>grab</action><object>cup</object>`` as a call; those of one name stay."""
+    """Write elements such as ``<action>grab</action><object>cup</object>`` as a call; those of one name stay."""
     pairs = re.findall(r"<(\w+)>([^<>]*)</", fields[0])
     step = _step(dict(pairs)) if len(dict(pairs)) == len(pairs) else None
     return f"\n- {step}\n" if step and "(" in step else fields[0]
@@ -216,7 +216,7 @@ _NOTHING = Line(0)
 
 
 def read_lines(text: str) -> list[Line]:
-    """A text's lines, with those of its JSON in place of it (rules 1 to 4, 7 and 8 of `reply.parsed_steps`)."""
+    """Read a text's lines, with those of its JSON instead of it (rules 1 to 4, 7 and 8 of `reply.parsed_steps`)."""
     text = json_as_lines(_final("\n".join(without_markup(text).splitlines())))
     lines: list[Line] = []
     for line, following in pairwise([*text.splitlines(), ""]):
@@ -234,12 +234,12 @@ def read_lines(text: str) -> list[Line]:
 
 
 def ascii_form(text: str) -> str:
-    """A text of the same length, with ASCII parentheses and commas in place of full-width ones."""
+    """Replace full-width parentheses and commas by ASCII ones; the length stays."""
     return text.translate(_FULL_WIDTH)
 
 
 def find_calls(line: str) -> list[tuple[int, int]]:
-    """Where the calls of a line begin and end that are not in other calls (rule 1 of `reply.parsed_steps`)."""
+    """Find where the calls of a line begin and end, without calls in other calls (rule 1 of `reply.parsed_steps`)."""
     line = ascii_form(line)
     if "(" not in line:
         return []
@@ -265,7 +265,7 @@ def find_calls(line: str) -> list[tuple[int, int]]:
 
 
 def _with_words(line: str, calls: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The calls of a line with the words before each name that belong to it (rule 2 of `reply.parsed_steps`)."""
+    """Add to the calls of a line the words before each name that belong to it (rule 2 of `reply.parsed_steps`)."""
     with_words: list[tuple[int, int]] = []
     position = 0
     for start, end in calls:
@@ -317,7 +317,7 @@ def _steps(line: str, calls: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def _numbered_items(line: str, indent: int, calls: Sequence[tuple[int, int]]) -> list[str]:
-    """A line cut before the numbers that count on from the one it begins with, or from a 1 that a 2 follows."""
+    """Cut a line before the numbers that count on from the one it begins with, or from a 1 that a 2 follows."""
     numbers = [
         (number.start(), int(number["number"]))
         for (_, start), (end, _) in pairwise([(0, 0), *calls, (len(line), 0)])
@@ -335,7 +335,7 @@ def _numbered_items(line: str, indent: int, calls: Sequence[tuple[int, int]]) ->
 
 
 def _unwrap(line: str) -> tuple[str, bool, bool, bool]:
-    """A line's text, whether it had a number or bullet, whether a number, and whether it was in bold."""
+    """Return a line's text, whether it had a number or bullet, whether a number, and whether it was in bold."""
     is_item = is_numbered = is_bold = False
     text, before = line.strip(), None
     while text != before:
@@ -361,7 +361,7 @@ def _unwrap(line: str) -> tuple[str, bool, bool, bool]:
 
 
 def _is_about_calls(before: str) -> bool:
-    """Whether a title stands before a call that is more than the label of a step or plan."""
+    """Check whether a title precedes a call that is more than the label of a step or plan."""
     words = _WORD.findall(before.casefold())
     if not words or words[0] not in TITLES:
         return False
@@ -383,5 +383,5 @@ def _ends_with(text: str, mark: str) -> bool:
 
 
 def _final(text: str) -> str:
-    """What stands after the last line that announces the final plan, if there is one."""
+    """Return the text after the last line that announces the final plan, if there is one."""
     return text[max((title.end() for title in _FINAL.finditer(text)), default=0) :]

@@ -33,7 +33,7 @@ PREPARED = PreparedData("actplan", "ActPlan-1K's split {}", _how, DATA_FORMAT, O
 
 
 def _of_setting(docs: "Dataset", setting: str) -> "Dataset":
-    """The setting's instances; their split is the setting."""
+    """Select a setting's instances; their split is the setting."""
     chosen = docs.select([index for index, value in enumerate(docs["setting"]) if value == setting])
     return chosen.rename_columns({"split_size": _WHOLE, "setting_size": "split_size"})
 
@@ -48,7 +48,7 @@ only_counterfactual = partial(_of_setting, setting="counterfactual")
 
 
 def views(doc: Mapping[str, Any]) -> list[Image.Image]:
-    """The views of the environment as RGB images, in the order of the release; Table 6 is without them.
+    """Return the views of the environment as RGB images, in the order of the release; Table 6 is without them.
 
     Args:
         doc: a row of the prepared dataset.
@@ -57,7 +57,7 @@ def views(doc: Mapping[str, Any]) -> list[Image.Image]:
 
 
 def prompt_text(doc: Mapping[str, Any]) -> str:
-    """The task description as released; the instruction and the eight actions are part of it (sec. 3.1).
+    """Return the task description as released; the instruction and the eight actions are part of it (sec. 3.1).
 
     Args:
         doc: a row of the prepared dataset; only ``task_description`` is read.

@@ -1,4 +1,4 @@
-"""From BDDL activities and tours to instances, as far as the answers of people reach (sec. 3.2 and 3.3)."""
+"""Construction of instances from BDDL activities and tours, as far as people have answered (sec. 3.2 and 3.3)."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,10 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.annotation.actplan_circumstances import (
-    CIRCUMSTANCES,
-    Circumstance,
-)
+from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES, Circumstance
 from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, activity_type
 from lmms_egoplan.construction.actplan.circumstances import CATEGORIES, change, propose, read_verdicts
 from lmms_egoplan.construction.actplan.folders import alone
@@ -20,38 +17,34 @@ from lmms_egoplan.construction.actplan.layout import (
     write_activities,
     write_annotation,
 )
-from lmms_egoplan.construction.actplan.prompts import DEFAULT_MODEL, object_names
+from lmms_egoplan.construction.actplan.prompts import object_names
 from lmms_egoplan.construction.actplan.soundness import unreached
 from lmms_egoplan.construction.actplan.sources import Activity, read_activities, read_examples
 from lmms_egoplan.construction.actplan.texts import describe
 from lmms_egoplan.construction.actplan.tours import find_tours
-from lmms_egoplan.construction.actplan.views import Views, choose_views, read_choices
+from lmms_egoplan.construction.actplan.views import choose_views, read_choices
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.judging.asking import Asking
-from lmms_egoplan.judging.json_replies import language_model
-from lmms_egoplan.rejections import Rejection, counted, rejection_lines
+from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.rejections import Rejection, rejection_lines
 from lmms_egoplan.text import clean_text, csv_text
 
-INSTANCES, VIEWS, ACTIVITIES, FIGURE_4, REJECTIONS = (
-    "instances.jsonl",
-    "views",
-    "activities",
-    "figure_4.csv",
-    "rejections.jsonl",
-)
+# Files in ``out``.
+INSTANCES, REJECTIONS = "instances.jsonl", "rejections.jsonl"
 NO_ACTIVITY = "tour of an activity that has no description"
 
 
 @dataclass(frozen=True)
 class Built:
-    """What a run has made.
+    """The output of a run.
 
-    activities: with a description; changed problems are among them. waiting: circumstances for people to choose from.
-    instances: with description and views. finished: how many of them have their gold plans, too. untoured: keys of
-    activities with a description, but without a tour. unreached: by key, goal conditions that `soundness.unreached` did
-    not reach.
+    activities: Activities with a description, including changed problems.
+    waiting: Circumstances for people to choose from.
+    instances: Instances with description and views.
+    finished: Number of instances that also have their gold plans.
+    untoured: Keys of activities with a description, but without a tour.
+    unreached: Goal conditions that `soundness.unreached` did not reach, by the activity's key.
     """
 
     activities: Sequence[Activity]
@@ -62,86 +55,71 @@ class Built:
     unreached: Mapping[str, Sequence[str]]
     rejections: Sequence[Rejection]
 
-    def left_out(self) -> list[tuple[str, int]]:
-        """How much was left out, by reason, in the order of the steps."""
-        return counted(self.rejections)
 
-
-def build(
+def build_instances(
     bddl: Path,
     out: Path,
-    images: Path | None = None,
-    examples: Path | None = None,
-    model: str | None = None,
-    circumstances: Path | None = None,
-    views: Path | None = None,
-    plans: Path | None = None,
-    asking: Asking | None = None,
+    settings: JudgeSettings,
+    images: Path | None,
+    examples: Path | None,
+    circumstances: Path | None,
+    views: Path | None,
+    plans: Path | None,
 ) -> Built:
-    """Make what can be made so far, and write it; without `images`, or `plans`, what they gave before stays.
+    """Make what can be made so far, and write it; without `images` or `plans`, their earlier output stays.
 
-    What the language model replies is kept in the cache of judgements, and views in ``out``: a later run asks for
-    nothing again, whether it was killed or has more answers of people.
+    Replies of the language model are cached as judgements, and views in ``out``: a later run asks for nothing again,
+    whether this one was killed or people have answered more.
 
     Args:
-        bddl: see `read_activities`.
-        images: see `find_tours`; None: no instance is made.
-        examples: see `read_examples`; None for `bddl`.
-        model: that is asked; see `language_model`.
-        circumstances: export of what people chose; see `read_verdicts`.
-        views: see `read_choices`.
-        plans: export of what people wrote; see `read_gold_plans`.
-        asking: how the language model is asked.
+        bddl: Passed to `read_activities`.
+        settings: Of the language model.
+        images: Passed to `find_tours`; None: no instance is made.
+        examples: Passed to `read_examples`; None for `bddl`.
+        circumstances: Export of the chosen circumstances, passed to `read_verdicts`.
+        views: Passed to `read_choices`.
+        plans: Export of the written plans, passed to `read_gold_plans`.
 
     Raises:
-        LmmsEgoplanError: an input is wrong, the language model is not set or cannot be asked, or another process builds
+        LmmsEgoplanError: An input is wrong, the language model is not set or cannot be asked, or another process builds
             in ``out``.
-        OSError: the folder cannot be written.
+        OSError: The folder cannot be written.
     """
-    settings = language_model(DEFAULT_MODEL, model, asking)
     activities, rejections = read_activities(bddl)
     pairs = read_examples(examples or bddl)
-    verdicts = None if circumstances is None else read_verdicts(circumstances)
-    choices = {} if views is None else read_choices(views)
-    gold = {} if plans is None else read_gold_plans(plans)
-    tours, strays = ([], []) if images is None else find_tours(images)
+    verdicts = read_verdicts(circumstances) if circumstances else None
+    choices = read_choices(views) if views else {}
+    gold = read_gold_plans(plans) if plans else {}
+    tours, strays = find_tours(images) if images else ([], [])
     if unknown := sorted(choices.keys() - {str(tour.id) for tour in tours}):
         raise LmmsEgoplanError(f"{views}: views of {unknown[0]}, of which there is no tour in {images}")
     with alone(out):
         texts, undescribed = describe(activities, pairs, settings)
-        rejections += undescribed
-        proposed, unproposed = propose(activities, texts, settings)
-        rejections += unproposed
+        waiting, unproposed = propose(activities, texts, settings)
+        rejections += [*undescribed, *unproposed]
         if verdicts is not None:
-            changed, unchanged = change(activities, verdicts.accepted, settings)
+            accepted, refused = verdicts
+            changed, unchanged = change(activities, accepted, settings)
             more, undescribed = describe(changed, pairs, settings)
             activities, texts = [*activities, *changed], texts | more
-            rejections += [*verdicts.others, *unchanged, *undescribed]
-
+            rejections += [*refused, *unchanged, *undescribed]
         described = {activity.key: activity for activity in activities if activity.key in texts}
-        wanted = [(tour, f"{tour.id.activity}/{tour.id.description}") for tour in tours]
-        rejections += strays
-        rejections += [Rejection("tour", NO_ACTIVITY, str(tour.id)) for tour, key in wanted if key not in described]
-        chosen, unchosen = choose_views(
-            [(tour, described[key]) for tour, key in wanted if key in described],
-            choices,
-            out / VIEWS,
-            settings,
-        )
-        rejections += unchosen
+        wanted = [(tour, described[tour.activity]) for tour in tours if tour.activity in described]
+        chosen, unchosen = choose_views(wanted, choices, out / "views", settings)
         settings.asking.finish_estimate()
-        instances = [_instance(found, described, texts) for found in chosen]
+        instances = [Instance(described[found.tour.activity], texts[found.tour.activity], found) for found in chosen]
         done, unused = finished(instances, gold)
-        rejections += unused
-        toured = {key for _, key in wanted}
+        undescribed = [Rejection("tour", NO_ACTIVITY, str(tour.id)) for tour in tours if tour.activity not in described]
+        rejections += [*strays, *undescribed, *unchosen, *unused]
+        toured = {tour.activity for tour in tours}
         built = Built(
-            list(described.values()),
-            proposed,
-            instances,
-            len(done),
-            [key for key in described if key not in toured],
-            {key: missed for key, activity in described.items() if (missed := unreached(activity.problem))},
-            rejections,
+            activities=list(described.values()),
+            waiting=waiting,
+            instances=instances,
+            finished=len(done),
+            untoured=[key for key in described if key not in toured],
+            unreached={key: missed for key, each in described.items() if (missed := unreached(each.problem))},
+            rejections=rejections,
         )
         _write(built, texts, out)
         if images is not None:
@@ -151,41 +129,41 @@ def build(
         return built
 
 
-def _instance(views: Views, activities: dict[str, Activity], texts: dict[str, str]) -> Instance:
-    key = f"{views.tour.id.activity}/{views.tour.id.description}"
-    return Instance(activities[key], texts[key], views)
-
-
 def _queue(instances: Sequence[Instance], out: Path) -> Iterator[dict[str, Any]]:
-    """What people who write gold plans are shown, and what else is known of an instance's views."""
-    for one in instances:
+    """Yield what people who write gold plans see, and what else is known of an instance's views."""
+    for instance in instances:
         yield {
-            "id": one.id,
-            "description": one.text,
-            "objects": object_names(one.activity.problem),
-            "problem": str(one.activity.problem),
-            "images": [str(path.relative_to(out)) for path in one.image_paths()],
-            "views": [asdict(view) for view in one.views.views],
-            "unseen": one.views.unseen,
+            "id": instance.id,
+            "description": instance.text,
+            "objects": object_names(instance.activity.problem),
+            "problem": str(instance.activity.problem),
+            "images": [str(path.relative_to(out)) for path in instance.image_paths],
+            "views": [asdict(view) for view in instance.views.views],
+            "unseen": instance.views.unseen,
         }
 
 
-def _write(built: Built, texts: dict[str, str], out: Path) -> None:
-    """What hangs on neither tours nor gold plans, each file whole or not at all."""
-    write_activities(built.activities, texts, out / ACTIVITIES)
+def _write(built: Built, texts: Mapping[str, str], out: Path) -> None:
+    """Write what depends on neither tours nor gold plans, each file whole or not at all."""
+    write_activities(built.activities, texts, out / "activities")
     write_whole(out / CIRCUMSTANCES, clean_text(json_lines(map(vars, built.waiting))))
-    write_whole(out / FIGURE_4, csv_text(_figure_4(built.activities)))
+    write_whole(out / "figure_4.csv", csv_text(_figure_4(built.activities)))
     write_whole(out / REJECTIONS, clean_text(rejection_lines(built.rejections)))
-    made = [
-        {"activity": one.name, "circumstance": one.circumstance, "category": one.category, "problem": str(one.problem)}
-        for one in built.activities
-        if one.circumstance
-    ]
-    write_whole(out / "counterfactuals.jsonl", clean_text(json_lines(made)))
+    changed = (
+        {
+            "activity": each.name,
+            "circumstance": each.circumstance,
+            "category": each.category,
+            "problem": str(each.problem),
+        }
+        for each in built.activities
+        if each.circumstance
+    )
+    write_whole(out / "counterfactuals.jsonl", clean_text(json_lines(changed)))
 
 
 def _figure_4(activities: Sequence[Activity]) -> list[list[str | int]]:
-    """Counterfactual activities by category and type of activity, as Fig. 4 counts them."""
-    counts = Counter((one.category, activity_type(one.name)) for one in activities if one.category)
+    """Count counterfactual activities by category and type of activity, as in Fig. 4."""
+    counts = Counter((each.category, activity_type(each.name)) for each in activities if each.category)
     rows: list[list[str | int]] = [["category", *ACTIVITY_TYPES]]
     return rows + [[category, *(counts[category, kind] for kind in ACTIVITY_TYPES)] for category in CATEGORIES]

@@ -1,7 +1,7 @@
 """Counterfactual activities: what might happen, as a language model tells it, and the changed problems (sec. 3.3)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -50,14 +50,6 @@ class _Verdict(Checked):
     accepted: bool
 
 
-@dataclass(frozen=True)
-class Verdicts:
-    """What people said of circumstances: those that they accepted, and the others."""
-
-    accepted: Sequence[tuple[str, str]]
-    others: Sequence[Rejection]
-
-
 def propose(
     activities: Sequence[Activity], texts: Mapping[str, str], settings: JudgeSettings
 ) -> tuple[list[Circumstance], list[Rejection]]:
@@ -85,8 +77,8 @@ def propose(
     return circumstances, rejections
 
 
-def read_verdicts(folder: Path) -> Verdicts:
-    """What people said, as ``annotate export`` wrote it, in the order in which it was proposed (step 2).
+def read_verdicts(folder: Path) -> tuple[list[tuple[str, str]], list[Rejection]]:
+    """Read people's verdicts, as ``annotate export`` wrote them, in the order of the proposals (step 2).
 
     Raises:
         LmmsEgoplanError: the folder has no such file, or a wrong one.
@@ -98,15 +90,15 @@ def read_verdicts(folder: Path) -> Verdicts:
             "wrote of labelled circumstances"
         )
     accepted: list[tuple[str, str]] = []
-    others: list[Rejection] = []
+    refused: list[Rejection] = []
     verdicts = [read_as(_Verdict, where, parse_record(where, line)) for where, line in read_lines(path)]
     # As they were proposed: the page mixes them.
     for verdict in sorted(verdicts, key=lambda one: (one.activity, len(one.id), one.id)):
         if verdict.accepted:
             accepted.append((verdict.activity, verdict.circumstance))
         else:
-            others.append(Rejection("circumstance", NOT_ACCEPTED, verdict.activity, shown(verdict.circumstance)))
-    return Verdicts(accepted, others)
+            refused.append(Rejection("circumstance", NOT_ACCEPTED, verdict.activity, shown(verdict.circumstance)))
+    return accepted, refused
 
 
 def change(
@@ -118,40 +110,36 @@ def change(
         JudgeError: the language model cannot be asked.
     """
     normal = {activity.name: activity.problem for activity in activities if not activity.description}
-    have = {activity.name for activity in activities if activity.description}
-    prompts: dict[str, str] = {}
+    changed = {activity.name: activity for activity in activities if activity.description}
+    present = len(changed)
     asked: dict[str, tuple[str, str]] = {}
     rejections: list[Rejection] = []
     for number, (name, circumstance) in enumerate(accepted, 1):
-        if name not in normal:
+        if name in normal:
+            asked[f"{name}, circumstance {number}"] = (name, circumstance)
+        else:
             rejections.append(Rejection("change", UNKNOWN_ACTIVITY, name, shown(circumstance)))
-            continue
-        key = f"{name}, circumstance {number}"
-        prompts[key] = change_prompt(normal[name], circumstance)
-        asked[key] = (name, circumstance)
-    changed: list[Activity] = []
+    prompts = {key: change_prompt(normal[name], circumstance) for key, (name, circumstance) in asked.items()}
     replies, rejected = ask_json("change", prompts, settings, "changed problems", schema=SCHEMAS["change"])
     rejections += rejected
     for key in prompts if settings.asking.is_estimate else replies:
         name, circumstance = asked[key]
-        if settings.asking.is_estimate:  # the next step asks about a problem of about this length
-            found = replace(normal[name], name=f"{name}_1"), CATEGORIES[0]
-        else:
-            found = _read(replies[key], key, name, normal[name])
-        if isinstance(found, Rejection):
-            rejections.append(found)
-        elif name in have:
+        result: Rejection | tuple[Problem, str] = (replace(normal[name], name=f"{name}_1"), CATEGORIES[0])
+        if not settings.asking.is_estimate:  # else the next step asks about a problem of about this length
+            result = _read(replies[key], key, name, normal[name])
+        if isinstance(result, Rejection):
+            rejections.append(result)
+        elif name in changed:
             rejections.append(Rejection("change", NOT_NEEDED, key, shown(circumstance)))
         else:
-            have.add(name)
-            problem, category = found
+            problem, category = result
             changes = tuple(fact for fact in problem.init if fact not in normal[name].init)
-            changed.append(Activity(name, 1, problem, circumstance, category, changes))
-    return changed, rejections
+            changed[name] = Activity(name, 1, problem, circumstance, category, changes)
+    return list(changed.values())[present:], rejections
 
 
 def _read(reply: dict[str, Any], where: str, name: str, normal: Problem) -> tuple[Problem, str] | Rejection:
-    """The problem of a reply, and its category."""
+    """Read the problem of a reply, and its category."""
     bddl, category = reply.get("problem"), reply.get("category")
     if not is_text(bddl) or category not in CATEGORIES:
         return Rejection("change", NO_PROBLEM, where, shown(reply))
@@ -159,12 +147,10 @@ def _read(reply: dict[str, Any], where: str, name: str, normal: Problem) -> tupl
         problem = parse_problem(bddl, where)
     except LmmsEgoplanError as error:
         return Rejection("change", BAD_BDDL, where, str(error))
-    atoms = [atom for part in (*problem.init, *problem.goal) for atom, _, _ in literals_of(part)]
-    wrong = flaws_in(problem)
-    if any(atom.predicate not in PREDICATES for atom in atoms):
-        return Rejection("change", UNKNOWN_PREDICATE, where, "; ".join(wrong))
-    if wrong:
-        return Rejection("change", BAD_BDDL, where, "; ".join(wrong))
+    atoms = (atom for part in (*problem.init, *problem.goal) for atom, _, _ in literals_of(part))
+    is_known = all(atom.predicate in PREDICATES for atom in atoms)
+    if wrong := flaws_in(problem):
+        return Rejection("change", BAD_BDDL if is_known else UNKNOWN_PREDICATE, where, "; ".join(wrong))
     if _content(problem) == _content(normal):
         return Rejection("change", UNCHANGED, where)
     return replace(problem, name=f"{name}_1", domain=normal.domain), category

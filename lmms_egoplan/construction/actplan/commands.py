@@ -1,14 +1,17 @@
 """``lmms-egoplan data build actplan``: instances of BDDL activities and tours, with a language model and people."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES
+from lmms_egoplan.construction.actplan.build import INSTANCES, REJECTIONS, build_instances
+from lmms_egoplan.construction.actplan.layout import ANNOTATION
+from lmms_egoplan.construction.actplan.prompts import DEFAULT_MODEL
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, Prices, RetryRejected
-
-if TYPE_CHECKING:
-    from lmms_egoplan.construction.actplan.build import Built
+from lmms_egoplan.judging.json_replies import language_model
+from lmms_egoplan.rejections import counted
 
 
 def build(
@@ -67,47 +70,33 @@ def build(
     In the end, `data prepare actplan built/annotation` prepares the instances. `rejections.jsonl` has a line for all
     that was left out.
     """
-    from lmms_egoplan.construction.actplan.build import REJECTIONS
-    from lmms_egoplan.construction.actplan.build import build as make
-
     asking = Asking(retry_rejected, estimate, prices)
-    built = make(bddl, out, images, examples, llm, circumstances, views, plans, asking=asking)
-    for reason, count in built.left_out():
+    settings = language_model(DEFAULT_MODEL, llm, asking)
+    built = build_instances(bddl, out, settings, images, examples, circumstances, views, plans)
+    for reason, count in counted(built.rejections):
         typer.echo(f"Left out: {count}: {reason}")
     typer.echo(f"A line for each is in {out / REJECTIONS}")
     for key, conditions in built.unreached.items():
         typer.echo(f"No plan found that reaches the goal of {key}; check it by hand: {'; '.join(conditions)}")
-    for line in _next(built, out, images, circumstances, plans):
-        typer.echo(line)
+    if built.waiting and circumstances is None:
+        typer.echo(
+            f"Next: people choose among {len(built.waiting)} circumstances: lmms-egoplan annotate "
+            f"actplan-circumstances {out / CIRCUMSTANCES} --db circumstances.sqlite"
+        )
+    if images is None:
+        typer.echo(f"Next: give tours of the {len(built.activities)} activities with --images")
+    elif built.untoured:
+        typer.echo(f"Without a tour: {len(built.untoured)} activities, {built.untoured[0]} for one")
+    if built.instances and plans is None:
+        typer.echo(
+            f"Next: people write gold plans of {len(built.instances)} instances: lmms-egoplan annotate actplan-plans "
+            f"{out / INSTANCES} --db plans.sqlite"
+        )
+    if built.finished:
+        typer.echo(f"Next: lmms-egoplan data prepare actplan {out / ANNOTATION}")
     changed = sum(bool(activity.circumstance) for activity in built.activities)
     typer.echo(
         f"{len(built.activities)} activities described, {changed} of them changed by a circumstance; "
         f"{len(built.instances)} instances with views, {built.finished} with gold plans; written to {out}"
     )
     asking.check_losses()
-
-
-def _next(built: "Built", out: Path, images: Path | None, circumstances: Path | None, plans: Path | None) -> list[str]:
-    """What is to be done next."""
-    from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES
-    from lmms_egoplan.construction.actplan.build import INSTANCES
-    from lmms_egoplan.construction.actplan.layout import ANNOTATION
-
-    lines = []
-    if built.waiting and circumstances is None:
-        lines.append(
-            f"Next: people choose among {len(built.waiting)} circumstances: lmms-egoplan annotate "
-            f"actplan-circumstances {out / CIRCUMSTANCES} --db circumstances.sqlite"
-        )
-    if images is None:
-        lines.append(f"Next: give tours of the {len(built.activities)} activities with --images")
-    elif built.untoured:
-        lines.append(f"Without a tour: {len(built.untoured)} activities, {built.untoured[0]} for one")
-    if built.instances and plans is None:
-        lines.append(
-            f"Next: people write gold plans of {len(built.instances)} instances: lmms-egoplan annotate actplan-plans "
-            f"{out / INSTANCES} --db plans.sqlite"
-        )
-    if built.finished:
-        lines.append(f"Next: lmms-egoplan data prepare actplan {out / ANNOTATION}")
-    return lines

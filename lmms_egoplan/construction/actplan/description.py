@@ -1,11 +1,10 @@
-"""Whether an English description of an activity names every object and goal condition of its problem (sec. 3.2)."""
+"""Check that an English description of an activity names every object and goal condition of its problem (sec. 3.2)."""
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, takewhile
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from lmms_egoplan.benchmarks.actplan.bddl import Atom, Formula, Problem, literals_of
 from lmms_egoplan.benchmarks.actplan.goal_check.steps import lemma_of, names_of_type, singulars
@@ -20,11 +19,20 @@ _NUMERALS = {word: number for number, word in enumerate(_DATA["numerals"])}
 _END, _LONGEST = re.compile(r"[.!?;](?=\s|$)|\n"), 80
 # How far before a noun its article or numeral is, in words.
 _BEFORE = 16
-_Places: TypeAlias = Sequence[tuple[int, int, bool]]
 
 
-@dataclass(frozen=True)
-class Unnamed:
+class _Place(NamedTuple):
+    """Where a sentence names a type: first word, word after the last, and whether in the plural."""
+
+    start: int
+    end: int
+    is_plural: bool
+
+
+_Places: TypeAlias = Sequence[_Place]
+
+
+class Unnamed(NamedTuple):
     """What a text does not name.
 
     objects: types of objects, as ``countertop.n.01``, in the problem's order; without those that are only said to be in
@@ -37,11 +45,11 @@ class Unnamed:
     conditions: tuple[str, ...]
 
     def __bool__(self) -> bool:
-        return bool(self.objects or self.conditions)
+        return any(map(len, self))
 
 
 def unnamed(problem: Problem, text: str) -> Unnamed:
-    """The objects and goal conditions that a text does not name.
+    """Find the objects and goal conditions that a text does not name.
 
     A type counts as named where its words stand in the text, or the last of them, in singular or plural
     (``electric_refrigerator.n.01``: "electric refrigerator", "refrigerators"), or a word that ``description.yaml`` has
@@ -69,7 +77,7 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
     conditions = dict.fromkeys(
         f"{atom if asked else f'(not {atom})'}: {', '.join(lacking)}"
         for atom, asked, numbers in _literals(problem)
-        if (lacking := min((_lacking(atom, asked, numbers, *sentence) for sentence in readable), key=len))
+        if (lacking := min((_lacking(atom, numbers, *sentence, asked=asked) for sentence in readable), key=len))
     )
     involved = _involved(problem)
     return Unnamed(tuple(kind for kind in absent if kind in involved), tuple(conditions))
@@ -77,7 +85,7 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
 
 def _involved(problem: Problem) -> set[str]:
     """Return the types that an initial fact or the goal says more of than the room, or that the agent is there."""
-    types = {thing.name: thing.type for thing in problem.objects}
+    types = problem.types
     facts = [atom for fact in problem.init for atom, _, _ in literals_of(fact) if atom.predicate != "inroom"]
     alone = [atom.arguments for atom in facts if not any(lemma_of(name) == _AGENT for name in atom.arguments)]
     wanted = (({**types, **bound}, atom) for formula in problem.goal for atom, _, bound in literals_of(formula))
@@ -114,24 +122,27 @@ def _counts(problem: Problem, formula: Formula) -> dict[str, int]:
 
 
 def _lacking(
-    atom: Atom, asked: bool, numbers: Mapping[str, tuple[int, int]], words: Sequence[str], places: Mapping[str, _Places]
+    atom: Atom,
+    numbers: Mapping[str, tuple[int, int]],
+    words: Sequence[str],
+    places: Mapping[str, _Places],
+    *,
+    asked: bool,
 ) -> list[str]:
-    """Return what a sentence lacks of a condition: names of types, their numbers, and the predicate.
-
-    Args:
-        places: where the sentence names each type, as of `_places`.
-    """
+    """Return what a sentence lacks of a condition: names of types, their numbers, and the predicate."""
     lacking = []
     for kind, (number, total) in numbers.items():
-        if not any(_is_numbered(words, *place, number, total) for place in places.get(kind, ())):
+        if not any(_is_numbered(words, place, number, total) for place in places.get(kind, ())):
             lacking.append(f"number of {lemma_of(kind)} ({number})" if places.get(kind) else lemma_of(kind))
-    # The names of objects tell no predicate, as "scrub brush" does not.
-    named = {at for found in places.values() for start, end, _ in found for at in range(start, end)}
-    is_stated = _is_stated(atom.predicate, asked, [word for at, word in enumerate(words) if at not in named])
-    return lacking if is_stated else [*lacking, atom.predicate if asked else f"not {atom.predicate}"]
+    # Words of objects' names are not predicates, as in "scrub brush".
+    named = {at for of_kind in places.values() for place in of_kind for at in range(place.start, place.end)}
+    other_words = [word for at, word in enumerate(words) if at not in named]
+    if not _is_stated(atom.predicate, other_words, asked=asked):
+        lacking.append(atom.predicate if asked else f"not {atom.predicate}")
+    return lacking
 
 
-def _is_stated(predicate: str, asked: bool, words: Sequence[str]) -> bool:
+def _is_stated(predicate: str, words: Sequence[str], *, asked: bool) -> bool:
     """Check that words have a predicate; if its contrary is asked for, a word for that, or a negation too."""
     vocabulary = _DATA["predicates"].get(predicate, {"asked": [predicate]})
     own = [place for place, word in enumerate(words) if any(_matches(one, word) for one in vocabulary["asked"])]
@@ -141,28 +152,30 @@ def _is_stated(predicate: str, asked: bool, words: Sequence[str]) -> bool:
     return any(_matches(pattern, word) for pattern in contrary for word in words)
 
 
-def _is_numbered(words: Sequence[str], start: int, end: int, is_plural: bool, number: int, total: int) -> bool:
+def _is_numbered(words: Sequence[str], place: _Place, number: int, total: int) -> bool:
     """Check that the words around a noun give the number of its things, `number` of `total`.
 
     A numeral before the noun must be that number, unless a word such as "each" spreads it. Without a numeral, a plural
     means several, and a singular needs an article, its own or that of the list that it is in.
     """
-    before = list(takewhile(lambda word: word not in _WORDS["breaks"], words[max(0, start - _BEFORE) : start][::-1]))
+    start = max(0, place.start - _BEFORE)
+    before = list(takewhile(lambda word: word not in _WORDS["breaks"], words[start : place.start][::-1]))
     own = takewhile(lambda word: word not in _WORDS["joints"], before)
     numerals = {int(word) if word.isdecimal() else _NUMERALS.get(word) for word in own} - {None}
-    around = {*before, *words[end : end + 1]}
+    after = words[place.end : place.end + 1]
+    around = {*before, *after}
     is_spread = not _WORDS["spread"].isdisjoint(words)
     if numerals:
         return number in numerals or is_spread
-    is_all = not _WORDS["all"].isdisjoint(around)
-    if not _WORDS["labels"].isdisjoint(around) or "".join(words[end : end + 1]).strip("0").isdecimal():
+    if not _WORDS["labels"].isdisjoint(around) or "".join(after).strip("0").isdecimal():
         return True
-    fits = total == 1 or number > 1 if is_plural else number == 1 or is_spread or is_all
+    is_all = not _WORDS["all"].isdisjoint(around)
+    fits = total == 1 or number > 1 if place.is_plural else number == 1 or is_spread or is_all
     return fits and not _WORDS["articles"].isdisjoint(around)
 
 
 def _is_list(words: Sequence[str]) -> bool:
-    """Tell a list of words from a sentence, by its length and by what follows its articles."""
+    """Distinguish a list of words from a sentence, by its length and by the words after its articles."""
     follow = {after for word, after in pairwise([*words, ""]) if word in ("the", "a", "an")}
     return len(words) > _LONGEST or not follow.isdisjoint(_WORDS["no_nouns"])
 
@@ -171,13 +184,13 @@ def _matches(pattern: str, word: str) -> bool:
     return word.startswith(pattern[:-1]) if pattern.endswith("*") else pattern in singulars(word) | {word}
 
 
-def _places(kind: str, words: Sequence[str]) -> Iterator[tuple[int, int, bool]]:
-    """Yield where a type's name, its last word, or all its words as one, begins and ends; whether in the plural."""
+def _places(kind: str, words: Sequence[str]) -> Iterator[_Place]:
+    """Yield the places of a type's name, of its last word, or of all its words as one."""
     joined = lemma_of(kind).replace("_", "")
     for start in range(len(words)):
         for parts in names_of_type(kind):
             found = words[start : start + len(parts)]
             if len(found) == len(parts) and all(map(_matches, parts, found)):
-                yield start, start + len(parts), found[-1] != parts[-1]
+                yield _Place(start, start + len(parts), found[-1] != parts[-1])
         if _matches(joined, pair := "".join(words[start : start + 2])):
-            yield start, start + 2, pair != joined
+            yield _Place(start, start + 2, pair != joined)

@@ -34,7 +34,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """An empty folder that takes another one's place at the end, whole; a folder that stays empty leaves none.
+    """Yield an empty folder that replaces another one at the end, whole; if it stays empty, none remains.
 
     What a process that was killed has left beside it is deleted.
     """

@@ -47,14 +47,17 @@ class Instance:
 
     @property
     def id(self) -> str:
+        """Its id, as text."""
         return str(self.views.tour.id)
 
+    @property
     def image_paths(self) -> list[Path]:
+        """The files of its views."""
         return [self.views.folder / view.file for view in self.views.views]
 
 
 def read_gold_plans(folder: Path) -> dict[str, GoldPlans]:
-    """The gold plans that ``annotate export`` wrote, by instance.
+    """Read the gold plans that ``annotate export`` wrote, by instance.
 
     Raises:
         LmmsEgoplanError: the folder has no such file, or a wrong one; names the line.
@@ -77,7 +80,7 @@ def read_gold_plans(folder: Path) -> dict[str, GoldPlans]:
 def finished(
     instances: Sequence[Instance], plans: Mapping[str, GoldPlans]
 ) -> tuple[list[tuple[Instance, GoldPlans]], list[Rejection]]:
-    """The instances with gold plans that were written for what they are now, and the plans that cannot be used."""
+    """Find the instances with gold plans for their present text and views, and the plans that cannot be used."""
     done: list[tuple[Instance, GoldPlans]] = []
     rejections: list[Rejection] = []
     by_id = {instance.id: instance for instance in instances}
@@ -87,7 +90,7 @@ def finished(
             rejections.append(Rejection("plan", UNKNOWN_INSTANCE, name))
         elif gold.description.strip() != instance.text.strip():
             rejections.append(Rejection("plan", OTHER_TEXT, name))
-        elif [Path(image).stem for image in gold.images] != [_digest(path) for path in instance.image_paths()]:
+        elif [Path(image).stem for image in gold.images] != [_digest(path) for path in instance.image_paths]:
             rejections.append(Rejection("plan", OTHER_IMAGES, name))
         elif len(gold.plans) < FEWEST_PLANS:
             rejections.append(Rejection("plan", TOO_FEW_PLANS, name, str(len(gold.plans))))
@@ -108,7 +111,7 @@ def write_annotation(done: Sequence[tuple[Instance, GoldPlans]], out: Path) -> N
         for instance, gold in done:
             folder = root / instance.id
             folder.mkdir(parents=True)
-            for path in instance.image_paths():
+            for path in instance.image_paths:
                 shutil.copyfile(path, folder / path.name)
             for number, plan in enumerate(gold.plans, 1):
                 _write(folder / f"plan_gold_{number}.txt", "".join(f"{step}\n" for step in plan.steps))
@@ -139,5 +142,5 @@ def _write(path: Path, text: str) -> None:
 
 
 def _digest(path: Path) -> str:
-    """The name under which the annotation page keeps an image, without its suffix."""
+    """Return the name under which the annotation page keeps an image, without its suffix."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:32]

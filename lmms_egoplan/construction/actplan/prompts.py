@@ -19,7 +19,7 @@ _AGENT = "agent"
 
 
 def description_prompt(problem: Problem, examples: list[tuple[str, str]], circumstance: str = "") -> str:
-    """Asks for a description of an activity.
+    """Ask for a description of an activity.
 
     Args:
         examples: definitions in BDDL, with their descriptions.
@@ -31,28 +31,28 @@ def description_prompt(problem: Problem, examples: list[tuple[str, str]], circum
 
 
 def second_description_prompt(first: str, description: str, absent: list[str]) -> str:
-    """Asks again, naming what the description lacks."""
+    """Ask again, naming what the description lacks."""
     listed = "\n".join(f"- {what}" for what in absent)
     return first + _PROMPTS["again"].format(description=description, absent=listed)
 
 
 def circumstances_prompt(activity: str, description: str) -> str:
-    """Asks for an activity's common procedure, and what might happen during it (step 1 of sec. 3.3)."""
+    """Ask for an activity's common procedure, and what might happen during it (step 1 of sec. 3.3)."""
     words = activity.replace("_", " ")
     return _PROMPTS["circumstances"].format(activity=words, description=description, count=NUM_CIRCUMSTANCES)
 
 
 def change_prompt(problem: Problem, circumstance: str) -> str:
-    """Asks for the problem under a circumstance (step 3 of sec. 3.3)."""
+    """Ask for the problem under a circumstance (step 3 of sec. 3.3)."""
     return _PROMPTS["change"].format(circumstance=circumstance, predicates=predicates_text(), problem=problem)
 
 
 def seen_prompt(objects: list[str]) -> str:
-    """Asks which objects a picture shows."""
+    """Ask which objects a picture shows."""
     return _PROMPTS["seen"].format(objects=", ".join(objects))
 
 
 def object_names(problem: Problem) -> list[str]:
-    """Everyday names of a problem's types, without the one who acts, in their order."""
+    """Return everyday names of a problem's types, without the one who acts, in their order."""
     lemmas = dict.fromkeys(thing.type.partition(".")[0] for thing in problem.objects)
     return [lemma.replace("_", " ") for lemma in lemmas if lemma != _AGENT]

@@ -17,7 +17,7 @@ _MOST_WORLDS = 3_000
 
 
 def problems_in(problem: Problem) -> list[str]:
-    """What is wrong with a problem, a line for each; with the line in the file where that is known.
+    """List what is wrong with a problem, with the line in the file if it is known.
 
     Objects are declared once and called ``<type>_<number>``; predicates are among `PREDICATES` and have their
     arguments; these are objects or bound variables, and rooms where a predicate asks for one; types have objects; the

@@ -45,6 +45,7 @@ class Activity:
 
     @property
     def key(self) -> str:
+        """``<name>/<description>``."""
         return f"{self.name}/{self.description}"
 
 
@@ -63,7 +64,7 @@ class Example:
 
 
 def read_activities(folder: Path) -> tuple[list[Activity], list[Rejection]]:
-    """The activities of a folder, by name.
+    """Read the activities of a folder, by name.
 
     ``problem0.bddl`` is the normal activity. ``problem1.bddl`` is the counterfactual one where
     ``task_description_1.txt`` stands beside it: the release has others, of BEHAVIOR-100.
@@ -96,7 +97,7 @@ def read_activities(folder: Path) -> tuple[list[Activity], list[Rejection]]:
 
 
 def read_examples(folder: Path) -> list[Example]:
-    """The problems of a folder that have a description, without its instruction.
+    """Read the problems of a folder that have a description, without its instruction.
 
     Raises:
         LmmsEgoplanError: there is no such folder, no pair in it, or a file that cannot be read.
@@ -117,7 +118,7 @@ def read_examples(folder: Path) -> list[Example]:
 
 
 def examples_for(activity: Activity, examples: Sequence[Example], count: int) -> list[tuple[str, str]]:
-    """Definitions and descriptions of other activities, always the same ones.
+    """Choose definitions and descriptions of other activities, always the same ones.
 
     Complete descriptions come before others, and those of the same setting before those of the other one.
     """

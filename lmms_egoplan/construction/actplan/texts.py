@@ -24,7 +24,7 @@ INCOMPLETE = "description that lacks an object or a condition, asked for twice"
 def describe(
     activities: Sequence[Activity], examples: Sequence[Example], settings: JudgeSettings
 ) -> tuple[dict[str, str], list[Rejection]]:
-    """A task description of each activity, by its key, with the instruction; or why there is none.
+    """Describe each activity, by its key, with the instruction; or say why there is no description.
 
     A description that lacks an object or a condition is asked for once more, with what it lacks.
 
@@ -67,7 +67,7 @@ def describe(
 def _read(
     replies: Mapping[str, Any], activities: Mapping[str, Activity]
 ) -> tuple[dict[str, str], list[Rejection], dict[str, tuple[str, list[str]]]]:
-    """Complete descriptions, replies without one, and incomplete ones with what they lack."""
+    """Return complete descriptions, replies without one, and incomplete ones with what they lack."""
     texts: dict[str, str] = {}
     rejections: list[Rejection] = []
     incomplete: dict[str, tuple[str, list[str]]] = {}
@@ -85,7 +85,7 @@ def _read(
 
 
 def _absent(activity: Activity, text: str) -> list[str]:
-    """The objects and goal conditions that a text does not name, and the facts that make an activity counterfactual."""
+    """Find the objects, goal conditions and counterfactual facts that a text does not name."""
     found = unnamed(activity.problem, text)
     if not activity.changes:
         return [*found.objects, *found.conditions]

@@ -55,11 +55,17 @@ class Tour:
     path: Path
 
     @property
+    def activity(self) -> str:
+        """The key of its activity."""
+        return f"{self.id.activity}/{self.id.description}"
+
+    @property
     def is_video(self) -> bool:
+        """Whether it is a video."""
         return self.path.is_file()
 
     def version(self) -> str:
-        """Changes with the tour's content."""
+        """Return a text that changes with the tour's content."""
         files = [self.path] if self.is_video else _image_paths(self.path)
         return " ".join(f"{path.name} {file_version(path.stat())}" for path in files)
 
@@ -81,7 +87,7 @@ class Candidate:
 
 
 def find_tours(folder: Path) -> tuple[list[Tour], list[Rejection]]:
-    """The tours of a folder, ordered by instance; what does not fit the layout is a rejection.
+    """Find the tours of a folder, ordered by instance; anything else is a rejection.
 
     Raises:
         LmmsEgoplanError: there is no such folder, or no tour in it.
@@ -109,12 +115,12 @@ def find_tours(folder: Path) -> tuple[list[Tour], list[Rejection]]:
 
 
 def read_candidates(tour: Tour) -> tuple[list[Candidate], list[Rejection]]:
-    """A tour's images, or its frames a second apart, in their order; what cannot be read is a rejection."""
+    """Read a tour's images, or its frames a second apart, in order; what cannot be read is a rejection."""
     return _frames(tour) if tour.is_video else _images(tour)
 
 
 def sharp_and_different(candidates: Sequence[Candidate], most: int) -> list[Candidate]:
-    """The candidates without the blurred ones and those like an earlier one; at most so many, the sharpest."""
+    """Drop candidates that are blurred or like an earlier one; return at most so many, the sharpest."""
     if not candidates:
         return []
     least = _SHARP * float(np.median([one.sharpness for one in candidates]))
@@ -127,7 +133,7 @@ def sharp_and_different(candidates: Sequence[Candidate], most: int) -> list[Cand
 
 
 def sharpness(image: Image.Image) -> float:
-    """Variance of the Laplacian of an image's grey values, 0 to 255: small for blurred images, 0 for plain ones."""
+    """Return the variance of the Laplacian of an image's grey values: small for blurred images, 0 for plain ones."""
     grey = np.asarray(image.convert("L"), dtype=np.float64)
     if min(grey.shape) < 3:
         return 0.0
@@ -136,7 +142,7 @@ def sharpness(image: Image.Image) -> float:
 
 
 def distance(first: Image.Image, second: Image.Image) -> float:
-    """Mean difference of two images' colours at 16 x 16 px, 0 to 1."""
+    """Return the mean difference of two images' colours at 16 x 16 px, 0 to 1."""
     small = (
         np.asarray(image.convert("RGB").resize(_THUMBNAIL, Image.Resampling.BOX), dtype=np.float64)
         for image in (first, second)
@@ -145,7 +151,7 @@ def distance(first: Image.Image, second: Image.Image) -> float:
 
 
 def view_file(tour: Tour, name: str) -> tuple[str, bytes]:
-    """The file of a view, by its candidate's name: an image's own bytes, a frame as PNG in full size.
+    """Return the file of a view, by its candidate's name: an image's own bytes, a frame as PNG in full size.
 
     Raises:
         FrameError, OSError: it cannot be read.
@@ -159,7 +165,7 @@ def view_file(tour: Tour, name: str) -> tuple[str, bytes]:
 
 
 def named_views(tour: Tour, views: Sequence[str]) -> list[Candidate]:
-    """The candidates that somebody chose: seconds in a video, or names of images.
+    """Read the candidates that people chose: seconds in a video, or names of images.
 
     Raises:
         LmmsEgoplanError: one of them is not there, or cannot be read; names it.
@@ -228,7 +234,7 @@ def _image_paths(folder: Path) -> list[Path]:
 
 
 def _candidates(times: Sequence[float], frames: Sequence[int], images: Sequence[Image.Image]) -> list[Candidate]:
-    """Frames with their numbers in five digits, as the release has them, or as many as the video needs."""
+    """Name frames by their numbers in five digits, as in the release, or in as many as the video needs."""
     digits = max(5, len(str(len(times))))
     return [_candidate(f"{frame:0{digits}}", times[frame], image) for frame, image in zip(frames, images, strict=True)]
 

@@ -9,6 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from lmms_egoplan.construction.actplan.folders import replacing
 from lmms_egoplan.construction.actplan.prompts import object_names, seen_prompt
 from lmms_egoplan.construction.actplan.sources import Activity
@@ -21,7 +23,7 @@ from lmms_egoplan.construction.actplan.tours import (
     view_file,
 )
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import decode, read_json, read_text
+from lmms_egoplan.jsonl import read_json, read_text
 from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.json_replies import NO_REPLY, ask_json
 from lmms_egoplan.judging.judgement import Prompt
@@ -32,7 +34,7 @@ from lmms_egoplan.validation import is_text, shown
 
 # Sec. 3.2: "Generally, 2 to 5 images are selected to cover the main contents".
 FEWEST_VIEWS, MOST_VIEWS = 2, 5
-# Candidates of a tour that a language model is shown, each in a request of its own; the project's.
+# Candidates of a tour that a language model sees, each in its own request; the project's number.
 _MOST_CANDIDATES = 12
 # Tours whose candidates are in memory together.
 _AT_ONCE = 32
@@ -45,10 +47,10 @@ TOO_FEW = f"tour with fewer than {FEWEST_VIEWS} sharp views that are not alike"
 class View:
     """One view of an instance.
 
-    file: its name in the instance's folder.
-    time: seconds in the touring video; None for an image of a folder.
-    sharpness: see `tours.Candidate`.
-    objects: that the language model saw in it; None where people chose.
+    file: Its name in the instance's folder.
+    time: Seconds in the touring video; None for an image of a folder.
+    sharpness: As in `tours.Candidate`.
+    objects: Objects that the language model saw in it; None if people chose.
     """
 
     file: str
@@ -61,14 +63,24 @@ class View:
 class Views:
     """The views of an instance.
 
-    folder: has their files.
-    unseen: objects of the activity that the language model saw in none of them; None where people chose.
+    folder: Has their files.
+    unseen: Objects of the activity that the language model saw in none of them; None if people chose.
     """
 
     tour: Tour
     folder: Path
     views: tuple[View, ...]
     unseen: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class _Record:
+    """The content of ``views.json``; `mark` changes with the tour and the choice."""
+
+    mark: str
+    views: tuple[View, ...]
+    unseen: tuple[str, ...] | None
+    rejections: tuple[Rejection, ...]
 
 
 @dataclass(frozen=True)
@@ -83,13 +95,13 @@ class _Waiting:
 
 
 def read_choices(path: Path) -> dict[str, list[str]]:
-    """Views that people chose, by instance: seconds in its video, or names of its images.
+    """Read the views that people chose, by instance: seconds in its video, or names of its images.
 
     Args:
         path: CSV with the columns ``id`` and ``view``, a row for each view; or a JSON object of lists.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read, or has not 2 to 5 views of an instance; names it.
+        LmmsEgoplanError: The file cannot be read, or does not have 2 to 5 views of an instance; names it.
     """
     choices: dict[str, list[str]] = {}
     if path.suffix.lower() == ".json":
@@ -114,82 +126,88 @@ def read_choices(path: Path) -> dict[str, list[str]]:
 
 
 def choose_views(
-    tours: Sequence[tuple[Tour, Activity]],
-    choices: Mapping[str, Sequence[str]],
-    out: Path,
-    settings: JudgeSettings,
+    tours: Sequence[tuple[Tour, Activity]], choices: Mapping[str, Sequence[str]], out: Path, settings: JudgeSettings
 ) -> tuple[list[Views], list[Rejection]]:
     """Choose the views of tours, and keep them in ``out/<scene>/<activity>/<n>/sample_<k>``.
 
-    Where people have not chosen, a vision-language model is asked about each sharp candidate which of the activity's
-    objects it shows; taken is what shows most that no view before it does, then what is sharpest. Views that are kept
-    of the same tour, for the same objects, model and choices, are not made again.
+    If people have not chosen, a vision-language model is asked about each sharp candidate which of the activity's
+    objects it shows. The best candidate shows most objects that no view before it does, then is the sharpest. Views
+    that are kept for the same tour, objects, model and choices are not made again.
 
     Raises:
-        LmmsEgoplanError: a view that people chose is not there.
-        JudgeError: the model cannot be asked.
-        OSError: the folder cannot be written.
+        LmmsEgoplanError: A view that people chose does not exist.
+        JudgeError: The model cannot be asked.
+        OSError: The folder cannot be written.
     """
-    kept: list[Views] = []
+    chosen: list[Views] = []
     rejections: list[Rejection] = []
     for start in range(0, len(tours), _AT_ONCE):
         waiting: list[_Waiting] = []
         for tour, activity in tours[start : start + _AT_ONCE]:
-            key, objects = str(tour.id), object_names(activity.problem)
-            by_hand = choices.get(key)
+            folder, objects, by_hand = out / str(tour.id), object_names(activity.problem), choices.get(str(tour.id))
             mark = _mark(tour, by_hand, objects, settings)
-            former = _kept(out, tour, mark)
-            if former is not None and not (former[1] and settings.asking.retry_rejected):
-                kept.append(former[0])
-                rejections += former[1]
-            elif by_hand is not None:
-                kept.append(_keep(out, tour, mark, [(one, None) for one in named_views(tour, by_hand)], None, []))
-            else:
-                candidates, wrong = read_candidates(tour)
-                left = sharp_and_different(candidates, _MOST_CANDIDATES)
-                if len(left) < FEWEST_VIEWS:
-                    told = f"{len(left)} of {len(candidates)} candidates"
-                    rejections += [*wrong, Rejection("views", TOO_FEW, key, told)]
-                else:
-                    waiting.append(_Waiting(tour, objects, mark, left, wrong))
+            record = _read_record(folder, mark)
+            if record is None or (record.rejections and settings.asking.retry_rejected):
+                if by_hand is None:
+                    candidates, wrong = read_candidates(tour)
+                    sharp = sharp_and_different(candidates, _MOST_CANDIDATES)
+                    if len(sharp) < FEWEST_VIEWS:
+                        counts = f"{len(sharp)} of {len(candidates)} candidates"
+                        rejections += [*wrong, Rejection("views", TOO_FEW, str(tour.id), counts)]
+                    else:
+                        waiting.append(_Waiting(tour, objects, mark, sharp, wrong))
+                    continue
+                record = _write_views(folder, tour, mark, [(each, None) for each in named_views(tour, by_hand)])
+            chosen.append(Views(tour, folder, record.views, record.unseen))
+            rejections += record.rejections
         if waiting:
             title = f"views of tours {start + 1} to {min(start + _AT_ONCE, len(tours))} of {len(tours)}"
             seen, wrong = _ask(waiting, settings, title)
-            for one in waiting:
-                found = _chosen(one, seen, wrong, out)
-                kept += [found[0]] if found[0] is not None else []
-                rejections += found[1]
-    return sorted(kept, key=lambda views: views.tour.id), rejections
+            for each in waiting:
+                own = [*each.rejections, *(left for left in wrong if left.where.startswith(f"{each.tour.id}, "))]
+                known = [(one, seen[name]) for one in each.candidates if (name := _name(each.tour, one)) in seen]
+                rejections += own
+                if len(known) < FEWEST_VIEWS:
+                    counts = f"{len(known)} of {len(each.candidates)} candidates with a usable reply"
+                    rejections.append(Rejection("views", TOO_FEW, str(each.tour.id), counts))
+                    continue
+                best, unseen = cover(known, each.objects)
+                # If a reply did not come, the next run asks again.
+                mark = "" if any(left.reason == NO_REPLY for left in own) else each.mark
+                folder = out / str(each.tour.id)
+                record = _write_views(folder, each.tour, mark, best, unseen, own)
+                chosen.append(Views(each.tour, folder, record.views, record.unseen))
+    return sorted(chosen, key=lambda views: views.tour.id), rejections
 
 
 def cover(
     candidates: Sequence[tuple[Candidate, Sequence[str]]], objects: Sequence[str]
 ) -> tuple[list[tuple[Candidate, Sequence[str]]], list[str]]:
-    """Two to five candidates that show the objects, in the tour's order, and the objects that none of them shows."""
+    """Choose two to five candidates that show the objects, in the tour's order, and the objects that none shows."""
     chosen: list[tuple[Candidate, Sequence[str]]] = []
     missing = set(objects)
     left = list(candidates)
     while left and len(chosen) < MOST_VIEWS:
-        best = max(left, key=lambda one: (len(missing.intersection(one[1])), one[0].sharpness))
+        best = max(left, key=lambda each: (len(missing.intersection(each[1])), each[0].sharpness))
         if len(chosen) >= FEWEST_VIEWS and not missing.intersection(best[1]):
             break
         left.remove(best)
         chosen.append(best)
         missing.difference_update(best[1])
-    return [one for one in candidates if one in chosen], [name for name in objects if name in missing]
+    return [each for each in candidates if each in chosen], [name for name in objects if name in missing]
 
 
 def _ask(
     waiting: Sequence[_Waiting], settings: JudgeSettings, title: str
 ) -> tuple[dict[str, list[str]], list[Rejection]]:
-    """The objects that each candidate shows, by its name."""
+    """Ask which objects each candidate shows, by its name."""
     asked: dict[str, list[str]] = {}
     prompts: dict[str, str | Prompt] = {}
-    for one in waiting:
-        for candidate in one.candidates:
-            name = _name(one.tour, candidate)
-            asked[name] = one.objects
-            prompts[name] = Prompt(seen_prompt(one.objects), (jpeg_url(candidate.image, max(candidate.image.size)),))
+    for each in waiting:
+        for candidate in each.candidates:
+            name = _name(each.tour, candidate)
+            asked[name] = each.objects
+            prompts[name] = Prompt(seen_prompt(each.objects), (jpeg_url(candidate.image, max(candidate.image.size)),))
 
     def read(name: str, reply: list[Any]) -> list[str]:
         if not all(shown_object in asked[name] for shown_object in reply):
@@ -199,70 +217,42 @@ def _ask(
     return ask_json("views", prompts, settings, title, kind=list, read=read)
 
 
-def _chosen(
-    one: _Waiting, seen: Mapping[str, list[str]], wrong: Sequence[Rejection], out: Path
-) -> tuple[Views | None, list[Rejection]]:
-    """The views of a tour, and what was left out."""
-    own = [*one.rejections, *(left for left in wrong if left.where.startswith(f"{one.tour.id}, "))]
-    known = [(it, seen[name]) for it in one.candidates if (name := _name(one.tour, it)) in seen]
-    if len(known) < FEWEST_VIEWS:
-        told = f"{len(known)} of {len(one.candidates)} candidates with a usable reply"
-        return None, [*own, Rejection("views", TOO_FEW, str(one.tour.id), told)]
-    chosen, unseen = cover(known, one.objects)
-    # Where a reply did not come, the next run asks again.
-    mark = "" if any(left.reason == NO_REPLY for left in own) else one.mark
-    return _keep(out, one.tour, mark, chosen, unseen, own), own
-
-
 def _name(tour: Tour, candidate: Candidate) -> str:
     return f"{tour.id}, {candidate.name}"
 
 
 def _mark(tour: Tour, by_hand: Sequence[str] | None, objects: Sequence[str], settings: JudgeSettings) -> str:
-    """What tells kept views from those of another tour or another choice."""
+    """Return a digest that changes with the tour and the choice."""
     model = None if by_hand is not None else settings.model
-    told = json.dumps([tour.version(), by_hand, objects, model])
-    return sha256(told.encode()).hexdigest()
+    return sha256(json.dumps([tour.version(), by_hand, objects, model]).encode()).hexdigest()
 
 
-def _keep(
-    out: Path,
+def _write_views(
+    folder: Path,
     tour: Tour,
     mark: str,
     chosen: Sequence[tuple[Candidate, Sequence[str] | None]],
-    unseen: Sequence[str] | None,
-    rejections: Sequence[Rejection],
-) -> Views:
+    unseen: Sequence[str] | None = None,
+    rejections: Sequence[Rejection] = (),
+) -> _Record:
     """Write views in a folder that appears whole or not at all."""
-    folder = out / str(tour.id)
     views = []
     with replacing(folder) as made:
-        for one, objects in chosen:
-            name, content = view_file(tour, one.name)
+        for candidate, objects in chosen:
+            name, content = view_file(tour, candidate.name)
             (made / name).write_bytes(content)
-            time = None if one.time is None else round(one.time, 3)
-            views.append(View(name, time, round(one.sharpness, 2), _tuple(objects)))
-        found = Views(tour, folder, tuple(views), _tuple(unseen))
-        record = {"mark": mark, "views": [asdict(view) for view in views], "unseen": found.unseen}
-        record["rejections"] = [vars(left) for left in rejections]
-        (made / _RECORD).write_text(json.dumps(record, indent=1), encoding="utf-8")
-    return found
+            time = None if candidate.time is None else round(candidate.time, 3)
+            views.append(View(name, time, round(candidate.sharpness, 2), None if objects is None else tuple(objects)))
+        record = _Record(mark, tuple(views), None if unseen is None else tuple(unseen), tuple(rejections))
+        (made / _RECORD).write_text(json.dumps(asdict(record), indent=1), encoding="utf-8")
+    return record
 
 
-def _kept(out: Path, tour: Tour, mark: str) -> tuple[Views, list[Rejection]] | None:
-    """The views that an earlier run has kept, with what was left out of them; None where it has not, or of others."""
-    folder = out / str(tour.id)
+def _read_record(folder: Path, mark: str) -> _Record | None:
+    """Read the views of an earlier run; None if there are none, or others."""
     try:
-        record: Any = decode((folder / _RECORD).read_text(encoding="utf-8"))
-        views = tuple(View(**view | {"objects": _tuple(view["objects"])}) for view in record["views"])
-        rejections = [Rejection(**left) for left in record["rejections"]]
-        unseen = _tuple(record["unseen"])
-        if record["mark"] != mark or not all((folder / view.file).is_file() for view in views):
-            return None
-    except (OSError, ValueError, KeyError, TypeError):
+        record = TypeAdapter(_Record).validate_json((folder / _RECORD).read_bytes())
+    except (OSError, ValueError):
         return None
-    return Views(tour, folder, views, unseen), rejections
-
-
-def _tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(names)
+    is_same = record.mark == mark and all((folder / view.file).is_file() for view in record.views)
+    return record if is_same else None

@@ -193,9 +193,9 @@ def test_verdicts_come_in_the_order_of_the_proposals(tmp_path):
     ids = ("b/10", "b/2", "a/3", "b/1")
     lines = [{"id": name, "activity": name[0], "circumstance": name, "accepted": name != "b/1"} for name in ids]
     (tmp_path / "circumstances.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    verdicts = read_verdicts(tmp_path)
-    assert verdicts.accepted == [("a", "a/3"), ("b", "b/2"), ("b", "b/10")]
-    assert reasons(verdicts.others) == [("b", circumstances.NOT_ACCEPTED)]
+    accepted, refused = read_verdicts(tmp_path)
+    assert accepted == [("a", "a/3"), ("b", "b/2"), ("b", "b/10")]
+    assert reasons(refused) == [("b", circumstances.NOT_ACCEPTED)]
 
 
 def test_a_description_has_to_tell_what_the_circumstance_changes(folder):

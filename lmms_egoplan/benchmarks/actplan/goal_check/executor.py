@@ -61,7 +61,7 @@ class Executor:
         return bool(self._candidates(Name(words)) or self._names.rooms_in(words))
 
     def relations(self, world: World, relation: str, where: str) -> list[tuple[str, str]]:
-        """Return a new thing's relations: next to or under another, it is also on what carries that, or on the floor."""
+        """Return a put thing's relations: next to or under another, it is also on that one's support, or the floor."""
         if is_floor(where):
             return [("onfloor", where)]
         if relation in ("ontop", "inside", "onfloor"):
