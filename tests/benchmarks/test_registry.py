@@ -156,6 +156,17 @@ def test_no_benchmarks_task_names_another(benchmark):
             assert not others.search(own.sub("", path.read_text(encoding="utf-8"))), path
 
 
+def test_a_benchmark_is_added_in_ten_steps_whose_files_others_have():
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^\| (\d+) \| (.+?) \| ", text.partition("## Adding a benchmark")[2], re.MULTILINE)
+    assert [int(number) for number, _ in steps] == [*range(1, len(steps) + 1)]
+    assert len(steps) <= 10
+    folders = [PACKAGE / "benchmarks" / benchmark.splits.partition(".")[0] for benchmark in BENCHMARKS]
+    for name in (name for _, files in steps for name in re.findall(r"`([^`]+)`", files)):
+        here = [PACKAGE.parent / name.replace("<name>", folder.name) for folder in folders]
+        assert any(path.exists() for path in [*here, *(folder / name for folder in folders)]), name
+
+
 def test_splits_go_from_process_to_process(benchmark):
     """lm-eval gathers its tasks, which hold them, from all processes."""
     assert pickle.loads(pickle.dumps(benchmark.load_splits())) == benchmark.load_splits()
