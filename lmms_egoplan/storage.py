@@ -49,33 +49,6 @@ def summary_path(benchmark: str, split: str) -> Path:
     return split_dir(benchmark, split) / _SUMMARY
 
 
-def save_split(dataset: "Dataset", benchmark: str, split: str, summary: dict[str, Any]) -> Path:
-    """Write a split with its summary, replace an older one, and return the folder.
-
-    The folder contains a ``DatasetDict`` with the one split, for ``datasets.load_from_disk``, and
-    ``summary.json``. Everything is written next to the target first, so a failure keeps the older data.
-    `summary` must have the fields that `load_summary` promises.
-    """
-    from datasets import DatasetDict
-
-    target = split_dir(benchmark, split)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{split}.", dir=target.parent) as scratch:
-        fresh, old = Path(scratch) / "new", Path(scratch) / "old"
-        with without_bars():
-            DatasetDict({split: dataset}).save_to_disk(fresh)
-        (fresh / _SUMMARY).write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        if target.exists():
-            target.replace(old)
-        try:
-            fresh.replace(target)
-        except OSError:
-            if old.exists() and not target.exists():
-                old.replace(target)
-            raise
-    return target
-
-
 @contextmanager
 def without_bars() -> Iterator[None]:
     """Hide the progress bars of ``datasets`` and of the hub's client, one for each file."""
@@ -93,7 +66,7 @@ def without_bars() -> Iterator[None]:
 
 
 def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
-    """Read the summary that `save_split` wrote; None if the split is not prepared.
+    """Read the summary that `PreparedData.save` wrote; None if the split is not prepared.
 
     Returns:
         At least ``prepared`` (time, ISO 8601), ``split_size`` (questions in the official file), ``questions``
@@ -229,14 +202,34 @@ class PreparedData:
         return self._summary(split)["fingerprint"]
 
     def save(self, split: str, dataset: "Dataset", **summary: Any) -> dict[str, Any]:
-        """Write a split as `save_split` does, and return its summary.
+        """Write a split with its summary, replace an older one, and return the summary.
+
+        The folder contains a ``DatasetDict`` with the one split, for ``datasets.load_from_disk``, and
+        ``summary.json``. Everything is written next to the target first, so a failure keeps the older data.
 
         Args:
             summary: the fields of `load_summary` except ``prepared`` and ``format``, and more.
         """
+        from datasets import DatasetDict
+
         prepared = datetime.now(timezone.utc).isoformat(timespec="seconds")
         common = {"benchmark": self.benchmark, "format": self.data_format, "split": split, "prepared": prepared}
-        save_split(dataset, self.benchmark, split, common | summary)
+        text = json.dumps(common | summary, indent=2, ensure_ascii=False) + "\n"
+        target = split_dir(self.benchmark, split)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{split}.", dir=target.parent) as scratch:
+            fresh, old = Path(scratch) / "new", Path(scratch) / "old"
+            with without_bars():
+                DatasetDict({split: dataset}).save_to_disk(fresh)
+            (fresh / _SUMMARY).write_text(text, encoding="utf-8")
+            if target.exists():
+                target.replace(old)
+            try:
+                fresh.replace(target)
+            except OSError:
+                if old.exists() and not target.exists():
+                    old.replace(target)
+                raise
         return common | summary
 
     def load(self, split: str) -> "Dataset":

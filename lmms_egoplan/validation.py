@@ -7,16 +7,7 @@ from functools import cache
 from typing import Annotated, Any, TypeGuard, TypeVar
 
 from annotated_types import Predicate
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    InstanceOf,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, TypeAdapter, ValidationError, model_validator
 from pydantic_core import PydanticCustomError, core_schema
 
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -74,7 +65,9 @@ class Expected:
 
     what: str
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: Callable[[Any], core_schema.CoreSchema]
+    ) -> core_schema.CoreSchema:
         """Replace the errors of the type's schema."""
         return core_schema.custom_error_schema(
             handler(source),

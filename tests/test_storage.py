@@ -6,7 +6,9 @@ from datasets import Dataset, load_from_disk
 from example_summary import SUMMARY
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.storage import PreparedData, load_summary, prepared_splits, save_split, split_dir
+from lmms_egoplan.storage import PreparedData, load_summary, prepared_splits, split_dir
+
+EGOPLAN = PreparedData("egoplan", "The {} split", str)
 
 
 @pytest.fixture(autouse=True)
@@ -15,37 +17,48 @@ def data(tmp_path, monkeypatch):
     return tmp_path / "data"
 
 
+def save(rows=1, **summary):
+    """Save so many rows of EgoPlan's split val, and return the summary."""
+    return EGOPLAN.save("val", Dataset.from_dict({"a": [*range(1, rows + 1)]}), **SUMMARY | summary)
+
+
+def save_as(summary):
+    """With this summary in the file."""
+    save()
+    (split_dir("egoplan", "val") / "summary.json").write_text(json.dumps(summary))
+
+
 def test_split_is_saved_with_its_summary(data):
     assert load_summary("egoplan", "val") is None
     assert prepared_splits() == []
-    dataset = Dataset.from_dict({"sample_id": [1, 2]})
-    assert save_split(dataset, "egoplan", "val", SUMMARY) == split_dir("egoplan", "val")
+    summary = save(2)
+    assert summary == SUMMARY | {"benchmark": "egoplan", "split": "val", "format": 1}
     assert split_dir("egoplan", "val") == data / "egoplan" / "val"
-    assert load_from_disk(data / "egoplan" / "val")["val"]["sample_id"][:] == [1, 2]
-    assert load_summary("egoplan", "val") == SUMMARY
+    assert load_from_disk(data / "egoplan" / "val")["val"]["a"][:] == [1, 2]
+    assert load_summary("egoplan", "val") == summary
     assert prepared_splits() == [("egoplan", "val")]
 
 
 def test_a_split_is_replaced_whole(data):
-    save_split(Dataset.from_dict({"a": [1, 2, 3]}), "egoplan", "val", SUMMARY | {"questions": 3})
+    save(3)
     (split_dir("egoplan", "val") / "stale").touch()
-    save_split(Dataset.from_dict({"b": [7]}), "egoplan", "val", SUMMARY | {"questions": 1})
-    assert load_from_disk(split_dir("egoplan", "val"))["val"][:] == {"b": [7]}
-    assert load_summary("egoplan", "val") == SUMMARY | {"questions": 1}
+    summary = save(1, questions=7)
+    assert load_from_disk(split_dir("egoplan", "val"))["val"][:] == {"a": [1]}
+    assert load_summary("egoplan", "val") == summary
     assert [entry.name for entry in (data / "egoplan").iterdir()] == ["val"]
     assert not (split_dir("egoplan", "val") / "stale").exists()
 
 
 def test_a_failure_leaves_the_older_split(data):
-    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", SUMMARY | {"questions": 1})
+    save(1)
     with pytest.raises(TypeError):
-        save_split(Dataset.from_dict({"a": [2]}), "egoplan", "val", SUMMARY | {"questions": object()})
+        save(2, questions=object())
     assert load_from_disk(split_dir("egoplan", "val"))["val"]["a"][:] == [1]
     assert [entry.name for entry in (data / "egoplan").iterdir()] == ["val"]
 
 
 def test_a_damaged_summary_is_an_error():
-    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", SUMMARY | {"questions": 1})
+    save()
     summary = split_dir("egoplan", "val") / "summary.json"
     for damaged in (b"{", b"\xff", b"[" * 100_000, json.dumps({"a": 1}).encode("utf-16")):
         summary.write_bytes(damaged)
@@ -54,7 +67,7 @@ def test_a_damaged_summary_is_an_error():
 
 
 def test_all_that_a_damaged_summary_lacks_is_told():
-    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", {"prepared": 3})
+    save_as({"prepared": 3})
     told = "prepared: expected a text, found 3; split_size: expected an integer, found nothing; questions: "
     with pytest.raises(LmmsEgoplanError, match=told):
         load_summary("egoplan", "val")
@@ -64,7 +77,7 @@ def test_all_that_a_damaged_summary_lacks_is_told():
 def test_a_summary_without_a_promised_field_is_an_error(field):
     lacking = {name: value for name, value in SUMMARY.items() if name != field}
     for damaged in (lacking, SUMMARY | {field: None}):
-        save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", damaged)
+        save_as(damaged)
         with pytest.raises(
             LmmsEgoplanError, match=rf"summary.json: damaged, prepare the split again: {field}: expected"
         ):
@@ -73,7 +86,7 @@ def test_a_summary_without_a_promised_field_is_an_error(field):
 
 @pytest.mark.parametrize("told", [{}, {"format": 1}])
 def test_early_data_are_of_the_first_format(told):
-    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", SUMMARY | told)
+    save_as(SUMMARY | told)
     for newest in (1, 2):
         assert PreparedData("egoplan", "The {} split", str, newest).load("val")["a"][:] == [1]
     with pytest.raises(
@@ -91,14 +104,14 @@ def test_the_formats_that_each_benchmark_reads():
 
 @pytest.mark.parametrize("method", ["folder", "fingerprint", "load"])
 def test_data_of_another_format_are_refused_by_all(method):
-    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", SUMMARY | {"format": 3, "source": "/data"})
+    save_as(SUMMARY | {"format": 3, "source": "/data"})
     with pytest.raises(LmmsEgoplanError, match=r"The val split in .*: a newer version .* from /data, in format 3"):
         getattr(PreparedData("egoplan", "The {} split", str, 2), method)("val")
 
 
 @pytest.mark.parametrize("damaged", ["1", None, 1.5, [1]])
 def test_a_format_that_is_no_number_is_damage(damaged):
-    save_split(Dataset.from_dict({"a": [1]}), "egoplan", "val", SUMMARY | {"format": damaged})
+    save_as(SUMMARY | {"format": damaged})
     with pytest.raises(
         LmmsEgoplanError, match=r"summary.json: damaged, prepare the split again: format: expected an integer"
     ):

@@ -28,7 +28,6 @@ class Benchmark:
     title: for reports and help.
     paper: its title or address; "" for none.
     tasks: names for ``--tasks`` in both harnesses, the main one first.
-    tables, figures: numbers of those in the paper that a report shows; "" for none.
     splits, report, demo: its `PreparedData`, `BenchmarkReport` and `RenderedSet`: module and name below this package.
     judges: of lmms-eval's tasks, by the name of their YAML file or folder: the module with the model's name,
         ``DEFAULT_JUDGE``, and optionally ``OTHERWISE``; see `announce_judge`.
@@ -42,8 +41,6 @@ class Benchmark:
     title: str
     paper: str
     tasks: tuple[str, ...]
-    tables: str
-    figures: str
     splits: str
     report: str
     demo: str

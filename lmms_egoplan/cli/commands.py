@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import typer
 import yaml
 from typer.core import TyperCommand, TyperGroup
-from typing_extensions import override
 
 import lmms_egoplan
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -69,8 +68,8 @@ def load_command(path: str) -> "Command":
 class Command(TyperCommand):
     """A command that runs, or only its name and short help."""
 
-    @override
     def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters for help."""
         return _without_types_of_flags(super().get_params(ctx))
 
 
@@ -79,20 +78,18 @@ class CommandGroup(TyperGroup):
 
     path = ""
 
-    @override
     def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters for help."""
         return _without_types_of_flags(super().get_params(ctx))
 
-    @override
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, _ctx: Any) -> list[str]:
         """Return the names one level below: those of `_FIRST` first, the others in the order of the rooms."""
         words = [path.split() for tree in command_tree() for path in tree]
         own = self.path.split()
         names = dict.fromkeys(path[len(own)] for path in words if path[: len(own)] == own and len(path) > len(own))
         return sorted(names, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
 
-    @override
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, _ctx: Any, cmd_name: str) -> Any:
         """Return a group, or a command with only its name and short help; None if it does not exist."""
         groups, commands = command_tree()
         path = f"{self.path} {cmd_name}".strip()
@@ -104,7 +101,6 @@ class CommandGroup(TyperGroup):
             return group
         return Command(cmd_name, help=_first_paragraph(commands[path])) if path in commands else None
 
-    @override
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command that is about to run.
 
@@ -131,7 +127,6 @@ class RootGroup(CommandGroup):
         end_on_signals()
         return super().__call__(*args, **kwargs)
 
-    @override
     def invoke(self, ctx: Any) -> Any:
         """Run the command; print errors that the user can correct."""
         try:

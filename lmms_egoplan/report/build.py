@@ -9,7 +9,6 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.report.benchmark import Inputs, ReportedBenchmark
 from lmms_egoplan.report.document import Item, Section
 from lmms_egoplan.report.gallery import IMAGE_SECONDS
-from lmms_egoplan.report.json_file import json_of
 from lmms_egoplan.report.judged import has_repeats, holds_lines
 from lmms_egoplan.report.labelled import labelled_folders
 from lmms_egoplan.report.page import write_page
@@ -19,7 +18,7 @@ from lmms_egoplan.report.run import Runs
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.summary import summary_table
 from lmms_egoplan.report.versions import parts_of
-from lmms_egoplan.report.writing import write_files
+from lmms_egoplan.report.writing import json_of, write_files
 
 # Seconds for the whole report; pictures get the remaining time, at least the second number.
 _SECONDS, _LEAST_FOR_PICTURES = 50.0, 5.0

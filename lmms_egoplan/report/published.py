@@ -1,21 +1,49 @@
-"""Scores printed in papers: a folder with one CSV per table, described in ``tables.json``."""
+"""Tables of papers: a folder with one CSV per table, described in ``tables.json``; and rows of runs among theirs."""
 
 import csv
 import json
+import math
 import re
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.report.document import Reference
+from lmms_egoplan.report.document import STANDS, Column, Reference, Row, Table, Value, known
 
 _BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 Cell = str | float | None
+
+OwnRow = Mapping[str, Value | tuple[str, ...] | list[str]]
+"""A run's values by column; ``apart`` has the reasons why the row is not comparable."""
+
+# Parts of the data files' column names and their headings; longer ones first.
+_NAMES = {
+    "gpt_3_5_turbo": "GPT-3.5-Turbo",
+    "gpt_3_5": "GPT-3.5",
+    "gpt_4": "GPT-4",
+    "claude_2": "Claude-2",
+}
+_WORDS = {
+    "acc": "accuracy",
+    "avg": "average",
+    "id": "in-domain",
+    "lcs": "LCS",
+    "len": "length",
+    "llm": "LLM",
+    "mcc": "MCC",
+    "norm": "norm.",
+    "od": "out-of-domain",
+    "vlm": "VLM",
+}
+_STANDS_NOTE = (
+    "Would stand: the best and the worst place that the 95 % interval leaves among the published rows. Without an "
+    "interval there is none."
+)
 
 
 @dataclass(frozen=True)
@@ -115,3 +143,103 @@ def _cell(text: str, places: int | None) -> Cell:
     if not text:
         return None
     return text if places is None else float(text)
+
+
+def published_with_runs(
+    title: str,
+    published: PublishedTable,
+    own: Sequence[OwnRow],
+    extra: Sequence[Column] = (),
+    notes: Sequence[str] = (),
+    main: str | None = None,
+) -> Table:
+    """Put the rows of runs above the published ones, each best first; without runs, keep the paper's order.
+
+    Numbers have the paper's decimals. Equal rows keep the order of the paper; rows without the main score come last. A
+    column has the place among the published rows of each own row with an interval (``low``, ``high``).
+
+    Args:
+        title: of the table, whose key is `published.stem`.
+        own: missing values may be absent or NaN; ``apart``: one reason or several (see `Row.why`).
+        extra: columns after the published ones, which only own rows fill; omitted without own rows.
+        notes: they precede those of the data file.
+        main: the score to sort by; default: `published.main`.
+
+    Raises:
+        ValueError: an own row lacks the label, or has a value without a column.
+    """
+    extra = tuple(extra) if own else ()
+    columns = (*(_column(published, name) for name in published.columns), *extra)
+    names = [column.key for column in columns]
+    main = main or published.main
+    rows = [Row(_values(names, row)) for row in published.rows]
+    own_rows: list[Row] = []
+    places: dict[Row, str] = {}
+    for values in own:
+        apart = values.get("apart") or ()
+        why = "; ".join(apart) if isinstance(apart, tuple | list) else str(apart)
+        row = {name: value for name, value in values.items() if name != "apart" and not isinstance(value, tuple | list)}
+        if not row.get(published.label) or not row.keys() <= set(names):
+            raise ValueError(f"{published.stem}: expected {published.label} and any of {', '.join(names)}, got {row}")
+        own_rows.append(Row(_values(names, row), is_own=True, why=why))
+        if not why and (place := _place(published, main, row)):
+            places[own_rows[-1]] = place
+    if own:
+        by = columns[names.index(main)]
+        rows = [*_sorted(own_rows, by, names), *_sorted(rows, by, names)]
+    if places:
+        end = names.index(main) + 1
+        columns = (*columns[:end], Column(STANDS, "Would stand"), *columns[end:])
+        rows = [replace(row, values=(*row.values[:end], places.get(row), *row.values[end:])) for row in rows]
+    source = f"{published.source}, and the runs" if own else published.source
+    all_notes = (published.what, *notes, *((_STANDS_NOTE,) if places else ()), *published.notes)
+    return Table(published.stem, title, columns, tuple(rows), source, all_notes, "published")
+
+
+def _place(published: PublishedTable, main: str, row: Mapping[str, Value]) -> str | None:
+    """Return a row's place among the published ones; None without an interval of the main score."""
+    low, high = known(row.get("low")), known(row.get("high"))
+    if not isinstance(low, (int, float)) or not isinstance(high, (int, float)) or known(row.get(main)) is None:
+        return None
+    scores = [score for _, score in published.scores(main)]
+    return place_among((low, high), scores, higher_is_better=published.higher_is_better.get(main, True))
+
+
+def place_among(interval: tuple[float, float], scores: Sequence[float], *, higher_is_better: bool = True) -> str:
+    """Return the best and the worst place that an interval leaves among scores, in words.
+
+    >>> place_among((30.0, 38.0), [40, 37.98, 31, 20]), place_among((50.0, 60.0), [40, 20])
+    ('2 to 4 of 5', '1 of 3')
+    """
+    worst, best = interval if higher_is_better else interval[::-1]
+    sign = 1 if higher_is_better else -1
+    first = 1 + sum(sign * score > sign * best for score in scores)
+    last = 1 + sum(sign * score > sign * worst for score in scores)
+    places = str(first) if first == last else f"{first} to {last}"
+    return f"{places} of {len(scores) + 1}"
+
+
+def _column(published: PublishedTable, name: str) -> Column:
+    return Column(name, _title(name), published.decimals.get(name), published.higher_is_better.get(name))
+
+
+def _title(name: str) -> str:
+    for part, heading in _NAMES.items():
+        name = name.replace(part, heading)
+    text = " ".join(_WORDS.get(word, word) for word in name.split("_"))
+    return text[0].upper() + text[1:]
+
+
+def _values(names: Sequence[str], row: Mapping[str, Value]) -> tuple[Value, ...]:
+    return tuple(known(row.get(name)) for name in names)
+
+
+def _sorted(rows: Sequence[Row], column: Column, names: Sequence[str]) -> list[Row]:
+    """Sort rows by their printed numbers, best first."""
+    place, sign = names.index(column.key), -1 if column.higher_is_better else 1
+
+    def rank(row: Row) -> float:
+        value = row.values[place]
+        return math.inf if not isinstance(value, (int, float)) else sign * round(float(value), column.decimals or 0)
+
+    return sorted(rows, key=rank)

@@ -1,6 +1,7 @@
-"""Readers of runs that lmms-eval and lm-eval wrote (``--output_path DIR --log_samples``)."""
+"""Readers of runs that lmms-eval and lm-eval wrote (``--output_path DIR --log_samples``), with unique names."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,12 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.report.benchmark import ReportedBenchmark
+from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.judged import holds_lines, read_judged
 from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, model_name, sample_file, short_name, start_time
 from lmms_egoplan.report.provenance import provenance_of
 from lmms_egoplan.report.recompute import aggregations
 from lmms_egoplan.report.run import Run, Runs, TaskRun
-from lmms_egoplan.report.run_names import names_of
 from lmms_egoplan.report.task_versions import logged_version
 from lmms_egoplan.storage import DataMissingError
 from lmms_egoplan.validation import listing, shown
@@ -298,3 +299,44 @@ def _without_results(files: Iterable[SampleFile]) -> list[str]:
         "it are left out; was the run stopped while it wrote? Run again"
         for path, named in tasks.items()
     ]
+
+
+def names_of(runs: Mapping[Path, Run], chosen: Mapping[Path, str]) -> dict[Path, str]:
+    """Give each run a unique name; chosen names stay unless two are equal.
+
+    Args:
+        runs: by results file.
+        chosen: names of the runs at or below a path; the deepest path counts. Default: the run's own name.
+
+    Raises:
+        LmmsEgoplanError: a path with a chosen name has no run.
+    """
+    by_path = {path.resolve(): name for path, name in chosen.items()}
+    named: dict[Path, str] = {}
+    without_run = set(by_path)
+    for path in runs:
+        above = [folder for folder in (path.resolve(), path, *path.parents) if folder in by_path]
+        without_run -= set(above)
+        if above:
+            named[path] = by_path[above[0]]
+    if without_run:
+        paths = ", ".join(sorted(map(str, without_run)))
+        raise LmmsEgoplanError(f"{paths}: has a name, but no run. Name a path that is given, or a path below it")
+    names = _distinct({path: _ladder(path, clean(name), runs[path]) for path, name in named.items()}, ())
+    others = {path: _ladder(path, clean(run.name), run) for path, run in runs.items() if path not in named}
+    return names | _distinct(others, names.values())
+
+
+def _ladder(path: Path, name: str, run: Run) -> tuple[str, ...]:
+    """Return names for a run, each more specific than the one before."""
+    details = [run.harness, run.time, str(run.folder), path.name]
+    return (name, *(f"{name} ({', '.join(details[:count])})" for count in range(1, len(details) + 1)))
+
+
+def _distinct(ladders: Mapping[Path, Sequence[str]], taken: Collection[str]) -> dict[Path, str]:
+    """Choose the first of each run's names, or a later one if another run has the same."""
+    names = {path: ladder[0] for path, ladder in ladders.items()}
+    for step in range(1, max(map(len, ladders.values()), default=0)):
+        counts = Counter((*names.values(), *taken))
+        names = {path: ladders[path][step] if counts[name] > 1 else name for path, name in names.items()}
+    return names

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, fields, replace
 from statistics import fmean
 from typing import Any, TypeVar
 
-from typing_extensions import override
-
 from lmms_egoplan.coverage import OFFICIAL, RENDERED_SCENES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.demo import DEMO
@@ -159,8 +157,8 @@ class Scored(ABC):
         if self.coverage is None:
             reasons.append("coverage unknown")
         elif self.coverage < 1:
-            set_name = "official" if self.is_official else "prepared"
-            reasons.append(f"{percent(self.coverage)} of the {set_name} questions")
+            kind = "official" if self.is_official else "prepared"
+            reasons.append(f"{percent(self.coverage)} of the {kind} questions")
         return tuple(reasons)
 
     @property
@@ -186,18 +184,18 @@ class ScoredTask(Scored):
     task_run: TaskRun
 
     @property
-    @override
     def task(self) -> str:
+        """The name of the task."""
         return self.task_run.task
 
     @property
-    @override
     def question_set(self) -> str:
+        """The name of the question set, from the metrics."""
         return self.text("question_set") or OFFICIAL
 
     @property
-    @override
     def truncated(self) -> float | None:
+        """Fraction of answers that the limit on new tokens ended, from the metrics."""
         return self.number("truncated")
 
     def number(self, metric: str) -> int | float | None:
@@ -214,8 +212,8 @@ class ScoredTask(Scored):
         return value if isinstance(value, str) else None
 
     @property
-    @override
     def judge(self) -> str | None:
+        """The judges of the answers, from the metrics."""
         judge = self.text("judge_model")
         return None if judge == "none" else judge
 

@@ -50,9 +50,7 @@ class Comparison:
     clusters: int
 
 
-def bootstrap_interval(
-    values: Sequence[float | None], clusters: Sequence[str], resamples: int = RESAMPLES, seed: int = _SEED
-) -> tuple[float, float] | None:
+def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str]) -> tuple[float, float] | None:
     """Compute the 95 % percentile interval of the mean over questions, by a bootstrap that draws whole clusters.
 
     The mean is the sum over the questions of a resample divided by their number, which varies. See
@@ -61,7 +59,6 @@ def bootstrap_interval(
     Args:
         values: one per question; None, NaN and infinities are ignored.
         clusters: each question's cluster.
-        resamples, seed: see `interval_of_sums`.
 
     Returns:
         None for fewer than `FEWEST_CLUSTERS` clusters with values.
@@ -80,30 +77,24 @@ def bootstrap_interval(
     numbers = np.array(values, dtype=float)
     known = np.isfinite(numbers)
     rows = np.stack([numbers[known], np.ones(known.sum())], axis=-1)
-    return interval_of_sums(
-        rows, np.asarray(clusters)[known], lambda sums: sums[..., 0] / sums[..., 1], resamples, seed
-    )
+    return interval_of_sums(rows, np.asarray(clusters)[known], lambda sums: sums[..., 0] / sums[..., 1])
 
 
 def interval_of_sums(
     rows: np.ndarray,
     clusters: Sequence[str] | np.ndarray,
     statistic: Callable[[np.ndarray], np.ndarray],
-    resamples: int = RESAMPLES,
-    seed: int = _SEED,
 ) -> tuple[float, float] | None:
     """Compute the 95 % percentile interval of a statistic of sums, by a bootstrap that draws whole clusters.
 
     A resample has as many clusters as the data, drawn with replacement, each with all of its questions. The interval's
-    ends are the 2.5th and 97.5th percentile over the resamples, interpolated linearly. The same seed gives the same
-    interval, in any order of the questions.
+    ends are the 2.5th and 97.5th percentile over `RESAMPLES` resamples, interpolated linearly. The interval is
+    reproducible, in any order of the questions.
 
     Args:
         rows: of shape (questions, ...): summands of each question.
         clusters: each question's cluster.
         statistic: of sums of rows, of shape (resamples, ...), one for each resample.
-        resamples: number of resamples.
-        seed: of NumPy's default generator.
 
     Returns:
         None for fewer than `FEWEST_CLUSTERS` clusters, or if the statistic is NaN in a resample.
@@ -125,21 +116,17 @@ def interval_of_sums(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DegenerateDataWarning)  # A NaN among the resamples: no interval, below.
-        low, high = _percentiles((np.arange(len(names)),), of_drawn, resamples, seed, batch=_BATCH)
+        low, high = _percentiles((np.arange(len(names)),), of_drawn, _BATCH)
     return (low, high) if np.isfinite([low, high]).all() else None
 
 
-def stratified_interval(
-    strata: Sequence[Sequence[float]], resamples: int = RESAMPLES, seed: int = _SEED
-) -> tuple[float, float] | None:
+def stratified_interval(strata: Sequence[Sequence[float]]) -> tuple[float, float] | None:
     """Compute the 95 % percentile interval of the mean of the strata's means, by a bootstrap within each stratum.
 
     All strata have the same weight; a resample has as many values of each as the data.
 
     Args:
         strata: the values of each, finite numbers.
-        resamples: number of resamples.
-        seed: of NumPy's default generator.
 
     Returns:
         None if a stratum has fewer than two values, or all together fewer than `FEWEST_CLUSTERS`.
@@ -154,15 +141,13 @@ def stratified_interval(
     def mean_of_means(*drawn: np.ndarray, axis: int) -> np.ndarray:
         return np.mean([stratum.mean(axis) for stratum in drawn], axis=0)
 
-    return _percentiles(strata, mean_of_means, resamples, seed)
+    return _percentiles(strata, mean_of_means)
 
 
-def _percentiles(
-    data: Sequence[Any], statistic: Callable, resamples: int, seed: int, batch: int | None = None
-) -> tuple[float, float]:
+def _percentiles(data: Sequence[Any], statistic: Callable, batch: int | None = None) -> tuple[float, float]:
     """Compute the ends of a 95 % percentile interval by SciPy's bootstrap."""
-    options = {"vectorized": True, "n_resamples": resamples, "batch": batch, "method": "percentile"}
-    interval = bootstrap(data, statistic, **options, rng=np.random.default_rng(seed)).confidence_interval
+    options = {"vectorized": True, "n_resamples": RESAMPLES, "batch": batch, "method": "percentile"}
+    interval = bootstrap(data, statistic, **options, rng=np.random.default_rng(_SEED)).confidence_interval
     return float(interval.low), float(interval.high)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import lmms_egoplan
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
-from lmms_egoplan.cli.commands import command_tree
+from lmms_egoplan.cli.commands import command_tree, load_command
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.task_versions import read_task_file
@@ -73,10 +73,11 @@ def test_tasks_are_those_of_both_harnesses(benchmark):
     assert any(LMMS_EVAL_TASKS.parent.glob(f"shared/{benchmark.name}*.yaml"))
 
 
-def test_tables_are_the_published_ones(benchmark):
+def test_the_reports_help_names_the_published_tables(benchmark):
+    text = " ".join(load_command("report").help.split())
+    named = re.search(rf"{re.escape(benchmark.title)}'s (?:Tables )?((?:\d+|, | and | to )+)", text)
     numbers = set()
-    for part in re.split(r", | and ", benchmark.tables) if benchmark.tables else ():
-        first, _, last = part.partition(" to ")
+    for first, last in re.findall(r"(\d+)(?: to (\d+))?", named[1] if named else ""):
         numbers |= {*range(int(first), int(last or first) + 1)}
     assert {f"{benchmark.name}_table{number}" for number in numbers} == {
         stem for stem in DESCRIBED if stem.startswith(f"{benchmark.name}_table")

@@ -12,11 +12,11 @@ from benchmarks.egoplan.synthetic import egoplan_replies
 from lmms_egoplan.report.changes import changes
 from lmms_egoplan.report.document import Difference, Headline, Reference, Section
 from lmms_egoplan.report.findings import finding, ranked
-from lmms_egoplan.report.json_file import json_of
 from lmms_egoplan.report.provenance import without_secrets
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.statistics import bootstrap_interval
 from lmms_egoplan.report.summary import cards
+from lmms_egoplan.report.writing import json_of
 from report.synthetic import write_run
 from report.test_benchmark import LettersReport
 

@@ -7,7 +7,7 @@ import pytest
 
 from lmms_egoplan.report.document import Column
 from lmms_egoplan.report.page import show
-from lmms_egoplan.report.published_with_runs import published_with_runs
+from lmms_egoplan.report.published import published_with_runs
 from report.printed_tables import DESCRIBED, FILES, load
 
 EXTRA = (Column("low", "Low", 2), Column("questions", "Questions"))

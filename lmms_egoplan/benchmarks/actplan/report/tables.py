@@ -19,8 +19,7 @@ from lmms_egoplan.benchmarks.actplan.report.marks import (
 )
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
-from lmms_egoplan.report.published import load_table
-from lmms_egoplan.report.published_with_runs import published_with_runs
+from lmms_egoplan.report.published import load_table, published_with_runs
 from lmms_egoplan.report.scored import Mean, compared, in_percent, interval_note
 from lmms_egoplan.report.statistics import interval_of_sums
 

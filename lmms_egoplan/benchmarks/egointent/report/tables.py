@@ -9,8 +9,7 @@ from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, Graded, fields_of
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
-from lmms_egoplan.report.published import load_table
-from lmms_egoplan.report.published_with_runs import published_with_runs
+from lmms_egoplan.report.published import load_table, published_with_runs
 from lmms_egoplan.report.scored import compared, interval_note
 
 DECIMALS = 2
