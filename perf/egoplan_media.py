@@ -17,7 +17,7 @@ EGO4D_SIZE, EGO4D_VIDEOS, EGO4D_LENGTH = (512, 288), 300, 9000
 
 def prepare(folder: Path, records: list[dict[str, Any]]) -> None:
     """Make media and annotations, and prepare the split below `folder`, which is its data root."""
-    from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+    from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
     from lmms_egoplan.media.frames import write_video
 
     os.environ["LMMS_EGOPLAN_DATA"] = str(folder)
@@ -29,7 +29,7 @@ def prepare(folder: Path, records: list[dict[str, Any]]) -> None:
     _write_epic_folders(folder / "epic")
     annotations = folder / "annotations.json"
     annotations.write_text(json.dumps(records), encoding="utf-8")
-    prepare_egoplan(annotations, "val", folder / "epic", folder / "ego4d")
+    prepare_egoplan(annotations, "val", Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"}))
 
 
 def record(number: int) -> dict[str, Any]:

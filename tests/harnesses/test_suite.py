@@ -6,7 +6,7 @@ from lmms_eval.tasks import TaskManager as LMMSTaskManager
 from loguru import logger
 
 from lmms_egoplan.benchmarks.egoplan.demo import EGOPLAN_BENCH2
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import suite
@@ -31,7 +31,7 @@ def told(tmp_path, monkeypatch):
 @pytest.fixture
 def prepared(told, tmp_path):
     arguments = EGOPLAN_BENCH2.write(tmp_path)
-    prepare_egoplan_bench2(tmp_path / arguments[1], tmp_path / arguments[3])
+    prepare_egoplan_bench2(tmp_path / arguments[1], Media({"Ego4D": tmp_path / arguments[3]}))
 
 
 def in_lmms_eval(name):

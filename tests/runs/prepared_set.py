@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForImageTextToText, AutoTokenizer
 
 from benchmarks.egoplan.derived_questions import DATA, derive, render_media
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
 from zoo import save
 
 DERIVED = 210
@@ -20,7 +20,7 @@ def prepare_set(folder: Path) -> None:
     """Prepare the validation split below `folder`; ``LMMS_EGOPLAN_DATA`` must name it."""
     (example,) = json.loads(EXAMPLES.read_text(encoding="utf-8"))["EgoPlan_validation"]
     rendered = render_media([*derive(DERIVED), example | {"sample_id": EXAMPLE_ID}], folder / "media")
-    prepare_egoplan(rendered.annotations, "val", rendered.epic_kitchens, rendered.ego4d)
+    prepare_egoplan(rendered.annotations, "val", Media({"EpicKitchens": rendered.epic_kitchens, "Ego4D": rendered.ego4d}))
 
 
 def save_letter_lover(name: str, folder: Path) -> Path:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
 from media.files import write_epic_folder, write_numbered_video
 
 EPIC_VIDEO, EGO4D_VIDEO = "P01_02", "0a1b-2c"
@@ -22,7 +22,7 @@ def prepare_small_set(folder: Path, count: int = 8) -> list[dict[str, Any]]:
     records = [_record(number) for number in range(count)]
     annotations = folder / "annotations.json"
     annotations.write_text(json.dumps(records), encoding="utf-8")
-    prepare_egoplan(annotations, "val", folder / "epic", folder / "ego4d")
+    prepare_egoplan(annotations, "val", Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"}))
     return records
 
 

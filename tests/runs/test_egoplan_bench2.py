@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.egoplan.bench2_questions import DERIVED, DOMAINS, EXAMPLES, write_questions
 from benchmarks.egoplan.derived_questions import DATA, available
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan_bench2
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.report.build import build_report
 from report.report_json import groups
@@ -31,7 +31,7 @@ def data(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         write_questions(folder / "media")
-        prepare_egoplan_bench2(folder / "media" / "annotations.json", folder / "media" / "ego4d")
+        prepare_egoplan_bench2(folder / "media" / "annotations.json", Media({"Ego4D": folder / "media" / "ego4d"}))
         yield folder
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
 from patience import FOREVER_S
 from runs.harness import TWO_PROCESSES, Run, log, run, start
 from runs.small_set import prepare_small_set
@@ -49,5 +49,5 @@ def test_numbers_are_bit_equal(tmp_path, monkeypatch, name):
     assert in_lm_eval("ranks.json", "egoplan_val_narrated,egoplan_val") == expected
 
     (tmp_path / "turned.json").write_text(json.dumps([*records[7:], *records[:7][::-1]]), encoding="utf-8")
-    prepare_egoplan(tmp_path / "turned.json", "val", tmp_path / "epic", tmp_path / "ego4d")
+    prepare_egoplan(tmp_path / "turned.json", "val", Media({"EpicKitchens": tmp_path / "epic", "Ego4D": tmp_path / "ego4d"}))
     assert in_lmms_eval("turned", "egoplan_val") == expected

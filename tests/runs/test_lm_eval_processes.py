@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from lm_eval.tasks import TaskManager
 
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from patience import FOREVER_S
 from runs.both_harnesses import (
@@ -62,7 +62,7 @@ def prepare_many(folder):
     text = {"question": few[0]["question"]}
     many = [few[number % 12] | text | {"sample_id": number} for number in range(MANY)]
     (folder / "many.json").write_text(json.dumps(many), encoding="utf-8")
-    prepare_egoplan(folder / "many.json", "val", folder / "epic", folder / "ego4d")
+    prepare_egoplan(folder / "many.json", "val", Media({"EpicKitchens": folder / "epic", "Ego4D": folder / "ego4d"}))
 
 
 def stored(database):

@@ -95,7 +95,6 @@ class CutClips:
     """What `cut_clips` has done.
 
     cut, kept: clips written now, and those of an earlier call.
-    split_size: questions in the annotations.
     seconds: duration of all clips.
     size: bytes of all clips.
     failed: by sample id, why a clip could not be cut.
@@ -103,7 +102,6 @@ class CutClips:
 
     cut: int
     kept: int
-    split_size: int
     seconds: float
     size: int
     failed: Mapping[Id, str]
@@ -234,7 +232,7 @@ def cut_clips(
             size += path.stat().st_size
             seconds += len(source.frames) / fps
             bar.update()
-    return CutClips(cut, kept, len(records), seconds, size, failed)
+    return CutClips(cut, kept, seconds, size, failed)
 
 
 def _version(source: Footage) -> str:

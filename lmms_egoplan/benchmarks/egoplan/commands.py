@@ -1,28 +1,22 @@
 """The commands of both benchmarks below ``lmms-egoplan``."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from lmms_egoplan.benchmarks.egoplan import submission
+from lmms_egoplan.benchmarks.egoplan import records, submission
 from lmms_egoplan.benchmarks.egoplan.clips import Fit, cut_clips
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, find_media, prepare_egoplan, prepare_egoplan_bench2
-from lmms_egoplan.benchmarks.egoplan.records import (
-    EGO4D,
-    EPIC_KITCHENS,
-    Question,
-    read_annotations,
-    read_bench2_annotations,
-)
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.sources import NeededFrames, needed_frames
 from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
 
-_LABELS = {"task_goals": "task goals"}
 _FITS: dict[Fit, str] = {
     "labelled": "cut by lmms-egoplan. Their frames are those of the source, but for H.264's loss",
     "frame for frame": "as many frames as the progress, so each frame stands for one of the source",
@@ -88,17 +82,9 @@ def prepare(
     - EPIC-KITCHENS' RGB frames, such as `P01/rgb_frames/P01_13/frame_0000000760.jpg`: https://epic-kitchens.github.io
     - Ego4D's canonical videos at 288p: https://ego4d-data.org
     """
-    summary = prepare_egoplan(
-        annotations,
-        split,
-        epic_kitchens,
-        ego4d,
-        clips=clips,
-        epic_video_info=epic_video_info,
-        skip_missing=skip_missing,
-        verify=verify,
-    )
-    _print_prepared(summary, _LABELS)
+    roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
+    media = Media(roots, clips, epic_video_info, skip_missing, verify)
+    _print_prepared(prepare_egoplan(annotations, split, media))
 
 
 def prepare_bench2(
@@ -124,12 +110,12 @@ def prepare_bench2(
     - Annotations: https://huggingface.co/datasets/qiulu66/EgoPlan-Bench2
     - Ego4D's canonical videos at 288p: https://ego4d-data.org
     """
-    summary = prepare_egoplan_bench2(annotations, ego4d, clips=clips, skip_missing=skip_missing, verify=verify)
-    _print_prepared(summary, {})
+    media = Media({EGO4D: ego4d}, clips, skip_missing=skip_missing, verify=verify)
+    _print_prepared(prepare_egoplan_bench2(annotations, media))
 
 
-def _print_prepared(summary: dict[str, Any], labels: Mapping[str, str]) -> None:
-    print_summary(summary, "questions", labels)
+def _print_prepared(summary: dict[str, Any]) -> None:
+    print_summary(summary, "questions", {"task_goals": "task goals"})
     if "clips" in summary:
         typer.echo(f"Media: {summary['media']}, which results tell as media.")
         for fit, count in summary["clips"].items():
@@ -154,7 +140,7 @@ def list_videos(
 
     Example: `lmms-egoplan data list egoplan EgoPlan_validation.json --out ids.txt --frames`
     """
-    _write_lists(needed_frames(read_annotations(annotations, None)), out, (EGO4D, EPIC_KITCHENS), frames=frames)
+    _write_lists(needed_frames(records.read_annotations(annotations, None)), out, (EGO4D, EPIC_KITCHENS), frames=frames)
 
 
 @also_writes(*_ALSO_LISTED)
@@ -168,7 +154,7 @@ def list_bench2_videos(
 
     Example: `lmms-egoplan data list egoplan_bench2 hub --out ids.txt`
     """
-    _write_lists(needed_frames(read_bench2_annotations(annotations)), out, (EGO4D,), frames=frames)
+    _write_lists(needed_frames(records.read_bench2_annotations(annotations)), out, (EGO4D,), frames=frames)
 
 
 def _write_lists(videos: Sequence[NeededFrames], out: Path, sources: Sequence[str], *, frames: bool) -> None:
@@ -225,7 +211,7 @@ def cut(
     """
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
     media = Media(roots, epic_video_info=epic_video_info, skip_missing=skip_missing)
-    _cut(annotations, read_annotations(annotations, split), media, out)
+    _cut(annotations, records.read_annotations(annotations, split), media, out)
 
 
 def cut_bench2(
@@ -238,21 +224,23 @@ def cut_bench2(
 
     Example: `lmms-egoplan data cut egoplan_bench2 hub --ego4d ego4d/video_288p --out clips`
     """
-    _cut(annotations, read_bench2_annotations(annotations), Media({EGO4D: ego4d}, skip_missing=skip_missing), out)
+    _cut(
+        annotations, records.read_bench2_annotations(annotations), Media({EGO4D: ego4d}, skip_missing=skip_missing), out
+    )
 
 
-def _cut(annotations: str | Path, records: Sequence[Question], media: Media, out: Path) -> None:
+def _cut(annotations: str | Path, questions: Sequence[records.Question], media: Media, out: Path) -> None:
     """Cut clips, and print how many there are and which are missing."""
-    found = find_media(annotations, records, media)
-    clips = cut_clips(annotations, records, found.footage, out, skip_missing=media.skip_missing)
+    found = find_media(annotations, questions, media)
+    clips = cut_clips(annotations, questions, found.footage, out, skip_missing=media.skip_missing)
     if found.message:
         typer.echo(found.message, err=True)
     for sample_id, reason in clips.failed.items():
         typer.echo(f"sample_id {sample_id}: {reason}", err=True)
     done = clips.cut + clips.kept
     typer.echo(
-        f"{done} of {clips.split_size} clips, {clips.seconds / 3600:.2f} hours, {clips.size / 1e6:.1f} MB, in {out}: "
-        f"{clips.cut} cut now, {clips.kept} there before, {clips.split_size - done} left out"
+        f"{done} of {len(questions)} clips, {clips.seconds / 3600:.2f} hours, {clips.size / 1e6:.1f} MB, in {out}: "
+        f"{clips.cut} cut now, {clips.kept} there before, {len(questions) - done} left out"
     )
 
 
@@ -283,7 +271,7 @@ def submit(
     split = split or submission.split_of(samples)
     ids = submission.split_ids(split)
     labels = submission.build_submission(predictions, ids, split)
-    submission.write_submission(out, labels)
+    write_whole(out, json.dumps(labels, indent=1) + "\n")
     typer.echo(
         f"{len(labels)} labels of the {split} split written to {out}. Scored: {len(labels):,} of {len(ids):,} prepared "
         f"questions, {len(labels):,} of {EGOPLAN.official[split]:,} official ones."

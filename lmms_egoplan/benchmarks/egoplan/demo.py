@@ -7,26 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS, QUESTION
-from lmms_egoplan.benchmarks.egoplan.records import (
-    BENCH2_FILE,
-    CHOICES,
-    DOMAINS,
-    EGO4D,
-    EPIC_KITCHENS,
-    FIRST_FRAME,
-    LIST_KEYS,
-    RENDERED,
-)
+from lmms_egoplan.benchmarks.egoplan.records import CHOICES, EGO4D, EPIC_KITCHENS, FIRST_FRAME, RENDERED
 from lmms_egoplan.demo.scenes import FPS, SCENES, Scene
 from lmms_egoplan.media.frames import frame_path, write_video
 
-ANNOTATIONS = f"{LIST_KEYS['val']}.json"
+ANNOTATIONS = f"{records.LIST_KEYS['val']}.json"
 # Below the folder of a set, by source.
 FOOTAGE_FOLDERS = {EPIC_KITCHENS: "epic-kitchens", EGO4D: "ego4d"}
 # An observation is 0.5 s before the next action (arXiv 2312.06722, sec. 3.3).
 _OBSERVATION_LEAD = FPS // 2
-_BENCH2_FIELDS = ("task_goal", *CHOICES, "golden_choice_idx", "answer", "current_observation_frame")
+_BENCH2_FIELDS = (
+    *("sample_id", "domain", "scenario", "task_start_frame", "task_goal", *CHOICES, "golden_choice_idx", "answer"),
+    *("current_observation_frame", "task_progress_metadata"),
+)
 
 Record = dict[str, Any]
 
@@ -44,35 +39,30 @@ class _Set:
 def _write_egoplan(folder: Path) -> list[str]:
     """Write 24 questions of six goals with frame folders and H.264 videos."""
     root = folder / EGOPLAN.FOLDER
-    records: list[Record] = []
+    questions: list[Record] = []
     for number, (source, scene) in enumerate(zip((*[EPIC_KITCHENS] * 3, *[EGO4D] * 3), SCENES, strict=True), 1):
         video_id = f"{RENDERED}_{number:02}"
         write_footage(root, source, video_id, scene)
         for step in range(1, len(scene.steps)):
-            records.append(question(len(records) + 1, source, video_id, scene, step))
-    options = ("--epic-kitchens", EPIC_KITCHENS), ("--ego4d", EGO4D)
-    return [
-        *("egoplan", _write_records(root / ANNOTATIONS, records), "--split", "val"),
-        *(word for option, source in options for word in (option, f"{EGOPLAN.FOLDER}/{FOOTAGE_FOLDERS[source]}")),
-    ]
+            questions.append(question(len(questions) + 1, source, video_id, scene, step))
+    _write_records(root / ANNOTATIONS, questions)
+    options = "--split val --epic-kitchens egoplan/epic-kitchens --ego4d egoplan/ego4d"
+    return ["egoplan", f"egoplan/{ANNOTATIONS}", *options.split()]
 
 
 def _write_bench2(folder: Path) -> list[str]:
     """Write 16 questions of four goals, a domain each, with H.264 videos."""
     root = folder / EGOPLAN_BENCH2.FOLDER
-    records: list[Record] = []
-    for number, (domain, scene) in enumerate(zip(DOMAINS, SCENES, strict=False), 1):
+    questions: list[Record] = []
+    for number, (domain, scene) in enumerate(zip(records.DOMAINS, SCENES, strict=False), 1):
         video_id = f"{RENDERED}-{number:02}"
         write_footage(root, EGO4D, video_id, scene)
         for step in range(1, len(scene.steps)):
-            sample_id = f"{video_id}_{step}"
-            record = question(sample_id, EGO4D, video_id, scene, step)
-            records.append(
-                {"sample_id": sample_id, "domain": domain, "scenario": f"scene {number}", "task_start_frame": 0}
-                | {field: record[field] for field in (*_BENCH2_FIELDS, "task_progress_metadata")}
-            )
-    ego4d = f"{EGOPLAN_BENCH2.FOLDER}/{FOOTAGE_FOLDERS[EGO4D]}"
-    return ["egoplan_bench2", _write_records(root / BENCH2_FILE, records), "--ego4d", ego4d]
+            record = question(f"{video_id}_{step}", EGO4D, video_id, scene, step)
+            record |= {"domain": domain, "scenario": f"scene {number}", "task_start_frame": 0}
+            questions.append({field: record[field] for field in _BENCH2_FIELDS})
+    _write_records(root / records.BENCH2_FILE, questions)
+    return ["egoplan_bench2", f"egoplan-bench2/{records.BENCH2_FILE}", "--ego4d", "egoplan-bench2/ego4d"]
 
 
 _TASKS = ("egoplan_val", "egoplan_val_clips", "egoplan_val_generate")
@@ -131,7 +121,5 @@ def shown(sample_id: int | str, source: str, video_id: str, scene: Scene, step: 
     }
 
 
-def _write_records(path: Path, records: list[Record]) -> str:
-    """Write annotations into the folder of a set, and return their path from its parent."""
-    path.write_text(json.dumps(records, indent=2) + "\n", encoding="utf-8")
-    return f"{path.parent.name}/{path.name}"
+def _write_records(path: Path, questions: list[Record]) -> None:
+    path.write_text(json.dumps(questions, indent=2) + "\n", encoding="utf-8")

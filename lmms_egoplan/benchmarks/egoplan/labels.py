@@ -11,13 +11,11 @@ from lmms_egoplan.jsonl import read_text
 # The files of kept and rejected questions.
 KEPT, REJECTED = "EgoPlan_validation.json", "rejected.csv"
 # Reasons in the second.
-OPEN, SERVED, SKIPPED, DISAGREE, OTHER = (
-    "not all labels yet",
-    "served for the qualification",
-    "skipped",
-    "annotators disagree",
-    "annotators agree on another choice than the record",
-)
+OPEN = "not all labels yet"
+SERVED = "served for the qualification"
+SKIPPED = "skipped"
+DISAGREE = "annotators disagree"
+OTHER = "annotators agree on another choice than the record"
 
 Checked = dict[tuple[Hashable, ...], str]
 """By id and right letter of a question, the result of its verification: `AGREED`, or the reason for its rejection."""

@@ -164,17 +164,9 @@ def num_predictions(values: Sequence[dict[str, Any]]) -> int:
 
 def _score_ranking(doc: Doc, responses: Sequence[Any], part: str, official: int) -> Values:
     values, ranking = _rank(doc, responses, official)
-    predictions = {
-        "acc": ranking.by_mean,
-        "acc_sum": ranking.by_sum,
-        "acc_bytes": ranking.by_bytes,
-        part: ranking.by_mean,
-    }
+    choices = {"acc": ranking.by_mean, "acc_sum": ranking.by_sum, "acc_bytes": ranking.by_bytes, part: ranking.by_mean}
     gold = LETTERS.index(doc["golden_choice_idx"])
-    accuracies = {
-        name: _scored(doc, predicted == gold) for name, predicted in predictions.items() if predicted is not None
-    }
-    return accuracies | values
+    return {name: _scored(doc, choice == gold) for name, choice in choices.items() if choice is not None} | values
 
 
 def _score_reply(doc: Doc, replies: Sequence[str], part: str, official: int) -> Values:

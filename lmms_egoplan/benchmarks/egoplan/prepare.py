@@ -2,24 +2,15 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS, ReadyClip, find_clip
 from lmms_egoplan.benchmarks.egoplan.clock import read_video_info, record_problem
-from lmms_egoplan.benchmarks.egoplan.records import (
-    CHOICES,
-    EGO4D,
-    EPIC_KITCHENS,
-    HUB,
-    VIDEO_URLS,
-    Question,
-    Split,
-    read_annotations,
-    read_bench2_annotations,
-)
+from lmms_egoplan.benchmarks.egoplan.records import CHOICES, EGO4D, EPIC_KITCHENS, HUB, VIDEO_URLS, Question
 from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video
 from lmms_egoplan.benchmarks.egoplan.splits import BENCH2_SPLIT, EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -34,10 +25,6 @@ if TYPE_CHECKING:
 PAPER_COUNTS: dict[str, dict[str, int]] = {
     "val": {"questions": EGOPLAN.official["val"], "task_goals": 2407, EPIC_KITCHENS: 2432, EGO4D: 923},
     "test": {"questions": EGOPLAN.official["test"], "task_goals": 902},
-}
-# EgoPlan-Bench2, abstract and sec. 3.
-_BENCH2_PAPER_COUNTS = {
-    BENCH2_SPLIT: {"questions": EGOPLAN_BENCH2.official[BENCH2_SPLIT], "videos": 1113, "domains": 4, "scenarios": 24}
 }
 # Of lmms-eval's copy of EgoPlan-Bench2, nv-njb/egoplan-bench2.
 _COPY_SIZE = 1435
@@ -75,65 +62,52 @@ class Media:
 
 
 class FoundMedia(NamedTuple):
-    """The footage by sample id, the questions without footage, a message about these, and warnings."""
+    """The footage by sample id, the questions without footage, a message about these, and warnings.
+
+    is_verified: whether all frames were decoded.
+    """
 
     footage: dict[Id, Footage]
     lost: list[Lost]
     message: str
     warnings: list[str]
+    is_verified: bool
 
 
 @dataclass(frozen=True)
 class _DataSet:
     """What preparing one of the benchmarks needs to know of it.
 
-    paper: by split, the counts in the paper.
-    distinct: by name of a count, the field of records whose different values are counted.
-    sources: of videos, whose questions are counted.
+    paper: by split, the counts in the paper; the first split has all counts.
     columns: the type of each column that the other benchmark does not have, ``string`` or ``int64``.
     """
 
     prepared: PreparedData
     paper: Mapping[str, Mapping[str, int]]
-    distinct: Mapping[str, str]
-    sources: tuple[str, ...] = ()
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str]
 
-    def counts(self, records: Sequence[Question]) -> dict[str, int]:
-        """Count questions, different values, and the questions of each source."""
-        by_source: Counter[str] = Counter(record.video_source for record in records)
-        return {
-            "questions": len(records),
-            **{name: len({getattr(record, of) for record in records}) for name, of in self.distinct.items()},
-            **{source: by_source[source] for source in self.sources},
-        }
+    def counts(self, questions: Sequence[Question]) -> dict[str, int]:
+        """Count questions, the questions of each source, and different values of fields."""
+        counts: dict[str, int] = {"questions": len(questions), **Counter(record.video_source for record in questions)}
+        counts |= {name: len({getattr(record, of, None) for record in questions}) for name, of in _DISTINCT.items()}
+        return {name: counts.get(name, 0) for name in next(iter(self.paper.values()))}
 
 
-_EGOPLAN = _DataSet(EGOPLAN, PAPER_COUNTS, {"task_goals": "task_goal"}, (EPIC_KITCHENS, EGO4D))
+_DISTINCT = {"task_goals": "task_goal", "videos": "video_id", "domains": "domain", "scenarios": "scenario"}
+_EGOPLAN = _DataSet(EGOPLAN, PAPER_COUNTS, {})
+# The counts: abstract and sec. 3 of EgoPlan-Bench2.
 _EGOPLAN_BENCH2 = _DataSet(
     EGOPLAN_BENCH2,
-    _BENCH2_PAPER_COUNTS,
-    {"videos": "video_id", "domains": "domain", "scenarios": "scenario"},
-    columns={"domain": "string", "scenario": "string", "first_frame": "int64"},
+    {BENCH2_SPLIT: {"questions": EGOPLAN_BENCH2.official[BENCH2_SPLIT], "videos": 1113, "domains": 4, "scenarios": 24}},
+    {"domain": "string", "scenario": "string", "first_frame": "int64"},
 )
 
 
-def prepare_egoplan(
-    annotations: str | Path,
-    split: Split,
-    epic_kitchens: str | Path | None,
-    ego4d: str | Path | None,
-    *,
-    clips: str | Path | None = None,
-    epic_video_info: str | Path | None = None,
-    skip_missing: bool = False,
-    verify: bool = False,
-) -> dict[str, Any]:
+def prepare_egoplan(annotations: str | Path, split: records.Split, media: Media) -> dict[str, Any]:
     """Check annotations and media of EgoPlan-Bench, and write the split below the data root.
 
     Args:
         annotations: the official file; see `read_annotations`.
-        epic_kitchens, ego4d: None if no question needs it. For these and all others, see `Media`.
 
     Returns:
         The summary, see `_save`. ``counts`` has, for questions, task_goals and each source, the numbers ``prepared``,
@@ -142,25 +116,16 @@ def prepare_egoplan(
     Raises:
         LmmsEgoplanError: the annotations are wrong, or a folder or frames are missing; nothing is written.
     """
-    media = Media({EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}, clips, epic_video_info, skip_missing, verify)
-    records = read_annotations(annotations, split)
-    found = find_media(annotations, records, media)
-    return _save(_EGOPLAN, split, Path(annotations).resolve(), records, found, verify=verify)
+    questions = records.read_annotations(annotations, split)
+    found = find_media(annotations, questions, media)
+    return _save(_EGOPLAN, split, Path(annotations).resolve(), questions, found)
 
 
-def prepare_egoplan_bench2(
-    annotations: str | Path,
-    ego4d: str | Path | None,
-    *,
-    clips: str | Path | None = None,
-    skip_missing: bool = False,
-    verify: bool = False,
-) -> dict[str, Any]:
+def prepare_egoplan_bench2(annotations: str | Path, media: Media) -> dict[str, Any]:
     """Check annotations and media of EgoPlan-Bench2, and write the split below the data root.
 
     Args:
         annotations: the official file, or `HUB`; see `read_bench2_annotations`.
-        ego4d: None with `clips`. For this and all others, see `Media`.
 
     Returns:
         The summary, see `_save`. ``counts`` has, for questions, videos, domains and scenarios, the numbers
@@ -169,31 +134,30 @@ def prepare_egoplan_bench2(
     Raises:
         LmmsEgoplanError: the annotations are wrong, or a folder or frames are missing; nothing is written.
     """
-    media = Media({EGO4D: ego4d}, clips, None, skip_missing, verify)
-    records = read_bench2_annotations(annotations)
-    found = find_media(annotations, records, media)
-    if len(records) == _COPY_SIZE:
+    questions = records.read_bench2_annotations(annotations)
+    found = find_media(annotations, questions, media)
+    if len(questions) == _COPY_SIZE:
         found.warnings.append(
             f"the file has {_COPY_SIZE:,} records, as lmms-eval's copy of the data set has (nv-njb/egoplan-bench2), "
             f"and the paper {EGOPLAN_BENCH2.official[BENCH2_SPLIT]:,} questions: accuracies over them do not compare "
             "with published ones"
         )
     source = HUB if str(annotations) == HUB else Path(annotations).resolve()
-    return _save(_EGOPLAN_BENCH2, BENCH2_SPLIT, source, records, found, verify=verify)
+    return _save(_EGOPLAN_BENCH2, BENCH2_SPLIT, source, questions, found)
 
 
-def check_media(records: Sequence[Question], roots: Roots, *, skip_missing: bool) -> dict[Id, Path]:
+def check_media(questions: Sequence[Question], roots: Roots, *, skip_missing: bool) -> dict[Id, Path]:
     """Return, by sample id, the video file or frame folder that has all frames of the question.
 
     Raises:
         LmmsEgoplanError: a folder or frames are missing; with `skip_missing`, those of all questions.
     """
-    media = find_media("annotations", records, Media(roots, skip_missing=skip_missing))
+    media = find_media("annotations", questions, Media(roots, skip_missing=skip_missing))
     tell_of_lost(media.lost)
     return {sample_id: footage.path for sample_id, footage in media.footage.items()}
 
 
-def find_media(annotations: str | Path, records: Sequence[Question], media: Media) -> FoundMedia:
+def find_media(annotations: str | Path, questions: Sequence[Question], media: Media) -> FoundMedia:
     """Look for the footage of each question.
 
     Args:
@@ -205,12 +169,12 @@ def find_media(annotations: str | Path, records: Sequence[Question], media: Medi
     """
     videos = None if media.epic_video_info is None else read_video_info(Path(media.epic_video_info))
     if media.clips is None:
-        _check_roots(records, media)
+        _check_roots(questions, media)
     elif not Path(media.clips).is_dir():
         raise LmmsEgoplanError(f"--clips {media.clips}: no such folder; it holds <sample_id>.mp4")
     unfit: dict[Id, Footage | str] = {
         record.sample_id: f"{annotations}: record {index}, sample_id {record.sample_id}, {problem}"
-        for index, record in enumerate(records)
+        for index, record in enumerate(questions)
         if videos is not None
         and record.video_source == EPIC_KITCHENS
         and (problem := record_problem(record.video_id, record.current_observation_frame, videos))
@@ -230,21 +194,21 @@ def find_media(annotations: str | Path, records: Sequence[Question], media: Medi
         return found | find_video(root, fit, videos, warnings.append)
 
     video_of = attrgetter("video_source", "video_id" if media.clips is None else "sample_id")
-    footage, lost = find_footage(records, attrgetter("sample_id"), video_of, find, media.verify)
-    message = _missing_message(lost, len(records), media) if lost else ""
+    footage, lost = find_footage(questions, attrgetter("sample_id"), video_of, find, media.verify)
+    message = _missing_message(lost, len(questions), media) if lost else ""
     if lost and not (media.skip_missing and footage):
         raise LmmsEgoplanError(message)
-    return FoundMedia(footage, lost, message, warnings)
+    return FoundMedia(footage, lost, message, warnings, media.verify)
 
 
-def _check_roots(records: Sequence[Question], media: Media) -> None:
+def _check_roots(questions: Sequence[Question], media: Media) -> None:
     """Check that each source of videos that questions need has a folder; one is enough to skip the others."""
     may_lack = media.skip_missing and any(root is not None for root in media.roots.values())
-    for source, count in Counter(record.video_source for record in records).items():
+    for source, count in Counter(record.video_source for record in questions).items():
         root, download = media.roots[source], f"(download: {VIDEO_URLS[source]})"
         if root is None and not may_lack:
             raise LmmsEgoplanError(
-                f"{count} of {len(records)} questions need videos of {source}: give their folder with "
+                f"{count} of {len(questions)} questions need videos of {source}: give their folder with "
                 f"{_OPTIONS[source]} DIR {download}, or --skip-missing to go without them"
             )
         if root is not None and not Path(root).is_dir():
@@ -252,9 +216,7 @@ def _check_roots(records: Sequence[Question], media: Media) -> None:
 
 
 def _missing_message(lost: Sequence[Lost], num_records: int, media: Media) -> str:
-    per_source: Counter[str] = Counter()
-    for (source, _), _, sample_ids in lost:
-        per_source[source] += len(sample_ids)
+    per_source = Counter(source for (source, _), _, sample_ids in lost for _ in sample_ids)
     num_lost, state = per_source.total(), "missing or damaged" if media.verify else "missing"
     if media.clips is not None:
         lines = [f"the clips of {num_lost} of {num_records} questions in {media.clips} are {state} or do not fit:"]
@@ -275,19 +237,12 @@ def _missing_message(lost: Sequence[Lost], num_records: int, media: Media) -> st
 
 
 def _save(
-    data: _DataSet,
-    split: str,
-    annotations: str | Path,
-    records: Sequence[Question],
-    found: FoundMedia,
-    *,
-    verify: bool,
+    data: _DataSet, split: str, annotations: str | Path, questions: Sequence[Question], found: FoundMedia
 ) -> dict[str, Any]:
     """Write a split of questions.
 
     Args:
-        annotations: where the records are from, for the summary.
-        verify: all frames were decoded.
+        annotations: where the questions are from, for the summary.
 
     Returns:
         The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO
@@ -298,9 +253,8 @@ def _save(
         (absent without), ``media`` and ``clips`` (with ready clips alone: `READY_CLIPS`, and how many questions' clips
         have each `clips.Fit`, with the ids of those that are cut off under ``cut_off_ids``).
     """
-    footage, lost, _, warnings = found
-    prepared = [record for record in records if record.sample_id in footage]
-    rows = [_row(record, footage[record.sample_id], data, len(records)) for record in prepared]
+    prepared = [record for record in questions if record.sample_id in found.footage]
+    rows = [_row(record, found.footage[record.sample_id], data, len(questions)) for record in prepared]
     if all(record.origin is None for record in prepared):
         for row in rows:
             del row["origin"]
@@ -308,17 +262,17 @@ def _save(
         split,
         _dataset(rows, data.columns),
         annotations=str(annotations),
-        split_size=len(records),
+        split_size=len(questions),
         questions=len(rows),
-        fingerprint=fingerprint([row, footage[row["sample_id"]].version] for row in rows),
+        fingerprint=fingerprint([row, found.footage[row["sample_id"]].version] for row in rows),
         missing=[
             {"video_source": source, "video": str(video), "reason": reason, "sample_ids": sample_ids}
-            for (source, video), reason, sample_ids in lost
+            for (source, video), reason, sample_ids in found.lost
         ],
-        counts=compare_counts(data.counts(prepared), data.counts(records), "annotations", data.paper[split]),
-        **({"verified": True} if verify else {}),
-        **({"warnings": warnings} if warnings else {}),
-        **_clips_summary(footage),
+        counts=compare_counts(data.counts(prepared), data.counts(questions), "annotations", data.paper[split]),
+        **({"verified": True} if found.is_verified else {}),
+        **({"warnings": found.warnings} if found.warnings else {}),
+        **_clips_summary(found.footage),
     )
 
 

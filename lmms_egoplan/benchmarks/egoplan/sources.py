@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -106,34 +105,28 @@ def _find_folder(
 ) -> dict[Id, Footage | str]:
     parts = (video_id.split("_")[0], "rgb_frames", video_id)
     folder = resolve_inside(root, *parts)
+    numbers: list[int] = []
     files: dict[int, str] = {}
-    count, lowest, highest = 0, sys.maxsize, -1
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
                 number = _frame_number(folder, entry.name)
                 if number is None:
                     continue
-                count, lowest, highest = count + 1, min(lowest, number), max(highest, number)
-                if not any(number in span for span in needed.values()) or not entry.is_file():
-                    continue
-                if entry.is_symlink():
-                    resolve_inside(root, *parts, entry.name)
-                files[number] = file_version(entry.stat())
+                numbers.append(number)
+                if any(number in span for span in needed.values()) and entry.is_file():
+                    if entry.is_symlink():
+                        resolve_inside(root, *parts, entry.name)
+                    files[number] = file_version(entry.stat())
     except OSError as error:
         raise FrameError(f"{folder}: cannot read the frame folder: {error.strerror}") from error
-    if count and lowest < FIRST_FRAME[EPIC_KITCHENS]:
-        raise FrameError(
-            f"{frame_path(folder, lowest)}: the frames are numbered from {lowest}, and EgoPlan counts EPIC-KITCHENS' "
-            f"from {FIRST_FRAME[EPIC_KITCHENS]}; rename them, or take EPIC-KITCHENS' own"
-        )
-    if count and video:
-        _check_rate(folder, video_id, highest, video, warn if count == highest else None)
+    if numbers:
+        _check_numbers(folder, video_id, numbers, video, warn)
     version = sha256(repr(sorted(files.items())).encode()).hexdigest()
-    first_missing = {
+    first_gaps = {
         sample_id: next((number for number in span if number not in files), None) for sample_id, span in needed.items()
     }
-    gaps = {sample_id: number for sample_id, number in first_missing.items() if number is not None}
+    gaps = {sample_id: number for sample_id, number in first_gaps.items() if number is not None}
     reason = ""
     if gaps:
         spans = [needed[sample_id] for sample_id in gaps]
@@ -146,11 +139,19 @@ def _find_folder(
     }
 
 
-def _check_rate(folder: Path, video_id: str, highest: int, video: VideoInfo, warn: Warn | None) -> None:
-    """Check that frames were extracted at the rate by which records count; `warn` of a folder without gaps."""
-    if problem := too_many_frames(video_id, highest, video):
+def _check_numbers(
+    folder: Path, video_id: str, numbers: Sequence[int], video: VideoInfo | None, warn: Warn | None
+) -> None:
+    """Check that frames are numbered from 1 and were extracted at the rate by which records count, if that is known."""
+    lowest, highest, first = min(numbers), max(numbers), FIRST_FRAME[EPIC_KITCHENS]
+    if lowest < first:
+        raise FrameError(
+            f"{frame_path(folder, lowest)}: the frames are numbered from {lowest}, and EgoPlan counts EPIC-KITCHENS' "
+            f"from {first}; rename them, or take EPIC-KITCHENS' own"
+        )
+    if video and (problem := too_many_frames(video_id, highest, video)):
         raise FrameError(f"{folder}: {problem}")
-    if warn and has_own_rate(video_id, highest, video):
+    if video and warn and len(numbers) == highest and has_own_rate(video_id, highest, video):
         warn(
             f"{folder}: {highest} frames in {video.seconds:.2f} s are the video's own {video.fps:.2f} a second, and "
             f"EgoPlan counts {frames_per_second(EPIC_KITCHENS, video_id)}. If they were extracted at its own rate, "
@@ -160,6 +161,4 @@ def _check_rate(folder: Path, video_id: str, highest: int, video: VideoInfo, war
 
 def _frame_number(folder: Path, name: str) -> int | None:
     digits = re.search("[0-9]+", name)
-    if digits is None or frame_path(folder, int(digits[0])).name != name:
-        return None
-    return int(digits[0])
+    return int(digits[0]) if digits and frame_path(folder, int(digits[0])).name == name else None

@@ -87,9 +87,7 @@ def split_ids(split: Split) -> list[int]:
     return ids
 
 
-def build_submission(
-    predictions: Sequence[Prediction], ids: Iterable[int], split: Split = "test"
-) -> list[dict[str, Any]]:
+def build_submission(predictions: Sequence[Prediction], ids: Sequence[int], split: Split) -> list[dict[str, Any]]:
     """Return ``{"sample_id": int, "label": "A".."D"}`` for each id of the split, in the split's order.
 
     Args:
@@ -100,7 +98,6 @@ def build_submission(
         LmmsEgoplanError: ids without a prediction, with several, or unknown to the split; one message for all,
             with the first 20 of each kind and their number.
     """
-    ids = list(ids)
     labels = {sample_id: letter for sample_id, letter in predictions if letter is not None}
     counts = Counter(sample_id for sample_id, _ in predictions)
     wrong = {
@@ -117,15 +114,6 @@ def build_submission(
             + (f". Are they of the {other} split? Then: --split {other}" if wrong["not in the split"] else "")
         )
     return [{"sample_id": sample_id, "label": labels[sample_id]} for sample_id in ids]
-
-
-def write_submission(path: str | Path, submission: Sequence[dict[str, Any]]) -> None:
-    """Write a submission as a JSON list; the file appears whole or not at all.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    write_whole(Path(path), json.dumps(submission, indent=1) + "\n")
 
 
 def _prediction(where: str, line: str) -> Prediction:

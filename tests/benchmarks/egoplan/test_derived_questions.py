@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.egoplan.derived_questions import DATA, available, derive, render_media
 from lmms_egoplan.benchmarks.egoplan import visuals
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 
@@ -42,7 +42,7 @@ def test_gold_letters_are_spread(records):
 def test_rendered_media_can_be_prepared_and_read(records, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     rendered = render_media(records, tmp_path / "media")
-    summary = prepare_egoplan(rendered.annotations, "val", rendered.epic_kitchens, rendered.ego4d)
+    summary = prepare_egoplan(rendered.annotations, "val", Media({"EpicKitchens": rendered.epic_kitchens, "Ego4D": rendered.ego4d}))
     assert summary["questions"] == summary["split_size"] == COUNT
     dataset = EGOPLAN.load("val")
     for row in (*dataset.select(range(0, COUNT, 20)), dataset[COUNT - 1]):

@@ -211,20 +211,11 @@ class EgoPlanReport(_ChoiceReport):
     def figures(self) -> Iterator[Figure | None]:
         """Yield accuracies, and those by group as Figs. 8 and 7 of the paper."""
         yield accuracies_figure(self.tasks)
-        yield lines_figure(
-            "egoplan_past_actions",
-            "Accuracy by number of past actions",
-            "number of past actions",
-            self._by_past_actions,
-            note("bins"),
-        )
-        yield lines_figure(
-            "egoplan_similarity",
-            "Accuracy by goal-answer similarity",
-            "similarity of goal and right answer",
-            self._by_similarity,
-            note("similarity" if self.inputs.similarity is None else "bert_score", measure=self._similarity[1]),
-        )
+        by = "number of past actions"
+        yield lines_figure("egoplan_past_actions", by, by, self._by_past_actions, note("bins"))
+        caption = note("similarity" if self.inputs.similarity is None else "bert_score", measure=self._similarity[1])
+        label = "similarity of goal and right answer"
+        yield lines_figure("egoplan_similarity", _SIMILARITY, label, self._by_similarity, caption)
 
     @cached_property
     def _by_past_actions(self) -> Groups:

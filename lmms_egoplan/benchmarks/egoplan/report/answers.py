@@ -1,7 +1,7 @@
 """What runs answered to the questions of either benchmark, and their accuracies."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from statistics import fmean
 from typing import Any
@@ -14,8 +14,8 @@ from lmms_egoplan.ranking.audits import METRICS, inexact
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.numbers import counted
 from lmms_egoplan.report.recompute import shared_file
-from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.scored import Answer, Answers, Key, Mean, ScoredTask, in_percent, mean_of, read_tasks
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, in_percent, mean_of, read_tasks
 from lmms_egoplan.storage import PreparedData
 
 CHANCE = 25.0
@@ -55,14 +55,6 @@ class Questions:
     def scoring_files(self) -> tuple[str, str]:
         """The files in ``tasks/shared`` that score choices: ranked ones, and letters."""
         return f"{self.prepared.benchmark}_ranking", f"{self.prepared.benchmark}_replies"
-
-    def is_ranking(self, task_run: TaskRun) -> bool:
-        """Check that a task ranks choices by likelihood; in any other, letters are read."""
-        return shared_file(task_run.config) == self.scoring_files[0]
-
-    def is_main(self, task_run: TaskRun) -> bool:
-        """Check that a task ranks choices after the video, as the paper of EgoPlan-Bench does."""
-        return self.is_ranking(task_run) and not task_run.task.endswith(_UNSEEN)
 
 
 EGOPLAN = Questions(splits.EGOPLAN, "val", "EgoPlan-Val", "egoplan_val", int, SOURCE_METRIC)
@@ -106,12 +98,12 @@ class Series(ScoredTask):
     @property
     def is_ranked(self) -> bool:
         """By likelihood; else a letter was written."""
-        return self.of.is_ranking(self.task_run)
+        return shared_file(self.task_run.config) == self.of.scoring_files[0]
 
     @property
     def is_main(self) -> bool:
-        """See `Questions.is_main`."""
-        return self.of.is_main(self.task_run)
+        """Choices were ranked after the video, as in the paper of EgoPlan-Bench."""
+        return self.is_ranked and self.unseen is None
 
     @property
     def unseen(self) -> str | None:
@@ -139,17 +131,14 @@ class Series(ScoredTask):
 
     def mean_over(self, keys: Iterable[Key]) -> Mean:
         """Return the accuracy over these questions, in per cent."""
-        return mean_of(self._answers_to(keys), "acc", scale=100)
+        answers = self.answers or {}
+        return mean_of([answers[key] for key in keys], "acc", scale=100)
 
     def by_sum(self, keys: Iterable[Key]) -> float | None:
         """Return the accuracy by sum over these questions, in per cent; None where none has one."""
-        scores = (answer.scores["acc_sum"] for answer in self._answers_to(keys))
-        known = [100 * score for score in scores if score is not None]
-        return fmean(known) if known else None
-
-    def _answers_to(self, keys: Iterable[Key]) -> list[Answer]:
         answers = self.answers or {}
-        return [answers[key] for key in keys]
+        scores = [100 * score for key in keys if (score := answers[key].scores["acc_sum"]) is not None]
+        return fmean(scores) if scores else None
 
     @property
     def conditions(self) -> dict[str, str | None]:
@@ -216,36 +205,33 @@ def read_series(runs: Sequence[Run], of: Questions) -> list[Series]:
     Raises:
         LmmsEgoplanError: see `read_answers`.
     """
-    concerned = [
-        run for run in runs if any(shared_file(task.config) in of.scoring_files for task in run.tasks.values())
-    ]
-    models = _models(concerned)
-    looks = _looks(concerned, models, of)
-
-    def make(name: str, run: Run, answers: Answers, task_run: TaskRun) -> Series:
-        return Series(name, run, answers, task_run, of, models[run.name], looks[run.name])
-
-    series = read_tasks(make, concerned, of.scoring_files, of.main_task, partial(read_choice, of=of))
-    order = list(models)
+    make = partial(Series, of=of, model="", look=0)
+    series = list(read_tasks(make, runs, of.scoring_files, of.main_task, partial(read_choice, of=of)))
+    models = _models({task.run.name: task.run.model for task in series})
+    looks, order = _looks(series, models), list(models)
     return sorted(
-        series, key=lambda task: (order.index(task.run.name), task.task != of.main_task, task.task.endswith(_UNSEEN))
+        (replace(task, model=models[task.run.name], look=looks[task.run.name]) for task in series),
+        key=lambda task: (order.index(task.run.name), task.task != of.main_task, task.unseen is not None),
     )
 
 
-def _models(runs: Sequence[Run]) -> dict[str, str]:
-    """Return each run's model; one harness may log a path of which the other logs the end."""
-    names = {run.model for run in runs}
-    longer = {run.name: [name for name in names if name.endswith(f"/{run.model}")] for run in runs}
-    return {run.name: longer[run.name][0] if len(longer[run.name]) == 1 else run.model for run in runs}
+def _models(names: Mapping[str, str]) -> dict[str, str]:
+    """Return each run's model; one harness may log a path of which the other logs the end.
+
+    Args:
+        names: by run, the model as logged.
+    """
+    longer = {run: {name for name in names.values() if name.endswith(f"/{model}")} for run, model in names.items()}
+    return {run: longer[run].pop() if len(longer[run]) == 1 else model for run, model in names.items()}
 
 
-def _looks(runs: Sequence[Run], models: Mapping[str, str], of: Questions) -> dict[str, int]:
+def _looks(series: Sequence[Series], models: Mapping[str, str]) -> dict[str, int]:
     """Assign numbers to the runs' colours and markers; a run without a main task has that of its model."""
-    has_main = {run.name: any(map(of.is_main, run.tasks.values())) for run in runs}
+    with_main = {task.run.name for task in series if task.is_main}
     looks: dict[str, int] = {}
-    for run in sorted(runs, key=lambda run: not has_main[run.name]):
-        same = [looks[other.name] for other in runs if other.name in looks and models[other.name] == models[run.name]]
-        looks[run.name] = same[0] if same and not has_main[run.name] else len(set(looks.values()))
+    for run in sorted(models, key=lambda run: run not in with_main):
+        same = [look for other, look in looks.items() if models[other] == models[run]]
+        looks[run] = same[0] if same and run not in with_main else len(set(looks.values()))
     return looks
 
 

@@ -66,8 +66,13 @@ def _top(means: Iterable[Mean]) -> float:
     return min(105.0, max([50.0, *ends]) + 7)
 
 
-def lines_figure(key: str, title: str, label: str, groups: Groups, caption: str) -> Figure | None:
-    """Draw each run's main task and the baselines; None where no run has such."""
+def lines_figure(key: str, by: str, label: str, groups: Groups, caption: str) -> Figure | None:
+    """Draw each run's main task and the baselines by group; None where no run has such.
+
+    Args:
+        by: what the groups are of.
+        label: of the groups' axis.
+    """
     parts = {(part.series.name, group): part for group, of_group in groups.items() for part in of_group}
     series = {part.series.name: part.series for part in parts.values()}
     mains = {task.run.name: name for name, task in reversed(series.items()) if task.is_main}
@@ -84,4 +89,4 @@ def lines_figure(key: str, title: str, label: str, groups: Groups, caption: str)
     }
     top = _top(mean for of_task in means.values() for mean in of_task)
     draw = partial(draw_lines, ticks, means, "accuracy, %", label, top, looks, CHANCE)
-    return Figure(key, title, note("lines_caption", told=caption), draw, spoken(list(groups), means, 1))
+    return Figure(key, f"Accuracy by {by}", note("lines_caption", told=caption), draw, spoken(list(groups), means, 1))

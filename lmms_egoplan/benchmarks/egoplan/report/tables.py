@@ -57,18 +57,20 @@ def bench2_tables(series: Sequence[Series], by_scenario: Groups) -> Iterator[Tab
 def _table1(series: Sequence[Series]) -> Table:
     """Make the table of own accuracies, ranked after the video, among those of Table 1."""
     rows = [_row(task) | {"acc": task.main.value} for task in series if task.is_main]
-    notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, note("counts")) if rows else ()
-    return published_with_runs(
-        "Accuracy, beside Table 1", load_table("egoplan", "table1"), rows, _COLUMNS["table1"], notes
-    )
+    notes = (_PROTOCOL_NOTE, f"Chance: {CHANCE:g} %.", _INTERVAL_NOTE, note("counts"))
+    return _published("Accuracy, beside Table 1", "table1", rows, notes)
 
 
 def _table3(series: Sequence[Series]) -> Table:
     """Make the same table by domain, among those of Table 3; of videos, not of rendered scenes."""
     rows = [_row(task) | _by_domain(task) for task in series if task.is_main and not task.is_demo]
-    notes = (_PROTOCOL_NOTE, _INTERVAL_NOTE, note("counts")) if rows else ()
     title = "In-domain (EPIC-KITCHENS) and out-of-domain (Ego4D), beside Table 3"
-    return published_with_runs(title, load_table("egoplan", "table3"), rows, _COLUMNS["table3"], notes)
+    return _published(title, "table3", rows, (_PROTOCOL_NOTE, _INTERVAL_NOTE, note("counts")))
+
+
+def _published(title: str, table: str, rows: Sequence[dict[str, Value]], notes: Sequence[str]) -> Table:
+    published = load_table("egoplan", table)
+    return published_with_runs(title, published, rows, _COLUMNS[table], notes if rows else ())
 
 
 def _rendered_table(series: Sequence[Series]) -> Table | None:
