@@ -2,12 +2,13 @@
 
 import csv
 import json
+import re
 
 import pytest
 
 from benchmarks.egoplan.test_prepare import question
 from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second, has_own_rate, read_video_info, too_many_frames
-from lmms_egoplan.benchmarks.egoplan.prepare import prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
 from lmms_egoplan.errors import LmmsEgoplanError
 from media.files import write_epic_folder
 from shared_data import DATA
@@ -24,11 +25,11 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def prepare(folder, *questions, **options):
+def prepare(folder, *questions, skip_missing=False):
     (folder / "a.json").write_text(json.dumps(questions))
-    return prepare_egoplan(
-        folder / "a.json", "val", folder / "epic", None, epic_video_info=folder / "info.csv", **options
-    )
+    roots = {"EpicKitchens": folder / "epic", "Ego4D": None}
+    media = Media(roots, epic_video_info=folder / "info.csv", skip_missing=skip_missing)
+    return prepare_egoplan(folder / "a.json", "val", media)
 
 
 def frames(folder, video_id, first, last):
@@ -42,28 +43,24 @@ def test_ids_that_are_none_and_observations_behind_the_end_are_named(folder):
     late = question(7, "EpicKitchens", "P01_02", 60, (1, 9))
     with pytest.raises(LmmsEgoplanError) as caught:
         prepare(folder, good, unknown, late)
-    assert "a.json: record 1, sample_id 6, video_id: 'P01_99' is none of the 2 videos of the official list" in str(
-        caught.value
-    )
-    assert (
-        "a.json: record 2, sample_id 7, current_observation_frame: 60 is at 1.00 s, at 60 frames a second, but P01_02 "
-        "ends at 0.50 s" in str(caught.value)
-    )
+    for fact in (
+        "a.json: record 1, sample_id 6, video_id: 'P01_99' .* 2 ",
+        "a.json: record 2, sample_id 7, current_observation_frame: 60 .* 1.00 s, .* 60 frames .*P01_02 .* 0.50 s",
+    ):
+        assert re.search(fact, str(caught.value))
     summary = prepare(folder, good, unknown, late, skip_missing=True)
     assert summary["questions"] == 1
 
 
 def test_frames_numbered_from_0_are_refused(folder):
     frames(folder, "P01_02", 0, 30)
-    with pytest.raises(LmmsEgoplanError, match=r"frame_0000000000.jpg: the frames are numbered from 0, and EgoPlan"):
+    with pytest.raises(LmmsEgoplanError, match=r"frame_0000000000.jpg: .* from 0.* from 1"):
         prepare(folder, question(5, "EpicKitchens", "P01_02", 30, (1, 9)))
 
 
 def test_frames_of_another_rate_are_refused(folder):
     frames(folder, "P01_102", 1, 60)
-    with pytest.raises(
-        LmmsEgoplanError, match=r"P01_102: frames up to number 60, but 1.00 s have 50 .* at about 60.00 a second"
-    ):
+    with pytest.raises(LmmsEgoplanError, match=r"P01_102: .* 60, .* 1.00 s .* 50 .* 60.00 a second"):
         prepare(folder, question(5, "EpicKitchens", "P01_102", 30, (1, 9)))
 
 
@@ -72,7 +69,7 @@ def test_frames_at_the_videos_own_rate_are_warned_of(folder):
     frames(folder, "P01_02", 1, 30)
     summary = prepare(folder, question(5, "EpicKitchens", "P01_02", 30, (1, 9)))
     (warning,) = summary["warnings"]
-    assert "30 frames in 1.00 s are the video's own 29.97 a second, and EgoPlan counts 60" in warning
+    assert re.search("30 frames .* 1.00 s .* 29.97 .* 60", warning)
 
 
 def test_some_frames_of_a_video_are_enough(folder):
@@ -83,20 +80,18 @@ def test_some_frames_of_a_video_are_enough(folder):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("video,length\nP01_02,1\n", "no column video_id, duration, fps"),
-        ("video_id,duration,fps\nP01_02,long,60\n", "line 2: duration: expected a number above 0, found 'long'"),
-        ("video_id,duration,fps\nP01_02,1,nan\n", "line 2: fps: expected a number above 0, found 'nan'"),
-        ("video_id,duration,fps\nP01_02,1\n", "line 2: fps: expected a number above 0, found None"),
+        ("video,length\nP01_02,1\n", "video_id, duration, fps"),
+        ("video_id,duration,fps\nP01_02,long,60\n", "line 2: duration: .*'long'"),
+        ("video_id,duration,fps\nP01_02,1,nan\n", "line 2: fps: .*'nan'"),
+        ("video_id,duration,fps\nP01_02,1\n", "line 2: fps: .*None"),
         ("video_id,duration,fps\n", "no videos"),
     ],
 )
 def test_a_wrong_list_is_named(folder, text, problem):
     path = folder / "info.csv"
     path.write_text(text)
-    with pytest.raises(LmmsEgoplanError) as caught:
+    with pytest.raises(LmmsEgoplanError, match=f"{path}.*{problem}"):
         read_video_info(path)
-    assert problem in str(caught.value)
-    assert str(path) in str(caught.value)
 
 
 @pytest.mark.skipif(not EPIC.is_dir(), reason="EPIC-KITCHENS-100's annotations are not in ../shared/data")

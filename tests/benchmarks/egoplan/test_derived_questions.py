@@ -42,7 +42,9 @@ def test_gold_letters_are_spread(records):
 def test_rendered_media_can_be_prepared_and_read(records, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     rendered = render_media(records, tmp_path / "media")
-    summary = prepare_egoplan(rendered.annotations, "val", Media({"EpicKitchens": rendered.epic_kitchens, "Ego4D": rendered.ego4d}))
+    summary = prepare_egoplan(
+        rendered.annotations, "val", Media({"EpicKitchens": rendered.epic_kitchens, "Ego4D": rendered.ego4d})
+    )
     assert summary["questions"] == summary["split_size"] == COUNT
     dataset = EGOPLAN.load("val")
     for row in (*dataset.select(range(0, COUNT, 20)), dataset[COUNT - 1]):

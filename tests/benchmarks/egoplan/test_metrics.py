@@ -13,10 +13,10 @@ from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText,
 CHOICES = ["put", "take cereal bag", "éplucher l'oignon", "open cupboard"]
 
 
-def make_doc(source="EpicKitchens", gold="B", **changes):
+def make_doc(gold="B", **changes):
     return {
         "sample_id": 115,
-        "video_source": source,
+        "video_source": "EpicKitchens",
         "video_id": "P01_13",
         "choices": CHOICES,
         "golden_choice_idx": gold,
@@ -36,18 +36,33 @@ def test_each_score_may_prefer_another_choice():
     scores = {name: value["score"] for name, value in values.items() if "score" in value}
     assert scores == {"acc": 1.0, "acc_sum": 0.0, "acc_bytes": 0.0, "acc_epic_kitchens": 1.0}
     assert values["predictions"]["prediction"] == "B"
-    assert values["predictions"]["choices"][1] == {
-        "loss": 0.5,
-        "logprob": -1.5,
-        "num_tokens": 3,
-        "is_greedy": False,
-    }
+    assert values["predictions"]["choices"][1] == {"loss": 0.5, "logprob": -1.5, "num_tokens": 3, "is_greedy": False}
 
 
-def test_source_decides_the_domain():
-    values = metrics.score_ranking(make_doc("Ego4D"), encode([2.0, 0.5, 0.6, 0.6]))
-    assert values["acc_ego4d"] == {"score": 1.0, "video_id": "P01_13"}
-    assert "acc_epic_kitchens" not in values
+EGOPLAN = metrics.score_ranking, metrics.score_reply
+BENCH2 = metrics.score_planning_choices, metrics.score_planning_letter
+
+
+@pytest.mark.parametrize(
+    ("functions", "doc", "metric"),
+    [
+        (EGOPLAN, {"video_source": "EpicKitchens"}, "acc_epic_kitchens"),
+        (EGOPLAN, {"video_source": "Ego4D"}, "acc_ego4d"),
+        (BENCH2, {"domain": "Daily life"}, "acc_daily_life"),
+        (BENCH2, {"domain": "Work"}, "acc_work"),
+        (BENCH2, {"domain": "Hobbies"}, "acc_hobbies"),
+        (BENCH2, {"domain": "Recreation"}, "acc_recreation"),
+    ],
+)
+def test_each_part_of_the_questions_has_an_accuracy_of_its_own(functions, doc, metric):
+    ranked, written = functions
+    values = ranked(make_doc(**doc), encode([2.0, 0.5, 0.6, 0.6]))
+    assert values["acc"] == values[metric] == {"score": 1.0, "video_id": "P01_13"}
+    assert {name for name in values if name.startswith("acc_")} == {"acc_sum", "acc_bytes", metric}
+    values = written(make_doc(**doc), ["C"])
+    assert values["acc"] == values[metric] == {"score": 0.0, "video_id": "P01_13"}
+    values = written(make_doc(**doc), ["I cannot tell"])
+    assert (values[metric]["score"], values["unparsed"]["score"]) == (0.0, 1.0)
 
 
 def test_tie_goes_to_the_first_choice():
@@ -85,12 +100,8 @@ def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
         scores = {name: value["score"] for name, value in values.items() if "score" in value}
         assert scores == {"acc_sum": float(gold == "A"), "acc_bytes": float(gold == "C")}
     assert values["predictions"]["prediction"] is None
-    assert values["predictions"]["choices"][1] == {
-        "loss": None,
-        "logprob": -3.0,
-        "num_tokens": None,
-        "is_greedy": False,
-    }
+    unknown = {"loss": None, "logprob": -3.0, "num_tokens": None, "is_greedy": False}
+    assert values["predictions"]["choices"][1] == unknown
     assert values["ties"] == {"tied": False}
     assert share_covered([values["coverage"]]) == metrics.num_predictions([values["predictions"]]) == 0
     json.dumps(values, allow_nan=False)
@@ -122,7 +133,7 @@ def test_test_questions_have_no_accuracy():
     ],
 )
 def test_reply(reply, score, unparsed):
-    values = metrics.score_reply(make_doc("Ego4D"), [reply])
+    values = metrics.score_reply(make_doc(video_source="Ego4D"), [reply])
     assert values["acc"]["score"] == values["acc_ego4d"]["score"] == score
     assert values["unparsed"]["score"] == unparsed
     assert (values["predictions"]["prediction"] is None) == bool(unparsed)

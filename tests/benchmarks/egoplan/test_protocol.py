@@ -1,6 +1,10 @@
-"""What a model is asked."""
+"""The texts that a model is asked with."""
 
-from lmms_egoplan.benchmarks.egoplan.protocol import lettered_question, narrated_question
+import pytest
+
+from benchmarks.egoplan.bench2_questions import EXAMPLES
+from lmms_egoplan.benchmarks.egoplan.protocol import THINKING, bench2_prompt, lettered_question, narrated_question
+from lmms_egoplan.benchmarks.egoplan.records import read_bench2_annotations
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
 
 DOC = {
@@ -17,21 +21,29 @@ def test_lettered_question():
     assert lines[:3] == ["What next?", "A. put box away", "B. take bag"]
     assert len(lines) == 6
     assert parse_letter(lines[1]) == "A"
+    assert lettered_question(DOC, THINKING).split("\n")[:5] == lines[:5]
 
 
-def test_narrated_question():
-    lines = narrated_question(DOC).split("\n")
-    assert lines[1:] == ["1. take bag", "2. fold bag", "3. open cupboard", "What next?"]
-    assert "done" in lines[0]
+@pytest.mark.parametrize(
+    ("actions", "lines"),
+    [(DOC["past_actions"], ["1. take bag", "2. fold bag", "3. open cupboard", "What next?"]), ([], ["What next?"])],
+)
+def test_narrations_tell_the_past_and_neither_choices_nor_frames(actions, lines):
+    doc = DOC | {"past_actions": actions}
+    first, *others = narrated_question(doc).split("\n")
+    assert others == lines
+    assert ("done" in first, "nothing" in first) == (True, not actions)
+    other = doc | {"choices": ["a", "b", "c", "d"], "media_path": "/elsewhere", "current_observation_frame": 31}
+    assert narrated_question(other) == narrated_question(doc)
 
 
-def test_narrated_question_without_past_actions():
-    first, last = narrated_question(DOC | {"past_actions": []}).split("\n")
-    assert "nothing" in first
-    assert last == "What next?"
-
-
-def test_narrations_tell_neither_choices_nor_frames():
-    other = DOC | {"choices": ["a", "b", "c", "d"], "media_path": "/elsewhere", "current_observation_frame": 31}
-    assert narrated_question(other) == narrated_question(DOC)
-    assert "close box" not in narrated_question(DOC)
+@pytest.mark.skipif(not EXAMPLES.exists(), reason="needs the public records")
+def test_the_published_prompt_of_the_published_record():
+    (record,) = read_bench2_annotations(EXAMPLES)
+    assert bench2_prompt({"question": record.question, "choices": record.choices}) == (
+        "Select the best answer to the following multiple-choice question based on the video. Respond with only the "
+        "letter (A, B, C, or D) of the correct option.\n\n"
+        "Considering the progress shown in the video and my current observation in the last frame, what action should "
+        "I take next in order to bake pastry in the oven and set a stopwatch?\n\n"
+        "A. attach stopwatch\nB. place oven tray\nC. operate oven\nD. set stopwatch"
+    )

@@ -1,50 +1,70 @@
+"""Records of both benchmarks: what is read of the published ones, and what is wrong with others."""
+
 import copy
 import json
-from pathlib import Path
+import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.egoplan.bench2_questions import EXAMPLES, example
 from example_record import RECORD
-from lmms_egoplan.benchmarks.egoplan.records import read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, read_annotations, read_bench2_annotations
 from lmms_egoplan.errors import LmmsEgoplanError
 
-EXAMPLES = Path(__file__).parents[4] / "shared" / "data" / "egoplan" / "examples.json"
+needs_examples = pytest.mark.skipif(not EXAMPLES.exists(), reason="needs the public records")
 
-# (what to change, where; the problem that must be named)
+# (what to change; the field and what was found or expected, which must be named)
 WRONG = [
-    ({"sample_id": "7"}, "sample_id: expected an integer of 64 bits, found '7'"),
-    ({"sample_id": True}, "sample_id: expected an integer of 64 bits, found True"),
-    ({"sample_id": 2**70}, "sample_id: expected an integer of 64 bits"),
-    ({"video_source": "YouTube"}, "video_source: expected 'EpicKitchens' or 'Ego4D', found 'YouTube'"),
-    ({"video_source": ["Ego4D"]}, "video_source: expected"),
-    ({"video_id": "../P01_02"}, "video_id: expected an identifier like P01_13, found '../P01_02'"),
-    ({"video_id": "P01_02/.."}, "video_id: expected an identifier"),
-    ({"video_id": "P01_02\n"}, "video_id: expected an identifier"),
-    ({"video_id": "P01"}, "video_id: expected an identifier"),
-    ({"video_id": "..", "video_source": "Ego4D"}, "video_id: expected an identifier like a UUID, found '..'"),
-    ({"video_id": "/etc/passwd", "video_source": "Ego4D"}, "video_id: expected an identifier"),
-    ({"task_goal": " "}, "task_goal: expected a text, found ' '"),
-    ({"question": None}, "question: expected a text, found nothing"),
-    ({"question": "\ud800"}, r"question: expected a text, found '\\ud800'"),
-    ({"choice_c": ""}, "choice_c: expected a text, found ''"),
-    ({"choice_c": "pour water "}, "choice_c: same as choice_b: 'pour water '"),
-    ({"golden_choice_idx": "E"}, "golden_choice_idx: expected one of A, B, C, D, found 'E'"),
-    ({"golden_choice_idx": None}, "golden_choice_idx: expected one of A, B, C, D, found nothing"),
-    ({"answer": "wash cup"}, "answer: expected choice B, 'pour water', found 'wash cup'"),
-    ({"current_observation_frame": 0}, "current_observation_frame: expected a frame number from 1, found 0"),
-    ({"current_observation_frame": 90.0}, "current_observation_frame: expected a frame number"),
-    ({"current_observation_frame": 20}, r"\[1\].start_frame: 30 lies after current_observation_frame, 20"),
-    ({"task_progress_metadata": None}, "task_progress_metadata: expected a list, found nothing"),
-    ({"task_progress_metadata": ["boil"]}, r"task_progress_metadata\[0\]: expected an object, found 'boil'"),
+    ({"sample_id": "7"}, "sample_id: .*64 bits.*'7'"),
+    ({"sample_id": True}, "sample_id: .*True"),
+    ({"sample_id": 2**70}, "sample_id: .*64 bits"),
+    ({"video_source": "YouTube"}, "video_source: .*'EpicKitchens'.*'Ego4D'.*'YouTube'"),
+    ({"video_source": ["Ego4D"]}, "video_source: "),
+    ({"video_id": "../P01_02"}, "video_id: .*P01_13.*'../P01_02'"),
+    ({"video_id": "P01_02/.."}, "video_id: "),
+    ({"video_id": "P01_02\n"}, "video_id: "),
+    ({"video_id": "P01"}, "video_id: "),
+    ({"video_id": "..", "video_source": "Ego4D"}, "video_id: .*UUID.*'..'"),
+    ({"video_id": "/etc/passwd", "video_source": "Ego4D"}, "video_id: "),
+    ({"task_goal": " "}, "task_goal: .*' '"),
+    ({"question": None}, "question: .*nothing"),
+    ({"question": "\ud800"}, r"question: .*'\\ud800'"),
+    ({"choice_c": ""}, "choice_c: .*''"),
+    ({"choice_c": "pour water "}, "choice_c: .*choice_b: 'pour water '"),
+    ({"golden_choice_idx": "E"}, "golden_choice_idx: .*A, B, C, D.*'E'"),
+    ({"golden_choice_idx": None}, "golden_choice_idx: .*nothing"),
+    ({"answer": "wash cup"}, "answer: .*B, 'pour water'.*'wash cup'"),
+    ({"current_observation_frame": 0}, "current_observation_frame: .*from 1.* 0"),
+    ({"current_observation_frame": 90.0}, "current_observation_frame: .*90.0"),
+    ({"current_observation_frame": 20}, r"\[1\].start_frame: 30.*current_observation_frame, 20"),
+    ({"task_progress_metadata": None}, "task_progress_metadata: .*list.*nothing"),
+    ({"task_progress_metadata": ["boil"]}, r"task_progress_metadata\[0\]: .*object.*'boil'"),
 ]
 WRONG_ACTIONS = [
-    (0, {"start_frame": 0}, r"\[0\].start_frame: expected a frame number from 1, found 0"),
-    (0, {"start_frame": 50}, r"\[0\].stop_frame: expected a frame number from its start 50, found 40"),
-    (0, {"start_frame": 35}, r"\[1\].start_frame: 30 lies before the action before it, at 35"),
-    (1, {"stop_frame": "95"}, r"\[1\].stop_frame: expected a frame number from its start 30, found '95'"),
-    (1, {"narration_text": 3}, r"\[1\].narration_text: expected a text, found 3"),
+    (0, {"start_frame": 0}, r"\[0\].start_frame: .*from 1.* 0"),
+    (0, {"start_frame": 50}, r"\[0\].stop_frame: .* 50.* 40"),
+    (0, {"start_frame": 35}, r"\[1\].start_frame: 30 .* 35"),
+    (1, {"stop_frame": "95"}, r"\[1\].stop_frame: .* 30.*'95'"),
+    (1, {"narration_text": 3}, r"\[1\].narration_text: .* 3"),
+]
+WRONG_BENCH2 = [
+    ({"domain": "Sports"}, "domain: .*Daily life, Work, Hobbies, Recreation.*'Sports'"),
+    ({"domain": None}, "domain: "),
+    ({"scenario": " "}, "scenario: "),
+    ({"sample_id": 7}, "sample_id: .* 7"),
+    ({"sample_id": "../x_1"}, "sample_id: "),
+    ({"sample_id": "a/b_1"}, "sample_id: "),
+    ({"task_start_frame": 657}, "task_start_frame: .*from 0 to current_observation_frame"),
+    ({"task_start_frame": -1}, "task_start_frame: "),
+    ({"task_start_frame": True}, "task_start_frame: "),
+    ({"task_start_frame": None}, "task_start_frame: "),
+    ({"answer": "place oven tray"}, "answer: .*A, 'attach stopwatch'"),
+    ({"golden_choice_idx": "E"}, "golden_choice_idx: .*A, B, C, D"),
+    ({"choice_b": "attach stopwatch"}, "choice_b: .*choice_a"),
+    ({"task_goal": ""}, "task_goal: "),
+    ({"video_source": "EpicKitchens"}, "video_source: .*'Ego4D'"),
 ]
 
 
@@ -73,12 +93,9 @@ def test_order_is_told_beside_what_else_is_wrong(tmp_path):
     actions = [{"narration_text": "", "start_frame": start, "stop_frame": 900} for start in (9, 3, 500, "2", 1)]
     with pytest.raises(LmmsEgoplanError) as error:
         read_annotations(write(tmp_path, [RECORD | {"task_progress_metadata": actions}]), "val")
-    told = str(error.value)
-    assert told.count("narration_text: expected a text, found ''") == 5
-    assert "[1].start_frame: 3 lies before the action before it, at 9" in told
-    assert "[2].start_frame: 500 lies after current_observation_frame, 90" in told
-    assert "[3].start_frame: expected a frame number from 1, found '2'" in told
-    assert "[4].start_frame: 1 lies before the action before it, at 500" in told
+    assert len(re.findall(r"narration_text: .*''", str(error.value))) == 5
+    for index, fact in ((1, "3 .* 9"), (2, "500 .*, 90"), (3, ".* 1, .*'2'"), (4, "1 .* 500")):
+        assert re.search(rf"\[{index}\].start_frame: {fact}", str(error.value))
 
 
 def test_first_step_and_first_frames(tmp_path):
@@ -106,8 +123,6 @@ def test_test_split_has_no_answers(tmp_path):
             assert fact in str(error.value)
     with pytest.raises(LmmsEgoplanError, match="--split test"):
         read_annotations(write(tmp_path, [private]), "val")
-    with pytest.raises(LmmsEgoplanError, match="golden_choice_idx: expected one of A, B, C, D, found nothing"):
-        read_annotations(write(tmp_path, [private]), "val")
 
 
 @pytest.mark.parametrize(("change", "message"), WRONG)
@@ -115,6 +130,14 @@ def test_wrong_field_is_named(tmp_path, change, message):
     path = write(tmp_path, [RECORD | {"sample_id": 1}, RECORD | change])
     with pytest.raises(LmmsEgoplanError, match=r"annotations.json: (.|\n)*record 1, sample_id .*, .*" + message):
         read_annotations(path, "val")
+
+
+@needs_examples
+@pytest.mark.parametrize(("change", "message"), WRONG_BENCH2)
+def test_wrong_field_of_bench2_is_named(tmp_path, change, message):
+    path = write(tmp_path, [example(), example() | {"sample_id": "another_1"} | change])
+    with pytest.raises(LmmsEgoplanError, match=r"annotations.json: (.|\n)*record 1, sample_id .*, .*" + message):
+        read_bench2_annotations(path)
 
 
 @pytest.mark.parametrize(("position", "change", "message"), WRONG_ACTIONS)
@@ -137,12 +160,18 @@ def test_all_problems_are_counted_and_twenty_listed(tmp_path):
     with pytest.raises(LmmsEgoplanError) as caught:
         read_annotations(write(tmp_path, raws), "val")
     lines = str(caught.value).splitlines()
-    assert "annotations.json: 32 problems in 32 records; use --split test" in lines[0]
-    assert lines[1] == "  record 0, sample_id 0, question: expected a text, found ''"
+    assert re.match(r".*annotations.json: 32 .* 32 .*--split test", lines[0])
+    assert re.match("  record 0, sample_id 0, question: .*''", lines[1])
     assert len(lines) == 22
-    assert lines[-1] == "  ... and 12 more"
-    with pytest.raises(LmmsEgoplanError, match="record 1, sample_id 7, sample_id: already used by record 0"):
+    assert "12" in lines[-1]
+
+
+def test_an_id_is_used_once(tmp_path):
+    with pytest.raises(LmmsEgoplanError, match=r"record 1, sample_id 7, sample_id: .*record 0"):
         read_annotations(write(tmp_path, [RECORD, RECORD]), "val")
+    if EXAMPLES.exists():
+        with pytest.raises(LmmsEgoplanError, match=r"record 1, .*sample_id: .*record 0"):
+            read_bench2_annotations(write(tmp_path, [example(), example()]))
 
 
 @pytest.mark.parametrize(
@@ -150,14 +179,14 @@ def test_all_problems_are_counted_and_twenty_listed(tmp_path):
     [
         ("{", "no JSON"),
         ("[" * 100_000, "no JSON"),
-        ("3", "expected a list of records"),
-        ("{}", "expected a list of records"),
-        ('{"a": [1], "b": [2]}', "expected a list of records"),
-        ("[]", "the list of records is empty"),
-        ('[{"image_path": ["1.jpg"], "question": "x", "answer": "y"}]', "this looks like EgoThink's annotation file"),
-        ('[{"sample_id": "a", "choice_a": "x", "domain": "y"}]', "this looks like EgoPlan-Bench2's annotation file"),
-        ('[{"step_id": "a", "local_intent": "x", "start_sec": 1}]', "this looks like EgoIntent's annotation file"),
-        ('[{"sample_id": 1, "negative_answers": ["x"]}]', "this looks like EgoPlan-IT"),
+        ("3", ".*list"),
+        ("{}", ".*list"),
+        ('{"a": [1], "b": [2]}', ".*list"),
+        ("[]", ".*empty"),
+        ('[{"image_path": ["1.jpg"], "question": "x", "answer": "y"}]', ".*EgoThink"),
+        ('[{"sample_id": "a", "choice_a": "x", "domain": "y"}]', ".*EgoPlan-Bench2"),
+        ('[{"step_id": "a", "local_intent": "x", "start_sec": 1}]', ".*EgoIntent"),
+        ('[{"sample_id": 1, "negative_answers": ["x"]}]', ".*EgoPlan-IT"),
     ],
 )
 def test_wrong_files(tmp_path, content, message):
@@ -166,11 +195,10 @@ def test_wrong_files(tmp_path, content, message):
 
 
 def test_unreadable_files(tmp_path):
-    with pytest.raises(LmmsEgoplanError, match=r"absent.json: cannot read the annotations: No such file"):
-        read_annotations(tmp_path / "absent.json", "val")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(LmmsEgoplanError, match=r"binary.json: cannot read the annotations: no text in UTF-8"):
-        read_annotations(tmp_path / "binary.json", "val")
+    for name, reason in (("absent.json", "No such file"), ("binary.json", "UTF-8")):
+        with pytest.raises(LmmsEgoplanError, match=f"{name}: .*{reason}"):
+            read_annotations(tmp_path / name, "val")
 
 
 json_values = st.recursive(
@@ -201,10 +229,36 @@ def test_any_value_is_read_or_refused(tmp_path_factory, field, value, split):
         assert record.answer == record.choices["ABCD".index(record.golden_choice_idx)]
 
 
-def test_published_example():
-    if not EXAMPLES.exists():
-        pytest.skip(f"{EXAMPLES} is absent")
+@needs_examples
+def test_published_examples():
     (record,) = read_annotations(EXAMPLES, "val")
     assert (record.sample_id, record.video_id, record.golden_choice_idx) == (115, "P01_13", "A")
     assert record.past_actions[-1].narration_text == "open cupboard"
     assert (record.past_actions[-1].start_frame, record.past_actions[-1].stop_frame) == (689, 760)
+
+    (record,) = read_bench2_annotations(EXAMPLES)
+    assert record.sample_id == "ca6e9ec9-46ac-4a02-8034-7c31157dc52c_2"
+    assert (record.video_source, record.video_id) == ("Ego4D", "ca6e9ec9-46ac-4a02-8034-7c31157dc52c")
+    assert (record.domain, record.scenario, record.golden_choice_idx) == ("Hobbies", "baking", "A")
+    assert (record.first_frame, record.current_observation_frame, len(record.past_actions)) == (0, 656, 6)
+    assert record.question == (
+        "Considering the progress shown in the video and my current observation in the last frame, what action should "
+        "I take next in order to bake pastry in the oven and set a stopwatch?"
+    )
+
+
+@needs_examples
+@pytest.mark.parametrize(
+    ("spelled", "domain"),
+    [("Daily life", DOMAINS[0]), ("daily_life", DOMAINS[0]), ("Daily Life", DOMAINS[0]), ("WORK", DOMAINS[1])],
+)
+def test_domains_are_of_any_spelling(tmp_path, spelled, domain):
+    (record,) = read_bench2_annotations(write(tmp_path, [example() | {"domain": spelled}]))
+    assert record.domain == domain
+
+
+def test_the_hub_is_named_where_it_cannot_be_reached(monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(LmmsEgoplanError, match=r"qiulu66/EgoPlan-Bench2 .*hub"):
+        read_bench2_annotations("hub")

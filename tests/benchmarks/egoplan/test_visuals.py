@@ -9,9 +9,15 @@ import av
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from PIL import Image
 
-from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN, clip_frames, uniform_frames
+from lmms_egoplan.benchmarks.egoplan.visuals import (
+    EGOPLAN,
+    EGOPLAN_BENCH2,
+    clip_frames,
+    num_images,
+    progress_of,
+    uniform_frames,
+)
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import DamagedFrameError, FrameError, count_video_frames, frame_path, read_video_frames
 from media.files import damage_packet, number_image, read_number, read_numbers, write_epic_folder, write_numbered_video
@@ -34,34 +40,16 @@ def progress(draw):
 def test_published_example():
     assert uniform_frames(PAST, 760) == [36, 139, 243, 346, 450, 553, 657, 760]
     clips = clip_frames(PAST, 760)
-    assert [(clip[0], clip[-1], len(clip)) for clip in clips] == [
-        (111, 253, 8),
-        (274, 456, 8),
-        (457, 606, 8),
-        (689, 760, 8),
-    ]
+    ends = [(clip[0], clip[-1], len(clip)) for clip in clips]
+    assert ends == [(111, 253, 8), (274, 456, 8), (457, 606, 8), (689, 760, 8)]
 
 
-def test_first_step_of_a_task():
-    assert uniform_frames([], 760) == [760]
-    assert clip_frames([], 760) == []
-
-
-def test_short_spans_give_each_frame_once():
-    assert uniform_frames([(5, 6)], 7) == [5, 6, 7]
-    assert uniform_frames([(7, 9)], 7) == [7]
-
-
-def test_short_actions_fill_their_clips():
+def test_special_cases():
+    """The first step of a task, short spans and actions, one frame, and actions after the observation."""
+    assert (uniform_frames([], 760), clip_frames([], 760)) == ([760], [])
+    assert (uniform_frames([(5, 6)], 7), uniform_frames([(7, 9)], 7)) == ([5, 6, 7], [7])
     assert clip_frames([(3, 3), (4, 6)], 9, frames_per_clip=4) == [[3, 3, 3, 3], [4, 5, 5, 6]]
-
-
-def test_one_frame_is_the_last():
-    assert uniform_frames(PAST, 760, 1) == [760]
-    assert clip_frames(PAST, 760, 2, 1) == [[606], [760]]
-
-
-def test_actions_are_cut_at_the_observation():
+    assert (uniform_frames(PAST, 760, 1), clip_frames(PAST, 760, 2, 1)) == ([760], [[606], [760]])
     assert clip_frames([(10, 90), (20, 30)], 25, frames_per_clip=4) == [[10, 15, 20, 25], [20, 22, 23, 25]]
 
 
@@ -96,11 +84,11 @@ def test_clips_stay_inside_their_actions_and_before_the_observation(progress, nu
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: uniform_frames(PAST, 760, 0), "num_frames must be at least 1, got 0"),
-        (lambda: clip_frames(PAST, 760, 0, 8), "num_clips must be at least 1"),
-        (lambda: clip_frames(PAST, 760, 4, -1), "frames_per_clip must be at least 1"),
-        (lambda: uniform_frames(PAST, 600), "past action 689-760 must start"),
-        (lambda: clip_frames([(9, 8)], 10), "past action 9-8 must start"),
+        (lambda: uniform_frames(PAST, 760, 0), "num_frames .* 1, got 0"),
+        (lambda: clip_frames(PAST, 760, 0, 8), "num_clips .* 1, got 0"),
+        (lambda: clip_frames(PAST, 760, 4, -1), "frames_per_clip .* 1, got -1"),
+        (lambda: uniform_frames(PAST, 600), "689-760 .* 600"),
+        (lambda: clip_frames([(9, 8)], 10), "9-8 .* 10"),
     ],
 )
 def test_refuses_what_makes_no_sense(call, message):
@@ -261,15 +249,20 @@ def test_a_damaged_frame_ends_with_what_to_do(tmp_path):
     assert read_numbers(uniform_images(row("Ego4D", path, 40, (36, 40)), 3)) == [36, 38, 40]
 
 
+def test_a_task_may_start_before_its_first_action(media, data):
+    """As in EgoPlan-Bench2."""
+    doc = row("Ego4D", media / "video.mp4", 30, (10, 20)) | {"first_frame": 4}
+    assert (progress_of(doc).first, progress_of(doc).observation) == (4, 30)
+    images = EGOPLAN_BENCH2.visual_input(doc, {"media": "frames", "num_frames": 3})
+    assert read_numbers(images) == [4, 17, 30]
+    assert num_images(doc, {"num_frames": 100}) == 27
+    (video,) = EGOPLAN_BENCH2.visual_input(doc, {"media": "video"})
+    assert Path(video).parent == data / "egoplan_bench2" / "progress_videos"
+
+
 @pytest.fixture
 def doc(media):
     return row("EpicKitchens", media / "P01_02", 30, (1, 10), (11, 20), (21, 29))
-
-
-def test_frames(doc):
-    images = EGOPLAN.visual_input(doc, {"media": "frames", "num_frames": 6})
-    assert len(images) == 6
-    assert all(isinstance(image, Image.Image) for image in images)
 
 
 def test_clips_nested_and_flat(doc):
@@ -281,14 +274,38 @@ def test_clips_nested_and_flat(doc):
     assert [image.tobytes() for image in flat] == [image.tobytes() for image in expected]
 
 
-def test_video(doc):
-    (path,) = EGOPLAN.visual_input(doc, {"media": "video"})
-    assert path.endswith(".mp4")
+def span(first, last, source="Ego4D", video="v"):
+    return row(source, Path(video), last, (first, last))
+
+
+@pytest.mark.parametrize(
+    ("question", "settings", "count"),
+    [
+        (span(0, 300), {"fps": 2, "max_frames": 256}, 21),  # ten seconds
+        (span(0, 300), {"fps": 0.5, "max_frames": 256}, 6),
+        (span(0, 300), {"fps": 2, "max_frames": 8}, 8),
+        (span(0, 30 * 3600), {"fps": 2, "max_frames": 256}, 256),
+        (span(7, 7), {"fps": 2, "max_frames": 256}, 1),
+        (span(0, 3), {"fps": 60, "max_frames": 256}, 4),
+        (span(1, 501, "EpicKitchens", "P01_103"), {"fps": 2, "max_frames": 256}, 21),  # 50 frames a second
+        (span(1, 601, "EpicKitchens", "P01_13"), {"fps": 2, "max_frames": 256}, 21),  # 60
+        (span(0, 300), {"num_frames": 8}, 8),
+    ],
+)
+def test_number_of_images(question, settings, count):
+    assert num_images(question, settings) == count
+    assert progress_of(question).uniform_frames(count)[-1] == question["current_observation_frame"]
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"media": "frames", "fps": 0, "max_frames": 8}, "fps .* above 0, got 0"),
+        ({"media": "frames", "fps": "2", "max_frames": 8}, "fps .* above 0, got '2'"),
+        ({"media": "frames", "fps": float("nan"), "max_frames": 8}, "fps .* above 0"),
+        ({"media": "frames", "fps": True, "max_frames": 8}, "fps .* above 0"),
+        ({"media": "frames", "fps": 2}, "max_frames"),
+        ({"media": "frames", "fps": 2, "max_frames": 0}, "max_frames"),
         ({}, "media must be .* got None"),
         ({"media": "film"}, "got 'film'"),
         ({"media": "frames"}, "needs num_frames.* got None"),
