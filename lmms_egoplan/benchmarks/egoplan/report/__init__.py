@@ -2,7 +2,7 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import groupby
@@ -187,7 +187,7 @@ class EgoPlanReport(_ChoiceReport):
     NAME = "egoplan"
     TITLE = "EgoPlan"
     LEAD = note("lead")
-    GROUP_ORDER = {_SIMILARITY: LEVELS, _CHECKED: (AGREED,)}
+    GROUP_ORDER: ClassVar[Mapping[str, Sequence[str]]] = {_SIMILARITY: LEVELS, _CHECKED: (AGREED,)}
     QUESTIONS = EGOPLAN
     VISUALS = visuals.EGOPLAN
 
@@ -272,7 +272,7 @@ class EgoPlanBench2Report(_ChoiceReport):
     NAME = "egoplan_bench2"
     TITLE = "EgoPlan-Bench2"
     LEAD = note("bench2_lead")
-    GROUP_ORDER = {"domain": DOMAINS}
+    GROUP_ORDER: ClassVar[Mapping[str, Sequence[str]]] = {"domain": DOMAINS}
     QUESTIONS = EGOPLAN_BENCH2
     VISUALS = visuals.EGOPLAN_BENCH2
 
