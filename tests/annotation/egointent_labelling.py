@@ -3,11 +3,9 @@
 import csv
 import re
 
-from typer.testing import CliRunner
-
-from annotation.serving import enter, post, served
+from annotation import serving
+from annotation.serving import label_all
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.cli import app
 
 
 def unchanged(page):
@@ -22,24 +20,16 @@ def unchanged(page):
 
 def label(store, change):
     """All label over HTTP; `change` gets the stage, the values and the page."""
-    with served(store) as address:
-        clients = [enter(address, store, known.person) for known in store.progress()]
-        busy = True
-        while busy:
-            busy = False
-            for client in clients:
-                client.page = client.get("/")
-                if 'id="label"' in client.page.text:
-                    busy = True
-                    values = unchanged(client.page.text)
-                    stage = "review" if "boundary" in values else "revise"
-                    assert post(client, **change(stage, values, client.page.text)).status_code == 200
+
+    def values_of(_, page):
+        values = unchanged(page)
+        return change("review" if "boundary" in values else "revise", values, page)
+
+    label_all(store, values_of)
 
 
 def export(store):
-    out = store.database.path.parent / "out"
-    done = CliRunner().invoke(app, ["annotate", "export", str(store.database.path), "--out", str(out)])
-    assert done.exit_code == 0, done.output
+    output, out = serving.export(store)
     with (out / "audit.csv").open() as file:
         rates = {row["rate"]: row for row in csv.DictReader(file)}
-    return out / "steps.jsonl", rates, done.output
+    return out / "steps.jsonl", rates, output

@@ -8,9 +8,11 @@ from html import unescape
 
 import httpx
 import uvicorn
+from typer.testing import CliRunner
 
 from lmms_egoplan.annotation.app import make_app
 from lmms_egoplan.annotation.serve import media_folder
+from lmms_egoplan.cli import app
 from patience import FOREVER_S
 
 
@@ -18,8 +20,8 @@ from patience import FOREVER_S
 def served(store, port=0, hosts=()):
     """Its address."""
     listening = socket.create_server(("127.0.0.1", port))
-    app = make_app(store, media_folder(store.database.path), hosts)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+    page = make_app(store, media_folder(store.database.path), hosts)
+    server = uvicorn.Server(uvicorn.Config(page, log_level="warning", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:
@@ -60,3 +62,32 @@ def post(client, action="/label/", **values):
     where, hidden = form_in(client.page.text, action)
     client.page = client.post(where, data=hidden | values)
     return client.page
+
+
+def label_all(store, values_of):
+    """All annotators label all that they are served; `values_of` gets the person and the page."""
+    with served(store) as address:
+        clients = {known.person: enter(address, store, known.person) for known in store.progress()}
+        busy = True
+        while busy:
+            busy = False
+            for name, client in clients.items():
+                client.page = client.get("/")
+                if 'id="label"' in client.page.text:
+                    busy = True
+                    assert post(client, **values_of(name, client.page.text)).status_code == 200
+
+
+def run(*arguments):
+    """Exit code and output of a command."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return done.exit_code, done.output
+
+
+def export(store, out=None):
+    """What ``annotate export`` says, and the folder that it writes; another process may serve the database."""
+    path = store.database.path
+    out = out or path.parent / "out"
+    code, output = run("annotate", "export", path, "--out", out)
+    assert code == 0, output
+    return output, out

@@ -3,16 +3,14 @@ import re
 from html import unescape
 
 import pytest
-from typer.testing import CliRunner
 
-from annotation.serving import enter, form_in, post, served
+from annotation.serving import enter, export, form_in, label_all, post, run, served
 from benchmarks.actplan.release import write_release
 from lmms_egoplan.annotation.actplan import FLOW, read_items
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
-from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from shared_data import DATA
 
@@ -42,23 +40,9 @@ def start(tmp_path, plans, instances, annotators=2, per_item=2):
     )
 
 
-def label(store, choose):
-    with served(store) as address:
-        for known in store.progress():
-            client = enter(address, store, known.person)
-            while 'id="label"' in client.page.text:
-                assert post(client, **choose(known.person, client.page.text)).status_code == 200
-
-
-def run(*arguments):
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    return done.exit_code, done.output
-
-
-def export(store, tmp_path):
-    code, output = run("annotate", "export", store.database.path, "--out", tmp_path / "out")
-    assert code == 0, output
-    plans = tmp_path / "out" / "plans.jsonl"
+def exported(store):
+    output, out = export(store)
+    plans = out / "plans.jsonl"
     return [json.loads(line) for line in plans.read_text().splitlines()] if plans.exists() else [], output
 
 
@@ -78,9 +62,9 @@ def test_the_page_has_task_pictures_and_numbered_steps(release, tmp_path):
 def test_labels_are_read_by_score_actplan(release, tmp_path, real_encoder):
     samples = [write_plans(tmp_path / f"{name}.jsonl", release) for name in ("one", "two")]
     store = start(tmp_path, samples, release)
-    label(store, lambda person, page: {"correct": "1", "commonsense": "0", "errors": ["object:2", "form:0"]})
+    label_all(store, lambda person, page: {"correct": "1", "commonsense": "0", "errors": ["object:2", "form:0"]})
     store.close()
-    records, output = export(store, tmp_path)
+    records, output = exported(store)
     assert "Plans labelled: 8 of 8" in output
     assert {(record["model"], record["correct"], record["commonsense"]) for record in records} == {
         ("one", True, False),
@@ -98,14 +82,14 @@ def test_labels_are_read_by_score_actplan(release, tmp_path, real_encoder):
 
 def test_where_verdicts_differ_the_lead_decides(release, tmp_path):
     store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release)
-    label(store, lambda person, page: {"correct": person[-1].replace("2", "0"), "commonsense": "1"})
-    assert export(store, tmp_path)[0] == []
+    label_all(store, lambda person, page: {"correct": person[-1].replace("2", "0"), "commonsense": "1"})
+    assert exported(store)[0] == []
     with served(store) as address:
         lead = enter(address, store, "lead")
         lead.page = lead.get("/adjudicate/2")
         post(lead, correct="0", commonsense="1", errors=["image:3"])
     store.close()
-    records, output = export(store, tmp_path)
+    records, output = exported(store)
     assert "the lead has not decided: 3" in output
     assert [(record["correct"], record["errors"]) for record in records] == [(False, {"image": [3]})]
 
@@ -122,7 +106,7 @@ def test_the_leads_decision_keeps_the_errors_of_the_majority(release, tmp_path, 
     store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release, annotators, annotators)
     marks = {"annotator-1": ["event:1", "form:0", "object:2"], "annotator-2": ["event:2", "form:0"], "annotator-3": []}
     correct = {"annotator-1": "0", "annotator-2": "1", "annotator-3": "0"}
-    label(store, lambda person, page: {"correct": correct[person], "commonsense": "0", "errors": marks[person]})
+    label_all(store, lambda person, page: {"correct": correct[person], "commonsense": "0", "errors": marks[person]})
     with served(store) as address:
         lead = enter(address, store, "lead")
         for position in range(4):
@@ -138,7 +122,7 @@ def test_the_leads_decision_keeps_the_errors_of_the_majority(release, tmp_path, 
         assert sent_by(lead.page.text)["correct"] == ["0"]
         post(lead, **sent_by(lead.page.text) | {"commonsense": "1"})
     store.close()
-    records, _ = export(store, tmp_path)
+    records, _ = exported(store)
     errors = {"event": [1, 2], "form": [0]} | ({"image": [3]} if given else {})
     assert [(record["correct"], record["errors"]) for record in records] == [(False, errors)] * 4
     assert sorted(record["commonsense"] for record in records) == [False, False, False, True]
@@ -147,9 +131,9 @@ def test_the_leads_decision_keeps_the_errors_of_the_majority(release, tmp_path, 
 def test_an_error_counts_by_majority(release, tmp_path):
     store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release, 3, 3)
     marks = {"annotator-1": ["event:1"], "annotator-2": ["event:2", "form:1"], "annotator-3": []}
-    label(store, lambda person, page: {"correct": "0", "commonsense": "1", "errors": marks[person]})
+    label_all(store, lambda person, page: {"correct": "0", "commonsense": "1", "errors": marks[person]})
     store.close()
-    assert {json.dumps(record["errors"]) for record in export(store, tmp_path)[0]} == {'{"event": [1, 2]}'}
+    assert {json.dumps(record["errors"]) for record in exported(store)[0]} == {'{"event": [1, 2]}'}
 
 
 @pytest.mark.parametrize("marks", [["event:4"], ["other:1"], ["event:x"], ["event"], ["event:-1"], ["event:\u0663"]])
@@ -173,9 +157,9 @@ def test_a_plan_with_half_a_surrogate_pair_is_labelled(release, tmp_path):
     plans = write_plans(tmp_path / "one.jsonl", release, "grab(cup \ud83d)")
     assert "\\ud83d" in plans.read_text()
     store = start(tmp_path, [plans], release, 1, 1)
-    label(store, lambda person, page: {"correct": "1", "commonsense": str(int("grab(cup ?)" in page))})
+    label_all(store, lambda person, page: {"correct": "1", "commonsense": str(int("grab(cup ?)" in page))})
     store.close()
-    records, _ = export(store, tmp_path)
+    records, _ = exported(store)
     assert {(record["candidate"], record["commonsense"]) for record in records} == {("grab(cup ?)", True)}
 
 
@@ -199,9 +183,9 @@ def test_published_plans(tmp_path, real_encoder):
             lines.append(json.dumps({"id": str(instance), "candidate": plan, "references": golds}))
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
     store = start(tmp_path, [tmp_path / f"{name}.jsonl" for name in ("gemini", "gpt-4v")], source)
-    label(store, lambda person, page: {"correct": "0", "commonsense": "1", "errors": ["missing_actions:1"]})
+    label_all(store, lambda person, page: {"correct": "0", "commonsense": "1", "errors": ["missing_actions:1"]})
     store.close()
-    assert len(export(store, tmp_path)[0]) == 4
+    assert len(exported(store)[0]) == 4
     code, output = run("score", "actplan", tmp_path / "out" / "plans.jsonl", "--out", tmp_path / "scores.json")
     assert code == 0, output
     code, output = run("report", tmp_path / "out", "--out", tmp_path / "report")

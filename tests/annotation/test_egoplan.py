@@ -7,14 +7,12 @@ from collections import Counter
 from functools import partial
 
 import pytest
-from typer.testing import CliRunner
 
-from annotation.serving import enter, form_in, post, served
+from annotation.serving import enter, export, form_in, label_all, post, run, served
 from example_record import RECORD
 from lmms_egoplan.annotation.egoplan import DISAGREE, FLOW, OPEN, OTHER, SERVED, read_items
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
-from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import count_video_frames, frame_path, read_video_frames
 from media.files import read_number, write_epic_folder, write_numbered_video
@@ -59,23 +57,18 @@ def start(folder, annotators=2, per_item=2, skip_missing=False, qualification=No
 
 
 def verify(store, choose):
-    with served(store) as address:
-        for known in store.progress():
-            client = enter(address, store, known.person)
-            while 'id="label"' in client.page.text:
-                goal = re.search(r"goal (\d+)", client.page.text)[1]
-                assert post(client, **choose(known.person, int(goal))).status_code == 200
+    label_all(store, lambda person, page: choose(person, int(re.search(r"goal (\d+)", page)[1])))
 
 
-def export(store):
-    done = CliRunner().invoke(
-        app, ["annotate", "export", str(store.database.path), "--out", str(store.database.path.parent / "out")]
-    )
-    assert done.exit_code == 0, done.output
-    rows = [
-        line.split(",") for line in (store.database.path.parent / "out" / "rejected.csv").read_text().splitlines()[1:]
-    ]
-    return {int(row[0]): row[1] for row in rows}, done.output
+def verify_alike(store):
+    verify(store, lambda *_: {"choice": RECORD["golden_choice_idx"]})
+
+
+def rejected(store):
+    """The reasons by question, and what the export says."""
+    output, out = export(store)
+    rows = [line.split(",") for line in (out / "rejected.csv").read_text().splitlines()[1:]]
+    return {int(row[0]): row[1] for row in rows}, output
 
 
 def test_kept_are_questions_on_which_all_agree_with_the_record(source):
@@ -94,17 +87,14 @@ def test_kept_are_questions_on_which_all_agree_with_the_record(source):
 
     verify(store, choose)
     store.close()
-    rejected, output = export(store)
-    assert rejected == {1: OTHER, 2: DISAGREE, 3: "skipped: unclear"}
+    reasons, output = rejected(store)
+    assert reasons == {1: OTHER, 2: DISAGREE, 3: "skipped: unclear"}
     assert "Questions kept: 3 of 6" in output
     verified = source / "out" / "EgoPlan_validation.json"
     assert {record.sample_id for record in read_annotations(verified, "val")} == {4, 5, 6}
     assert all(record["note"] == "kept as it is" for record in json.loads(verified.read_text())["EgoPlan_validation"])
-    command = ["data", "prepare", "egoplan", str(verified), "--split", "val"]
-    done = CliRunner().invoke(
-        app, [*command, "--epic-kitchens", str(source / "epic"), "--ego4d", str(source / "ego4d")]
-    )
-    assert done.exit_code == 0, done.output
+    media = ("--epic-kitchens", source / "epic", "--ego4d", source / "ego4d")
+    assert run("data", "prepare", "egoplan", verified, "--split", "val", *media)[0] == 0
 
 
 def test_the_clip_ends_exactly_at_the_observation(source):
@@ -180,27 +170,27 @@ def test_a_skip_needs_its_reason(source):
 
 def test_questions_of_the_qualification_are_not_kept(source):
     store = start(source, qualification=2)
-    verify(store, lambda person, goal: {"choice": RECORD["golden_choice_idx"]})
+    verify_alike(store)
     for person in ("annotator-1", "annotator-2"):
         for senior in ("senior-1", "senior-2"):
             store.judge_qualification(person, senior, passed=True)
-    verify(store, lambda person, goal: {"choice": RECORD["golden_choice_idx"]})
+    verify_alike(store)
     store.close()
-    rejected, output = export(store)
-    assert [*rejected.values()] == [SERVED, SERVED]
+    reasons, output = rejected(store)
+    assert [*reasons.values()] == [SERVED, SERVED]
     assert "Questions kept: 4 of 6" in output
 
 
 def test_labels_of_those_who_did_not_pass_do_not_count(source):
     store = start(source, qualification=2)
-    verify(store, lambda person, goal: {"choice": RECORD["golden_choice_idx"]})
+    verify_alike(store)
     for senior in ("senior-1", "senior-2"):
         store.judge_qualification("annotator-1", senior, passed=True)
         store.judge_qualification("annotator-2", senior, passed=True)
-    verify(store, lambda person, goal: {"choice": RECORD["golden_choice_idx"]})
+    verify_alike(store)
     store.judge_qualification("annotator-2", "senior-1", "seen later", passed=False)
     store.close()
-    assert "Questions kept: 0 of 6" in export(store)[1]
+    assert "Questions kept: 0 of 6" in export(store)[0]
 
 
 def test_all_of_it_can_be_moved(source, tmp_path_factory):
@@ -241,8 +231,8 @@ def test_missing_media_block_nobody(source, log):
                 assert post(client, "/label/" if is_seen else "/skip/", **sent).status_code == 200
             assert (kinds[True], kinds[False]) == (4, 1)
     store.close()
-    rejected, output = export(store)
-    assert (rejected, "Questions kept: 4 of 5" in output) == ({4: OPEN}, True)
+    reasons, output = rejected(store)
+    assert (reasons, "Questions kept: 4 of 5" in output) == ({4: OPEN}, True)
     assert len((source / "out" / "skipped.jsonl").read_text().splitlines()) == 2
 
 
@@ -255,10 +245,8 @@ def command(source, *options):
 @pytest.mark.parametrize("given", ["0", "3"])
 def test_a_qualification_stays_as_it_was(source, given):
     start(source, qualification=2).close()
-    refused = CliRunner().invoke(app, command(source, "--qualification", given))
-    assert refused.exit_code == 1
-    assert f"--qualification {given}" in refused.output
-    assert "made with 2" in refused.output
+    code, output = run(*command(source, "--qualification", given))
+    assert (code, f"--qualification {given}" in output, "with 2" in output) == (1, True, True)
 
 
 @pytest.mark.whole

@@ -4,9 +4,8 @@ import random
 import re
 
 import pytest
-from typer.testing import CliRunner
 
-from annotation.serving import enter, form_in, post, served
+from annotation.serving import enter, export, form_in, label_all, post, run, served
 from benchmarks.egothink.source import write_source
 from lmms_egoplan.annotation.database import Settings, create
 from lmms_egoplan.annotation.egothink import FLOW, num_judged, read_items
@@ -14,7 +13,6 @@ from lmms_egoplan.annotation.flow import Item, Label, Labelled
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
-from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 
 
@@ -31,23 +29,13 @@ def write_answers(path, ids, text="Yes.", **more):
     return path
 
 
-def run(*arguments):
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    return done.exit_code, done.output
-
-
 def start(tmp_path, samples, per_item=2, annotators=2, judged=()):
     db = tmp_path / "labels.sqlite"
     return open_store(FLOW, db, lambda folder: read_items(samples, folder, judged), "items", Team(annotators, per_item))
 
 
 def rate(store, rating_of):
-    """All annotators rate over HTTP until nothing is left; by the text of the page."""
-    with served(store) as address:
-        for person in store.progress():
-            client = enter(address, store, person.person)
-            while 'id="label"' in client.page.text:
-                post(client, rating=rating_of(person.person, client.page.text))
+    label_all(store, lambda person, page: {"rating": rating_of(person, page)})
 
 
 def test_ratings_go_from_the_link_to_agreement(prepared, tmp_path):
@@ -58,8 +46,7 @@ def test_ratings_go_from_the_link_to_agreement(prepared, tmp_path):
     count = iter(range(10_000))
     rate(store, lambda person, page: ("0", "0.5", "1")[next(count) % 3])
     store.close()
-    code, output = run("annotate", "export", store.database.path, "--out", tmp_path / "out")
-    assert (code, "answers have their 2 ratings" in output) == (0, True)
+    assert "answers have their 2 ratings" in export(store)[0]
     for name in ("annotators", "ratings", "pooled"):
         code, output = run("agreement", "egothink", judged, "--human", tmp_path / "out" / f"gpt-{name}.csv")
         assert code == 0, output
@@ -135,7 +122,7 @@ def test_models_are_mixed_and_exported_apart(prepared, tmp_path):
     assert models != sorted(models)
     rate(store, lambda person, page: "1" if ">one<" in page else "0")
     store.close()
-    run("annotate", "export", store.database.path, "--out", tmp_path / "out")
+    export(store)
     for name, rating in (("one", "1.0"), ("two", "0.0")):
         lines = (tmp_path / "out" / f"{name}-pooled.csv").read_text().splitlines()
         assert lines[0] == "id,people"
@@ -147,9 +134,7 @@ def test_unfinished_answers_are_counted_and_in_no_pool(prepared, tmp_path):
     slot = store.assignments.next_slot("annotator-1")
     store.save(slot, "form", {"rating": "1"})
     store.close()
-    code, output = run("annotate", "export", store.database.path, "--out", tmp_path / "out")
-    assert code == 0
-    assert f"0 of {len(prepared)} answers have their 2 ratings" in output
+    assert f"0 of {len(prepared)} answers have their 2 ratings" in export(store)[0]
     assert not (tmp_path / "out" / "one-pooled.csv").exists()
     assert "1.0" in (tmp_path / "out" / "one-annotators.csv").read_text()
 
@@ -164,8 +149,7 @@ def test_where_ratings_differ_their_mean_counts(prepared, tmp_path):
         assert '/item/0"' in lead.page.text
         assert lead.get("/adjudicate/0").status_code == 404
     store.close()
-    code, output = run("annotate", "export", store.database.path, "--out", tmp_path / "out")
-    assert code == 0, output
+    export(store)
     (line,) = (tmp_path / "out" / "people.jsonl").read_text().splitlines()
     assert json.loads(line)["rating"] == 0.25
 

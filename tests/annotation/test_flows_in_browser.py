@@ -4,15 +4,13 @@ import json
 import re
 
 import pytest
-from typer.testing import CliRunner
 
-from annotation.serving import served
+from annotation.serving import export, served
 from axe import flaws, skip_without_axe
 from lmms_egoplan.annotation.egointent import read_items
 from lmms_egoplan.annotation.flows import LABELLED, load_flow
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
-from lmms_egoplan.cli import app
 from lmms_egoplan.jsonl import read_text
 from patience import wait_until
 
@@ -52,13 +50,6 @@ def start(demo, tmp_path, browser):
     yield start
     for store in opened:
         store.close()
-
-
-def exported(store, out):
-    """What ``annotate export`` says and writes; other processes may read while a server is up."""
-    done = CliRunner().invoke(app, ["annotate", "export", str(store.database.path), "--out", str(out)])
-    assert done.exit_code == 0, done.output
-    return done.output
 
 
 class Keyboard:
@@ -214,7 +205,7 @@ def test_egoplan(start, hand, tmp_path):
             hand(address, store, name, let_pass)
         for name in ("annotator-1", "annotator-2"):
             assert "nothing to label" in hand(address, store, name, verify)
-    output = exported(store, tmp_path / "out")
+    output = export(store, tmp_path / "out")[0]
     assert "Questions kept: 1 of 3" in output
     assert "rejected, skipped: 1" in output
     assert "skipped: unclear" in (tmp_path / "out" / "rejected.csv").read_text()
@@ -243,7 +234,7 @@ def test_egothink(start, hand, tmp_path):
         assert "nothing to label" in hand(address, store, "annotator-1", rate(["1", "0"]))
         assert "nothing to label" in hand(address, store, "annotator-2", rate(["1", "0.5"]))
         hand(address, store, "lead", look)
-    assert "2 of 2 answers have their 2 ratings" in exported(store, tmp_path / "out")
+    assert "2 of 2 answers have their 2 ratings" in export(store, tmp_path / "out")[0]
     lines = (tmp_path / "out" / "right-ratings.csv").read_text().splitlines()
     assert sorted(line.partition(",")[2] for line in lines[1:]) == ["0.0,0.5", "1.0,1.0"]
 
@@ -280,7 +271,7 @@ def test_actplan(start, hand, tmp_path):
         hand(address, store, "annotator-1", label)
         hand(address, store, "annotator-2", lambda own: label(own, "1"))
         hand(address, store, "lead", decide)
-    assert "Plans labelled: 2 of 2" in exported(store, tmp_path / "out")
+    assert "Plans labelled: 2 of 2" in export(store, tmp_path / "out")[0]
     for line in read_text(tmp_path / "out" / "plans.jsonl").splitlines():
         plan = json.loads(line)
         labels = (plan["correct"], plan["commonsense"], plan["errors"])
@@ -311,7 +302,7 @@ def test_egointent(start, hand, tmp_path):
     with served(store) as address:
         hand(address, store, "annotator-1", lambda own: answer(own, "wash the cloth"))
         hand(address, store, "annotator-2", answer)
-    assert "Steps revised and reviewed: 1 of 1" in exported(store, tmp_path / "out")
+    assert "Steps revised and reviewed: 1 of 1" in export(store, tmp_path / "out")[0]
     step = json.loads(read_text(tmp_path / "out" / "steps.jsonl"))
     assert step["next_step_plan"] == "wash the cloth"
     # From the end, which lies behind the last frame, to that frame, and to the one before it.
@@ -346,7 +337,7 @@ def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):
     with served(store) as address:
         for name in ("annotator-1", "annotator-2"):
             hand(address, store, name, answer)
-    assert "Steps revised and reviewed: 1 of 1" in exported(store, tmp_path / "out")
+    assert "Steps revised and reviewed: 1 of 1" in export(store, tmp_path / "out")[0]
     store.close()
     revised = json.loads(read_text(tmp_path / "out" / "steps.jsonl"))
     assert (revised["environment"], revised["scenario"]) == ("outdoor", "yard")

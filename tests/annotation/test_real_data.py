@@ -6,9 +6,8 @@ import re
 from html import unescape
 
 import pytest
-from typer.testing import CliRunner
 
-from annotation.serving import enter, post, served
+from annotation import serving
 from benchmarks.egoplan.derived_questions import render_media
 from lmms_egoplan.annotation.egointent import FLOW as STEPS
 from lmms_egoplan.annotation.egointent import read_items as read_steps
@@ -22,7 +21,6 @@ from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
-from lmms_egoplan.cli import app
 from lmms_egoplan.construction.egoplan.goals import SUBGOAL, Goal
 from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
 from lmms_egoplan.construction.egoplan.questions import evaluation_records, make_questions
@@ -48,26 +46,20 @@ def needs(path):
 
 
 def run(*arguments):
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    assert done.exit_code == 0, done.output
-    return done.output
+    code, output = serving.run(*arguments)
+    assert code == 0, output
+    return output
 
 
-def label(store, flow, values_of):
-    """All annotators label all that they are served, over HTTP; `values_of` gets the item and the page."""
-    with served(store) as address:
-        clients = {known.person: enter(address, store, known.person) for known in store.progress()}
-        busy = True
-        while busy:
-            busy = False
-            for name, client in clients.items():
-                client.page = client.get("/")
-                if 'id="label"' in client.page.text:
-                    busy = True
-                    number = int(re.search('/label/([0-9]+)"', client.page.text)[1])
-                    values = values_of(store.assignments.slot(number, name).item, client.page.text)
-                    assert post(client, **values).status_code == 200
-        store.close()
+def label(store, values_of):
+    """All annotators label all that they are served; `values_of` gets the item and the page."""
+
+    def of(name, page):
+        number = int(re.search('/label/([0-9]+)"', page)[1])
+        return values_of(store.assignments.slot(number, name).item, page)
+
+    serving.label_all(store, of)
+    store.close()
 
 
 @pytest.mark.whole
@@ -91,7 +83,7 @@ def test_egothink_whole(tmp_path):
         )
         return {"rating": "1" if answer == reference else "0"}
 
-    label(store, ANSWERS, rate)
+    label(store, rate)
     assert "model: 700 of 700 answers have their 1 ratings" in run("annotate", "export", db, "--out", tmp_path / "out")
     for name in ("annotators", "ratings", "pooled"):
         output = run("agreement", "egothink", answers, "--human", tmp_path / "out" / f"model-{name}.csv")
@@ -123,7 +115,7 @@ def test_goalstep_steps(tmp_path):
         values |= {"end_sec": re.search(r'name="end_sec" [^>]*?value="([^"]+)"', page)[1], "boundary": "yes"}
         return values | {f"supported_{field}": "yes" for field in FIELDS}
 
-    label(store, STEPS, revise)
+    label(store, revise)
     assert f"reviewed: {len(before)} of {len(before)}" in run("annotate", "export", db, "--out", tmp_path / "out")
     after = {record.step_id: record for record in read_annotations(tmp_path / "out" / "steps.jsonl")}
     assert after == {name: record.model_copy(update={"unverified": False}) for name, record in before.items()}
@@ -146,7 +138,7 @@ def test_questions_from_real_narrations(tmp_path):
     for item in store.items():
         for part in QUESTIONS.form(item.shown).media:
             assert media_folder(db).file(part).stat().st_size
-    label(store, QUESTIONS, lambda item, page: {"choice": item.hidden["golden"]})
+    label(store, lambda item, page: {"choice": item.hidden["golden"]})
     assert "Questions kept: 12 of 12" in run("annotate", "export", db, "--out", tmp_path / "out")
     verified = tmp_path / "out" / "EgoPlan_validation.json"
     run("data", "prepare", "egoplan", verified, "--split", "val", "--epic-kitchens", media.epic_kitchens)
