@@ -60,7 +60,7 @@ def test_no_path_reaches_the_file_system(make, path):
     assert "import" not in answer.text
 
 
-def test_headers_and_cookie(make):
+def test_headers_cookie_and_escaped_texts(make):
     address, store = make()
     token = store.people()[-1].token
     answer = httpx.get(f"{address}/enter/{token}")
@@ -73,14 +73,8 @@ def test_headers_and_cookie(make):
     assert page.headers["x-content-type-options"] == "nosniff"
     assert "style=" not in page.text
     assert not re.search(r"<script(?! src=)|\son\w+=", page.text)
-
-
-def test_texts_are_escaped_and_models_hidden(make):
-    address, store = make()
-    page = enter(address, store, "annotator-1").page.text
-    assert "&lt;b&gt;text" in page
-    assert "<b>text" not in page
-    assert "secret-model" not in page
+    assert "&lt;b&gt;text" in page.text
+    assert not re.search("<b>text|secret-model", page.text)
 
 
 def test_a_label_is_saved_and_the_next_item_shown(make):
@@ -96,34 +90,27 @@ def test_a_label_is_saved_and_the_next_item_shown(make):
     assert "You have labelled 2 items" in page.text
 
 
-@pytest.mark.parametrize("values", [{}, {"rating": "2"}, {"rating": ["0", "1"]}])
-def test_what_does_not_fit_is_not_saved_and_comment_is_kept(make, values):
+def test_what_does_not_fit_is_not_saved_and_comment_is_kept(make):
     address, store = make()
     client = enter(address, store, "annotator-1")
-    page = post(client, comment="to keep", **values)
-    assert page.status_code == 422
-    assert "to keep" in page.text
-    assert store.labelled().labels == {}
+    for values in ({}, {"rating": "2"}, {"rating": ["0", "1"]}):
+        page = post(client, comment="to keep", **values)
+        assert (page.status_code, "to keep" in page.text) == (422, True)
+        assert store.labelled().labels == {}
+    assert post(client, rating="1", comment="x" * 300_000).status_code == 413
+    client.page = client.get("/")
     assert post(client, rating="1").status_code == 200
     assert len(store.labelled().labels) == 1
 
 
-def test_the_same_form_sent_twice_is_one_label(make):
-    address, store = make()
-    client = enter(address, store, "annotator-1")
-    where, hidden = form_in(client.page.text)
-    for _ in range(2):
-        assert client.post(where, data=hidden | {"rating": "1"}).status_code == 200
-    assert len(store.database.rows("SELECT id FROM labels")) == 1
-
-
 def test_a_form_sent_again_with_another_choice_is_a_correction(make):
-    """As after a step back in the browser's history."""
+    """As after a step back in the browser's history; sent twice alike, it is one label."""
     address, store = make()
     client = enter(address, store, "annotator-1")
     where, hidden = form_in(client.page.text)
-    for rating in ("0", "1"):
+    for rating, rows in (("0", 1), ("0", 1), ("1", 2)):
         assert client.post(where, data=hidden | {"rating": rating}).status_code == 200
+        assert len(store.database.rows("SELECT id FROM labels")) == rows
     ((given,),) = store.labelled().labels.values()
     assert given.values == {"rating": "1"}
 
@@ -162,14 +149,10 @@ def test_forms_of_others_are_refused(make):
     assert store.labelled().labels == {}
 
 
-def test_a_large_form_is_refused(make):
-    address, store = make()
-    client = enter(address, store, "annotator-1")
-    assert post(client, rating="1", comment="x" * 300_000).status_code == 413
-
-
 def test_the_lead_sees_all_and_decides(make):
     address, store = make(count=1, annotators=2, per_item=2)
+    refused = enter(address, store, "lead").get("/adjudicate/0")
+    assert (refused.status_code, "0 of 2 labels" in refused.text) == (403, True)
     for name, rating in (("annotator-1", "0"), ("annotator-2", "1")):
         post(enter(address, store, name), rating=rating, comment=f"by {name}")
     lead = enter(address, store, "lead")
@@ -182,14 +165,6 @@ def test_the_lead_sees_all_and_decides(make):
     labelled = store.labelled()
     assert labelled.adjudicated(labelled.items[0]).values == {"rating": "1"}
     assert enter(address, store, "annotator-1").get("/adjudicate/0").status_code == 403
-
-
-def test_an_item_without_all_labels_is_not_decided(make):
-    address, store = make(count=1, annotators=2, per_item=2)
-    first = enter(address, store, "annotator-1")
-    refused = enter(address, store, "lead").get("/adjudicate/0")
-    assert (refused.status_code, "0 of 2 labels" in refused.text) == (403, True)
-    assert post(first, rating="0").status_code == 200
 
 
 def test_seniors_review_a_qualification(make):
@@ -323,29 +298,22 @@ def test_links_are_closed_and_renewed_and_people_have_names(make):
     assert lead.post("/people/delete", data=hidden).status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("host", "is_known"),
-    [
-        ("localhost", True),
-        ("LocalHost:{port}", True),
-        ("127.0.0.1:{port}", True),
-        ("[::1]:{port}", True),
-        ("localhost.:{port}", True),
-        ("labels.example.org", True),
-        ("evil.example.org:{port}", False),
-        ("127.0.0.1.evil.org", False),
-        ("localhost@evil.org", False),
-        ("", False),
-        ("[::1", False),
-        ("a:b:c", False),
-    ],
-)
-def test_unknown_hosts_are_refused(tmp_path, host, is_known):
+def test_unknown_hosts_are_refused(tmp_path):
     create(tmp_path / "labels.sqlite", Settings("rating", 1, 1), texts(1), Rating.stages)
     store = Store(Database(tmp_path / "labels.sqlite", alone=True), Rating())
+    known = (
+        "localhost",
+        "LocalHost:{port}",
+        "127.0.0.1:{port}",
+        "[::1]:{port}",
+        "localhost.:{port}",
+        "labels.example.org",
+    )
+    unknown = ("evil.example.org:{port}", "127.0.0.1.evil.org", "localhost@evil.org", "", "[::1", "a:b:c")
     with served(store, hosts=["Labels.example.org"]) as address:
         client = enter(address, store, "annotator-1")
-        answer = client.get("/", headers={"Host": host.format(port=address.rpartition(":")[2])})
-        assert answer.status_code == (200 if is_known else 421)
-        assert ("text 0" in answer.text) == is_known
+        for host in (*known, *unknown):
+            answer = client.get("/", headers={"Host": host.format(port=address.rpartition(":")[2])})
+            assert answer.status_code == (200 if host in known else 421), host
+            assert ("text 0" in answer.text) == (host in known)
     store.close()

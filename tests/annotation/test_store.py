@@ -78,20 +78,13 @@ def test_no_free_slot_is_told_to_two_people(open_store):
     assert sum(map(len, store.labelled().labels.values())) == 120
 
 
-def test_the_same_form_twice_is_one_label(open_store):
-    store = open_store()
-    slot = store.assignments.next_slot("annotator-1")
-    assert store.save(slot, "form", {"rating": "1"})
-    assert not store.save(slot, "form", {"rating": "1"})
-    assert sum(map(len, store.labelled().labels.values())) == 1
-
-
 def test_the_same_form_with_other_values_is_a_correction(open_store):
     store = open_store()
     slot = store.assignments.next_slot("annotator-1")
-    store.save(slot, "form", {"rating": "0"})
-    assert store.save(slot, "form", {"rating": "1"})
-    assert not store.save(slot, "form", {"rating": "1"})
+    for rating in ("0", "1"):
+        assert store.save(slot, "form", {"rating": rating})
+        assert not store.save(slot, "form", {"rating": rating})
+        assert sum(map(len, store.labelled().labels.values())) == 1
     assert store.save(slot, "form", {"rating": "1"}, "a comment")
     ((given,),) = store.labelled().labels.values()
     assert (given.values, given.comment) == ({"rating": "1"}, "a comment")
@@ -162,6 +155,8 @@ def test_the_lead_may_decide_on_an_item_that_all_skipped(open_store):
 def test_an_item_that_was_given_back_goes_to_another_person_first(open_store):
     store = open_store(count=3, annotators=2, per_item=1)
     slot = store.assignments.next_slot("annotator-1")
+    with pytest.raises(NotYoursError):
+        store.assignments.slot(slot.id, "annotator-2")
     assert store.assignments.release("annotator-1") == 1
     with pytest.raises(NotYoursError, match="given back"):
         store.save(slot, "late", {"rating": "1"})
@@ -312,22 +307,16 @@ def test_the_lead_decides_when_an_item_has_all_of_its_labels(open_store):
     label(store, "annotator-1", "0"), label(store, "annotator-2", "1")
     slot = store.adjudicate(0, "lead")
     assert change(store, "annotator-1", "1")
+    assert not store.undo_decision(0)
     assert store.save(slot, "decision", {"rating": "1"})
     with pytest.raises(NotYoursError, match="the lead has decided"):
         change(store, "annotator-1")
     assert store.assignments.next_slot("annotator-1") is None
-
-
-def test_a_decision_is_taken_back_and_labels_change_again(open_store):
-    store = open_store(count=1, annotators=2, per_item=2)
-    label(store, "annotator-1", "0"), label(store, "annotator-2", "1")
-    assert not store.undo_decision(0)
-    decide(store, 0)
     assert store.undo_decision(0)
     assert store.labelled().adjudicated(store.assignments.item(0)) is None
-    assert change(store, "annotator-1", "1")
+    assert change(store, "annotator-1", "0")
     assert store.adjudicate(0, "lead").values == {"rating": "1"}
-    assert [given.values["rating"] for given in store.labelled().labels["text/0"]] == ["1", "1"]
+    assert sorted(given.values["rating"] for given in store.labelled().labels["text/0"]) == ["0", "1"]
 
 
 def test_nobody_is_shown_an_item_that_is_decided(open_store):
@@ -373,16 +362,6 @@ def test_who_fails_later_leaves_their_places_to_others(open_store):
     for item in labelled.items:
         if item.id not in labelled.qualification:
             assert {given.person for given in labelled.of(item, "rate")} == {people[0], people[2]}
-
-
-def test_one_cannot_label_for_another(open_store):
-    store = open_store()
-    slot = store.assignments.next_slot("annotator-1")
-    with pytest.raises(NotYoursError):
-        store.assignments.slot(slot.id, "annotator-2")
-    store.assignments.release("annotator-1")
-    with pytest.raises(NotYoursError, match="given back"):
-        store.save(slot, "late", {"rating": "1"})
 
 
 def test_annotators_are_added_and_keep_their_links(open_store):
@@ -449,10 +428,6 @@ def test_other_formats_are_refused_with_what_to_do(open_store, version, writer):
         Store(Database(path), Rating())
 
 
-def test_only_its_owner_can_read_it(open_store):
-    assert open_store().database.path.stat().st_mode & 0o077 == 0
-
-
 def test_damage_is_told(open_store, tmp_path):
     store = open_store(count=300)
     store.close()
@@ -481,6 +456,7 @@ def test_reading_and_saving_fail_with_their_own_words(open_store):
 def test_opening_writes_nothing(open_store):
     """So that whoever may only read a database can see its status."""
     path = open_store().database.path
+    assert path.stat().st_mode & 0o077 == 0
     before = path.read_bytes()
     Store(Database(path), Rating()).close()
     assert path.read_bytes() == before
