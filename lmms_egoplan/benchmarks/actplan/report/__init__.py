@@ -47,11 +47,11 @@ class ActPlanReport(BenchmarkReport[Planned]):
     CLUSTERS = "activities"
 
     def read(self, runs: Sequence[Run]) -> list[Planned]:
-        """The tasks of all runs."""
+        """Read the tasks of all runs."""
         return list(read_tasks(Planned, runs, ["actplan"], "actplan", answer_of))
 
     def reference(self) -> Reference:
-        """The best normalised LCS of Table 4."""
+        """Return the best normalised LCS of Table 4."""
         return reference_of(load_table("actplan", "table4"), "norm_lcs", note("caveat"))
 
     def labels(self, task: Planned, answer: Answer) -> Mapping[str, str]:
@@ -97,8 +97,9 @@ class ActPlanReport(BenchmarkReport[Planned]):
         known = {name: [of_run[group] for group in groups] for name, of_run in means.items()}
         shown = {name: of_run for name, of_run in known.items() if any(mean.value is not None for mean in of_run)}
         label = "share correct by classifier" if measure == "bleurt_correct" else "normalised LCS, 0 to 1"
-        heads = (label, "steps of gold plan 1") if by == "length" else (label,)
-        draw = partial(draw_lines if by == "length" else partial(draw_bars, decimals=2), groups, shown, *heads, 1)
+        draw = partial(draw_bars, groups, shown, label, 1, decimals=2)
+        if by == "length":
+            draw = partial(draw_lines, groups, shown, label, "steps of gold plan 1", 1)
         return Figure(key, title, caption, draw, spoken(groups, shown, 2)) if shown else None
 
     def compact_table(self) -> Table:
@@ -108,10 +109,10 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
         """As prepared; lm-eval alone logs the task description, and nobody the images."""
-        instance, first = key[0], answers[0]
+        first = answers[0]
         logged = next((answer.doc for answer in answers if answer.doc), {}).get("task_description")
-        text, images = self._prepared[0].get(key, (logged or f"{instance}: the task description is not at hand", None))
-        place = parse_id(instance)
+        text, images = self._prepared[0].get(key, (logged or f"{first.id}: the task description is not at hand", None))
+        instance = parse_id(first.id)
         saw_images = any(not run.is_text_only for run in self.tasks if key in (run.answers or ()))
         golds = enumerate(first.record.golds, 1)
         return {
@@ -121,7 +122,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
                 "activity type": first.groups["activity_type"],
                 "activity": first.cluster,
                 "length of gold plan 1": first.groups["length"],
-                **({"scene": place.scene} if place else {}),
+                **({"scene": instance.scene} if instance else {}),
             },
             "references": {f"Gold plan {number}": "\n".join(steps) for number, steps in golds if steps},
             "images": images if saw_images else None,
@@ -150,7 +151,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         asked, prepared = task.number("num_plans"), task.number("split_size")
         if task.number("lcs_norm") is None:
             yield note("no_lcs")
-        if prepared and asked < prepared:
+        if asked is not None and prepared and asked < prepared:
             yield note("not_all", plans=asked, share=asked / prepared)
         if prepared and prepared != task.official:
             yield note("other_instances", prepared=prepared, official=task.official)
@@ -172,7 +173,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
 
 def _scorers(planned: Sequence[Planned]) -> Iterator[str]:
-    """What is to be said of encoders and classifiers."""
+    """Yield remarks on encoders and classifiers."""
     encoders = {run.name: run.task_run.metrics.get("encoder") or "" for run in planned}
     unlike = [name for name in encoders.values() if _ENCODER not in name.lower().replace("_", "-")]
     others = sorted({_last_part(name): name for name in sorted(unlike, reverse=True)}.values())

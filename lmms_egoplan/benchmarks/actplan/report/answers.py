@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
@@ -51,8 +51,6 @@ _COUNTS = {
     **dict.fromkeys(("lcs_norm", "lcs", "lcs_norm_parsed", "lcs_parsed"), "num_gold_1"),
     **dict.fromkeys(("lcs_norm_gold_2", "lcs_gold_2"), "num_gold_2"),
     **dict.fromkeys(("plan_length", "bleurt_correct", "empty", "unparsed"), "num_plans"),
-    "goal_conditions": "num_goal_checked",
-    "goal_conditions_coverage": "num_plans",
     "truncated": "truncated_of",
 }
 _GROUPED = {"lcs_norm": "by", "lcs_norm_parsed": "parsed_by", "bleurt_correct": "bleurt_by"}
@@ -72,6 +70,7 @@ class Planned(ScoredTask):
 
     @property
     def is_text_only(self) -> bool:
+        """Whether the model saw no images."""
         return self.task_run.task.startswith(_TEXT_ONLY)
 
     @property
@@ -80,10 +79,12 @@ class Planned(ScoredTask):
         return _PARTS.get(self.task_run.task)
 
     @property
-    def official(self) -> int:
-        """Instances that the paper has for the task; the prepared ones if they are not the benchmark's."""
-        if not self.is_official:
-            return self.number("split_size")
+    def official(self) -> float | None:
+        """Number of the paper's instances for the task; of the prepared ones if they are not the benchmark's."""
+        return self._instances if self.is_official else self.number("split_size")
+
+    @property
+    def _instances(self) -> int:
         return INSTANCES[self.part] if self.part else sum(INSTANCES.values())
 
     @property
@@ -92,12 +93,13 @@ class Planned(ScoredTask):
         asked = self.number("num_plans")
         if not self.is_official:
             return super().apart
-        if asked == self.official:
+        if asked == self._instances:
             return ()
-        return (f"{'unknown' if asked is None else f'{asked:,}'} of {counted(self.official, 'instances')}",)
+        return (f"{'unknown' if asked is None else f'{asked:,}'} of {counted(self._instances, 'instances')}",)
 
     @property
     def conditions(self) -> dict[str, str | None]:
+        """Those of every task, and the sentence encoder."""
         return super().conditions | {"sentence encoders": PurePath(self.text("encoder") or "").name}
 
     @cached_property
@@ -109,16 +111,20 @@ class Planned(ScoredTask):
                 # Such as runs of versions before 1.2.
                 means["goal_conditions_coverage"] = Mean()
             return means
-        return {name: Mean(self.number(name), None, self.number(_COUNTS.get(name, ""))) for name in MEASURES}
+        counts = {name: self.number(_COUNTS.get(name, "")) for name in MEASURES}
+        return {
+            name: Mean(self.number(name), None, None if count is None else int(count)) for name, count in counts.items()
+        }
 
     @cached_property
     def groups(self) -> dict[str, dict[str, dict[str, Mean]]]:
         """By ``setting``, ``length`` or ``activity_type``, then by group, where the run has it, then by measure."""
-        return {by: self._groups_with_samples(by) if self.answers else self._groups_without(by) for by in GROUPS}
+        answers = list((self.answers or {}).values())
+        return {by: self._groups_with(answers, by) if answers else self._groups_without(by) for by in GROUPS}
 
-    def _groups_with_samples(self, by: str) -> dict[str, dict[str, Mean]]:
+    def _groups_with(self, answers: Sequence[Answer], by: str) -> dict[str, dict[str, Mean]]:
         members: dict[str, list[Answer]] = {group: [] for group in GROUPS[by]}
-        for answer in self.answers.values():
+        for answer in answers:
             members[answer.groups[by]].append(answer)
         measures = BY_SETTING if by == "setting" else ("lcs", *_GROUPED)
         return {
@@ -144,33 +150,36 @@ class Planned(ScoredTask):
         }
 
     def of(self, by: str, group: str, measure: str) -> Mean:
+        """Return the mean of a measure in a group."""
         return self.groups[by].get(group, {}).get(measure, Mean())
 
     @property
     def main(self) -> Mean:
+        """The normalised LCS."""
         return self.means["lcs_norm"]
 
     @property
     def coverage(self) -> float | None:
+        """Fraction of the official instances that the main score is over."""
         return self.covered(self.main)
 
     def covered(self, mean: Mean) -> float | None:
-        """Share of the paper's instances that a score is over, 1 at most."""
-        return None if mean.questions is None else min(1.0, mean.questions / self.official)
+        """Return the share of the paper's instances that a score is over, 1 at most."""
+        return min(1.0, mean.questions / self.official) if mean.questions is not None and self.official else None
 
     def shares(self, mean: Mean) -> dict[str, Value]:
-        """What a score is over, for columns beside it."""
+        """Return what a score is over, for the columns next to it."""
         coverage = in_percent(self.covered(mean))
         return {"plans": mean.questions, "coverage": coverage, "truncated": self.percent("truncated")}
 
 
 def key_of(instance: str, first: list[str], second: list[str]) -> Key:
-    """Tells an instance, by its gold plans, from those of other releases with the same id."""
+    """Identify an instance by its gold plans too: other releases may use the same id."""
     return instance, json.dumps([first, second])
 
 
 def answer_of(sample: Mapping[str, Any]) -> Answer:
-    """A logged line."""
+    """Read a logged line."""
     record, doc = sample.get("lcs_norm", {}), sample.get("doc")
     score = logged(PlanScore, record)
     golds = (record.get("gold_plan_1"), record.get("gold_plan_2"))

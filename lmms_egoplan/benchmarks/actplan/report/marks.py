@@ -54,11 +54,12 @@ class Labelled:
 
     @property
     def has_images(self) -> bool:
+        """Whether the model was shown images."""
         return all(plan.images for plan in self.plans)
 
 
 def read_labelled(folders: Sequence[Path]) -> list[Labelled]:
-    """The labelled plans of every model, with and without images apart.
+    """Read the labelled plans of every model, with and without images separately.
 
     Raises:
         LmmsEgoplanError: a file cannot be read or holds something else, or two folders have the same plan; names the
@@ -180,7 +181,7 @@ class Marked:
 
 
 def read_judgements(folders: Sequence[Path]) -> list[JudgedPlan]:
-    """The plans that a judge marked, of the folders that have some.
+    """Read the plans that a judge marked, of the folders that have some.
 
     Raises:
         LmmsEgoplanError: a file cannot be read or holds something else, or two folders have the same plan of the same
@@ -198,7 +199,7 @@ def read_judgements(folders: Sequence[Path]) -> list[JudgedPlan]:
 
 
 def marked_by(people: Sequence[Labelled], judged: Sequence[JudgedPlan]) -> list[Marked]:
-    """What people marked of each model's plans, then what each judge did."""
+    """Return what people marked of each model's plans, then what each judge did."""
     found = []
     for of_model in people:
         name = of_model.model if of_model.has_images else f"{of_model.model} (w/o images)"
@@ -257,7 +258,7 @@ def _row(key: str, title: str, marked: Marked) -> Mapping[str, Any]:
 
 
 def _examples(key: str, marked: Marked) -> Iterator[tuple[str, str]]:
-    """The activities of plans with a type, and the steps concerned."""
+    """Yield the activities of plans with a type, and the steps concerned."""
     for name, text, marks in marked.plans:
         if key in marks:
             lines = official_steps(text)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from lmms_egoplan.benchmarks.actplan.report.marks import (
 )
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
-from lmms_egoplan.report.published import load_table, published_with_runs
+from lmms_egoplan.report.published import OwnRow, load_table, published_with_runs
 from lmms_egoplan.report.scored import Mean, compared, in_percent, interval_note
 from lmms_egoplan.report.statistics import interval_of_sums
 
@@ -55,20 +56,17 @@ def all_tables(
 
 def _table4(planned: Sequence[Planned]) -> Table:
     """LCS with either gold plan."""
-    own = []
+    own: list[OwnRow] = []
     for run in planned:
         for number, suffix in enumerate(("", "_gold_2"), 1):
             steps, norm = (run.means[f"{measure}{suffix}"] for measure in ("lcs", "lcs_norm"))
             if run.is_text_only or norm.value is None or (run.part and number > 1):
                 continue
-            whole = {"lcs": steps.value} | norm.cells("norm_lcs")
-            own.append(
-                {"model": run.name + f", gold plan {number}" * (number > 1)}
-                | {"encoder": run.task_run.metrics.get("encoder"), "apart": run.apart}
-                | (whole if run.part is None else {})
-                | (_norms_by_setting(run) if number == 1 else {})
-                | run.shares(norm)
-            )
+            row: dict[str, Any] = {"model": run.name + f", gold plan {number}" * (number > 1)}
+            row |= {"encoder": run.task_run.metrics.get("encoder"), "apart": run.apart}
+            row |= {"lcs": steps.value} | norm.cells("norm_lcs") if run.part is None else {}
+            row |= _norms_by_setting(run) if number == 1 else {}
+            own.append(row | run.shares(norm))
     notes = (note("gold"), note("encoder"), note("parts"), _INTERVAL_NOTE, note("shares"))
     return published_with_runs(
         "LCS, beside Table 4", load_table("actplan", "table4"), own, _COLUMNS["table4"], notes, main="norm_lcs"
@@ -77,14 +75,15 @@ def _table4(planned: Sequence[Planned]) -> Table:
 
 def _table3(planned: Sequence[Planned], people: Sequence[Labelled]) -> Table:
     """Correctness by the classifier, and what people said."""
-    own = list(table3_rows(people))
+    own: list[OwnRow] = list(table3_rows(people))
     for run in planned:
         mean = run.means["bleurt_correct"]
         if run.is_text_only or mean.value is None:
             continue
-        whole = mean.cells("total_classified", scale=100)
-        told = {"model": run.name, "classifier": run.task_run.metrics.get("bleurt_model"), "apart": run.apart}
-        own.append(told | _verdicts_by_setting(run) | (whole if run.part is None else {}) | run.shares(mean))
+        row: dict[str, Any] = {"model": run.name, "classifier": run.task_run.metrics.get("bleurt_model")}
+        row |= {"apart": run.apart} | _verdicts_by_setting(run)
+        row |= mean.cells("total_classified", scale=100) if run.part is None else {}
+        own.append(row | run.shares(mean))
     notes = (note("classifier"), *((_INTERVAL_NOTE, note("shares")) if own else ()))
     title = "Correctness, beside Table 3" if own else "Published: correctness, judged by people"
     return published_with_runs(title, load_table("actplan", "table3"), own, _COLUMNS["table3"], notes)
@@ -102,17 +101,18 @@ def _ablation(planned: Sequence[Planned], people: Sequence[Labelled]) -> Iterato
     """Tables 6 and 7: without and with images, of runs that have the task without."""
     without = {run.run.name for run in planned if run.is_text_only}
     runs = [run for run in planned if run.run.name in without and run.part is None]
-    table6, table7 = [], []
+    table6: list[OwnRow] = []
+    table7: list[OwnRow] = []
     for run in runs:
         base, norm = run.run.name if run.is_text_only else run.name, run.means["lcs_norm"]
         scores = {"norm_lcs": norm.value, "classified": in_percent(run.means["bleurt_correct"].value)}
         images = "w/o" if run.is_text_only else "w"
-        length = {"avg_len": run.number("plan_length"), "apart": run.apart}
+        length: dict[str, Any] = {"avg_len": run.number("plan_length"), "apart": run.apart}
         shares = run.shares(run.means["plan_length"])
         table6.append({"model": f"{base} ({images})"} | length | scores | shares)
-        lengths = {f"{setting}_avg_len": run.of("setting", setting, "plan_length").value for setting in SETTINGS}
-        parts = _norms_by_setting(run) | _verdicts_by_setting(run) | {"apart": run.apart}
-        table7.append({"model": f"{base}, {images} image"} | lengths | parts | shares)
+        parts: dict[str, Any] = {"model": f"{base}, {images} image", "apart": run.apart}
+        parts |= {f"{setting}_avg_len": run.of("setting", setting, "plan_length").value for setting in SETTINGS}
+        table7.append(parts | _norms_by_setting(run) | _verdicts_by_setting(run) | shares)
     table6 += ablation_rows(people, 6)
     table7 += ablation_rows(people, 7)
     notes = (note("ablation"), note("classifier"), note("shares")) if runs else ()
@@ -148,7 +148,7 @@ def _all_scores(planned: Sequence[Planned]) -> Table:
 
 
 def _by_setting(planned: Sequence[Planned]) -> Table:
-    """Normal and counterfactual side by side."""
+    """Show normal and counterfactual side by side."""
     rows = []
     for measure in BY_SETTING:
         for run in planned:
@@ -170,16 +170,18 @@ def _by_group(title: str, head: str, by: str, planned: Sequence[Planned]) -> Tab
             if group in run.groups[by]:
                 norm, correct = run.of(by, group, "lcs_norm"), run.of(by, group, "bleurt_correct")
                 more = {measure: run.of(by, group, measure).value for measure in ("lcs", "lcs_norm_parsed")}
-                counts = {"plans": norm.questions, "verdicts": None if correct.value is None else correct.questions}
-                verdicts = correct.cells("bleurt_correct", "correct_", scale=100)
-                rows.append({"group": group, "model": run.name} | counts | norm.cells("lcs_norm") | more | verdicts)
+                row: dict[str, Value] = {"group": group, "model": run.name, "plans": norm.questions}
+                row["verdicts"] = None if correct.value is None else correct.questions
+                for cells in (norm.cells("lcs_norm"), more, correct.cells("bleurt_correct", "correct_", scale=100)):
+                    row |= cells
+                rows.append(row)
     columns = (Column("group", head), *_COLUMNS["by_group"])
     return table_of_runs(f"actplan_by_{by}", title, columns, rows, (note("groups"), _INTERVAL_NOTE, note(by)))
 
 
 def _difference(run: Planned, means: dict[str, Mean], measure: str) -> Mean:
-    values = [mean.value for mean in means.values()]
-    if None in values:
+    normal, counterfactual = (mean.value for mean in means.values())
+    if normal is None or counterfactual is None:
         return Mean()
     chosen = [answer for answer in (run.answers or {}).values() if answer.scores[measure] is not None]
     is_of = np.array([[answer.groups["setting"] == setting for setting in SETTINGS] for answer in chosen])
@@ -193,5 +195,5 @@ def _difference(run: Planned, means: dict[str, Mean], measure: str) -> Mean:
         means = np.divide(total, count, out=np.full_like(total, math.nan), where=count > 0)
         return means[..., 0] - means[..., 1]
 
-    interval = interval_of_sums(rows, [answer.cluster for answer in chosen], difference)
-    return Mean(values[0] - values[1], interval)
+    interval = interval_of_sums(rows, [str(answer.cluster) for answer in chosen], difference)
+    return Mean(normal - counterfactual, interval)
