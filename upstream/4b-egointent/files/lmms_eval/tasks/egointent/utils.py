@@ -186,10 +186,9 @@ def _last_lines(verdict: str) -> Iterator[list[str]]:
 
 
 def _number(text: str) -> float | None:
-    """A number on the scale; None for anything else."""
+    """Read a number on the scale; return None for anything else."""
     plain = text.strip()
-    number = float(plain) if _NUMBER.fullmatch(plain) else None
-    return number if number is not None and number <= _BEST else None
+    return float(plain) if _NUMBER.fullmatch(plain) and float(plain) <= _BEST else None
 
 
 def egointent_overall(values: Sequence[dict[str, Any]]) -> float:
@@ -233,9 +232,9 @@ def _score(values: Sequence[dict[str, Any]], field: str) -> float:
 
 
 def thin(positions: Sequence[int], max_frames: int) -> list[int]:
-    """At most `max_frames` (at least 1) of the positions, evenly spaced, with the first and the last.
+    """Select at most `max_frames` (at least 1) positions, evenly spaced, with the first and the last.
 
-    For a limit of 1 the last alone, the one nearest to the truncation point.
+    A limit of 1 selects the last one, which is nearest to the truncation point.
     """
     if len(positions) <= max_frames:
         return list(positions)

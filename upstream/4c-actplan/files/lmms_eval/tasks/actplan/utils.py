@@ -65,7 +65,7 @@ def actplan_empty(values: Sequence[dict[str, Any]]) -> float:
 
 
 def official_steps(text: str) -> list[str]:
-    r"""A plan's lines, as the reference implementation splits a plan file (sec. 4.2.1).
+    r"""Split a plan into lines, as the reference implementation splits a plan file (sec. 4.2.1).
 
     ``\r\n`` and ``\r`` are line breaks too. Lines are kept as they are, blank ones among them. White space around the
     whole text is dropped, so that the last line's break gives no step; the reference counts one more, empty step there.
@@ -79,7 +79,7 @@ THRESHOLD = 0.8
 
 
 def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float:
-    """The LCS length divided by the longer plan's (sec. 4.2.1), in [0, 1]; 0 if a plan is empty.
+    """Divide the LCS length by the longer plan's (sec. 4.2.1), in [0, 1]; 0 if a plan is empty.
 
     >>> lcs_norm(2, candidate_length=2, reference_length=4)
     0.5
@@ -88,7 +88,7 @@ def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float
 
 
 def _length(first: list[int], second: list[int], embeddings: np.ndarray) -> int:
-    """The LCS length of two plans of at least one step, given as rows of `embeddings`.
+    """Return the LCS length of two plans of at least one step, given as rows of `embeddings`.
 
     With L[i, j] for the first i and j steps, and m[i, j] = 1 where the last of them match, else 0, the recurrence is
     L[i, j] = L[i-1, j-1] + 1 where they match, else max(L[i-1, j], L[i, j-1]). L grows by 0 or 1 from one prefix to
