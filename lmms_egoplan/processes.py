@@ -17,10 +17,7 @@ import psutil
 _GRACE_S = 2.0
 _Handler = Callable[[int, FrameType | None], Any] | signal.Handlers
 # Python's own.
-_DEFAULTS: dict[signal.Signals, _Handler] = {
-    signal.SIGINT: signal.default_int_handler,
-    signal.SIGTERM: signal.SIG_DFL,
-}
+_DEFAULTS: dict[signal.Signals, _Handler] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 
 
 def num_processes() -> int:

@@ -27,10 +27,7 @@ def show(
     ],
     form: Annotated[
         Literal["text", "md"],
-        typer.Option(
-            "--format",
-            help="`md` prints one Markdown table for a model card: score, interval, n.",
-        ),
+        typer.Option("--format", help="`md` prints one Markdown table for a model card: score, interval, n."),
     ] = "text",
 ) -> None:
     """Print the main scores of runs, side by side.

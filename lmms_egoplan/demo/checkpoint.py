@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 from lmms_egoplan.paths import yaml_beside
 
 if TYPE_CHECKING:
-    from transformers import (
-        CLIPImageProcessor,
-        LlavaForConditionalGeneration,
-        LlavaProcessor,
-        PreTrainedTokenizerFast,
-    )
+    from transformers import CLIPImageProcessor, LlavaForConditionalGeneration, LlavaProcessor, PreTrainedTokenizerFast
 
 _SEED = 0
 # Standard deviation of a unit that reads normalised input: from about 1 on, images and words change the

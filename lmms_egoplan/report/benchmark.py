@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from PIL import Image
 
-from lmms_egoplan.report.changes import changes
 from lmms_egoplan.report.document import (
     DEMO,
     DEMO_NOTE,
+    Change,
     Difference,
     Figure,
     Group,
@@ -28,6 +28,7 @@ from lmms_egoplan.report.document import (
     Table,
 )
 from lmms_egoplan.report.findings import finding, ranked
+from lmms_egoplan.report.provenance import changed_settings
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key, Mean, Scored, ScoredTask, mean_of
 from lmms_egoplan.report.statistics import why_no_interval
@@ -326,8 +327,24 @@ class BenchmarkReport(ABC, Generic[Task]):
             figures=tuple(self._marked(figure) for figure in self.figures() if figure is not None),
             remarks=tuple(self.remarks()),
             slices=tuple(self.slices()),
-            changes=tuple(changes(self.main_tasks(), self.difference, self.gallery_name)),
+            changes=tuple(self.changes()),
         )
+
+    def changes(self) -> Iterator[Change]:
+        """Yield every two comparable runs of one model in one task, the earlier one first."""
+        for earlier, later in combinations(sorted(self.main_tasks(), key=lambda task: task.run.time), 2):
+            is_pair = earlier.run is not later.run and earlier.run.base_model == later.run.base_model
+            is_usable = not any(task.is_demo or task.inexact for task in (earlier, later))
+            is_comparable = is_pair and is_usable and earlier.conditions == later.conditions
+            if is_comparable and (difference := self.difference(later, earlier)) is not None:
+                yield Change(
+                    task=later.task,
+                    difference=difference,
+                    earlier=(earlier.run.time, earlier.main.value),
+                    later=(later.run.time, later.main.value),
+                    changed=tuple(changed_settings(earlier.run.provenance, later.run.provenance)),
+                    gallery=(self.gallery_name(earlier), self.gallery_name(later)),
+                )
 
     def _marked(self, part: Part) -> Part:
         """Mark the demo's scores as meaningless in the title of a table or figure that has any."""

@@ -1,18 +1,18 @@
 """Every pair of runs on the same questions, as a table."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_notes
+from lmms_egoplan.report.scored import Key, Scored
 from lmms_egoplan.report.statistics import (
     EXACT_UP_TO,
     FEWEST_CLUSTERS,
     PERMUTATIONS,
     RESAMPLES,
     Comparison,
-    Scores,
     compare,
     holm,
 )
@@ -24,28 +24,26 @@ note = read_notes(
 )
 
 
-def comparisons(
-    scores: Mapping[str, Scores],
-    clusters: Mapping[str, str],
+def compared(
+    runs: Sequence[Scored],
+    measure: str,
     key: str,
     title: str,
     decimals: int,
+    unit: str,
+    note_on_table: str | None = None,
     scale: float = 1.0,
-    unit: str = "clusters",
-    notes: Sequence[str] = (),
 ) -> Table | None:
-    """Compare every pair of runs that share questions, the largest difference first.
+    """Compare every pair of runs by a measure, over the questions for which both have it; omit inexact runs.
 
-    p-values are corrected by Holm over all pairs of the table.
+    The largest difference comes first. p-values are corrected by Holm over all pairs of the table.
 
     Args:
-        scores: for each run, its score in each question; missing ones are None, NaN or absent.
-        clusters: each question's cluster; its own id if questions are independent.
         key, title: of the table.
         decimals: of printed differences and intervals.
-        scale: factor of differences and intervals: 100 for per cent.
         unit: plural noun for the clusters: ``"videos"``.
-        notes: of the table, after those on the numbers.
+        note_on_table: after those on the numbers.
+        scale: factor of differences and intervals: 100 for per cent.
 
     Returns:
         None if no two runs share a question.
@@ -53,6 +51,17 @@ def comparisons(
     Raises:
         ValueError: a shared question has no cluster.
     """
+    answers = [(run.name, run.answers) for run in runs if run.answers and not run.inexact]
+    scores = {
+        name: {_text(question): answer.scores[measure] for question, answer in of_run.items()}
+        for name, of_run in answers
+    }
+    clusters = {
+        _text(question): answer.cluster
+        for _, of_run in answers
+        for question, answer in of_run.items()
+        if answer.cluster is not None
+    }
     pairs = [
         (first, second, comparison)
         for first, second in combinations(scores, 2)
@@ -74,8 +83,12 @@ def comparisons(
         Column("test", "Test"),
         *(Column("p_value", "p", _P_DECIMALS), Column("p_holm", "p (Holm)", _P_DECIMALS)),
     )
-    on_numbers = _notes([comparison for _, _, comparison in pairs], unit)
-    return replace(table_of_runs(key, title, columns, rows, (*on_numbers, *notes)), role="pairs")
+    notes = [
+        *_notes([comparison for _, _, comparison in pairs], unit),
+        *([note_on_table] if note_on_table else []),
+        *(f"Not compared: {run.name}, {run.inexact}." for run in runs if run.inexact),
+    ]
+    return replace(table_of_runs(key, title, columns, rows, notes), role="pairs")
 
 
 def _notes(made: Sequence[Comparison], unit: str) -> Iterator[str]:
@@ -93,3 +106,7 @@ def _notes(made: Sequence[Comparison], unit: str) -> Iterator[str]:
     if "permutation" in tests:
         yield note("permutation", unit=unit)
     yield note("holm", count=len(made), s="s" if len(made) > 1 else "")
+
+
+def _text(key: Key) -> str:
+    return "\n".join(map(str, key))

@@ -155,11 +155,7 @@ class Table:
 
 
 def table_of_runs(
-    key: str,
-    title: str,
-    columns: Sequence[Column],
-    rows: Iterable[Mapping[str, Value]],
-    notes: Sequence[str] = (),
+    key: str, title: str, columns: Sequence[Column], rows: Iterable[Mapping[str, Value]], notes: Sequence[str] = ()
 ) -> Table:
     """Make a table of runs' rows, each by the keys of the columns."""
     values = tuple(Row(tuple(row.get(column.key) for column in columns), is_own=True) for row in rows)

@@ -95,6 +95,14 @@ def task_provenance(task_run: TaskRun) -> dict[str, str]:
     return {name: without_secrets(text) for name, text in details.items() if text not in ("", "None")}
 
 
+def changed_settings(earlier: Mapping[str, str], later: Mapping[str, str]) -> Iterator[str]:
+    """Describe the changes of a run's details, without those between any two runs."""
+    for name in {**earlier, **later}:
+        before, after = earlier.get(name, "none"), later.get(name, "none")
+        if before != after and name not in ("started", "seconds", "command", "folder"):
+            yield f"{name}: {before} → {after}"
+
+
 def _shown(task_run: TaskRun) -> str:
     """Describe the media: what lm-eval logs with each question, or the defaults of lmms-eval's task."""
     for sample in (task_run.samples or ())[:1]:

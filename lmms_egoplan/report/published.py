@@ -22,12 +22,7 @@ OwnRow = Mapping[str, Value | tuple[str, ...] | list[str]]
 """A run's values by column; ``apart`` has the reasons why the row is not comparable."""
 
 # Parts of the data files' column names and their headings; longer ones first.
-_NAMES = {
-    "gpt_3_5_turbo": "GPT-3.5-Turbo",
-    "gpt_3_5": "GPT-3.5",
-    "gpt_4": "GPT-4",
-    "claude_2": "Claude-2",
-}
+_NAMES = {"gpt_3_5_turbo": "GPT-3.5-Turbo", "gpt_3_5": "GPT-3.5", "gpt_4": "GPT-4", "claude_2": "Claude-2"}
 _WORDS = {
     "acc": "accuracy",
     "avg": "average",

@@ -1,12 +1,16 @@
 """A run for a report: its tasks, their scores and their samples."""
 
 import math
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
 """The number of a checkpoint in the name of a model or a folder; ignore case."""
+
+# At the end of a name or a folder's.
+_CHECKPOINT = re.compile(rf"[-_/.]?{CHECKPOINT}(?=$|[/_-])", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,16 @@ class Run:
     tasks: dict[str, TaskRun]
     others: dict[str, TaskRun] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def base_model(self) -> str:
+        """The model's name without the number of a checkpoint, and without parent folders.
+
+        >>> names = "org/Model-7B", "out/Model-7B/checkpoint-200", "out/Model-7B_step400", "Model-7B/"
+        >>> {Run("", Path(), "lm-eval", name, "", {}).base_model for name in names}
+        {'Model-7B'}
+        """
+        return _CHECKPOINT.sub("", self.model.rstrip("/")).rstrip("/").rpartition("/")[2] or self.model
 
 
 @dataclass(frozen=True)

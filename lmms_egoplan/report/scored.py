@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from statistics import fmean
 from typing import Any, TypeVar
@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from lmms_egoplan.coverage import OFFICIAL, RENDERED_SCENES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.demo import DEMO
-from lmms_egoplan.report.comparisons import comparisons
-from lmms_egoplan.report.document import Column, Table
+from lmms_egoplan.report.document import Column
 from lmms_egoplan.report.numbers import percent
 from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
@@ -293,37 +292,6 @@ def mean_of(answers: Iterable[Answer], measure: str, scale: float = 1.0) -> Mean
     return Mean(fmean(values), bootstrap_interval(values, clusters), len(pairs), len(set(clusters)))
 
 
-def compared(
-    runs: Sequence[Scored],
-    measure: str,
-    key: str,
-    title: str,
-    decimals: int,
-    unit: str,
-    note: str | None = None,
-    scale: float = 1.0,
-) -> Table | None:
-    """Compare runs by a measure, over the questions for which two have it; omit inexact runs.
-
-    Args:
-        note: of the table, after the others.
-        key, title, decimals, unit, scale: see `comparisons`.
-    """
-    known = {run.name: run.answers for run in runs if run.answers and not run.inexact}
-    notes = [*([note] if note else []), *(f"Not compared: {run.name}, {run.inexact}." for run in runs if run.inexact)]
-    scores = {
-        name: {_text(question): answer.scores[measure] for question, answer in of_run.items()}
-        for name, of_run in known.items()
-    }
-    clusters = {
-        _text(question): answer.cluster
-        for of_run in known.values()
-        for question, answer in of_run.items()
-        if answer.cluster is not None
-    }
-    return comparisons(scores, clusters, key, title, decimals, scale, unit, notes)
-
-
 def ends(decimals: int, prefix: str = "", of: str = "") -> tuple[Column, Column]:
     """Return the columns of an interval; their headings name the score `of`."""
     score = f" ({of})" if of else ""
@@ -348,7 +316,3 @@ def differing(values: Mapping[str, str | None], kind: Callable[[str], str] = str
     known = {name: value for name, value in values.items() if value is not None}
     is_one = len(set(map(kind, known.values()))) < 2
     return None if is_one else "; ".join(f"{name}: {value}" for name, value in known.items())
-
-
-def _text(key: Key) -> str:
-    return "\n".join(map(str, key))

@@ -81,9 +81,7 @@ def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str]) 
 
 
 def interval_of_sums(
-    rows: np.ndarray,
-    clusters: Sequence[str] | np.ndarray,
-    statistic: Callable[[np.ndarray], np.ndarray],
+    rows: np.ndarray, clusters: Sequence[str] | np.ndarray, statistic: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[float, float] | None:
     """Compute the 95 % percentile interval of a statistic of sums, by a bootstrap that draws whole clusters.
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from benchmarks.egoplan.synthetic import egoplan_replies
 from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.compact_tables import compact_table, score_cell
+from lmms_egoplan.report.comparisons import compared
 from lmms_egoplan.report.document import Column, ShownAnswer, table_of_runs
 from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.report.scored import Answer, Mean, ScoredTask, compared, ends, mean_of, read_answers
+from lmms_egoplan.report.scored import Answer, Mean, ScoredTask, ends, mean_of, read_answers
 from report.synthetic import write_run
 
 COUNT = 90

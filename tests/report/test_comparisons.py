@@ -1,10 +1,12 @@
 """Tables of every pair of runs."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
-from lmms_egoplan.report.comparisons import comparisons
+from lmms_egoplan.report.comparisons import compared
+from lmms_egoplan.report.scored import Answer
 from lmms_egoplan.report.statistics import compare, holm
 
 QUESTIONS = [f"q{number:03}" for number in range(120)]
@@ -19,8 +21,16 @@ def run(share, seed, questions=QUESTIONS):
 SCORES = {"low": run(0.2, 0), "high": run(0.9, 1), "middle": run(0.5, 2), "alike": run(0.5, 3)}
 
 
-def table(scores, clusters=CLUSTERS, **more):
-    return comparisons(scores, clusters, "pairs", "Pairs", 1, **more)
+def table(scores, clusters=CLUSTERS, unit="clusters", **more):
+    runs = [
+        SimpleNamespace(
+            name=name,
+            inexact=None,
+            answers={(q,): Answer((q,), q, q, None, {"acc": value}, clusters[q]) for q, value in of_run.items()},
+        )
+        for name, of_run in scores.items()
+    ]
+    return compared(runs, "acc", "pairs", "Pairs", 1, unit, **more)
 
 
 def values(found):

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.egoplan.synthetic import egoplan_replies
-from lmms_egoplan.report.changes import changes
 from lmms_egoplan.report.document import Difference, Headline, Reference, Section
 from lmms_egoplan.report.findings import finding, ranked
 from lmms_egoplan.report.provenance import without_secrets
@@ -192,7 +191,7 @@ def test_two_checkpoints_of_one_model_are_set_side_by_side(report):
         for run, time, model in zip(runs, times, models, strict=True)
     ]
     made = Sliced(changed)
-    (found,) = changes(made.main_tasks(), made.difference, made.gallery_name)
+    (found,) = made.changes()
     assert (found.difference.first, found.difference.second) == (runs[0].name, runs[1].name)
     assert found.changed == ("model: out/Model/checkpoint-100 → out/Model/checkpoint-200",)
     later, earlier = scores(runs[0]), scores(runs[1])

@@ -18,10 +18,11 @@ from lmms_egoplan.benchmarks.actplan.report.marks import (
     table3_rows,
     table5_rows,
 )
+from lmms_egoplan.report.comparisons import compared
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published import OwnRow, load_table, published_with_runs
-from lmms_egoplan.report.scored import Mean, compared, in_percent, interval_note
+from lmms_egoplan.report.scored import Mean, in_percent, interval_note
 from lmms_egoplan.report.statistics import interval_of_sums
 
 DECIMALS = 3

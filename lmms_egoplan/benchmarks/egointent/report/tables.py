@@ -7,10 +7,11 @@ from statistics import fmean
 from lmms_egoplan.benchmarks.egointent.protocol import RELEASE_NAMES, TITLES
 from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, SCORES, Graded, fields_of
+from lmms_egoplan.report.comparisons import compared
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published import load_table, published_with_runs
-from lmms_egoplan.report.scored import compared, interval_note
+from lmms_egoplan.report.scored import interval_note
 
 DECIMALS = 2
 # Of a step's three ratings, the mean from which the gallery calls it right, and below which it calls it wrong.

@@ -7,10 +7,11 @@ from itertools import groupby
 from lmms_egoplan.benchmarks.egoplan.metrics import DOMAIN_METRIC, SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, EGOPLAN, Groups, Series
+from lmms_egoplan.report.comparisons import compared
 from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published import load_table, published_with_runs
-from lmms_egoplan.report.scored import compared, interval_note
+from lmms_egoplan.report.scored import interval_note
 
 DECIMALS = 2
 note = read_notes(__file__, chance=CHANCE)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, ClassVar
 
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
 from lmms_egoplan.benchmarks.egothink.rating_files import read_rated
@@ -33,7 +33,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
     NAME = "egothink"
     TITLE = "EgoThink"
     LEAD = note("lead")
-    GROUP_ORDER = {"dimension": DIMENSION_NAMES, "capability": [*CAPABILITIES], _PEOPLE: [*_SAID.values()]}
+    GROUP_ORDER: ClassVar = {"dimension": DIMENSION_NAMES, "capability": [*CAPABILITIES], _PEOPLE: [*_SAID.values()]}
     METRIC = "average"
     DECIMALS = DECIMALS
     MEASURE = "score"

@@ -15,10 +15,11 @@ from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL
 from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
+from lmms_egoplan.report.comparisons import compared
 from lmms_egoplan.report.document import Column, Row, Table, Value, table_of_runs
 from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.published import load_table, published_with_runs
-from lmms_egoplan.report.scored import compared, in_percent
+from lmms_egoplan.report.scored import in_percent
 from lmms_egoplan.report.statistics import RESAMPLES
 
 DECIMALS = 1
