@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -183,21 +184,11 @@ def test_a_run_of_parts_has_the_loss_of_a_whole_batch(folder, run, group):
 
 
 def test_a_folder_with_a_run_is_not_overwritten(folder, run):
-    with pytest.raises(LmmsEgoplanError, match=r"holds a run; go on with it: --resume"):
+    with pytest.raises(LmmsEgoplanError, match="--resume"):
         tune_egoplan(tuning(folder), run[0])
     for other in ({"seed": 1}, {"contrastive_group": 4}):
-        with pytest.raises(LmmsEgoplanError, match=rf"holds a run with other settings \({next(iter(other))}"):
+        with pytest.raises(LmmsEgoplanError, match=next(iter(other))):
             tune_egoplan(tuning(folder, **other), run[0], resume=True)
-
-
-def test_a_run_from_before_groups_is_not_resumed_with_groups(folder, run):
-    stored = json.loads((run[0] / "run.json").read_text())
-    (run[0] / "run.json").write_text(json.dumps({k: v for k, v in stored.items() if k != "contrastive_group"}))
-    try:
-        with pytest.raises(LmmsEgoplanError, match=r"contrastive_group: nothing there, 2 now"):
-            tune_egoplan(tuning(folder), run[0], resume=True)
-    finally:
-        (run[0] / "run.json").write_text(json.dumps(stored))
 
 
 @pytest.mark.whole
@@ -228,46 +219,28 @@ def test_two_processes_have_the_loss_of_one(folder, group):
 @pytest.mark.parametrize(
     ("changes", "without", "message"),
     [
-        (
-            {"negative_answers": []},
-            None,
-            r"record 3, sample_id 13, negative_answers: expected at least one other action",
-        ),
-        (
-            {"negative_answers": [" pour milk into the bowl", ACTIONS[3]]},
-            None,
-            r"record 3, .*negative_answers\[1\]: same",
-        ),
-        ({"answer": ""}, None, r"record 3, sample_id 13, answer: expected a text"),
-        ({}, 12, r"P01_01 \(sample_id 11, 12, 13\): .*frame_0000000012.jpg: no such frame"),
+        ({"negative_answers": []}, None, "record 3, sample_id 13, negative_answers: .* at least one"),
+        ({"negative_answers": [" pour milk into the bowl", ACTIONS[3]]}, None, r"record 3, .*negative_answers\[1\]"),
+        ({"answer": ""}, None, "record 3, sample_id 13, answer: .* a text"),
+        ({}, 12, r"P01_01 \(sample_id 11, 12, 13\): .*frame_0000000012.jpg"),
     ],
 )
 def test_wrong_data_are_refused_before_any_training(tmp_path, changes, without, message):
     write_set(tmp_path, changes, without)
-    with pytest.raises(LmmsEgoplanError, match=message) as told:
-        tune_egoplan(tuning(tmp_path), tmp_path / "out")
-    assert str(told.value).startswith(f"{tmp_path / 'EgoPlan_IT.json'}: ")
-    assert "\n" not in str(told.value)
-    assert not (tmp_path / "out").exists()
+    refused = refusal(tmp_path, tmp_path / "out")
+    assert re.fullmatch(rf"{tmp_path / 'EgoPlan_IT.json'}: .*{message}.*", refused)  # in one line
 
 
-def test_images_that_do_not_fit_are_refused_before_any_training(folder):
-    settings = tuning(folder, num_clips=4, frames_per_clip=40)
-    with pytest.raises(
-        LmmsEgoplanError,
-        match=r"EgoPlan_IT.json, sample_id \d4: turns and visuals: \d+ tokens of context, with 161 images",
-    ):
-        tune_egoplan(settings, folder / "too-many")
-
-
-def test_an_empty_mix_is_refused(folder):
-    with pytest.raises(LmmsEgoplanError, match=r"the mix is empty: proportions: egoplan: 0"):
-        tune_egoplan(tuning(folder, proportions={"egoplan": 0.0}), folder / "empty")
-
-
-def test_two_devices_need_a_batch_that_can_be_divided(folder):
-    with pytest.raises(LmmsEgoplanError, match="batch_size: 4 cannot be divided"):
-        tune_egoplan(tuning(folder, per_device_batch_size=3), folder / "undivided")
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_clips": 4, "frames_per_clip": 40}, r"EgoPlan_IT.json, sample_id \d4: .*\d+ tokens .* 161 images"),
+        ({"proportions": {"egoplan": 0.0}}, "proportions: egoplan: 0"),
+        ({"per_device_batch_size": 3}, "batch_size: 4 .*per_device_batch_size.* 3 x 1"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_before_any_training(folder, settings, message):
+    assert re.search(message, refusal(folder, folder / "refused", **settings))
 
 
 def test_the_backend_takes_the_adapter_and_binds_its_cache_to_it(folder, run, tmp_path, monkeypatch):
@@ -326,10 +299,8 @@ def test_action_recognition_is_read_from_its_own_file(folder):
 
 def test_wrong_action_recognition_names_its_file(folder, tmp_path):
     path = recognition_file(tmp_path, answer=" ")
-    with pytest.raises(LmmsEgoplanError) as told:
-        tune_egoplan(tuning(folder, recognition_data=path), folder / "wrong")
-    assert str(told.value).startswith(f"{path}: record 2, sample_id 13, answer: expected a text, found ' '")
-    assert not (folder / "wrong").exists()
+    message = refusal(folder, folder / "wrong", recognition_data=path)
+    assert message.startswith(f"{path}: record 2, sample_id 13, answer: ")
 
 
 def dialogues(folder, *records):
@@ -340,11 +311,11 @@ def dialogues(folder, *records):
     return path
 
 
-def refusal(folder, out, **settings):
-    with pytest.raises(LmmsEgoplanError) as told:
-        tune_egoplan(tuning(folder, **settings), out)
+def refusal(folder, out, *, resume=False, **settings):
+    with pytest.raises(LmmsEgoplanError) as refused:
+        tune_egoplan(tuning(folder, **settings), out, resume=resume)
     assert not out.exists()
-    return str(told.value)
+    return str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["llava", "qwen2_5_vl"])
@@ -393,10 +364,9 @@ def test_a_mask_that_leaks_from_one_answer_to_the_next_is_found(folder, monkeypa
 def test_placeholders_and_special_tokens_are_refused_before_any_training(tmp_path, folder, field, text, message):
     (tmp_path / "model").symlink_to(folder / "model")
     write_set(tmp_path, {field: text})
-    told = refusal(tmp_path, tmp_path / "out", recognition=False)
-    expected = f"{tmp_path / 'EgoPlan_IT.json'}, sample_id 13, {message}, which this model does not read as text"
-    assert told.startswith(expected)
-    assert "\n" not in told
+    refused = refusal(tmp_path, tmp_path / "out", recognition=False)
+    assert refused.startswith(f"{tmp_path / 'EgoPlan_IT.json'}, sample_id 13, {message}")
+    assert "\n" not in refused
 
 
 def test_special_tokens_in_dialogues_are_named_by_record_and_field(folder, tmp_path):
@@ -453,12 +423,13 @@ def test_a_part_that_is_not_seen_is_not_in_the_card(folder):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"learning_rate": 5e-6}, "final_learning_rate: expected at most learning_rate, 5e-06, found 1e-05"),
+        ({"learning_rate": 5e-6}, "final_learning_rate: .*learning_rate, 5e-06, .*1e-05"),
         ({"learning_rate": 5e-6, "final_learning_rate": 0}, None),
-        ({"warmup_learning_rate": 1e-2}, "warmup_learning_rate: expected at most learning_rate, 0.001, found 0.01"),
-        ({"trainer": {"max_steps": 3}}, "trainer.max_steps: set steps instead"),
-        ({"trainer": {"output_dir": "x"}}, "trainer.output_dir: set --out instead"),
-        ({"trainer": {"gradient_accumulation_steps": 2}}, "trainer.gradient_accumulation_steps: set batch_size and"),
+        ({"warmup_learning_rate": 1e-2}, "warmup_learning_rate: .*learning_rate, 0.001, .*0.01"),
+        ({"trainer": {"max_steps": 3}}, "trainer.max_steps: .*steps"),
+        ({"trainer": {"output_dir": "x"}}, "trainer.output_dir: .*--out"),
+        ({"trainer": {"gradient_accumulation_steps": 2}}, "trainer.gradient_accumulation_steps: .*batch_size and"),
+        ({"trainer": {"remove_unused_columns": True}}, "trainer.remove_unused_columns"),
         ({"trainer": {"optim": "adafactor"}}, None),
     ],
 )
@@ -467,9 +438,8 @@ def test_settings_that_contradict_each_other_are_refused(folder, settings, messa
         tuning(folder, **settings)
         return
     (folder / "wrong.yaml").write_text(yaml.safe_dump(tuning(folder).model_dump(mode="json") | settings))
-    with pytest.raises(LmmsEgoplanError) as told:
+    with pytest.raises(LmmsEgoplanError, match=f"{folder / 'wrong.yaml'}: {message}"):
         read_settings(folder / "wrong.yaml", {})
-    assert str(told.value).startswith(f"{folder / 'wrong.yaml'}: {message}")
 
 
 def test_a_loss_that_is_no_number_ends_the_run_with_what_to_do(folder):
@@ -480,15 +450,14 @@ def test_a_loss_that_is_no_number_ends_the_run_with_what_to_do(folder):
 
 
 def test_resume_needs_a_run(folder):
-    with pytest.raises(LmmsEgoplanError, match="nothing: holds no run to go on with; leave --resume out"):
-        tune_egoplan(tuning(folder), folder / "nothing", resume=True)
-    assert not (folder / "nothing").exists()
+    assert "--resume" in refusal(folder, folder / "nothing", resume=True)
 
 
 def test_a_run_goes_on_with_other_workers_and_not_with_other_files(folder, run):
     tune_egoplan(tuning(folder, workers=1, log_every=2, save_every=3), run[0], resume=True)
     identity = json.loads((run[0] / "run.json").read_text())
     changed = identity | {"files": dict.fromkeys(identity["files"], "0" * 64), "lora": None}
+    del changed["contrastive_group"]  # as in a run from before groups
     (run[0] / "run.json").write_text(json.dumps(changed))
     try:
         with pytest.raises(LmmsEgoplanError) as told:
@@ -496,8 +465,13 @@ def test_a_run_goes_on_with_other_workers_and_not_with_other_files(folder, run):
     finally:
         (run[0] / "run.json").write_text(json.dumps(identity))
     message = str(told.value)
-    assert f"files: {folder / 'EgoPlan_IT.json'}: other contents; lora: nothing there, " in message
-    assert message.endswith("take its settings and files again, and --resume")
+    for fact in (
+        f"files: {folder / 'EgoPlan_IT.json'}: ",
+        "lora: nothing there",
+        "contrastive_group: nothing there, 2 now",
+    ):
+        assert fact in message
+    assert message.endswith("--resume")
     assert "0000" not in message
 
 
@@ -576,27 +550,14 @@ def test_settings_of_the_command_line_replace_those_of_the_file(folder, tmp_path
     )
     options = [word for assignment in sets for word in ("--set", assignment)]
     settings, _ = train(tmp_path / "x.json", "--model", "m", "--config", tmp_path / "config.yaml", *options)
-    changed = {
-        "model": "m",
-        "data": tmp_path / "x.json",
-        "epochs": 3,
-        "learning_rate": 3e-5,
-        "check": False,
-        "steps": None,
-    }
-    changed |= {"lora": Lora(r=8), "instructions": [Path("a.json"), Path("b.json")]}
+    changed = {"model": "m", "data": tmp_path / "x.json", "epochs": 3, "learning_rate": 3e-5, "check": False}
+    changed |= {"lora": Lora(r=8), "instructions": [Path("a.json"), Path("b.json")], "steps": None}
     assert settings == tuning(folder).model_copy(update=changed)
 
 
 @pytest.mark.parametrize(
     ("assignment", "key"),
-    [
-        ("epochs=0", "epochs"),
-        ("lora={s: 8}", "lora"),
-        ("speed=1", "speed"),
-        ("lora={r: 8", "lora"),
-        ("epochs", "epochs"),
-    ],
+    [("epochs=0", "epochs"), ("lora={s: 8}", "lora.s"), ("speed=1", "speed"), ("lora={r: 8", "lora"), ("seed", "seed")],
 )
 def test_wrong_settings_of_the_command_line_are_named(tmp_path, train, assignment, key):
     settings, output = train(tmp_path / "x.json", "--model", "m", "--set", assignment)
