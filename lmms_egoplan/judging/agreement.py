@@ -8,10 +8,10 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
+from krippendorff import alpha
 
 MIN_ITEMS = 10
 RESAMPLES = 2000
@@ -105,7 +105,6 @@ def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[
     >>> -1 <= found.pearson.low <= found.pearson.value <= found.pearson.high <= 1
     True
     """
-    import numpy as np
     from scipy.stats import pearsonr
     from sklearn.metrics import cohen_kappa_score
 
@@ -153,9 +152,6 @@ def krippendorff_alpha(units: Iterable[Sequence[Any]], levels: Sequence[Any], is
     >>> round(krippendorff_alpha(units, levels=(0, 1), is_ordered=False).value, 3)
     0.644
     """
-    import numpy as np
-    from krippendorff import alpha
-
     several = [unit for unit in units if len(unit) > 1]
     _check_scale({rating for unit in several for rating in unit}, levels)
     # The same resamples in any order of items.
@@ -183,10 +179,9 @@ def _check_scale(ratings: Collection[float], levels: Sequence[float]) -> None:
 
 
 def _estimates(
-    values: Sequence[float], statistic: "Callable[..., np.ndarray]", samples: Sequence[Sequence[float]]
+    values: Sequence[float], statistic: Callable[..., np.ndarray], samples: Sequence[Sequence[float]]
 ) -> tuple[list[Estimate], int]:
     """The values with their intervals, and how many resamples are undefined, by the first coefficient."""
-    import numpy as np
     from scipy.stats import ConstantInputWarning, DegenerateDataWarning, bootstrap
 
     with warnings.catch_warnings():
@@ -221,11 +216,11 @@ def _linear_kappas(a: "np.ndarray", b: "np.ndarray", levels: Sequence[float], ax
     A linear weight counts the steps of the scale between two ratings, so disagreement is summed over the steps:
     observed where the step lies between a question's two ratings, expected where it would by chance.
     """
-    observed, expected = 0.0, 0.0
+    observed = expected = np.zeros(())
     for level in levels[:-1]:
         low_a, low_b = a <= level, b <= level
         share_a, share_b = low_a.mean(axis), low_b.mean(axis)
-        observed += (low_a != low_b).mean(axis)
-        expected += share_a + share_b - 2 * share_a * share_b
+        observed = observed + (low_a != low_b).mean(axis)
+        expected = expected + (share_a + share_b - 2 * share_a * share_b)
     # As above.
     return 1 - observed / (expected + (expected == 0))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from loguru import logger
 
+from lmms_egoplan.judging.judge import JudgeError, judge_all
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, RatingScale
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.text import join_list
@@ -31,8 +32,6 @@ class Rater:
         Args:
             part: of what is judged, short, for the progress bar.
         """
-        from lmms_egoplan.judging.judge import JudgeError, judge_all
-
         if self.failure is not None or not requests:
             unasked = Judgement(None, None, self._settings.model, error=f"not judged: {self.failure}")
             return [unasked] * len(requests)

@@ -5,6 +5,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
+
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 
@@ -22,8 +24,6 @@ def check_image(data: bytes, where: str) -> None:
     Raises:
         LmmsEgoplanError: it is no image, or damaged, truncated or empty; whatever Pillow is set to let pass.
     """
-    from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
-
     lenient = ImageFile.LOAD_TRUNCATED_IMAGES  # harnesses set it for the whole process
     ImageFile.LOAD_TRUNCATED_IMAGES = False
     try:

@@ -7,6 +7,7 @@ from typing import Any
 from PIL import Image
 
 from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.media.frames import frame_times, read_video_frames
 from lmms_egoplan.memory_ahead import reserve_for
 
 IMAGE_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
@@ -74,8 +75,6 @@ class MediaLoader:
         return [{"type": "image", "image": frame} for frame in frames]
 
     def _read_video(self, path: Path) -> Clip:
-        from lmms_egoplan.media.frames import frame_times, read_video_frames
-
         times = frame_times(path)
         positions = _evenly_spaced(len(times), self._max_frames_num)
         span = times[positions[-1]] - times[positions[0]]

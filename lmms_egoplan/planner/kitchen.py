@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -161,7 +162,6 @@ def _simulator() -> tuple[Any, Any, Any]:
         # Printed on import: about the Adroit hand, which is not used here.
         notifications.get("gymnasium_robotics", {}).pop("1.4.2", None)
         import mujoco
-        import numpy as np
         from gymnasium_robotics.envs.franka_kitchen import kitchen_env
     except ModuleNotFoundError as error:
         raise LmmsEgoplanError(f"{_INSTALL} ({error})") from error

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lmms_egoplan.benchmarks.actplan.bleurt import PlanClassifier, encode_pair, load_model
 from lmms_egoplan.benchmarks.actplan.bleurt_evaluation import (
@@ -128,8 +129,6 @@ def paper_learning_rate(hidden_size: int) -> float:
 
 def model_card(scores: Mapping[str, Any]) -> str:
     """Return the card of a trained classifier as Markdown; `scores` as `train_bleurt` returns them."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     loader = PackageLoader(__package__, "")
     environment = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
     return environment.get_template("card.md").render(scores)

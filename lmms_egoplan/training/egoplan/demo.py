@@ -13,6 +13,7 @@ from lmms_egoplan.benchmarks.egoplan.demo import EGOPLAN
 from lmms_egoplan.benchmarks.egoplan.metrics import SOURCE_METRIC
 from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, DemoFolder
 from lmms_egoplan.training.egoplan import rendered
+from lmms_egoplan.training.egoplan.captions import train_on_captions
 
 STEPS = (
     "Train a tiny LLaVA whole on captions of rendered scenes",
@@ -151,6 +152,4 @@ def accuracies_table(rows: Mapping[str, Accuracies], what: str) -> Table:
 
 def write_base(folder: str, seed: int) -> None:
     """Train the model that is tuned."""
-    from lmms_egoplan.training.egoplan.captions import train_on_captions
-
     train_on_captions(Path(folder), rendered.QUESTIONS, _CAPTION_UPDATES, random.Random(seed).randrange(2**31))

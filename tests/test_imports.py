@@ -1,0 +1,106 @@
+"""Modules import at their top, except what is heavy or optional; help and lmms-eval's plugin load none of that."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import lmms_egoplan
+from lmms_egoplan.cli.commands import command_tree
+from loaded_modules import loaded_by
+
+PACKAGE = Path(lmms_egoplan.__file__).parent
+NEVER_FOR_HELP = {"torch", "transformers", "scipy", "matplotlib", "sentence_transformers", "lmms_eval", "lm_eval"}
+# Seconds to import, or absent in some installations.
+HEAVY = NEVER_FOR_HELP | {
+    *("accelerate", "av", "datasets", "evaluate", "huggingface_hub", "joblib", "openai", "pyarrow", "safetensors"),
+    *("sklearn", "tokenizers", "triton"),
+    *("farama_notifications", "fastapi", "gymnasium", "gymnasium_robotics", "mujoco", "peft", "uvicorn", "vllm"),
+}
+EXCEPTIONS = {
+    # The command's entry point watches for signals while all else loads.
+    ("lmms_egoplan.__main__", "lmms_egoplan.cli"),
+    # Only runs of judged tasks need a judge.
+    ("lmms_egoplan.harnesses.lmms_eval.plugin", "lmms_egoplan.judging.startup"),
+}
+MODULES = {
+    ".".join(("lmms_egoplan", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in PACKAGE.rglob("*.py")
+    if "evaluate_metrics" not in path.parts
+}
+
+
+def imported(node):
+    """The modules of an import statement; a name that is no module of the package is a member of one."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    members = [f"{node.module}.{alias.name}" for alias in node.names]
+    return list(dict.fromkeys(member if member in MODULES else node.module for member in members))
+
+
+def imports_of(path):
+    """The imports at a module's top, and those in its functions with their lines; without those for types alone."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types, inside = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for_types |= set(ast.walk(node))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inside |= set(ast.walk(node))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    top = [name for node in imports if node not in for_types | inside for name in imported(node)]
+    return top, [(node.lineno, name) for node in imports if node in inside for name in imported(node)]
+
+
+def loads(name, heavy):
+    """Whether an import loads something heavy: a module loads the packages above it, too."""
+    parts = name.split(".")
+    return parts[0] in HEAVY or not heavy.isdisjoint(".".join(parts[: end + 1]) for end in range(len(parts)))
+
+
+def test_functions_import_only_what_is_heavy_or_optional():
+    """Or a module of ours that imports such at its top, or another such module."""
+    imports = {module: imports_of(path) for module, path in MODULES.items()}
+    heavy, before = set(), None
+    while heavy != before:
+        before = set(heavy)
+        heavy |= {module for module, (top, _) in imports.items() if any(loads(name, heavy) for name in top)}
+    light = [
+        f"{MODULES[module].relative_to(PACKAGE)}:{line}: {name}"
+        for module, (_, inside) in imports.items()
+        for line, name in inside
+        if not loads(name, heavy) and (module, name) not in EXCEPTIONS
+    ]
+    assert light == []
+
+
+def test_help_loads_nothing_heavy():
+    """Neither that of the whole nor that of a group."""
+    code = """
+from typer.testing import CliRunner
+from lmms_egoplan.cli import app
+from lmms_egoplan.cli.commands import command_tree
+
+for path in ("", *command_tree()[0]):
+    assert CliRunner().invoke(app, [*path.split(), "--help"]).exit_code == 0, path
+"""
+    assert command_tree()[0]
+    assert not NEVER_FOR_HELP & loaded_by(code)
+
+
+@pytest.mark.parametrize("module", ["benchmarks.registry", "harnesses.lmms_eval.plugin"])
+def test_light_modules_load_nothing_heavy(module):
+    assert not (HEAVY | {"numpy", "pandas", "PIL"}) & loaded_by(f"import lmms_egoplan.{module}")
+
+
+def test_scores_are_recomputed_without_a_model():
+    """As reports do; what ranks and encodes is loaded where a model is."""
+    modules = [f"lmms_egoplan.benchmarks.{name}.metrics" for name in ("egoplan", "egothink", "egointent", "actplan")]
+    loaded = loaded_by(f"import lmms_egoplan.report.build, {', '.join(modules)}")
+    assert not {"torch", "transformers", "sentence_transformers"} & loaded
+
+
+def test_the_plugin_loads_nothing_heavy_before_the_harness_does():
+    models = loaded_by("import lmms_eval.models; lmms_eval.models.get_model_manifest('hf_vlm')")
+    assert "lmms_egoplan.harnesses.lmms_eval.plugin" in models
+    assert not (HEAVY | {"numpy", "pandas", "PIL", "lmms_eval.tasks"}) - {"lmms_eval"} & models
