@@ -80,12 +80,25 @@ def some_videos(tmp_path, count):
     return path
 
 
+@pytest.fixture
+def narrations(tmp_path):
+    return write_epic(tmp_path / "n.csv", epic_rows())
+
+
+@pytest.fixture
+def goals(tmp_path):
+    """Figure 10's form for these narrations."""
+    path = tmp_path / "goals.json"
+    path.write_text(json.dumps({"P01_01": goals_of()}))
+    return path
+
+
 def tea(prompt, before):
     return Reply(json.dumps(goals_of()), model="gpt-4-test")
 
 
-def test_the_walk_from_narrations_to_questions(tmp_path, served):
-    narrations, out = write_epic(tmp_path / "n.csv", epic_rows()), tmp_path / "built"
+def test_the_walk_from_narrations_to_questions(tmp_path, narrations, served):
+    out = tmp_path / "built"
     with served(tea) as server:
         result = build(narrations, out, "--instruction-data")
         assert result.exit_code == 0, result.output
@@ -107,30 +120,23 @@ def test_the_walk_from_narrations_to_questions(tmp_path, served):
         QUESTIONS,
         IT,
         RECOGNITION,
-        *("goals.json", "narrations.csv", "rejections.jsonl", "summary.json"),
-    } | {
-        f"{name}.{suffix}"
-        for name, suffix in (("table_2", "md"), *((n, "csv") for n in ("table_2", "figure_4", "figure_5")))
-    } | {"figure_4.png", "figure_5.png"}
+        *("goals.json", "narrations.csv", "rejections.jsonl", "summary.json", "table_2.csv", "table_2.md"),
+        *("figure_4.csv", "figure_5.csv", "figure_4.png", "figure_5.png"),
+    }
     assert KEY.encode() not in b"".join([*again.values(), default_cache_path().read_bytes()])
     assert KEY not in result.output
 
 
-def test_the_summary_is_stored_and_printed(tmp_path):
+def test_the_summary_is_stored_and_printed(tmp_path, narrations):
     """By hand: the first four of the six actions are three goals' or two's, the others two's."""
-    narrations = write_epic(tmp_path / "n.csv", epic_rows())
     listing = goals_of(overall_goal="Fill the kettle, switch on the kettle and take a cup")
     (tmp_path / "goals.json").write_text(json.dumps({"P01_01": listing}))
     result = build(narrations, tmp_path / "built", "--goals", tmp_path / "goals.json")
     summary = json.loads((tmp_path / "built" / "summary.json").read_text())
-    assert {name: summary[name] for name in ("questions", "task_goals", "videos", "dropped", "left_out")} == {
-        **{"questions": 16, "task_goals": 3, "videos": 1},
-        **{"dropped": [], "left_out": {}},
-    }
-    assert summary["kinds_to_drop"] == {
-        **{"near-equal": 0, "concurrent": 0, "copies": 16},
-        **{"listing-goals": 1, "unsure-actions": 0},
-    }
+    facts = [summary[name] for name in ("questions", "task_goals", "videos", "dropped", "left_out")]
+    assert facts == [16, 3, 1, [], {}]
+    kinds = {"near-equal": 0, "concurrent": 0, "copies": 16, "listing-goals": 1, "unsure-actions": 0}
+    assert summary["kinds_to_drop"] == kinds
     accuracies = summary["accuracy_without_video"]
     assert (accuracies["n"], accuracies["chance"], accuracies["most frequent answer"]) == (16, 0.25, 0.25)
     for name in ("kinds_to_drop", "accuracy_without_video"):
@@ -204,10 +210,8 @@ def test_unsure_actions_cost_their_goals_or_only_themselves(tmp_path, served):
     assert not any("unsure" in choice for record in records for choice in record.choices)
 
 
-def test_goals_of_a_file_need_no_language_model(tmp_path):
-    narrations = write_epic(tmp_path / "n.csv", epic_rows())
-    (tmp_path / "goals.json").write_text(json.dumps({"P01_01": goals_of()}))
-    assert build(narrations, tmp_path / "one", "--goals", tmp_path / "goals.json").exit_code == 0
+def test_goals_of_a_file_need_no_language_model(tmp_path, narrations, goals):
+    assert build(narrations, tmp_path / "one", "--goals", goals).exit_code == 0
     # What is written can be given back, with narrations that were written, too.
     written = tmp_path / "one"
     result = build(written / "narrations.csv", tmp_path / "two", "--goals", written / "goals.json")
@@ -215,8 +219,7 @@ def test_goals_of_a_file_need_no_language_model(tmp_path):
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
-def test_halves_of_surrogate_pairs_can_be_written(tmp_path):
-    narrations = write_epic(tmp_path / "n.csv", epic_rows())
+def test_halves_of_surrogate_pairs_can_be_written(tmp_path, narrations):
     odd = goals_of(**{"note \ud800": "\udc00"}, overall_goal="tea \ud800")
     (tmp_path / "goals.json").write_text(json.dumps({"P01_01": odd, "P9\ud800": odd}))
     result = build(narrations, tmp_path / "built", "--goals", tmp_path / "goals.json")
@@ -236,9 +239,9 @@ def test_halves_of_surrogate_pairs_can_be_written(tmp_path):
         (Reply("no prompts of kitchens", status=400), "no reply: 1"),
     ],
 )
-def test_a_language_model_that_gives_no_goals_ends_with_exit_code_1(tmp_path, served, answer, told):
+def test_a_language_model_that_gives_no_goals_ends_with_exit_code_1(tmp_path, narrations, served, answer, told):
     with served(lambda *_: answer):
-        result = build(write_epic(tmp_path / "n.csv", epic_rows()), tmp_path / "built")
+        result = build(narrations, tmp_path / "built")
     assert result.exit_code == 1
     assert told in result.stderr
     assert "Traceback" not in result.output
@@ -325,9 +328,8 @@ def test_an_estimate_sends_nothing_and_counts_what_is_missing(tmp_path, monkeypa
         ('{"gpt-4": {"input": 1, "output": 2}}', [], ["--estimate"]),
     ],
 )
-def test_wrong_prices_are_told_before_anything_is_sent(tmp_path, prices, options, told):
+def test_wrong_prices_are_told_before_anything_is_sent(tmp_path, narrations, prices, options, told):
     (tmp_path / "prices.json").write_text(prices)
-    narrations = write_epic(tmp_path / "n.csv", epic_rows())
     result = build(narrations, tmp_path / "built", "--prices", tmp_path / "prices.json", *options)
     assert result.exit_code == 1
     assert all(word in result.stderr for word in told), result.stderr
@@ -345,40 +347,23 @@ def test_the_default_model_has_room_for_all_prompts():
     assert max(tokens) + JudgeSettings.max_tokens < CONTEXTS[DEFAULT_MODEL]
 
 
-def test_without_a_language_model_the_command_says_how_to_set_one(tmp_path):
-    result = build(write_epic(tmp_path / "n.csv", epic_rows()), tmp_path / "built")
-    assert result.exit_code == 1
-    assert "no language model is set" in result.stderr
-    assert "LMMS_EGOPLAN_JUDGE_BASE_URL" in result.stderr
+def test_without_a_language_model_the_command_says_how_to_set_one(tmp_path, narrations):
+    result = build(narrations, tmp_path / "built")
+    assert (result.exit_code, "LMMS_EGOPLAN_JUDGE_BASE_URL" in result.stderr) == (1, True)
 
 
-def test_inputs_are_not_overwritten(tmp_path):
-    narrations = write_epic(tmp_path / "narrations.csv", epic_rows())
-    goals = tmp_path / "goals.json"
-    goals.write_text(json.dumps({"P01_01": goals_of()}))
+def test_inputs_and_other_files_are_not_overwritten(tmp_path, narrations, goals):
     before = contents(tmp_path)
-    result = build(narrations, tmp_path, "--goals", goals)
-    assert result.exit_code == 1
-    assert "it holds other files" in result.output
-    assert contents(tmp_path) == before
+    for out in (tmp_path, narrations):
+        assert build(narrations, out, "--goals", goals).exit_code == 1
+        assert contents(tmp_path) == before
 
 
-def test_instruction_data_of_an_earlier_build_do_not_stay(tmp_path):
-    narrations = write_epic(tmp_path / "narrations.csv", epic_rows())
-    goals = tmp_path / "goals.json"
-    goals.write_text(json.dumps({"P01_01": goals_of()}))
+def test_instruction_data_of_an_earlier_build_do_not_stay(tmp_path, narrations, goals):
     assert build(narrations, tmp_path / "out", "--goals", goals, "--instruction-data").exit_code == 0
-    assert "EgoPlan_IT.json" in contents(tmp_path / "out")
+    assert {IT, RECOGNITION} < {*contents(tmp_path / "out")}
     assert build(narrations, tmp_path / "out", "--goals", goals).exit_code == 0
-    assert not {name for name in contents(tmp_path / "out") if name.startswith("EgoPlan_IT")}
-
-
-def test_a_file_in_place_of_the_folder_is_told(tmp_path):
-    narrations = write_epic(tmp_path / "n.csv", epic_rows())
-    (tmp_path / "goals.json").write_text(json.dumps({"P01_01": goals_of()}))
-    result = build(narrations, narrations, "--goals", tmp_path / "goals.json")
-    assert result.exit_code == 1
-    assert "a file is there" in result.stderr
+    assert not {IT, RECOGNITION} & {*contents(tmp_path / "out")}
 
 
 FAULT_REASONS = {

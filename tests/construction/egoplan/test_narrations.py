@@ -133,19 +133,12 @@ def test_a_row_that_cannot_be_used_is_named(tmp_path, changes, reason, detail):
     assert rejection.detail.startswith(detail)
 
 
-def test_a_file_of_nothing_usable_is_one_line(tmp_path):
+def test_a_file_of_nothing_usable_or_another_layout_is_one_line(tmp_path):
     path = write_epic(tmp_path / "n.csv", [epic_row(narration="拿杯子")])
-    with pytest.raises(
-        LmmsEgoplanError, match=r"n\.csv: no narration can be used\. .*: 1, as .* line 2, narration: "
-    ) as told:
+    with pytest.raises(LmmsEgoplanError, match=r"n\.csv: [^\n]*: 1, [^\n]* line 2, narration: [^\n]*$"):
         read_epic_kitchens(path)
-    assert "\n" not in str(told.value)
-
-
-def test_a_file_of_another_layout_is_told(tmp_path):
-    path = tmp_path / "n.csv"
     path.write_text("video_id,narration\nP01_01,take cup\n")
-    with pytest.raises(LmmsEgoplanError, match="no column start_timestamp, stop_timestamp"):
+    with pytest.raises(LmmsEgoplanError, match="start_timestamp, stop_timestamp"):
         read_epic_kitchens(path)
 
 
