@@ -19,6 +19,7 @@ from lmms_egoplan.planner.grounding import ground
 from lmms_egoplan.planner.planner import Proposal, run_episode
 from lmms_egoplan.planner.proposals import Proposer
 from lmms_egoplan.ranking import CandidateRanker
+from planner.says import Says
 
 
 class Lamps:
@@ -54,17 +55,6 @@ class Lamps:
 
     def done(self):
         return all(self.on)
-
-
-class Says:
-    """Proposes the same at every step, and keeps what it was shown."""
-
-    def __init__(self, *texts):
-        self.texts, self.shown = texts, []
-
-    def propose(self, question, visuals, actions, place):
-        self.shown.append((question, visuals))
-        return [Proposal(text, -1.0, 1, text if text in actions else None) for text in self.texts]
 
 
 class KnowsWhatToDo:
@@ -186,28 +176,20 @@ def test_an_environment_without_a_list_of_actions_cannot_be_ranked(tiny):
     assert run_episode(proposer, world, "have light").end == planning.STUCK
 
 
-def test_more_beams_than_actions(tiny):
+@pytest.mark.parametrize(("steps", "end"), [(3, planning.DONE), (2, planning.BUDGET)])
+def test_a_budget_that_is_just_enough(steps, end):
     world = Lamps()
-    (step,) = run_episode(Proposer(*tiny, method="rank", beams=50), world, "have light", max_steps=1).steps
-    assert {proposal.action for proposal in step.proposals} == set(world.actions())
-
-
-def test_a_budget_that_is_just_enough():
-    world = Lamps()
-    assert run_episode(KnowsWhatToDo(world), world, "have light", max_steps=3).is_success
-    world = Lamps()
-    assert run_episode(KnowsWhatToDo(world), world, "have light", max_steps=2).end == planning.BUDGET
+    assert run_episode(KnowsWhatToDo(world), world, "have light", max_steps=steps).end == end
 
 
 def test_wrong_settings(tiny):
-    with pytest.raises(LmmsEgoplanError, match="the goal is empty"):
+    with pytest.raises(LmmsEgoplanError, match="goal"):
         run_episode(Says(), Lamps(), "  ")
-    with pytest.raises(ValueError, match="max_steps must be at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"max_steps .*1.* 0"):
         run_episode(Says(), Lamps(), "have light", max_steps=0)
-    with pytest.raises(ValueError, match="beams must be at least 1"):
-        Proposer(*tiny, beams=0)
-    with pytest.raises(ValueError, match="method must be generate or rank"):
-        Proposer(*tiny, method="guess")
+    for wrong in ({"beams": 0}, {"method": "guess"}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            Proposer(*tiny, **wrong)
 
 
 def test_a_ranking_model_proposes_the_likeliest_actions(tiny):
@@ -258,9 +240,12 @@ def test_beams_have_the_log_probabilities_of_their_tokens(tiny):
         assert math.isclose(beam.logprob, expected, abs_tol=1e-3)
 
 
-def test_one_beam_is_greedy(tiny):
-    episode = run_episode(Proposer(*tiny, beams=1), Lamps(), "have light", max_steps=1)
-    assert len(episode.steps[0].proposals) == 1
+def test_there_are_as_many_proposals_as_beams_and_actions(tiny):
+    world = Lamps()
+    (step,) = run_episode(Proposer(*tiny, method="rank", beams=50), world, "have light", max_steps=1).steps
+    assert {proposal.action for proposal in step.proposals} == set(world.actions())
+    (step,) = run_episode(Proposer(*tiny, beams=1), Lamps(), "have light", max_steps=1).steps
+    assert len(step.proposals) == 1
 
 
 def test_a_context_that_is_too_long_ends_the_episode(tiny):
