@@ -1,5 +1,6 @@
 """The registry: what it names is there, and no shared module knows a benchmark by its name."""
 
+import json
 import pickle
 import re
 from pathlib import Path
@@ -9,10 +10,14 @@ import pytest
 import lmms_egoplan
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.cli.commands import command_tree, load_command
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.task_versions import read_task_file
+from lmms_egoplan.storage import DataMissingError, split_dir
+from report.prepared import prepare_data
 from report.printed_tables import DESCRIBED
+from report.small_reports import SMALL
 
 PACKAGE = Path(lmms_egoplan.__file__).parent
 # The package's own name and commands, its variables, and the key of the page's theme in a browser.
@@ -171,3 +176,30 @@ def test_a_benchmark_is_added_in_ten_steps_whose_files_others_have():
 def test_splits_go_from_process_to_process(benchmark):
     """lm-eval gathers its tasks, which hold them, from all processes."""
     assert pickle.loads(pickle.dumps(benchmark.load_splits())) == benchmark.load_splits()
+
+
+@pytest.mark.parametrize("use", ["folder", "fingerprint", "load"])
+def test_data_that_are_not_prepared_say_how(benchmark, use, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    prepared = benchmark.load_splits()
+    split = [*prepared.official][-1]
+    with pytest.raises(DataMissingError) as caught:
+        getattr(prepared, use)(split)
+    folder = tmp_path / benchmark.name / split
+    for fact in (split, str(folder), f"data prepare {benchmark.name}", "https://", "LMMS_EGOPLAN_DATA"):
+        assert fact in str(caught.value)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_prepared_data_are_found_until_they_are_damaged(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    (prepared,) = (benchmark.load_splits() for benchmark in BENCHMARKS if benchmark.name == name)
+    prepare_data(tmp_path, **{name: 3})
+    split = next(split for split in prepared.official if split_dir(name, split).exists())
+    summary = split_dir(name, split) / "summary.json"
+    assert prepared.folder(split) == split_dir(name, split)
+    assert prepared.fingerprint(split) == json.loads(summary.read_text())["fingerprint"]
+    assert len(prepared.load(split)) == 3
+    summary.write_text("{")
+    with pytest.raises(LmmsEgoplanError, match=r"summary.json: damaged"):
+        prepared.load(split)

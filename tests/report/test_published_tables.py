@@ -46,8 +46,46 @@ def not_coming_out(stem):
     return found
 
 
+# Rows in the papers.
+ROWS = {
+    **{"egoplan_table1": 28, "egoplan_table3": 7, "egoplan_table4": 26},
+    **{"egothink_table3": 21, "egothink_table9": 3, "egothink_table10": 1, "egothink_table11": 18},
+    **{"egointent_table3": 15, "egointent_leaderboard": 15},
+    **{"actplan_table3": 4, "actplan_table4": 4, "actplan_table5": 4, "actplan_table6": 3, "actplan_table7": 2},
+}
+
+
 def test_every_file_is_listed():
-    assert set(FILES) == set(DESCRIBED)
+    assert set(FILES) == set(DESCRIBED) == set(ROWS)
+
+
+@pytest.mark.parametrize("stem", ROWS)
+def test_as_many_rows_as_in_the_paper(stem):
+    assert len(printed(stem)) == ROWS[stem]
+    benchmark, _, number = stem.partition("_table")
+    titles = {"egoplan": "EgoPlan-Bench", "egothink": "EgoThink", "egointent": "EgoIntent", "actplan": "ActPlan-1K"}
+    leaderboard = "EgoIntent, leaderboard of August 2026"
+    assert load(stem).source == (f"{titles[benchmark]}, Table {number}" if number else leaderboard)
+
+
+@pytest.mark.parametrize(
+    ("stem", "facts"),
+    [
+        ("egoplan_table1", ("Section 3.4", "3,296", "Table 2", "3,269")),
+        ("egoplan_table1", ("first version", "2,406", "2,407", "2,979", "2,538")),
+        ("egothink_table3", ("Section 4.2", "60.0 in navigation", "64.0")),
+        ("egothink_table3", ("Section 4.2", "localization", "comparison", "50.0 to 48.0")),
+        ("egothink_table3", ("Section 1", "activity and counting", "best in both")),
+        ("egothink_table9", ("Section 5.2", "0.81")),
+        ("egothink_table10", ("means of three people's grades",)),
+        ("egointent_table3", ("leaderboard", "missing predictions receive zero")),
+        ("egointent_table3", ("52.71", "33.31")),
+        ("egointent_leaderboard", ("Missing predictions receive zero", "overall_missing_zero")),
+        ("egointent_leaderboard", ("Judges", "differ")),
+    ],
+)
+def test_contradictions_inside_a_paper_are_notes_of_its_tables(stem, facts):
+    assert any(all(fact in note for fact in facts) for note in load(stem).notes)
 
 
 @pytest.mark.parametrize("stem", DESCRIBED)

@@ -9,14 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.egointent.source import FPS, VIDEO_IDS, raw_record, raw_records, write_annotations, write_videos
-from lmms_egoplan.benchmarks.egointent import prepare as preparing
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER, prepare_egointent
 from lmms_egoplan.benchmarks.egointent.records import Record
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.storage import DataMissingError, load_summary, split_dir, summary_path
+from lmms_egoplan.storage import load_summary, split_dir, summary_path
 from media.files import damage_packet, write_numbered_video
 
 
@@ -297,12 +296,6 @@ def test_wrong_input_ends_with_one_error(folder):
         prepare_egointent(
             write_annotations(folder / "steps.jsonl", raw_records()), folder / "absent", skip_missing=True
         )
-
-
-def test_unprepared_data_say_what_to_run(folder):
-    with pytest.raises(DataMissingError, match=r"EgoIntent's test split is not prepared .* data prepare egointent"):
-        PREPARED.load("test")
-    assert preparing.SPLIT == "test"
 
 
 def test_verify_finds_damaged_frames(folder):
