@@ -20,7 +20,9 @@ def prepare_set(folder: Path) -> None:
     """Prepare the validation split below `folder`; ``LMMS_EGOPLAN_DATA`` must name it."""
     (example,) = json.loads(EXAMPLES.read_text(encoding="utf-8"))["EgoPlan_validation"]
     rendered = render_media([*derive(DERIVED), example | {"sample_id": EXAMPLE_ID}], folder / "media")
-    prepare_egoplan(rendered.annotations, "val", Media({"EpicKitchens": rendered.epic_kitchens, "Ego4D": rendered.ego4d}))
+    prepare_egoplan(
+        rendered.annotations, "val", Media({"EpicKitchens": rendered.epic_kitchens, "Ego4D": rendered.ego4d})
+    )
 
 
 def save_letter_lover(name: str, folder: Path) -> Path:

@@ -49,5 +49,7 @@ def test_numbers_are_bit_equal(tmp_path, monkeypatch, name):
     assert in_lm_eval("ranks.json", "egoplan_val_narrated,egoplan_val") == expected
 
     (tmp_path / "turned.json").write_text(json.dumps([*records[7:], *records[:7][::-1]]), encoding="utf-8")
-    prepare_egoplan(tmp_path / "turned.json", "val", Media({"EpicKitchens": tmp_path / "epic", "Ego4D": tmp_path / "ego4d"}))
+    prepare_egoplan(
+        tmp_path / "turned.json", "val", Media({"EpicKitchens": tmp_path / "epic", "Ego4D": tmp_path / "ego4d"})
+    )
     assert in_lmms_eval("turned", "egoplan_val") == expected
