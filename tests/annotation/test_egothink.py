@@ -10,7 +10,7 @@ from benchmarks.egothink.source import write_source
 from lmms_egoplan.annotation.database import Settings, create
 from lmms_egoplan.annotation.egothink import FLOW, num_judged, read_items
 from lmms_egoplan.annotation.flow import Item, Label, Labelled
-from lmms_egoplan.annotation.serve import Team, media_folder, open_store
+from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.egothink.splits import PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -156,26 +156,20 @@ def test_where_ratings_differ_their_mean_counts(prepared, tmp_path):
 
 def test_changed_and_missing_items_are_told(prepared, tmp_path):
     answers = write_answers(tmp_path / "one.jsonl", prepared)
-    start(tmp_path, [answers]).close()
+    store = start(tmp_path, [answers])
+    store.close()
     write_answers(answers, prepared, text="No.")
-    with pytest.raises(LmmsEgoplanError, match="the items are not those that"):
+    with pytest.raises(LmmsEgoplanError, match=str(store.database.path)):
         start(tmp_path, [answers])
     answers.unlink()
-    with pytest.raises(LmmsEgoplanError, match=r"one\.jsonl: cannot be read"):
+    with pytest.raises(LmmsEgoplanError, match=r"one\.jsonl"):
         start(tmp_path, [answers])
     write_answers(answers, prepared)
     start(tmp_path, [answers]).close()
-
-
-def test_a_database_of_another_benchmark_or_without_labels(prepared, tmp_path):
-    store = start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared)])
-    store.close()
     code, output = run("annotate", "export", store.database.path, "--out", tmp_path / "out")
     assert (code, output) == (1, "lmms-egoplan: there are no labels yet\n")
     code, output = run("annotate", "status", tmp_path / "absent.sqlite")
-    assert code == 1
-    assert "no such database" in output
-    assert media_folder(store.database.path) is not None
+    assert (code, "absent.sqlite" in output) == (1, True)
 
 
 def test_a_later_start_brings_a_judge(prepared, tmp_path):
