@@ -8,7 +8,8 @@ from io import BytesIO
 from PIL import Image
 
 from construction.actplan.rooms import things_of
-from judge_server import JudgeServer, Reply
+from construction.language_model import spoiled
+from judge_server import JudgeServer
 from lmms_egoplan.benchmarks.actplan.bddl import literals_of, parse_problem
 
 # What a text says of a predicate.
@@ -44,7 +45,7 @@ class LanguageModel(JudgeServer):
         activity = activity_of(prompt)
         fault = self.faults.get((kind, activity), "")
         text = json.dumps(_ANSWERS[kind](prompt))
-        return _spoil(text, fault, kind, before)
+        return _spoil(text, fault, before)
 
 
 def kind_of(prompt):
@@ -150,24 +151,14 @@ _ANSWERS = {
 }
 
 
-def _spoil(text, fault, kind, before):
-    if fault == "prose":
-        return Reply("Sure! There is nothing to say about it.")
-    if fault == "incomplete":
-        return Reply(json.dumps({"description": "There is a thing somewhere."}))
-    if fault == "refused":
-        return Reply("the prompt is too long", status=400)
-    if fault == "once 500" and before == 0:
-        return Reply("out of memory", status=500)
-    if fault == "cut off":
-        return Reply(text[: len(text) // 2], finish="length")
-    if fault == "other form":
-        return Reply(json.dumps({"answer": [text]}))
-    if fault == "fenced":
-        return Reply(f"```json\n{text}\n```")
+def _spoil(text, fault, before):
+    texts = {
+        "prose": "Sure! There is nothing to say about it.",
+        "incomplete": json.dumps({"description": "There is a thing somewhere."}),
+        "other form": json.dumps({"answer": [text]}),
+    }
     if fault in ("bad bddl", "unchanged"):
         bddl = json.loads(text)["problem"]
         changed = bddl[:-4] if fault == "bad bddl" else re.sub(r"\(:init\n.*\n", "(:init\n", bddl, count=1)
-        return Reply(json.dumps(json.loads(text) | {"problem": changed}))
-    assert fault in ("", "once 500")
-    return Reply(text)
+        texts[fault] = json.dumps(json.loads(text) | {"problem": changed})
+    return spoiled(texts.get(fault, text), "" if fault in texts else fault, before)

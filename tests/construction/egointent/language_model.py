@@ -3,8 +3,8 @@
 import json
 import re
 from collections.abc import Callable
-from hashlib import sha256
 
+from construction import language_model
 from judge_server import Reply
 
 FAULTS = ("bad json", "prose", "cut off", "other form", "refused", "broken", "fenced", "twice 500")
@@ -41,27 +41,11 @@ def reply_to(prompt: str) -> dict:
 
 
 def fault_of(prompt: str) -> str:
-    """What goes wrong with a prompt; "" for most."""
-    number = int(sha256(prompt.encode()).hexdigest()[:8], 16) % (4 * len(FAULTS))
-    return FAULTS[number] if number < len(FAULTS) else ""
+    return language_model.fault_of(prompt, FAULTS)
 
 
 def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of) -> Reply:
     """What the language model says."""
     fault = fault_of(prompt)
-    text = json.dumps(reply_to(prompt))
-    if fault == "bad json":
-        text = text[:-1]
-    elif fault == "prose":
-        text = f"Sure! The person works in a kitchen. {text}"
-    elif fault == "other form":
-        text = json.dumps({"procedural_intent": "one text", "next_step": [], "place": 3})
-    elif fault == "cut off":
-        return Reply(text[: len(text) // 2], finish="length")
-    elif fault == "refused":
-        return Reply("the prompt is too long", status=400)
-    elif fault == "broken" or (fault == "twice 500" and before < 2):
-        return Reply("out of memory", status=500, headers={"x-should-retry": "false"} if fault == "broken" else {})
-    elif fault == "fenced":
-        text = f"```json\n{text}\n```"
-    return Reply(text)
+    other = {"procedural_intent": "one text", "next_step": [], "place": 3}
+    return language_model.spoiled(json.dumps(other if fault == "other form" else reply_to(prompt)), fault, before)

@@ -10,12 +10,12 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from pathlib import Path
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[3]))
+    sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from construction import language_model
 from judge_server import JudgeServer, Reply
 
 ROWS = re.compile(r"^(\d\d:\d\d:\d\d\.\d\d) {9}\| {6}(\d\d:\d\d:\d\d\.\d\d) {9}\| {6}(.+)$", re.MULTILINE)
@@ -63,9 +63,7 @@ def goals_of(rows: Sequence[Row]) -> dict:
 
 
 def fault_of(prompt: str) -> str:
-    """What goes wrong with a prompt; "" for most."""
-    number = int(sha256(prompt.encode()).hexdigest()[:8], 16) % (4 * len(FAULTS))
-    return FAULTS[number] if number < len(FAULTS) else ""
+    return language_model.fault_of(prompt, FAULTS)
 
 
 def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of, delay: float = 0.0) -> Reply:
@@ -73,25 +71,12 @@ def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of, d
     rows = rows_of(prompt)
     value = goals_of(rows) if rows else [f"{verb}{rest}" for verb, rest in SENTENCES.findall(prompt)]
     fault = fault_of(prompt)
-    text = json.dumps(value)
-    if fault == "bad json":
-        text = text[:-1]
-    elif fault == "prose":
-        text = f"Sure! The person works in a kitchen. {text}"
-    elif fault == "invented times":
-        text = re.sub(r'"(start|stop)_timestamp": "00:00:..\...", ', r'"\1_timestamp": "09:59:59.99", ', text)
-    elif fault == "overlap" and rows:
+    if fault == "overlap" and rows:
         value["clips"][-1]["start_timestamp"] = rows[0][0]
-        text = json.dumps(value)
-    elif fault == "cut off":
-        return Reply(text[: len(text) // 2], finish="length", delay=delay)
-    elif fault == "refused":
-        return Reply("the prompt is too long", status=400, delay=delay)
-    elif fault == "broken" or (fault == "twice 500" and before < 2):
-        return Reply("out of memory", status=500, headers={"x-should-retry": "false"} if fault == "broken" else {})
-    elif fault == "fenced":
-        text = f"```json\n{text}\n```"
-    return Reply(text, delay=delay, model="gpt-4-test")
+    text = json.dumps(value)
+    if fault == "invented times":
+        text = re.sub(r'"(start|stop)_timestamp": "00:00:..\...", ', r'"\1_timestamp": "09:59:59.99", ', text)
+    return language_model.spoiled(text, fault, before, delay=delay, model="gpt-4-test")
 
 
 def main() -> None:
