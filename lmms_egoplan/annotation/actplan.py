@@ -81,7 +81,7 @@ class LabelledPlans(Flow):
                     "Errors",
                     tuple(Option(key, title) for key, title in ERRORS.items()),
                     len(steps),
-                    "Open a type and mark its steps.",
+                    help="Open a type and mark its steps.",
                 ),
             ),
         )

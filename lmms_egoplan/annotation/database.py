@@ -8,6 +8,7 @@ import os
 import random
 import secrets
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
@@ -291,9 +292,8 @@ def add_people(connection: sqlite3.Connection, annotators: int, seniors: int) ->
 def _check(settings: Settings, items: Sequence[Item], stages: Sequence[Stage]) -> None:
     if not items:
         raise LmmsEgoplanError("there are no items to label")
-    if len({item.id for item in items}) < len(items):
-        twice = next(item.id for index, item in enumerate(items) if item.id in {other.id for other in items[:index]})
-        raise LmmsEgoplanError(f"item {twice!r} is there twice; remove one")
+    if twice := [id_ for id_, count in Counter(item.id for item in items).items() if count > 1]:
+        raise LmmsEgoplanError(f"item {twice[0]!r} is there twice; remove one")
     needed = sum(map(settings.needed, stages))
     if settings.per_item < 1 or needed > settings.annotators:
         raise LmmsEgoplanError(f"each item needs {needed} annotators and there are {settings.annotators}; give more")

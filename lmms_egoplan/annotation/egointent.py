@@ -77,13 +77,13 @@ class RevisedSteps(Flow):
         fields: list[Field] = []
         if earlier:
             title = "Does the clip end before the key outcome of the step is seen?"
-            fields.append(Choice(_BOUNDARY, title, _YES_NO, "If not, move its end."))
-        fields.append(Moment(_CUT, "End of the clip", cuts, end, times[0], 1 / shown["fps"], _EARLIER))
+            fields.append(Choice(_BOUNDARY, title, _YES_NO, help="If not, move its end."))
+        fields.append(Moment(_CUT, "End of the clip", cuts, end, times[0], 1 / shown["fps"], help=_EARLIER))
         for field in FIELDS:
             text, title = known[field], shown["titles"][field]
             help_ = f"{'Label' if earlier else 'Candidate'}: {text}"
             asked = f"{title}: supported by what is seen before the end?"
-            fields.append(Choice(f"supported_{field}", asked, _YES_NO, help_))
+            fields.append(Choice(f"supported_{field}", asked, _YES_NO, help=help_))
             others = () if earlier else shown.get("candidates", {}).get(field, ())
             fields.append(Words(field, title, text, tuple(dict.fromkeys((text, *others)))))
         if place:

@@ -134,19 +134,12 @@ class RatedAnswers(Flow):
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
         """Return the set's questions with answers of two made-up models: one right, one to the next question."""
         records = check_records(read_folder(source / demo.FOLDER))
-        answers = {
-            "right": [record.answer for record in records],
-            "off-by-one": [record.answer for record in records[1:] + records[:1]],
-        }
-        return [
-            _item(
-                model,
-                Answer(record.id, record.question, record.answer, text, truncated=None),
-                folder.keep(record.image).name,
-            )
-            for model, texts in answers.items()
-            for record, text in zip(records, texts, strict=True)
-        ]
+        items = []
+        for model, answered in (("right", records), ("off-by-one", records[1:] + records[:1])):
+            for record, other in zip(records, answered, strict=True):
+                answer = Answer(record.id, record.question, record.answer, other.answer, truncated=None)
+                items.append(_item(model, answer, folder.keep(record.image).name))
+        return items
 
 
 FLOW = RatedAnswers()

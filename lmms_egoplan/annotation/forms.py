@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from lmms_egoplan.annotation.clips import Media
@@ -64,18 +64,27 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One of several options.
+class _Asked:
+    """What all fields share.
 
-    initial: the one that is chosen at first; "" for none.
-    applies: another field's name and values; the field is asked only where that one has one of these.
+    applies: another field's name and values; the field is asked only if that one has one of these.
     """
 
     name: str
     title: str
-    options: tuple[Option, ...]
+    _: KW_ONLY
     help: str = ""
     applies: tuple[str, tuple[str, ...]] | None = None
+
+
+@dataclass(frozen=True)
+class Choice(_Asked):
+    """One of several options.
+
+    initial: the one that is chosen at first; "" for none.
+    """
+
+    options: tuple[Option, ...]
     initial: str = ""
 
     def read(self, sent: Sequence[str]) -> str:
@@ -86,18 +95,14 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Marks:
+class Marks(_Asked):
     """For each option, the steps that it concerns; an option may concern the whole, step 0.
 
     steps: how many there are.
     """
 
-    name: str
-    title: str
     options: tuple[Option, ...]
     steps: int
-    help: str = ""
-    applies: tuple[str, tuple[str, ...]] | None = None
 
     def read(self, sent: Sequence[str]) -> dict[str, list[int]]:
         """Return the steps of each marked option, increasing; step 0 means the whole plan."""
@@ -112,7 +117,7 @@ class Marks:
 
 
 @dataclass(frozen=True)
-class Words:
+class Words(_Asked):
     """A text to write.
 
     initial: what stands there at first.
@@ -120,12 +125,8 @@ class Words:
     rows: lines of its box; in a box of several, line breaks count, and blank lines do not.
     """
 
-    name: str
-    title: str
     initial: str = ""
     candidates: tuple[str, ...] = ()
-    help: str = ""
-    applies: tuple[str, tuple[str, ...]] | None = None
     rows: int = 2
 
     def read(self, sent: Sequence[str]) -> str:
@@ -139,7 +140,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Moment:
+class Moment(_Asked):
     """A time of the clip above, to be moved frame by frame.
 
     times: what it may be, seconds in the video, increasing.
@@ -148,14 +149,10 @@ class Moment:
     step: seconds from one frame of the clip to the next.
     """
 
-    name: str
-    title: str
     times: tuple[float, ...]
     initial: float
     start: float
     step: float
-    help: str = ""
-    applies: tuple[str, tuple[str, ...]] | None = None
 
     @property
     def earliest(self) -> float:

@@ -112,7 +112,6 @@ def _add_field(view: ElementTree.Element, field: Field, target: str) -> None:
         choices = _add(block, "Choices", name=field.name, toName=target, choice="multiple")
         for option in field.options:
             _add(choices, "Choice", value=option.text, alias=option.value)
-        for option in field.options:
             when = {"visibleWhen": "choice-selected", "whenTagName": field.name, "whenChoiceValue": option.value}
             steps = _add(block, "View", **when)
             _add(steps, "Header", value=f"Steps with: {option.text} (numbers; 0 for the whole)")

@@ -60,14 +60,9 @@ def add_adapter(model: PreTrainedModel, lora: Lora | None) -> "PeftModel":
             f"{model.config.model_type}: nothing joins its encoder and its language model; without LoRA there is "
             "nothing to train"
         )
-    r, alpha = (lora.r, lora.alpha) if lora else (1, 1)
-    config = LoraConfig(
-        r=r,
-        lora_alpha=alpha,
-        lora_dropout=lora.dropout if lora else 0.0,
-        target_modules=targets,
-        modules_to_save=list(parts.joining) or None,
-    )
+    size = lora or Lora(r=1, alpha=1, dropout=0.0)
+    layers = {"target_modules": targets, "modules_to_save": list(parts.joining) or None}
+    config = LoraConfig(r=size.r, lora_alpha=size.alpha, lora_dropout=size.dropout, **layers)
     tuned = get_peft_model(model, config)
     for parameter in tuned.parameters():
         if parameter.requires_grad:

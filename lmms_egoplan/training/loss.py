@@ -16,13 +16,11 @@ class BatchLoss:
     nll: mean negative log-likelihood of the right answers, nats (eq. 1, each a mean over tokens).
     contrastive: eq. 3, nats: the mean over groups of the mean of ``s_neg - s_pos`` over a group's violating samples; 0
         for a group without any.
-    samples, pairs, violations: number of samples; of those with a negative; of those whose negative is more likely than
-        the answer.
+    pairs, violations: number of samples with a negative, and of those whose negative is more likely than the answer.
     """
 
     nll: torch.Tensor
     contrastive: torch.Tensor
-    samples: int
     pairs: int
     violations: int
 
@@ -74,7 +72,7 @@ def batch_loss(
     violating = [gap / max(count, 1) for gap, count in gaps if gap.detach() > 0]
     nll = -torch.stack([answer for answer, *_ in scores]).sum() / samples
     contrastive = torch.stack(violating).sum() / len(violations) if violating else torch.zeros_like(nll)
-    return BatchLoss(nll, contrastive, len(scores), len(gaps), len(violating))
+    return BatchLoss(nll, contrastive, len(gaps), len(violating))
 
 
 def count_violations(scores: Scores, group: int, samples: int, first: int = 0) -> list[int]:
