@@ -124,7 +124,9 @@ def _posts() -> list[float]:
 
 
 def _judge_all() -> list[float | None]:
-    from lmms_egoplan.judging import JudgeRequest, RatingScale, judge_all, judge_settings
+    from lmms_egoplan.judging.judge import judge_all
+    from lmms_egoplan.judging.judgement import JudgeRequest, RatingScale
+    from lmms_egoplan.judging.settings import judge_settings
 
     asked = [JudgeRequest(f"perf/{number}", prompt, "", "") for number, prompt in enumerate(PROMPTS)]
     judgements = judge_all(asked, RatingScale(_read, best=1.0), judge_settings("judge"))

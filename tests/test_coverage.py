@@ -16,7 +16,7 @@ from lmms_egoplan.benchmarks.egoplan.report.answers import EGOPLAN, Series
 from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.coverage import coverage, covered
-from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.report.run import Run, TaskRun
 
 LOSSES = [(2.5, False), (1.5, True), (3.0, False), (2.0, False)]

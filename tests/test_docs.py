@@ -268,10 +268,10 @@ def test_variables_are_those_of_the_code():
 
 def test_arguments_of_hf_vlm_are_those_of_its_table():
     source = (ROOT / "lmms_egoplan" / "harnesses" / "lmms_eval" / "hf_vlm.py").read_text(encoding="utf-8")
-    (backend,) = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == "HFVLM")
-    (start,) = (node for node in backend.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    (arguments,) = (n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == "Arguments")
+    fields = {field.target.id for field in arguments.body if isinstance(field, ast.AnnAssign)}
     table = TEXTS["docs/backends.md"].partition("## Arguments of `hf_vlm`")[2].partition("\n## ")[0]
-    taken = {argument.arg for argument in start.args.args} - {"self", "batch_size", "max_batch_size"}
+    taken = {"pretrained"} | fields - {"batch_size", "max_batch_size"}
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == taken
 
 

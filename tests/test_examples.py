@@ -8,7 +8,7 @@ import pytest
 
 import lmms_egoplan
 from lmms_egoplan.benchmarks.egoplan.scoring import rank
-from lmms_egoplan.judging import judge_all, probe
+from lmms_egoplan.judging.judge import judge_all, probe
 from lmms_egoplan.ranking import CandidateRanker, CandidateScore
 
 PACKAGE = Path(lmms_egoplan.__file__).parent

@@ -76,7 +76,7 @@ def measure(scale: Scale, labels: Units, items_skipped: int = 0) -> Agreement:
     kappas, skipped = _cohen(scale, units)
     overlaps = [overlap for _, overlap in kappas]
     cohen = fmean((kappa for kappa, _ in kappas), overlaps) if kappas else None
-    alpha = krippendorff_alpha([list(unit.values()) for unit in units], scale.levels, scale.is_ordered)
+    alpha = krippendorff_alpha([list(unit.values()) for unit in units], scale.levels, is_ordered=scale.is_ordered)
     return Agreement(
         scale.title,
         len(units),

@@ -9,7 +9,7 @@ from rich.console import Console
 from lmms_egoplan.demo import RenderedSet
 from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
 from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, DemoFolder
-from lmms_egoplan.judging import DEMO
+from lmms_egoplan.judging.judgement import DEMO
 
 _CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT = "checkpoint", "encoder", "data", "results", "report"
 _ENVIRONMENT = {

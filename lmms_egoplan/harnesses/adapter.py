@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 from pydantic import Field, ValidationError
+from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedModel
 
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -21,7 +22,7 @@ _PARAMETERS, _VALUES, _TOLERANCE = 64, 8, 2e-2
 
 
 def load_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
-    """Put a stored adapter into its base model; LoRA stays beside the weights, which are not changed.
+    """Put a stored adapter into its base model; LoRA stays separate from the weights, which do not change.
 
     Returns:
         The same model, of its own class, in evaluation mode.
@@ -33,7 +34,7 @@ def load_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
 
 
 def load_tuned(model: PreTrainedModel, folder: Path) -> "PeftModel":
-    """Put a stored adapter on its base model; as `load_adapter`, with peft around the model."""
+    """Put a stored adapter on its base model as `load_adapter`, with peft around the model."""
     try:
         from peft import PeftModel
     except ImportError as error:
@@ -61,13 +62,11 @@ def load_tuned(model: PreTrainedModel, folder: Path) -> "PeftModel":
 
 
 def stored_names(folder: Path) -> set[str] | None:
-    """The names of an adapter's tensors; None where they are in another file, which peft reads.
+    """Return the names of an adapter's tensors; None if they are in another file, which peft reads.
 
     Raises:
         LmmsEgoplanError: the file is damaged.
     """
-    from safetensors import SafetensorError, safe_open
-
     path = folder / WEIGHTS
     if not path.is_file():
         if not (folder / "adapter_model.bin").is_file():
@@ -104,7 +103,7 @@ class _Identity(Checked):
 
 
 def identity(model: PreTrainedModel) -> dict[str, Any]:
-    """What tells a base model from others: its kind, and values of its frozen parameters."""
+    """Return what distinguishes a base model: its kind, and values of its frozen parameters."""
     frozen = {name: p for name, p in model.named_parameters() if not p.requires_grad and ".lora_" not in name}
     step = max(1, len(frozen) // _PARAMETERS)
     return {
@@ -124,7 +123,7 @@ def _some_values(parameter: torch.Tensor) -> list[float]:
 
 
 def _difference(model: PreTrainedModel, identity: Any) -> str | None:
-    """How a model differs from the one that an adapter was made for; None if it does not."""
+    """Return how a model differs from the one that an adapter was made for; None if it does not."""
     name, kind = identity["name"] or "unnamed", model.config.model_type
     if identity["model_type"] != kind:
         return f"it was trained on {name} ({identity['model_type']}), this is {model.name_or_path} ({kind})"

@@ -1,8 +1,8 @@
-"""What is wrong with a model's arguments or its checkpoint, found before weights load."""
+"""Check a model's arguments and its checkpoint before weights load."""
 
 import difflib
 import inspect
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +11,24 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor,
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.requirements import require_vllm
 
+# A function that takes any names does not know them.
+_OPEN = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
-def check_arguments(
-    model: str, given: Iterable[str], *takers: Callable[..., Any], more: Collection[str] = (), is_open: bool = False
-) -> None:
+
+def check_arguments(model: str, given: Iterable[str], *takers: Callable[..., Any], is_open: bool = False) -> None:
     """Check the names of ``--model_args``.
 
     Args:
         model: its name in the harness.
         given: the names.
         takers: classes or functions that take arguments of these names.
-        more: other names that are known.
-        is_open: other names are handed on, and wrong only if they nearly are known ones.
+        is_open: the parent class takes further names, so only near misses of known ones are errors.
 
     Raises:
         LmmsEgoplanError: one is unknown; names the nearest known one.
     """
-    known = {name for taker in takers for name in inspect.signature(taker).parameters} - {"self", "args", "kwargs"}
-    known |= {*more}
+    parameters = [parameter for taker in takers for parameter in inspect.signature(taker).parameters.values()]
+    known = {parameter.name for parameter in parameters if parameter.kind not in _OPEN} - {"self"}
     for name in sorted({*given} - known):
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.8 if is_open else 0.6)
         if near or not is_open:
@@ -37,7 +37,7 @@ def check_arguments(
 
 
 def check_vllm_arguments(model: str, given: Iterable[str], *takers: Callable[..., Any]) -> None:
-    """Check the names of ``--model_args`` that vLLM takes, too; raise `LmmsEgoplanError` as `check_arguments` does."""
+    """Check the names of ``--model_args`` as `check_arguments`, with those that vLLM takes."""
     require_vllm(model)
     from vllm import LLM, EngineArgs
 

@@ -1,7 +1,7 @@
 """Batched text generation with a transformers vision-language model."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from operator import attrgetter
@@ -11,8 +11,7 @@ import torch
 from loguru import logger
 from transformers import PreTrainedModel
 
-from lmms_egoplan.harnesses.memory import num_bytes
-from lmms_egoplan.harnesses.prefetch import prefetch_batches
+from lmms_egoplan.harnesses.prefetch import Batching, num_bytes, prefetch
 from lmms_egoplan.memory_ahead import PEAK
 from lmms_egoplan.ranking.decoder import text_model
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
@@ -54,8 +53,8 @@ class Beam:
     num_tokens: int
 
 
+# Chat messages, and the id that names the question in errors.
 Question = tuple[list[Message], str]
-"""Chat messages, and the id that names the question in errors."""
 
 
 @dataclass(frozen=True)
@@ -75,18 +74,11 @@ class EncodedBatch:
     num_bytes: int
 
 
-def are_alike(one: tuple[Instance, Question], other: tuple[Instance, Question]) -> bool:
-    """Whether two questions have the same generation arguments and the same media, and so may share a batch.
-
-    That is: the same kinds in the same order, videos of the same length and frame rate.
-
-    Args:
-        one, other: a request, whose ``args[1]`` are the arguments, and its question.
-    """
-    return _shape(*one) == _shape(*other)
-
-
 def _shape(request: Instance, question: Question) -> str:
+    """Return what questions of a batch have in common: generation arguments and kinds of media in their order.
+
+    Videos must also have the same lengths and frame rates.
+    """
     contents = [content for message in question[0] for content in message["content"] if content["type"] != "text"]
     videos = [content.get("video", ()) for content in contents]
     media = [
@@ -97,7 +89,7 @@ def _shape(request: Instance, question: Question) -> str:
 
 
 class AnswerGenerator:
-    """Generates answers to chat messages, a batch at a time, greedily unless asked to sample.
+    """Generator of answers to chat messages, a batch at a time, greedily unless asked to sample.
 
     Attributes:
         takes_video, has_system_turn: as of `QuestionEncoder`.
@@ -107,7 +99,7 @@ class AnswerGenerator:
         keep_fractions(model)
         self._model = model
         self._tokenizer = processor.tokenizer
-        self._encoder = QuestionEncoder(processor, is_encoder_decoder=False, score_eos=False)
+        self._encoder = QuestionEncoder(processor)
         self._encoders = ThreadCopies(self._encoder)
         self._unknown_arguments: set[str] = set()
         self.takes_video = self._encoder.takes_video
@@ -120,77 +112,45 @@ class AnswerGenerator:
         batch_size: int,
         defaults: Mapping[str, Any],
         workers: int,
-    ) -> Iterator[tuple[Answer, bool]]:
-        """Answer the question of each request: the answer, and whether a video was shown.
+    ) -> Generator[tuple[Answer, bool], None, None]:
+        """Yield the answer to each request's question, and whether a video was shown.
 
         Questions are loaded, and batches encoded, while the model generates.
 
         Args:
-            requests: their ``args[1]`` are generation arguments.
+            requests: their ``args[1]`` are generation arguments: ``until`` (stop strings), ``max_new_tokens``,
+                ``do_sample``, ``temperature``, ``top_p``, ``top_k``, ``num_beams``, ``repetition_penalty``.
             load: may be called from several threads.
             defaults: generation arguments that a request may replace.
             workers: threads that load and encode.
 
         Raises:
-            ContextTooLongError: as `generate`.
+            ContextTooLongError: a question alone exceeds the model's positions.
         """
 
         def encode(batch: Sequence[tuple[Instance, Question]]) -> EncodedBatch:
             messages, question_ids = zip(*(question for _, question in batch), strict=True)
             return self._encode(messages, {**defaults, **batch[0][0].args[1]}, question_ids)
 
-        batches = prefetch_batches(
-            requests,
-            load,
-            are_alike,
-            batch_size if self._encoder.applies_chat_template else 1,
-            encode,
-            workers,
-            load_size=lambda question: _media_bytes(question[0]),
-            encode_size=attrgetter("num_bytes"),
-        )
+        most = batch_size if self._encoder.applies_chat_template else 1
+        batching = Batching(lambda one, other: _shape(*one) == _shape(*other), most, encode, attrgetter("num_bytes"))
+        batches = prefetch(requests, load, workers, size=_media_bytes, batching=batching)
         with closing(batches):
             for batch in batches:
                 yield from zip(self._generate(batch), batch.has_video, strict=True)
         logger.info(f"Reading ahead of the model took at most {PEAK.num_bytes / 2**20:,.0f} MiB")
 
-    def generate(
-        self,
-        questions: Sequence[Sequence[Message]],
-        arguments: Mapping[str, Any],
-        question_ids: Sequence[str],
-    ) -> list[Answer]:
-        """Answer each question.
-
-        Args:
-            questions: chat messages of each, all with the same kinds of media in the same order.
-            arguments: ``until`` (stop strings), ``max_new_tokens``, ``do_sample``, ``temperature``,
-                ``top_p``, ``top_k``, ``num_beams``, ``repetition_penalty``.
-            question_ids: name the questions in errors.
-
-        Raises:
-            ContextTooLongError: a question alone exceeds the model's positions.
-        """
-        if len(questions) > 1 and not self._encoder.applies_chat_template:
-            return [
-                answer
-                for question, question_id in zip(questions, question_ids, strict=True)
-                for answer in self.generate([question], arguments, [question_id])
-            ]
-        return self._generate(self._encode(questions, arguments, question_ids))
-
     def _encode(
         self, questions: Sequence[Sequence[Message]], arguments: Mapping[str, Any], question_ids: Sequence[str]
     ) -> EncodedBatch:
-        """May be called from several threads."""
+        """Encode a batch. May be called from several threads."""
         with self._encoders.borrow() as encoder:
             inputs = ready(encoder.generation_inputs(questions), self._model)
         has_video = [
             any(item["type"] == "video" for message in messages for item in message["content"])
             for messages in questions
         ]
-        size = num_bytes(inputs)
-        return EncodedBatch(inputs, arguments, question_ids, has_video, size)
+        return EncodedBatch(inputs, arguments, question_ids, has_video, num_bytes(inputs))
 
     @torch.inference_mode()
     def _generate(self, batch: EncodedBatch) -> list[Answer]:
@@ -203,7 +163,8 @@ class AnswerGenerator:
         if not any(name.startswith("pixel_values") for name in inputs):
             model = text_model(model)
             inputs = {name: value for name, value in inputs.items() if not name.startswith("qformer_")}
-        output = model.generate(**inputs, **self._keywords(arguments), **self._stopping(stops))
+        stopping = {"stop_strings": stops, "tokenizer": self._tokenizer} if stops else {}
+        output = model.generate(**inputs, **self._keywords(arguments), **stopping)
         output = self._written(output, inputs["input_ids"])
         texts = self._tokenizer.batch_decode(output, skip_special_tokens=True)
         return [
@@ -213,7 +174,7 @@ class AnswerGenerator:
 
     @torch.inference_mode()
     def beams(self, messages: Sequence[Message], width: int, new_tokens: int, question_id: str) -> list[Beam]:
-        """The best answers that beam search finds, by mean log-probability per token, the best first.
+        """Return the best answers that beam search finds, by mean log-probability per token, the best first.
 
         Args:
             messages: with at least one image or video.
@@ -246,7 +207,7 @@ class AnswerGenerator:
         return list(beams.values())
 
     def _written(self, output: torch.Tensor, prompt: torch.Tensor) -> torch.Tensor:
-        """What was generated, where the model returns it behind the prompt or the decoder's start token."""
+        """Return what was generated, without the prompt or the decoder's start token, which some models return too."""
         if encoder_decoder_of(self._model) is not None:
             return output[:, 1:]
         if output.shape[1] >= prompt.shape[1] and torch.equal(output[:, : prompt.shape[1]], prompt):
@@ -266,11 +227,8 @@ class AnswerGenerator:
         passed_on = {name: arguments[name] for name in _PASSED_ON if arguments.get(name) is not None}
         return {"max_new_tokens": int(new_tokens), "do_sample": do_sample, **sampling, **passed_on}
 
-    def _stopping(self, stops: list[str]) -> dict[str, Any]:
-        return {"stop_strings": stops, "tokenizer": self._tokenizer} if stops else {}
-
     def _count_tokens(self, ids: torch.Tensor) -> int:
-        """Generated tokens; neither the end of text nor the padding behind it."""
+        """Count the generated tokens, without the end of text and the padding after it."""
         ends = self._model.generation_config.eos_token_id
         special = {self._tokenizer.pad_token_id, self._tokenizer.eos_token_id}
         special |= set(ends) if isinstance(ends, list) else {ends}
@@ -280,8 +238,8 @@ class AnswerGenerator:
         return len(generated)
 
 
-def _media_bytes(messages: Sequence[Message]) -> int:
-    return sum(num_bytes(message["content"]) for message in messages)
+def _media_bytes(question: Question) -> int:
+    return sum(num_bytes(message["content"]) for message in question[0])
 
 
 def _stop_strings(arguments: Mapping[str, Any]) -> list[str]:

@@ -7,51 +7,52 @@ behind.
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+import joblib
 import torch
 from accelerate.utils import get_int_from_env
+from PIL import Image
 
 from lmms_egoplan.media.decoding import DECODER_THREADS
 from lmms_egoplan.memory_ahead import PEAK, RESERVE
 
+# Unless asked for: each worker has a copy of the processor, and this many keep up with any model.
 MOST_WORKERS = 16
-"""Unless asked for: each worker has a copy of the processor, and this many keep up with any model."""
 
+# Most memory of reading ahead, for all processes of a machine together.
 BYTES_AHEAD = 2 << 30
-"""Most memory of reading ahead, for all processes of a machine together."""
 
+# While an item is loaded and encoded, its pixels exist twice: as decoded and as RGB, then as numbers and as tensor.
 _COPIES = 2
-"""While an item is loaded and encoded, its pixels exist twice: as decoded and as RGB, then as numbers and as tensor."""
 
+# So that one item that takes long makes nobody wait.
 _AHEAD_PER_WORKER = 4
-"""So that one item that takes long makes nobody wait."""
 
 Item = TypeVar("Item")
 Loaded = TypeVar("Loaded")
 Encoded = TypeVar("Encoded")
 
 
-def num_workers(given: int | str | None = None) -> int:
-    """Threads that load and encode: as many as asked for, or as this process has cores, at most `MOST_WORKERS`.
+def num_workers(count: int | str | None = None) -> int:
+    """Return the number of threads that load and encode: by default the cores of this process, at most `MOST_WORKERS`.
 
-    The cores are those that affinity and the quotas of a container leave, shared with the other processes that a
+    The cores are those that affinity and the quotas of a container allow, shared with the other processes that a
     launcher has started on this machine.
 
     Raises:
-        ValueError: what is given is no whole number of at least 1.
+        ValueError: the count is no whole number of at least 1.
     """
-    if given is not None:
-        if not str(given).isdecimal() or int(given) < 1:
-            raise ValueError(f"workers must be a whole number of at least 1, got {given!r}")
-        return int(given)
-    from joblib import cpu_count
-
-    return max(1, min(MOST_WORKERS, cpu_count() // processes_here()))
+    if count is not None:
+        if not str(count).isdecimal() or int(count) < 1:
+            raise ValueError(f"workers must be a whole number of at least 1, got {count!r}")
+        return int(count)
+    return max(1, min(MOST_WORKERS, joblib.cpu_count() // processes_here()))
 
 
 def processes_here() -> int:
@@ -60,67 +61,85 @@ def processes_here() -> int:
     return max(1, get_int_from_env(names, 1))
 
 
+def num_bytes(value: Any) -> int:
+    """Count the bytes of all pixels and numbers of tensors in nested lists, tuples and mappings.
+
+    >>> num_bytes([{"image": Image.new("RGB", (4, 2))}, (torch.zeros(3), "text")])
+    36
+    """
+    if isinstance(value, torch.Tensor):
+        return value.nbytes
+    if isinstance(value, Image.Image):
+        return value.width * value.height * len(value.getbands())
+    if isinstance(value, Mapping):
+        return sum(map(num_bytes, value.values()))
+    if isinstance(value, list | tuple):
+        return sum(map(num_bytes, value))
+    return 0
+
+
+@dataclass(frozen=True)
+class Batching(Generic[Item, Loaded, Encoded]):
+    """How loaded items become encoded batches.
+
+    is_alike: Whether an item, with what was loaded of it, may join the batch that the other one begins.
+    batch_size: Most items of a batch.
+    encode: Runs in the workers.
+    encode_size: Bytes of an encoded batch.
+    """
+
+    is_alike: Callable[[tuple[Item, Loaded], tuple[Item, Loaded]], bool]
+    batch_size: int
+    encode: Callable[[Sequence[tuple[Item, Loaded]]], Encoded]
+    encode_size: Callable[[Encoded], int]
+
+
 def prefetch(
     items: Iterable[Item],
     load: Callable[[Item], Loaded],
     workers: int,
-    ahead: int | None = None,
+    *,
     size: Callable[[Loaded], int] | None = None,
+    batching: Batching[Item, Loaded, Any] | None = None,
     limit: float | None = None,
-) -> Iterator[tuple[Item, Loaded]]:
-    """Yield ``(item, load(item))`` in order, with up to ``ahead`` items loading or loaded beyond the current.
+    ahead: int | None = None,
+) -> Generator[Any, None, None]:
+    """Yield ``(item, load(item))`` in order, or encoded batches of consecutive items; both are prepared ahead.
 
-    ``load`` runs in ``workers`` threads. An exception it raises is raised here, when its item's turn comes.
+    Everything runs in ``workers`` threads. An exception of an item or a batch is raised here, when its turn comes.
 
     Args:
         load: Calls `RESERVE` with the bytes that it is about to decode. Loads that do not call it run one at a time.
             A load that does not fit is stopped there, or its result is dropped, and it is repeated later.
-        size: Bytes of a result. What is loading or loaded then takes at most ``limit``, or one larger item.
+        size: Bytes of a result. What is loading, loaded or encoded takes at most ``limit``, or one larger item or
+            batch. Without it, there is no limit.
         limit: By default this process's share of `BYTES_AHEAD`.
+        ahead: Most items beyond the current item or batch; by default, some for each worker and two batches.
     """
-    if size is None:
-        size, limit = (lambda _: 0), math.inf
-    return prefetch_batches(items, load, lambda *_: False, 1, None, workers, size, None, limit, ahead)
-
-
-def prefetch_batches(
-    items: Iterable[Item],
-    load: Callable[[Item], Loaded],
-    is_alike: Callable[[tuple[Item, Loaded], tuple[Item, Loaded]], bool],
-    batch_size: int,
-    encode: Callable[[Sequence[tuple[Item, Loaded]]], Encoded] | None,
-    workers: int,
-    load_size: Callable[[Loaded], int],
-    encode_size: Callable[[Encoded], int] | None,
-    limit: float | None = None,
-    ahead: int | None = None,
-) -> Iterator[Any]:
-    """Yield ``encode(batch)`` of consecutive items, in order; batches and items are prepared ahead.
-
-    ``load`` and ``encode`` run in ``workers`` threads. An exception that one raises is raised here, when all earlier
-    batches were yielded.
-
-    Args:
-        is_alike: whether an item, with what was loaded of it, may join the batch that the other one begins.
-        batch_size: most items of a batch.
-        encode: None to yield each item with what was loaded of it.
-        load_size, encode_size, limit: as for `prefetch`; together they take at most ``limit``, or one larger batch.
-        ahead: most items beyond the current batch; by default, some for each worker and two batches.
-    """
+    batch_size = batching.batch_size if batching else 1
     ahead = max(_AHEAD_PER_WORKER * workers, 2 * batch_size) if ahead is None else ahead
+    limit = math.inf if size is None else limit or BYTES_AHEAD // processes_here()
+
+    def load_pair(item: Any) -> tuple[Item, Loaded]:
+        return item, load(item)
+
+    def pair_size(pair: tuple[Item, Loaded]) -> int:
+        return 0 if size is None else size(pair[1])
+
     source = iter(items)
     loading: deque[_Job] = deque()
     batch: list[_Job] = []
     ready: deque[_Job] = deque()  # or being encoded
     is_exhausted = False
 
-    with closing(_Workers(workers, limit or BYTES_AHEAD // processes_here())) as pool:
+    with closing(_Workers(workers, limit)) as pool:
 
         def close_batch() -> None:
-            if encode is None:
+            if batching is None:
                 ready.extend(batch)
             elif batch:
-                ready.append(pool.submit(_Job(partial(encode, [job.result for job in batch]), encode_size, batch)))
+                call = partial(batching.encode, [job.result for job in batch])
+                ready.append(pool.submit(_Job(call, batching.encode_size, batch)))
             batch.clear()
 
         while not is_exhausted or loading or batch or ready:
@@ -133,7 +152,7 @@ def prefetch_batches(
                     close_batch()
                     ready.append(job)
                     break
-                if batch and not is_alike(batch[0].result, job.result):
+                if batching and batch and not batching.is_alike(batch[0].result, job.result):
                     close_batch()
                 job.is_kept = True
                 batch.append(job)
@@ -148,8 +167,8 @@ def prefetch_batches(
                     break
                 if is_exhausted := (item := next(source, source)) is source:
                     break
-                job = _Job(lambda item=item: (item, load(item)), lambda pair: load_size(pair[1]))
-                job.is_read, job.is_forced = encode is not None, is_stuck
+                job = _Job(partial(load_pair, item), pair_size)
+                job.is_read, job.is_forced = batching is not None, is_stuck
                 loading.append(pool.submit(job))
             if is_exhausted and not loading:
                 close_batch()
@@ -160,7 +179,7 @@ def prefetch_batches(
 
 
 def _take_one_core() -> None:
-    """In this thread; there are as many others as cores."""
+    """Compute in one thread: there are as many workers as cores."""
     torch.set_num_threads(1)
     DECODER_THREADS.set(1)
 
@@ -192,14 +211,16 @@ class _Job:
 
     result: Any = None
     error: BaseException | None = None
-    size = need = 0
+    size: int = 0
+    need: float = 0
     read: int | None = None
     is_running = is_done = is_read = is_forced = False
 
     def __init__(self, call: Callable[[], Any], measure: Callable[[Any], int], loads: "Sequence[_Job]" = ()) -> None:
         self.call, self.measure, self.loads, self.is_kept = call, measure, tuple(loads), bool(loads)
         self.num_items = len(loads) or 1
-        self.base, self.held = sum(load.size for load in loads), sum(load.held for load in loads)
+        self.base: float = sum(load.size for load in loads)
+        self.held: float = sum(load.held for load in loads)
 
 
 class _Workers:
@@ -233,7 +254,7 @@ class _Workers:
         torch.set_num_threads(self._torch_threads)
 
     def submit(self, job: _Job) -> _Job:
-        """Have a worker compute; the job takes the place of its loads."""
+        """Let a worker compute; the job takes the place of its loads."""
         with self._lock:
             place = self._jobs.index(job.loads[0]) if job.loads else len(self._jobs)
             self._jobs[place : place + len(job.loads)] = [job]
@@ -335,5 +356,5 @@ class _Workers:
         return sum(job.held for job in self._jobs)
 
     def _expected(self, pixels: float) -> float:
-        """Bytes that loading and encoding an item with so many bytes of pixels may take."""
+        """Estimate the bytes that loading and encoding an item with so many bytes of pixels may take."""
         return _COPIES * (pixels + self._encoded * max(1, pixels / (self._pixels or 1)))

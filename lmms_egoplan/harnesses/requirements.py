@@ -1,4 +1,4 @@
-"""Telling what is not installed before a command needs it."""
+"""Check that a harness or vLLM is installed before a command needs it."""
 
 import importlib.util
 
@@ -6,21 +6,19 @@ import typer
 
 from lmms_egoplan.errors import LmmsEgoplanError
 
-VLLM_REQUIREMENT = "lmms-egoplan[vllm]"
-
 
 def require_vllm(model: str) -> None:
-    """Raise `LmmsEgoplanError` where vLLM is not installed.
+    """Raise `LmmsEgoplanError` if vLLM is not installed.
 
     Args:
         model: the harness's name of the model that needs it.
     """
     if importlib.util.find_spec("vllm") is None:
-        raise LmmsEgoplanError(f"{model}: vLLM is not installed. Install it with: pip install '{VLLM_REQUIREMENT}'")
+        raise LmmsEgoplanError(f"{model}: vLLM is not installed. Install it with: pip install 'lmms-egoplan[vllm]'")
 
 
 def require(module: str, name: str, requirement: str) -> None:
-    """End the command with one line where a harness is not installed.
+    """End the command with one line if a harness is not installed.
 
     Args:
         module: that the harness is imported as.

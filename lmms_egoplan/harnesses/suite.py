@@ -17,15 +17,14 @@ NAME = "egocentric_planning_suite"
 
 
 def __getattr__(name: str) -> dict[str, Any]:
-    kinds = {"MEMBERS": False, "THINKING_MEMBERS": True}
-    if name not in kinds:
+    if name not in ("MEMBERS", "THINKING_MEMBERS"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _members(kinds[name])
+    return _members(is_thinking=name == "THINKING_MEMBERS")
 
 
 @cache
 def _absence(benchmark: Benchmark) -> str | None:
-    """Why the suite goes without a benchmark, told once; None where all splits that it needs are prepared."""
+    """Return, and log once, why the suite lacks a benchmark; None if all splits that it needs are prepared."""
     splits = benchmark.load_splits()
     try:
         for split in benchmark.suite_splits or splits.official:
@@ -40,16 +39,16 @@ def _absence(benchmark: Benchmark) -> str | None:
     return None
 
 
-def _members(is_thinking: bool) -> dict[str, Any]:
-    """A group within the suite, of the tasks whose data are prepared.
+def _members(*, is_thinking: bool) -> dict[str, Any]:
+    """Return a group within the suite, of the tasks whose data are prepared.
 
     Raises:
         LmmsEgoplanError: no benchmark's are, or some are damaged or of another format.
     """
-    there = [benchmark for benchmark in BENCHMARKS if benchmark.suite and _absence(benchmark) is None]
-    if not there:
+    prepared = [benchmark for benchmark in BENCHMARKS if benchmark.suite and _absence(benchmark) is None]
+    if not prepared:
         message = f"{NAME}: no benchmark's data are prepared; lmms-egoplan data status tells how to"
         logger.error(message)  # A harness may raise another error of its own for it.
         raise LmmsEgoplanError(message)
-    tasks = [(is_thinking and benchmark.suite_thinking) or benchmark.suite for benchmark in there]
-    return {"group": f"{NAME}_prepared", "task": [task for own in tasks for task in own]}
+    suites = [(is_thinking and benchmark.suite_thinking) or benchmark.suite for benchmark in prepared]
+    return {"group": f"{NAME}_prepared", "task": [task for tasks in suites for task in tasks]}

@@ -3,7 +3,7 @@
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -30,16 +30,17 @@ from lmms_egoplan.ranking.question import RankingError
 
 Result = TypeVar("Result")
 
+# As for judging; a context of many images waits longer for its turn.
 PATIENCE = Patience(retries=12, read_s=600.0, retry_after_s=120.0, longer_s=1800.0)
-"""As for judging; a context of many images waits longer for its turn."""
 
+# Of a request whose answers are no chat completions.
 _TRIES = 3
-"""Of a request whose answers are no chat completions."""
 
-_CHECK = f"base_url, model and {SERVER_KEY}"
+# Text of the request that shows whether the server forces tokens.
+_PROBE = "next step"
 
+# Tokens that the probe has forced: more than almost all candidates have.
 _PROBED = 64
-"""Tokens that the probe has forced: more than almost all candidates have."""
 
 
 class ServedEngine:
@@ -48,7 +49,7 @@ class ServedEngine:
     Args:
         base_url: of the server; ``/v1`` is added where it has no path.
         model: the checkpoint, as in ``vllm serve``, or the name under which it is served.
-        probe: token ids, for the request that shows whether the server forces tokens.
+        tokenizer: the checkpoint's.
 
     Raises:
         LmmsEgoplanError: the address or the key is malformed.
@@ -58,7 +59,7 @@ class ServedEngine:
     is_float32 = False
     how_to_force = f"this server forces no tokens. Start it with --logits-processors {PROCESSOR}"
 
-    def __init__(self, base_url: str, model: str, probe: Sequence[int]) -> None:
+    def __init__(self, base_url: str, model: str, tokenizer: Callable[..., Mapping[str, list[int]]]) -> None:
         settings = server_settings(
             base_url if urlsplit(base_url).path.strip("/") else f"{base_url.rstrip('/')}/v1", model
         )
@@ -71,9 +72,10 @@ class ServedEngine:
         try:
             self._endpoint = self._wait(_opened(settings, PROBING))
             self.name, self.limit = self._wait(self._served(model))
-            tokens = [*probe] * _PROBED
+            tokens = tokenizer(_PROBE, add_special_tokens=False)["input_ids"] * _PROBED
             self.forces, self._most = self._wait(self._probed(tokens[: min(_PROBED, self.limit // 2)]))
             self._endpoint = self._wait(_opened(settings, PATIENCE))
+            self.description = f" served as {self.name} at {self.where}"
         except EndpointError as error:
             raise EngineError(self._told(error)) from None
         most = "" if self._most is None else f", at most {self._most} at once"
@@ -84,13 +86,13 @@ class ServedEngine:
     def to_question(
         self, encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
     ) -> ChatQuestion:
-        """As of `Engine`."""
+        """See `Engine`."""
         question = chat_question(encoder, messages, candidates, question_id)
         is_short = self._most is None or question.longest_candidate - question.surplus <= self._most
         return replace(question, can_force=question.can_force and is_short)
 
     def submit(self, name: str, question: ChatQuestion, request: EngineRequest) -> None:
-        """As of `Engine`."""
+        """See `Engine`."""
         responses = self._responses
 
         async def run() -> None:
@@ -99,13 +101,13 @@ class ServedEngine:
         self._sent[name] = asyncio.run_coroutine_threadsafe(run(), self._loop)
 
     def poll(self) -> list[tuple[str, EngineResponse | RankingError]]:
-        """As of `Engine`."""
+        """See `Engine`."""
         name, response = self._responses.get()
         del self._sent[name]
         return [(name, response)]
 
     def abort(self, names: Sequence[str]) -> None:
-        """As of `Engine`; the server ends a request whose connection is closed."""
+        """Forget requests; the server ends one whose connection is closed."""
         for name in names:
             if (sent := self._sent.pop(name, None)) is not None:
                 sent.cancel()
@@ -133,12 +135,12 @@ class ServedEngine:
             return EngineError(f"{name}: {type(error).__name__}: {error}")
 
     async def _ask(self, question: ChatQuestion, request: EngineRequest) -> EngineResponse:
-        """Send a request: with the images where the server has not stored them, or has forgotten them."""
+        """Send a request, with the images if the server has not stored them, or has forgotten them."""
 
-        async def send(is_stored: bool) -> EngineResponse:
+        async def send(*, is_stored: bool) -> EngineResponse:
             self._requests += 1
             self._image_bytes += 0 if is_stored else question.image_bytes
-            body = body_of(question, request, self.name, is_stored)
+            body = body_of(question, request, self.name, is_stored=is_stored)
             return await self._read(body, lambda answer: response_of(question, request, answer))
 
         if question.media and not question.first_answer:
@@ -164,7 +166,7 @@ class ServedEngine:
         raise AssertionError
 
     async def _served(self, model: str) -> tuple[str, int]:
-        """The name of the served model, and the most tokens of a request."""
+        """Return the name of the served model, and the most tokens of a request."""
         try:
             models = _Models.model_validate_json(await self._endpoint.models()).data
         except ValidationError:
@@ -176,7 +178,7 @@ class ServedEngine:
         return chosen[0].id, chosen[0].max_model_len
 
     async def _probed(self, tokens: Sequence[int]) -> tuple[bool, int | None]:
-        """Whether the server forces tokens, and the most that it generates, if fewer than these."""
+        """Return whether the server forces tokens, and the most that it generates, if fewer than these."""
         try:
             return await self._read(probe_body(self.name, tokens), lambda answer: read_probe(tokens, answer))
         except RefusedRequestError:  # versions that do not know such arguments
@@ -185,7 +187,7 @@ class ServedEngine:
             raise EngineError(f"The server at {self.where}: {error}") from None
 
     def _told(self, error: EndpointError) -> str:
-        return f"The server at {self.where} {error.WHAT}: {error}. Check {_CHECK}"
+        return f"The server at {self.where} {error.WHAT}: {error}. Check base_url, model and {SERVER_KEY}"
 
     def _wait(self, main: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(main, self._loop).result()

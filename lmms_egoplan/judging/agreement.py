@@ -18,8 +18,8 @@ RESAMPLES = 2000
 _SEED = 0
 _PERCENTILES = (2.5, 97.5)
 
+# Rater, then question, then rating; None where the rater has the question but gave no rating.
 Ratings = Mapping[str, Mapping[str, float | None]]
-"""Rater, then question, then rating; None where the rater has the question but gave no rating."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Agreement:
 
 
 def gaps(ratings: Ratings) -> dict[str, tuple[int, int]]:
-    """For each rater, how many of all raters' questions it does not have, and how many it has without a rating.
+    """Count for each rater how many of all raters' questions it lacks, and how many it has without a rating.
 
     >>> gaps({"gpt-4o": {"1": 1.0, "2": 0.5, "3": None}, "human": {"1": 0.5, "3": 1.0}})
     {'gpt-4o': (0, 1), 'human': (1, 0)}
@@ -75,7 +75,7 @@ def pooled(ratings: Ratings) -> dict[str, float | None]:
 
 
 def by_question(ratings: Ratings) -> dict[str, list[float]]:
-    """For each question of any rater, the ratings that there are.
+    """Return the ratings of each question.
 
     >>> by_question({"gpt-4o": {"1": 1.0, "2": 0.5, "3": None}, "human": {"1": 0.5, "3": 1.0}})
     {'1': [1.0, 0.5], '2': [0.5], '3': [1.0]}
@@ -88,7 +88,7 @@ def by_question(ratings: Ratings) -> dict[str, list[float]]:
 
 
 def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[float] | None) -> Agreement:
-    """Agreement of two raters on the same questions.
+    """Measure the agreement of two raters on the same questions.
 
     The intervals are percentiles of a paired bootstrap over questions, always with the same seed.
 
@@ -119,7 +119,7 @@ def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[
         *min(sorted(zip(first, second, strict=True)), sorted(zip(second, first, strict=True))), strict=True
     )
 
-    def coefficients(a: "np.ndarray", b: "np.ndarray", axis: int) -> "np.ndarray":
+    def coefficients(a: np.ndarray, b: np.ndarray, axis: int) -> np.ndarray:
         kappas = [] if levels is None else [_kappas(a, b, levels, axis), _linear_kappas(a, b, levels, axis)]
         return np.stack([pearsonr(a, b, axis=axis).statistic, *kappas])
 
@@ -134,8 +134,8 @@ def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[
     return Agreement(len(first), pearson, unweighted, linear, undefined)
 
 
-def krippendorff_alpha(units: Iterable[Sequence[Any]], levels: Sequence[Any], is_ordered: bool) -> Estimate | None:
-    """Krippendorff's alpha (2011) of any number of raters, with a bootstrap interval over items.
+def krippendorff_alpha(units: Iterable[Sequence[Any]], levels: Sequence[Any], *, is_ordered: bool) -> Estimate | None:
+    """Compute Krippendorff's alpha (2011) of any number of raters, with a bootstrap interval over items.
 
     Args:
         units: for each item the ratings that there are, all of them among `levels`; those with one or none are skipped.
@@ -162,7 +162,7 @@ def krippendorff_alpha(units: Iterable[Sequence[Any]], levels: Sequence[Any], is
     distances = (domain[:, None] - domain) ** 2 if is_ordered else 1 - np.eye(len(domain))
     observed = (counts @ distances * counts).sum(axis=1) / (counts.sum(axis=1) - 1)
 
-    def alphas(observed: "np.ndarray", *counts: "np.ndarray", axis: int) -> "np.ndarray":
+    def alphas(observed: np.ndarray, *counts: np.ndarray, axis: int) -> np.ndarray:
         totals = np.stack([count.sum(axis) for count in counts])
         expected = np.einsum("i...,ij,j...->...", totals, distances, totals) / (totals.sum(axis=0) - 1)
         # Where all ratings of a resample are equal, alpha is 1 - 0 / 0.
@@ -181,7 +181,7 @@ def _check_scale(ratings: Collection[float], levels: Sequence[float]) -> None:
 def _estimates(
     values: Sequence[float], statistic: Callable[..., np.ndarray], samples: Sequence[Sequence[float]]
 ) -> tuple[list[Estimate], int]:
-    """The values with their intervals, and how many resamples are undefined, by the first coefficient."""
+    """Return the values with their intervals, and how many resamples are undefined, by the first coefficient."""
     from scipy.stats import ConstantInputWarning, DegenerateDataWarning, bootstrap
 
     with warnings.catch_warnings():
@@ -203,15 +203,15 @@ def _estimates(
     return estimates, RESAMPLES - defined.shape[1]
 
 
-def _kappas(a: "np.ndarray", b: "np.ndarray", levels: Sequence[float], axis: int) -> "np.ndarray":
-    """Unweighted kappa of many resamples at once: scikit-learn computes one in the time this takes for hundreds."""
+def _kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float], axis: int) -> np.ndarray:
+    """Compute the unweighted kappa of many resamples at once, hundreds in the time of one by scikit-learn."""
     expected = sum((a == level).mean(axis) * (b == level).mean(axis) for level in levels)
     # Without any expected disagreement both raters are constant: left out with the other undefined ones.
     return ((a == b).mean(axis) - expected) / (1 - expected + (expected == 1))
 
 
-def _linear_kappas(a: "np.ndarray", b: "np.ndarray", levels: Sequence[float], axis: int) -> "np.ndarray":
-    """Kappa with linear weights of many resamples at once.
+def _linear_kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float], axis: int) -> np.ndarray:
+    """Compute the kappa with linear weights of many resamples at once.
 
     A linear weight counts the steps of the scale between two ratings, so disagreement is summed over the steps:
     observed where the step lies between a question's two ratings, expected where it would by chance.

@@ -4,7 +4,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from pydantic import Field
@@ -54,6 +54,16 @@ Prices = Annotated[
 ]
 
 
+class EstimatedStep(NamedTuple):
+    """Requests of one step of a command, and the tokens of all their prompts and, at most, replies."""
+
+    title: str
+    requests: int
+    prompt_tokens: int
+    reply_tokens: int
+    model: str
+
+
 @dataclass
 class Asking:
     """The options of one command that asks a language model, and the counts of what it asks.
@@ -65,7 +75,7 @@ class Asking:
         asked: Prompts that need a reply in JSON.
         lost: Those of them without a usable reply.
         models: By the prompt's name, the model that answered.
-        steps: Of an estimate: title, requests, prompt tokens, most reply tokens, and model of each step.
+        steps: Of an estimate.
 
     Raises:
         LmmsEgoplanError: the file of prices cannot be read or has another form; names the file and the field.
@@ -77,7 +87,7 @@ class Asking:
     asked: int = 0
     lost: int = 0
     models: dict[str, str] = field(default_factory=dict)
-    steps: list[tuple[str, int, int, int, str]] = field(default_factory=list)
+    steps: list[EstimatedStep] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.prices and not self.is_estimate:
@@ -97,18 +107,19 @@ class Asking:
             return
         for step in self.steps:
             typer.echo("{}: {:,} requests, ~{:,} prompt tokens, at most {:,} reply tokens of {}".format(*step))
-        requests, sent, received = (sum(step[index] for step in self.steps) for index in (1, 2, 3))
+        requests = sum(step.requests for step in self.steps)
+        sent, received = (sum(step.prompt_tokens for step in self.steps), sum(step.reply_tokens for step in self.steps))
         typer.echo(f"Total: {requests:,} requests, ~{sent:,} prompt tokens, at most {received:,} reply tokens")
         typer.echo(
             "Not counted: replies in the cache, and a second request for a reply that cannot be used. Prompt tokens "
             f"are an approximation; an image counts as {IMAGE_TOKENS}. Nothing was sent."
         )
         if self.prices:
-            if missing := {model for *_, model in self.steps} - self._prices.keys():
+            if missing := {step.model for step in self.steps} - self._prices.keys():
                 models = f"{', '.join(sorted(missing))}; it has {', '.join(self._prices)}"
                 raise LmmsEgoplanError(f"{self.prices}: no price of the model {models}")
-            for_prompts = sum(step[2] * self._prices[step[4]].input for step in self.steps) / 1e6
-            for_replies = sum(step[3] * self._prices[step[4]].output for step in self.steps) / 1e6
+            for_prompts = sum(step.prompt_tokens * self._prices[step.model].input for step in self.steps) / 1e6
+            for_replies = sum(step.reply_tokens * self._prices[step.model].output for step in self.steps) / 1e6
             typer.echo(
                 f"Price: ~{for_prompts:,.2f} for prompts, at most {for_replies:,.2f} for replies, by {self.prices}"
             )

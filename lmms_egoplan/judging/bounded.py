@@ -22,7 +22,7 @@ class BoundedClient(DefaultAsyncHttpxClient):
         super().__init__(follow_redirects=False, headers={"Accept-Encoding": "gzip, deflate"})
         self._largest = largest
 
-    async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+    async def send(self, request: Any, **options: Any) -> Any:
         """Send a request and read its response.
 
         Raises:

@@ -40,7 +40,7 @@ class Outcome:
 
     @property
     def table(self) -> str:
-        """Where it is stored."""
+        """Table that stores it."""
         if self.judgement.error is not None:
             return "failures"
         return "replies" if self.judgement.rating is None else "judgements"
@@ -61,12 +61,12 @@ _TRIGGERS = (
 
 
 def default_cache_path() -> Path:
-    """The database of everything that language models are asked: ``<data root>/judgements.sqlite``."""
+    """Return the database of everything that language models are asked: ``<data root>/judgements.sqlite``."""
     return data_root() / "judgements.sqlite"
 
 
 def cache_key(model: str, parameters: Mapping[str, Any], prompt: Prompt) -> str:
-    """What tells a question to a judge from any other: the model asked for, its parameters, and the full prompt.
+    """Return the key of a question to a judge: the model asked for, its parameters, and the full prompt.
 
     The key has the prompt's text, images and repeat. It has neither the endpoint, the limit on tokens nor the JSON
     schema of the reply: replies that are stored without a schema are valid for the same prompt with one.
@@ -110,12 +110,12 @@ class JudgementCache:
         self._database.close()
 
     def load(self, keys: Iterable[str]) -> dict[str, Outcome]:
-        """The replies that are there, by key; one with values of wrong types counts as absent."""
+        """Load stored replies, by key; one with values of wrong types counts as missing."""
         wanted = list(keys)
         return self._rows("replies", wanted) | self._rows("judgements", wanted)
 
     def load_failures(self, keys: Iterable[str]) -> dict[str, Outcome]:
-        """The failures that are there, by key; a reply that was stored later ends them."""
+        """Load stored failures, by key; a reply that was stored later ends them."""
         return self._rows("failures", list(keys))
 
     def store(self, outcomes: Mapping[str, Outcome]) -> None:
@@ -138,7 +138,7 @@ class JudgementCache:
                 )
 
     def look_up(self, keys: Sequence[str]) -> tuple[dict[str, tuple[str, float]], set[str]]:
-        """Who has claimed prompts, at most 240 of them, and until when, by key; and of which there is an outcome.
+        """Look up who has claimed prompts, at most 240, and until when, by key; and which have an outcome.
 
         A claim with values of wrong types counts as absent.
         """
@@ -182,7 +182,7 @@ class JudgementCache:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Everything that is written within is on the disk together at the end, or not at all."""
+        """Write everything within together at the end, or nothing."""
         if self._database.in_transaction:
             yield
             return
@@ -211,7 +211,7 @@ class JudgementCache:
         return found
 
     def _check(self) -> None:
-        """Make the tables that are absent, and bring those of earlier versions up to date; damage is left as it is."""
+        """Make missing tables, and update those of earlier versions; damage stays."""
         state = self._database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if state != "ok":
             raise sqlite3.DatabaseError(state)
@@ -247,7 +247,7 @@ class JudgementCache:
 
 
 def _is_of_kind(value: Any, kind: str) -> bool:
-    """Whether a value is one of a column of this kind: sqlite keeps values of other types, too."""
+    """Return whether a value fits a column of this kind: sqlite stores values of other types, too."""
     name, _, constraint = kind.partition(" ")
     return isinstance(value, _TYPES[name]) or (value is None and not constraint)
 
@@ -258,7 +258,7 @@ def _outcome(row: dict[str, Any]) -> Outcome:
 
 
 def _text_or_bytes(raw: bytes) -> str | bytes:
-    """A column's text; one that is damaged stays what it is, or else a single row would spoil a whole query."""
+    """Decode a column's text; a damaged one stays bytes, or else a single row would spoil a whole query."""
     try:
         return raw.decode()
     except UnicodeDecodeError:

@@ -50,7 +50,7 @@ class Claims:
         read: Callable[[Outcome], Judgement | None],
         settled: Callable[[str, Judgement], None],
     ) -> None:
-        """Prompts are handed out in the order of their keys.
+        """Hand out prompts in the order of their keys.
 
         Args:
             read: what an outcome that another process has stored says about a prompt; None if it says nothing.
@@ -67,7 +67,7 @@ class Claims:
 
     @property
     def busy(self) -> int:
-        """How many prompts another process asks, where a slot has nothing else to do."""
+        """Number of prompts that another process asks, while a slot has nothing else to do."""
         return len(self._busy) if self._waiting and not self._open else 0
 
     async def __aenter__(self) -> "Claims":
@@ -86,7 +86,7 @@ class Claims:
             raise
 
     async def take(self) -> str | None:
-        """The next prompt to ask; None when there are no more. Returns once what was finished before is stored.
+        """Return the next prompt to ask, or None, once what was finished before is stored.
 
         Raises:
             Exception: whatever reading another process's outcome raised.
@@ -108,7 +108,7 @@ class Claims:
             self._waiting -= 1
 
     def finish(self, key: str, outcome: Outcome | None) -> None:
-        """A prompt is through; None: nothing came, so that another process may ask."""
+        """End a prompt; without an outcome, another process may ask it."""
         if outcome is None:
             self._without_outcome.append(key)
         else:
@@ -120,7 +120,7 @@ class Claims:
             await asyncio.sleep(min(_POLL_S, LEASE_S / 3))
             await asyncio.shield(self._exchange(is_claiming=False))
 
-    async def _exchange(self, is_claiming: bool) -> None:
+    async def _exchange(self, *, is_claiming: bool) -> None:
         """Store what has come and, where asked to, claim prompts for all slots that wait; nothing if that is done.
 
         To be shielded: the caller may be cancelled, the transaction in its thread may not.
@@ -184,7 +184,7 @@ class Claims:
         return owner != self._owner and not _is_free(owner, expires)
 
     def _known(self, keys: Collection[str]) -> dict[str, Judgement]:
-        """What other processes have found meanwhile."""
+        """Load what other processes have stored meanwhile."""
         stored = [*self._cache.load_failures(keys).items(), *self._cache.load(keys).items()]
         return {key: judgement for key, outcome in stored if (judgement := self._read(outcome)) is not None}
 
@@ -208,13 +208,13 @@ class Claims:
 
 
 def _is_free(owner: str, expires: float) -> bool:
-    """Whether another owner's claim counts no longer."""
+    """Return whether another owner's claim no longer counts."""
     now = time.time()
     return not now <= expires <= now + _CLOCKS_APART * LEASE_S or _is_gone(owner)
 
 
 def _is_gone(owner: str) -> bool:
-    """Whether the owner's process is known to have ended; on another machine none is."""
+    """Return whether the owner's process is known to have ended; on another machine none is."""
     place, _, rest = owner.partition(" ")
     pid = rest.partition(" ")[0]
     if os.name != "posix" or place != _place() or not pid.isdecimal():
@@ -229,7 +229,7 @@ def _is_gone(owner: str) -> bool:
 
 
 def _place() -> str:
-    """What tells the processes of this machine, since it was started, and of this container, from others."""
+    """Identify this machine, since it was started, and this container."""
     parts = [platform.node()]
     for read in (
         lambda: Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"),

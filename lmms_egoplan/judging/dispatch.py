@@ -3,7 +3,7 @@
 import asyncio
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lmms_egoplan.judging.cache import JudgementCache, Outcome, cache_key
@@ -35,7 +35,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        prompts: dict[Prompt, Sequence[str]],
+        prompts: Mapping[Prompt, Sequence[str]],
         scale: RatingScale | None,
         settings: JudgeSettings,
         cache: JudgementCache,
@@ -44,7 +44,7 @@ class Dispatcher:
         """Prepare a run.
 
         Args:
-            prompts: tells the ids of the answers that hang on each prompt.
+            prompts: the ids of the answers that depend on each prompt.
             scale: None where any reply will do that has ended.
         """
         self.judgements: dict[Prompt, Judgement] = {}
@@ -160,7 +160,7 @@ class Dispatcher:
                 rating=rating,
                 reply=reply.text,
                 judge=reply.model or self._settings.model,
-                error=None if is_good else self._why(reply, is_at_limit),
+                error=None if is_good else self._why(reply, is_at_limit=is_at_limit),
                 prompt_tokens=reply.prompt_tokens,
                 completion_tokens=reply.completion_tokens,
                 seconds=seconds,
@@ -171,11 +171,11 @@ class Dispatcher:
         return judgement
 
     def _is_at_limit(self, reply: Reply) -> bool:
-        """Whether a limit ended the reply; some servers always give ``stop``."""
+        """Return whether a limit ended the reply; some servers always say ``stop``."""
         return is_cut(reply.finish) or reply.completion_tokens == self._settings.max_tokens
 
-    def _why(self, reply: Reply, is_at_limit: bool) -> str:
-        """Why the last reply cannot be used."""
+    def _why(self, reply: Reply, *, is_at_limit: bool) -> str:
+        """Return why the last reply cannot be used."""
         reason = f"finish_reason {reply.finish!r}"
         if is_at_limit:
             count = "an unknown number of" if reply.completion_tokens is None else reply.completion_tokens
@@ -202,17 +202,21 @@ class Dispatcher:
             raise RefusedError(f"{refusal} (so for all of the first {_FIRST} answers)")
 
     def _read_stored(self, outcome: Outcome) -> Judgement | None:
-        """What another process has stored during this run, about what this one would ask as well."""
+        """Read what another process has stored during this run for a prompt of this one."""
         if outcome.judgement.error is None:
             return judgement_of(outcome, self._scale)
         is_mine = outcome.endpoint == self._settings.where and outcome.max_tokens == self._settings.max_tokens
-        return outcome.judgement if outcome.time >= self._started and is_mine else None
+        is_recent = isinstance(outcome.time, float) and outcome.time >= self._started
+        return outcome.judgement if is_recent and is_mine else None
 
     def _settle(self, key: str, judgement: Judgement) -> None:
         prompt = self._keys[key]
         self.judgements[prompt] = judgement
         answers = len(self._prompts[prompt])
-        self._progress.finish(**{"cached" if judgement.error is None else "failed": answers})
+        if judgement.error is None:
+            self._progress.finish(cached=answers)
+        else:
+            self._progress.finish(failed=answers)
 
     async def _tell_waits(self, claims: Claims) -> None:
         while True:
@@ -242,5 +246,5 @@ def judgement_of(outcome: Outcome, scale: RatingScale | None) -> Judgement | Non
 
 
 def _words(refusal: str) -> str:
-    """A refusal without its numbers, which may be the request's own."""
+    """Return a refusal without its numbers, which may be the request's own."""
     return re.sub(r"\d+", "0", refusal)

@@ -186,10 +186,10 @@ class Endpoint:
         return await self._patiently(send)
 
     async def models(self) -> str:
-        """The body of the list of models; raises as `post`."""
+        """Return the body of the list of models; raise as `post`."""
 
         async def send() -> str:
-            response = await self._client.get("/models", cast_to=object, options=_RAW)
+            response: Any = await self._client.get("/models", cast_to=object, options=_RAW)
             return response.http_response.text
 
         return await self._patiently(send)
@@ -215,7 +215,7 @@ class Endpoint:
                     raise NoAnswerError(f"{error.__cause__}{hint}") from None
                 cause = type(error.__cause__).__name__
                 timeouts += cause == "ReadTimeout"
-                failure = self._lost(f"{error} ({str(error.__cause__) or cause})", cause == "ReadTimeout")
+                failure = self._lost(f"{error} ({str(error.__cause__) or cause})", is_late=cause == "ReadTimeout")
             except TimeoutError:  # bytes came, but no whole answer
                 timeouts += 1
                 failure = self._lost("Request timed out.", is_late=True)
@@ -231,7 +231,7 @@ class Endpoint:
             await asyncio.sleep(wait or _wait_s(retries))
 
     async def _send_in_time(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
-        """What is sent's answer; raises TimeoutError where it takes too long.
+        """Send and return the answer; raise TimeoutError if it takes too long.
 
         Not by `asyncio.wait_for`: before Python 3.12 it forgets a cancellation that comes together with the reply.
         """
@@ -246,7 +246,7 @@ class Endpoint:
         return sending.result()
 
     async def _send(self, prompt: Prompt) -> tuple[Reply, float]:
-        """One request, with the prompt's schema unless the endpoint's model is known to refuse schemas.
+        """Send one request, with the prompt's schema unless the endpoint's model is known to refuse schemas.
 
         A refusal is followed by one request without the schema. If that succeeds, no schema is sent there again.
         """
@@ -267,7 +267,7 @@ class Endpoint:
         return answer
 
     async def _send_limited(self, prompt: Prompt, place: tuple[str, str]) -> tuple[Reply, float]:
-        """One request; once more with the limit under its other name where the endpoint refuses the first."""
+        """Send one request; again with the limit under its other name if the endpoint refuses the first."""
         from openai import APIStatusError
 
         if self._settings.limit_name is not None:
@@ -307,11 +307,11 @@ class Endpoint:
 
     async def _post(self, body: Mapping[str, Any]) -> Any:
         # Not through `chat.completions`, whose parameters' types the library reads anew for each request.
-        response = await self._client.post("/chat/completions", cast_to=object, body=body, options=_RAW)
+        response: Any = await self._client.post("/chat/completions", cast_to=object, body=body, options=_RAW)
         return response.http_response
 
     def _failure(self, error: "APIStatusError") -> tuple[Exception, float | None]:
-        """What an answer of 3xx, 4xx or 5xx means, and for how many seconds it asks to be waited."""
+        """Return what an answer of 3xx, 4xx or 5xx means, and the seconds that it asks to wait."""
         status, body = error.status_code, error.response.text
         words = " ".join(self._redactor.in_error(clean_text(_endpoint_message(error))).split())
         message = f"HTTP {status}: {words[:_LONGEST_MESSAGE]}"
@@ -332,7 +332,7 @@ class Endpoint:
             message += f" (Retry-After: {f'{wait:.0f} s' if wait < _DAY_S else 'a day or more'})"
         return kind(message), wait
 
-    def _lost(self, message: str, is_late: bool) -> NoAnswerError:
+    def _lost(self, message: str, *, is_late: bool) -> NoAnswerError:
         late = f" No answer in {self._read_s:g} s" if is_late else ""
         hint = f"; {TIMEOUT} sets the limit" if late and self._read_s == self._settings.timeout else ""
         return NoAnswerError(self._redactor.in_error(message) + late + hint)
@@ -348,7 +348,7 @@ class Endpoint:
 
 
 def _secrets(key: str, headers: Mapping[str, str]) -> Iterator[str]:
-    """The key and what the environment puts into headers, alone and with what stands before it there."""
+    """Yield the key and what the environment puts into headers, alone and with what precedes it there."""
     if key != NO_KEY:
         yield from (key, f"Bearer {key}")
     for name, value in headers.items():
@@ -361,7 +361,7 @@ def _secrets(key: str, headers: Mapping[str, str]) -> Iterator[str]:
 
 
 def _proxy_users() -> Iterator[tuple[str, str, str]]:
-    """User, both, and password of the environment's proxies, as they are written and as they are sent."""
+    """Yield user, both, and password of the environment's proxies, as they are written and as they are sent."""
     for url in getproxies().values():
         user_info = url.rpartition("@")[0].rpartition("//")[2]
         for text in (user_info, unquote(user_info)):
@@ -375,22 +375,22 @@ def _first_name(settings: JudgeSettings) -> str:
 
 
 def _names(error: "APIStatusError", parameter: str) -> bool:
-    """Whether an error of a request is about this parameter."""
+    """Return whether an error of a request is about this parameter."""
     return error.status_code in (400, 422) and bool(re.search(rf"\b{parameter}\b", error.response.text))
 
 
 def _may_be_sent_again(error: "APIStatusError") -> bool:
-    """OpenAI says by a header that a request is not worth to be sent again."""
+    """Return whether a request is worth sending again: OpenAI says by a header if it is not."""
     return error.response.headers.get("x-should-retry") != "false"
 
 
 def _wait_s(retry: int) -> float:
-    """Seconds before the first, second, ... retry."""
+    """Return the seconds before the first, second, ... retry."""
     return min(_FIRST_WAIT_S * 2 ** (retry - 1), _LONGEST_WAIT_S) * (1 - random.random() / 4)
 
 
 def _content(prompt: Prompt) -> str | list[dict[str, Any]]:
-    """A message's content: the text alone, or parts with the images first."""
+    """Return a message's content: the text alone, or parts with the images first."""
     if not prompt.images:
         return prompt.text
     images = [{"type": "image_url", "image_url": {"url": url}} for url in prompt.images]
@@ -398,7 +398,7 @@ def _content(prompt: Prompt) -> str | list[dict[str, Any]]:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds that ``Retry-After`` (a number or a date) or ``retry-after-ms`` asks for; None where neither does."""
+    """Return the seconds that ``Retry-After`` (a number or a date) or ``retry-after-ms`` asks for; else None."""
     for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) * factor
@@ -413,7 +413,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _endpoint_message(error: "APIStatusError") -> str:
-    """The endpoint's own words: what OpenAI's errors and those of FastAPI servers hold, else the whole body."""
+    """Return the endpoint's message as in errors of OpenAI and of FastAPI servers, else the whole body."""
     body = error.body
     if isinstance(body, dict):
         body = next((body[name] for name in ("message", "detail") if isinstance(body.get(name), str)), None)
@@ -421,7 +421,7 @@ def _endpoint_message(error: "APIStatusError") -> str:
 
 
 def _plain_json(text: str) -> str:
-    """JSON without ``\\u0041`` and the like, in which a key would not be found; other text as it is."""
+    r"""Return JSON without ``\u0041`` and the like, in which a key would not be found; other text as it is."""
     try:
         return json.dumps(decode(text), ensure_ascii=False)
     except ValueError:

@@ -20,7 +20,7 @@ WRONG_FORM = "reply of another form than asked for"
 
 
 def language_model(default_model: str, name: str | None = None, asking: Asking | None = None) -> JudgeSettings:
-    """The language model to ask, set as a judge is set.
+    """Return the language model to ask, set as a judge is set.
 
     Args:
         default_model: asked where neither `name` nor the environment names one.
@@ -32,7 +32,7 @@ def language_model(default_model: str, name: str | None = None, asking: Asking |
     """
     settings = judge_settings(default_model)
     if settings is None and asking is not None and asking.is_estimate:
-        settings = JudgeSettings(set_model() or default_model)
+        settings = JudgeSettings(set_model()[1] or default_model)
     if settings is None:
         raise LmmsEgoplanError(f"no language model is set to ask. Set one as a judge is set:\n{HOW_TO_SET}")
     return replace(settings, model=name or settings.model, asking=asking or settings.asking)
@@ -102,7 +102,7 @@ def ask_json(
 
 
 def _value(step: str, name: str, reply: Judgement, kind: type, read: Callable[[str, Any], Any]) -> Any:
-    """What a reply says, or why it cannot be used."""
+    """Read a reply, or say why it cannot be used."""
     if is_ended(reply.finish or "") is not True:
         return Rejection(step, CUT_OFF, name, reply.error or f"finish_reason {reply.finish!r}")
     if reply.error is not None:

@@ -33,7 +33,7 @@ class UnreadableError(ValueError):
 
 
 def read_json_reply(reply: str, kind: type = dict) -> Any:
-    """Read the only JSON object, or array, of a reply; text and code fences around it are ignored.
+    r"""Read the only JSON object, or array, of a reply; text and code fences around it are ignored.
 
     Equal values count as one. An array around a single object is read as this object. Where JSON is malformed, comments
     are dropped, quotation marks are made those of JSON, and json-repair may change commas, and nothing else.
@@ -44,7 +44,7 @@ def read_json_reply(reply: str, kind: type = dict) -> Any:
     Raises:
         UnreadableError: the reply has no such value or several, a key occurs twice, or the text ends too early.
 
-    >>> read_json_reply("Sure, {name}! ```json\\n{'place': 'kitchen',}\\n```")
+    >>> read_json_reply("Sure, {name}! ```json\n{'place': 'kitchen',}\n```")
     {'place': 'kitchen'}
     """
     text = without_thinking(reply)

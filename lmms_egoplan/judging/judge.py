@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.asking import prompt_tokens
+from lmms_egoplan.judging.asking import EstimatedStep, prompt_tokens
 from lmms_egoplan.judging.cache import CacheError, JudgementCache, default_cache_path
-from lmms_egoplan.judging.demo import DEMO, judge_by_words
 from lmms_egoplan.judging.dispatch import Dispatcher
 from lmms_egoplan.judging.endpoint import PROBING, BusyError, Endpoint, EndpointError, NoAnswerError
-from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, Prompt, RatingScale
+from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest, Prompt, RatingScale, judge_by_words
 from lmms_egoplan.judging.progress import Progress
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.text import clean_text
@@ -119,7 +118,7 @@ def _ask_all(
     settings: JudgeSettings,
     progress: Progress,
 ) -> list[Judgement]:
-    """What becomes of all prompts, in order; see `judge_all`, and `complete_all` for what happens without a scale."""
+    """Return what becomes of all prompts, in order; see `judge_all`, and `complete_all` without a scale."""
     answers: dict[Prompt, list[str]] = defaultdict(list)
     for prompt, answer in zip(prompts, ids, strict=True):
         answers[prompt].append(answer)
@@ -135,7 +134,8 @@ def _ask_all(
                 if settings.asking.is_estimate:
                     sent = sum(map(prompt_tokens, unanswered))
                     received = len(unanswered) * settings.max_tokens
-                    settings.asking.steps.append((progress.title, len(unanswered), sent, received, settings.model))
+                    step = EstimatedStep(progress.title, len(unanswered), sent, received, settings.model)
+                    settings.asking.steps.append(step)
                     unasked = Judgement(None, None, settings.model, error="not sent: this is an estimate")
                     judgements |= dict.fromkeys(unanswered, unasked)
                 elif unanswered:

@@ -1,8 +1,14 @@
-"""What is asked of a judge, and what it says."""
+"""What is asked of a judge, and what it says; and a judge that compares words, to try the suite without an endpoint."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+DEMO = "demo"
+
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -73,3 +79,20 @@ class Judgement:
     completion_tokens: int | None = None
     seconds: float | None = None
     finish: str | None = None
+
+
+def judge_by_words(request: JudgeRequest, best: float) -> Judgement:
+    """Compare the words of answer and reference; case and punctuation do not count.
+
+    Returns:
+        A judgement by ``"demo"``: `best` where the words are the same in the same order, half of it where some are
+        in common, else 0.
+    """
+    answer, reference = (_WORD.findall(text.casefold()) for text in (request.answer, request.reference))
+    common = (Counter(answer) & Counter(reference)).total()
+    if answer == reference:
+        rating, verdict = best, "the words are those of the reference"
+    else:
+        rating = best / 2 if common else 0.0
+        verdict = f"{common} of {len(answer)} words are among the reference's {len(reference)}"
+    return Judgement(rating=rating, reply=f"Word comparison: {verdict}. Rating: [[{rating:g}]]", judge=DEMO)

@@ -34,7 +34,7 @@ class Noise:
 
 
 def noise(ratings: Sequence[Sequence[float | None]]) -> Noise:
-    """Noise of some answers; their score is the mean rating.
+    """Measure the noise of some answers; their score is the mean rating.
 
     Args:
         ratings: of each answer, as many as there are repeats, at least two; None where there is none.
@@ -59,7 +59,7 @@ def noise(ratings: Sequence[Sequence[float | None]]) -> Noise:
 
 
 def noise_of_average(parts: Sequence[Noise]) -> Noise:
-    """Noise of the plain mean over the scores of several parts; other values are over all their answers.
+    """Measure the noise of the mean over the scores of several parts; other values are over all their answers.
 
     Parts without answers have no score, and then neither has the average.
     """

@@ -24,7 +24,7 @@ class _Bar(tqdm):
 
     @property
     def format_dict(self) -> dict[str, Any]:
-        """What tqdm shows now."""
+        """What tqdm shows now, with the notes."""
         values = super().format_dict
         without_bar = values | {"bar_format": _LINE.replace("{bar}", ""), "ncols": None}
         shown = ""
@@ -41,8 +41,8 @@ class _Bar(tqdm):
 class Progress:
     """Counts of one run of judging over `total` answers.
 
-    title: of what is judged; "" for no title. judge: the model that is asked. words: for
-    what is done, to what, and that it was done.
+    title: of what is judged; "" for no title. judge: the model that is asked. words: for what is done, to what, and
+    that it was done.
     counts: ``judged``, rated now; ``cached``, rated before, or by another process; ``failed``, without a rating;
     ``refused``, how many of these the endpoint refused; ``retried``, what was sent again; ``cut``, replies that the
     limit on tokens ended; ``tokens`` of all replies, prompt and completion, as far as the endpoint tells. elsewhere:
@@ -75,21 +75,21 @@ class Progress:
         self._bar.notes = self._notes
 
     def ask(self, key: str) -> None:
-        """The endpoint is asked, and waited for until `finish`."""
+        """Begin to wait for the endpoint, until `finish`."""
         self._waiting[key] = time.time()
 
     def finish(self, key: str = "", **counts: int) -> None:
-        """Some more answers are through, by what became of them; ``refused`` counts some of the ``failed``."""
+        """Count answers that are done, by what became of them; ``refused`` counts some of the ``failed``."""
         self._waiting.pop(key, None)
         self.counts.update(counts)
         self._bar.update(sum(counts.values()) - counts.get("refused", 0))
 
     def retry(self) -> None:
-        """Something was sent again."""
+        """Count a request that was sent again."""
         self.counts["retried"] += 1
 
     def wait(self) -> None:
-        """Tell what is waited for; nothing where all goes well."""
+        """Show what is waited for, if anything takes long."""
         if self._waits():
             self._bar.refresh()
 

@@ -21,13 +21,13 @@ class Rater:
 
         Args:
             title: of what is judged.
-            kept: tells what becomes of the answers where the judge fails.
+            kept: says what becomes of the answers if the judge fails.
         """
         self.failure: str | None = None
         self._title, self._settings, self._kept = title, settings, kept
 
     def rate(self, requests: Sequence[JudgeRequest], scale: RatingScale, part: str = "") -> list[Judgement]:
-        """As `judge_all`, but an error is logged, and is that of every judgement without a rating.
+        """Judge as `judge_all`, but log an error, which every judgement without a rating then has.
 
         Args:
             part: of what is judged, short, for the progress bar.
@@ -45,7 +45,7 @@ class Rater:
 
 
 def warn_of_missing_ratings(title: str, names: Sequence[str], asked: int, what: str) -> None:
-    """One warning that names at most 20 of what is not judged, of `asked` in all; none where there is nothing to tell.
+    """Warn once of what is not judged, of `asked` in all, naming at most 20; do nothing if all is.
 
     Args:
         title: of what was judged.

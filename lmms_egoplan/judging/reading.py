@@ -25,18 +25,18 @@ def read_rating(scale: RatingScale, reply: str | None, finish: str | None) -> fl
 
 
 def is_unclear(scale: RatingScale, reply: str | None, finish: str | None) -> bool:
-    """Whether a reply has a verdict without a rating, so that another reading of its end would not help."""
+    """Return whether a reply has a verdict without a rating, so that another reading of its end would not help."""
     verdict = _verdict(reply, finish)
     return verdict is not None and scale.read(verdict) is None
 
 
 def _verdict(reply: str | None, finish: str | None) -> str | None:
-    """What a reply says after the model's thinking; None if the reply or the thinking did not end."""
+    """Return a reply after the model's thinking; None if the reply or the thinking did not end."""
     return None if reply is None or (finish is not None and is_ended(finish) is False) else without_thinking(reply)
 
 
 def _ends_with_rating(scale: RatingScale, verdict: str) -> bool:
-    """Whether no word stands behind the last rating."""
+    """Return whether no word follows the last rating."""
     end = verdict[-_END:]
     without_signs = _NO_WORDS.sub("", end)
     for start in range(len(end) - 1, -1, -1):

@@ -25,16 +25,16 @@ class Redactor:
         self._escaped = re.compile("|".join(map(_with_escapes, long)) or r"(?!)", re.IGNORECASE)
 
     def in_error(self, text: str) -> str:
-        """Without secrets of any length; of those under 8 characters whole words count alone."""
+        """Remove secrets of any length; those under 8 characters only as whole words."""
         return self._all.sub(_SHOWN, self._unescaped(text))
 
     def in_reply(self, text: str) -> str:
-        """Without secrets of 8 characters or more; a rating, ``[[0.5]]``, stays."""
+        """Remove secrets of 8 characters or more; a rating, ``[[0.5]]``, stays."""
         parts = _RATING.split(self._unescaped(text))
         return "".join(part if place % 2 else self._long.sub(_SHOWN, part) for place, part in enumerate(parts))
 
     def _unescaped(self, text: str) -> str:
-        """Without secrets of 8 characters or more that JSON's escapes hide, such as ``\\u0073k-...`` and ``a\\/b``."""
+        r"""Remove secrets of 8 characters or more that JSON's escapes hide, such as ``\u0073k-...`` and ``a\/b``."""
         return self._escaped.sub(_SHOWN, text) if "\\" in text else text
 
 

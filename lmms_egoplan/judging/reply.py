@@ -77,12 +77,12 @@ def read_reply(body: str) -> Reply:
 
 
 def is_cut(finish: str) -> bool:
-    """Whether a limit on tokens ended the reply, by its finish reason."""
+    """Return whether a limit on tokens ended the reply, by its finish reason."""
     return _plain(finish) in _FINISH["at_limit"]
 
 
 def is_ended(finish: str) -> bool | None:
-    """Whether the model ended the reply, by its finish reason; None for a reason that nobody knows.
+    """Return whether the model ended the reply, by its finish reason; None for an unknown reason.
 
     True, too, where the endpoint gives no reason.
     """
@@ -97,7 +97,7 @@ def _plain(finish: str) -> str:
 
 
 def without_thinking(reply: str) -> str | None:
-    """What a reply says behind the model's thinking, ``<think>...</think>``; None if the thinking does not end.
+    """Return a reply without the model's thinking, ``<think>...</think>``; None if the thinking does not end.
 
     The opening mark may be missing: chat templates that open the thinking leave it out of the reply. It opens nothing
     in the middle of a line, where it is quoted from an answer.
@@ -113,7 +113,7 @@ def without_thinking(reply: str) -> str | None:
 
 
 def is_out_of_credit(body: str) -> bool:
-    """Whether an error's body says, by its code or type, that the account has no credit, which no waiting mends.
+    """Return whether an error's code or type says that the account has no credit, so that waiting is useless.
 
     What the message says does not count: some endpoints tell of a quota that is for a minute in the same words.
     """

@@ -56,7 +56,7 @@ _SUSPECT = re.compile(
 
 
 def sanitize(answer: str) -> tuple[str, bool]:
-    r"""An answer as a judge may be shown it, and whether it is suspect.
+    r"""Return an answer as a judge may be shown it, and whether it is suspect.
 
     Everything is looked for in an NFKC-normalised copy without invisible characters, with escapes (``&#91;``,
     ``&lbrack;``, ``\u005b``, ``\x5b``, ``%5B``) read as what they stand for. Suspect is an answer with double
@@ -91,7 +91,7 @@ def without_marks(text: str) -> str:
 
 
 def _unescaped(text: str) -> tuple[str, bool]:
-    """The normalised copy, and whether its escapes are nested deeper than is read."""
+    """Return the normalised copy, and whether its escapes are nested deeper than is read."""
     copy = _normalised(text)
     for _ in range(_MOST_ROUNDS):
         unescaped = _ESCAPE.sub(_character, copy)
@@ -102,7 +102,7 @@ def _unescaped(text: str) -> tuple[str, bool]:
 
 
 def _character(escape: re.Match[str]) -> str:
-    """What an escape stands for; the escape itself where that is nothing."""
+    """Return the character of an escape; the escape itself if there is none."""
     if escape["named"]:
         return html5.get(escape["named"], html5.get(escape["named"].lower(), escape[0]))
     if escape["unended"] or escape["latex"]:

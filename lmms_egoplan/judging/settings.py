@@ -14,7 +14,7 @@ from loguru import logger
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record
 from lmms_egoplan.judging.asking import Asking
-from lmms_egoplan.judging.demo import DEMO
+from lmms_egoplan.judging.judgement import DEMO
 
 _MODEL = ("LMMS_EGOPLAN_JUDGE_MODEL", "MODEL_VERSION")
 _BASE_URL = ("LMMS_EGOPLAN_JUDGE_BASE_URL", "OPENAI_API_URL", "OPENAI_BASE_URL")
@@ -89,24 +89,24 @@ class JudgeSettings:
         return self.azure_endpoint or self.base_url or "https://api.openai.com/v1"
 
     def name(self, model: str) -> str:
-        """The name of a model that answered, with the parameters that are not the default ones.
+        """Name a model that answered, with the parameters that are not the default ones.
 
         >>> JudgeSettings("o3", parameters={"reasoning_effort": "high"}).name("o3-2025-04-16")
         'o3-2025-04-16 (reasoning_effort="high", temperature=null)'
         """
-        sent = dict.fromkeys(DEFAULT_PARAMETERS) | self.parameters
+        sent = {**dict.fromkeys(DEFAULT_PARAMETERS), **self.parameters}
         changed = [
             f"{name}={json.dumps(sent[name])}" for name in sorted(sent) if sent[name] != DEFAULT_PARAMETERS.get(name)
         ]
         return f"{model} ({', '.join(changed)})" if changed else model
 
     def shared_by(self, processes: int) -> "JudgeSettings":
-        """The same judge with one process's share of the concurrency, at least 1."""
+        """Return the same judge with one process's share of the concurrency, at least 1."""
         return replace(self, concurrency=max(1, self.concurrency // processes))
 
 
 def judge_settings(default_model: str) -> JudgeSettings | None:
-    """The judge that the environment sets; None where it sets none.
+    """Return the judge that the environment sets; None if it sets none.
 
     ``LMMS_EGOPLAN_JUDGE_MODEL``, ``_BASE_URL`` and ``_API_KEY``, each with the harness's variables behind it:
     ``MODEL_VERSION``, ``OPENAI_API_URL`` or ``OPENAI_BASE_URL``, ``OPENAI_API_KEY``. A judge is set if there is an
@@ -142,7 +142,7 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
 
 
 def server_settings(base_url: str, model: str) -> JudgeSettings:
-    """A server at an address that a user gives in a command; its key is ``LMMS_EGOPLAN_SERVER_API_KEY``, or none.
+    """Return a server at an address of a command; its key is ``LMMS_EGOPLAN_SERVER_API_KEY``, or none.
 
     Args:
         model: as the server names it.
@@ -156,18 +156,13 @@ def server_settings(base_url: str, model: str) -> JudgeSettings:
     return JudgeSettings(model, address, key or NO_KEY, timeout=_NUMBERS["timeout"][1], max_mib=_NUMBERS["max_mib"][1])
 
 
-def model_variable() -> str | None:
-    """The variable of the environment that sets the judge's model; None where none does."""
-    return _named(_MODEL)[0] or None
-
-
-def set_model() -> str:
-    """The judge's model that the environment sets; an empty text if it sets none."""
-    return _first(_MODEL)
+def set_model() -> tuple[str, str]:
+    """Return the variable of the environment that sets the judge's model, and the model; empty texts if none does."""
+    return _named(_MODEL)
 
 
 def _named(names: tuple[str, ...]) -> tuple[str, str]:
-    """Name and value of the first variable that is set; empty texts where none is."""
+    """Return name and value of the first variable that is set; empty texts if none is."""
     values = ((name, os.environ.get(name, "").strip()) for name in names)
     return next(((name, value) for name, value in values if value), ("", ""))
 
@@ -182,7 +177,7 @@ def _url(names: tuple[str, ...]) -> str | None:
 
 
 def _address(name: str, value: str) -> str:
-    """An address without the path of chat completions.
+    """Check an address; return it without the path of chat completions.
 
     Args:
         name: of the setting, for messages.
@@ -225,7 +220,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _limits() -> dict[str, Any]:
-    """The numbers and parameters that are set, by the names of their settings."""
+    """Return the numbers and parameters that are set, by the names of their settings."""
     limits: dict[str, Any] = {}
     for setting, (name, highest) in _NUMBERS.items():
         if text := _first((name,)):
@@ -242,7 +237,7 @@ def _limits() -> dict[str, Any]:
 
 
 def _parameters(text: str) -> dict[str, Any]:
-    """The default parameters with those of a JSON object, None for those that it removes."""
+    """Return the default parameters with those of a JSON object, None for those that it removes."""
     how = 'set a JSON object such as {"temperature": null}'
     given = parse_record(PARAMETERS, text, how)
     if not isinstance(given, dict) or "" in given:

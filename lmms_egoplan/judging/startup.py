@@ -1,13 +1,13 @@
-"""Telling at the start of a run whether there is a judge, and whether it answers."""
+"""Log at the start of a run whether there is a judge, and whether it answers."""
 
 import functools
 
 from loguru import logger
 
 from lmms_egoplan.judging.cache import CacheError, JudgementCache, default_cache_path
-from lmms_egoplan.judging.demo import DEMO
 from lmms_egoplan.judging.judge import JudgeError, probe
-from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, judge_settings, model_variable
+from lmms_egoplan.judging.judgement import DEMO
+from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, judge_settings, set_model
 
 
 def announce_judge(default_model: str, otherwise: str = "") -> None:
@@ -24,8 +24,8 @@ def announce_judge(default_model: str, otherwise: str = "") -> None:
     settings = judge_settings(default_model)
     if settings is not None:
         _try(settings)
-        variable = model_variable()
-        if variable is None:
+        variable, _ = set_model()
+        if not variable:
             _tell("Each benchmark asks its own default judge. LMMS_EGOPLAN_JUDGE_MODEL sets one judge for all of them.")
         elif settings.model != DEMO:
             _tell(f"{variable} sets the judge of all benchmarks, in place of their defaults.")

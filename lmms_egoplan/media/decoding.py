@@ -22,8 +22,8 @@ _SEEK_GAP = 8
 # Each packet of these gives a frame; packets of others may give none (VP8's references that are never shown).
 _FRAME_PER_PACKET = ("h264", "hevc")
 
+# Threads of one decoder, 0 for as many as there are cores. One that reads beside many others needs one alone.
 DECODER_THREADS = ContextVar("DECODER_THREADS", default=0)
-"""Threads of one decoder, 0 for as many as there are cores. One that reads beside many others needs one alone."""
 
 Shown = TypeVar("Shown")
 
@@ -47,14 +47,14 @@ class TimeTable:
     reliable: int
 
     def position(self, time: int | None) -> int | None:
-        """Position of the frame with this time; None if there is none."""
+        """Return the position of the frame with this time; None if there is none."""
         if time is None:
             return None
         place = bisect_left(self.times, time)
         return place if place < len(self.times) and self.times[place] == time else None
 
     def key_before(self, position: int) -> int:
-        """Index among `keys` of the last key frame at or before the position; -1 if there is none."""
+        """Return the index among `keys` of the last key frame at or before the position; -1 if there is none."""
         return bisect_right(self.keys, position) - 1
 
 
@@ -100,7 +100,7 @@ def _share_key(table: TimeTable, one: int, other: int) -> bool:
 
 
 def _decode_ahead(path: Path, table: TimeTable, wanted: Sequence[int]) -> "Iterator[tuple[int, VideoFrame]]":
-    """Wanted positions in order, with several threads; ends at the first sign of damage."""
+    """Decode wanted positions in order, with several threads; end at the first sign of damage."""
     import av.logging
 
     # Older torchvision (0.21, for one) turns PyAV's log on. A decoding thread then waits for the interpreter's lock to
@@ -135,7 +135,7 @@ def _decode_ahead(path: Path, table: TimeTable, wanted: Sequence[int]) -> "Itera
 def _frames(
     container: "InputContainer", table: TimeTable, kept: Collection[int], skipped: set[int], key: int = -1
 ) -> "Iterator[VideoFrame]":
-    """Frames from a key frame on, without those that are neither `kept` nor surely referred to; adds to `skipped`."""
+    """Yield frames from a key frame on, except unused ones that are not `kept`, which go into `skipped`."""
     context = container.streams.video[0].codec_context
     for packet in _packets(container, table, key):
         position = table.position(packet.pts)
@@ -146,7 +146,7 @@ def _frames(
 
 
 def _packets(container: "InputContainer", table: TimeTable, key: int) -> "Iterator[Packet]":
-    """Packets in decoding order from the key frame with index `key` on (-1: all), and an empty one at the end.
+    """Yield packets in decoding order from the key frame with index `key` on (-1: all), and an empty one at the end.
 
     Without those of frames shown before the key frame, which may refer to frames before it.
     """
@@ -166,7 +166,7 @@ def _packets(container: "InputContainer", table: TimeTable, key: int) -> "Iterat
 def _decode_run(
     path: Path, table: TimeTable, wanted: Sequence[int], convert: "Callable[[VideoFrame], Shown]"
 ) -> dict[int, Shown | Damage]:
-    """Wanted positions that share the key frame before them, packet by packet."""
+    """Decode wanted positions that share the key frame before them, packet by packet."""
     key = table.key_before(wanted[0])
     found, _ = _decode_needed(path, table, key, wanted, convert)
     faulty = [position for position, shown in found.items() if isinstance(shown, Damage)]
@@ -188,7 +188,7 @@ def _decode_needed(
     convert: "Callable[[VideoFrame], Shown]",
     since: int | None = None,
 ) -> tuple[dict[int, Shown | Damage], bool]:
-    """Wanted positions, decoded from the key frame with index `key` on (-1: from the beginning).
+    """Decode wanted positions from the key frame with index `key` on (-1: from the beginning).
 
     Args:
         since: position of a key frame; damage to frames decoded or shown before it does not matter.
@@ -206,7 +206,7 @@ def _decode_needed(
     faults = (
         index
         for index in run.failed | silent
-        if index >= start and (since is None or order[index] is None or order[index] >= since)
+        if index >= start and (since is None or (shown := order[index]) is None or shown >= since)
     )
     needed = min(faults, default=len(order))
     found: dict[int, Shown | Damage] = {}
@@ -268,7 +268,7 @@ def _decode_packets(
             (corrupt if frame.is_corrupt else intact).add(position)
             if frame.pict_type == PictureType.I:
                 intra.add(position)
-            if position in wanted and not frame.is_corrupt:
+            if position is not None and position in wanted and not frame.is_corrupt:
                 shown[position] = convert(frame)
 
     with av.open(path) as container:
@@ -296,7 +296,7 @@ def _decode_packets(
 
 
 def _is_unused(packet: "Packet", context: "VideoCodecContext") -> bool:
-    """Whether a packet surely holds a frame that no other one refers to; known of H.264 in MP4 and Matroska alone."""
+    """Return whether no other frame refers to a packet's; known only for H.264 in MP4 and Matroska."""
     setup = context.extradata or b""
     if context.name != "h264" or len(setup) < 5 or setup[0] != 1:
         return False

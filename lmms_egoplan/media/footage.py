@@ -1,4 +1,4 @@
-"""The footage of questions about videos: whether all frames that a task may read are there, and undamaged."""
+"""The footage of questions about videos: check that all frames that a task may read exist, undamaged."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Lost(NamedTuple):
 
 
 def tell_of_lost(lost: Sequence[Lost]) -> None:
-    """Log how many items are left out for want of footage."""
+    """Log how many items lack footage."""
     if lost:
         logger.warning(f"Left out, without footage: {sum(len(each.ids) for each in lost)}. First: {lost[0].reason}")
 
@@ -49,13 +49,14 @@ def find_footage(
     id_of: Callable[[Question], Id],
     video_of: Callable[[Question], Video],
     find: Callable[[Sequence[Question]], Mapping[Id, Footage | str]],
+    *,
     verify: bool,
 ) -> tuple[dict[Id, Footage], list[Lost]]:
-    """The footage of each question that has all of it, and the others.
+    """Find the footage of each question that has all of it, and the other questions.
 
     Args:
-        id_of: what tells a question from all others.
-        video_of: what tells its video from all others.
+        id_of: what identifies a question.
+        video_of: what identifies its video.
         find: of the questions about one video, at least one: for each the footage, or what is wrong. What it raises
             (`LmmsEgoplanError`, OSError) is wrong with all of them.
         verify: decode all frames that a task may read; those that are damaged are missing, too.
@@ -78,12 +79,12 @@ def find_footage(
         footage |= {key: value for key, value in found.items() if isinstance(value, Footage)}
         lose(video, {key: value for key, value in found.items() if isinstance(value, str)})
     if verify:
-        there = {
+        complete = {
             video: {key: footage[key] for key in map(id_of, group) if key in footage}
             for video, group in by_video.items()
         }
-        with progress_bar(sum(len(_all_frames(of_video)) for of_video in there.values()), "Decoding frames") as bar:
-            for video, of_video in there.items():
+        with progress_bar(sum(len(_all_frames(of_video)) for of_video in complete.values()), "Decoding frames") as bar:
+            for video, of_video in complete.items():
                 problems = _damaged(of_video, bar.update) if of_video else {}
                 lose(video, problems)
                 for key in problems:
@@ -96,7 +97,7 @@ def _all_frames(footage: Mapping[Id, Footage]) -> set[int]:
 
 
 def _damaged(footage: Mapping[Id, Footage], advance: Callable[[], Any]) -> dict[Id, str]:
-    """What is wrong with the first damaged frame of each question about one video that has such frames."""
+    """Return what is wrong with the first damaged frame of each question about one video that has such frames."""
     (path,) = {of_question.path for of_question in footage.values()}
     check = check_frame_folder if path.is_dir() else check_video_frames
     damaged: dict[int, str] = {}

@@ -34,7 +34,7 @@ class DamagedFrameError(FrameError):
 
 
 def count_video_frames(path: str | Path) -> int:
-    """Number of frames of the video's first video stream, counted without decoding.
+    """Count the frames of the video's first video stream without decoding.
 
     Raises:
         FrameError: the file is absent, is no video or has no usable time stamps.
@@ -43,7 +43,7 @@ def count_video_frames(path: str | Path) -> int:
 
 
 def frame_times(path: str | Path) -> Sequence[float]:
-    """Presentation times of the frames of the video's first video stream, by their 0-based position.
+    """Return the presentation times of the frames of the first video stream, by their 0-based position.
 
     From the time stamps of all packets, so exact at a variable frame rate; nothing is decoded. A time is the float
     nearest to the stamp.
@@ -58,7 +58,7 @@ def frame_times(path: str | Path) -> Sequence[float]:
 
 
 def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Image]:
-    """Frames of a video file by their 0-based position in presentation order.
+    """Read frames of a video file by their 0-based position in presentation order.
 
     Exact with B-frames and variable frame rate: positions are resolved through the time stamps of all
     packets, which are read once per file and kept. Decodes forward from the key frame at or before each
@@ -88,9 +88,7 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
     [(64, 48), (64, 48)]
     """
     images: dict[int, Image.Image] = {}
-    for position, image in _decode(Path(path), indices, lambda frame: frame.to_image()):
-        if isinstance(image, DamagedFrameError):
-            raise image
+    for position, image in zip(sorted(set(indices)), stream_video_frames(path, indices), strict=True):
         if not images:
             reserve_for([image], len(set(indices)))
         images[position] = image
@@ -98,7 +96,7 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
 
 
 def stream_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[Image.Image]:
-    """As `read_video_frames`, in one pass that keeps no frame: each index once, increasing.
+    """Yield frames as `read_video_frames`, in one pass that keeps none: each index once, increasing.
 
     Raises:
         FrameError: as there, once the frame's turn has come.
@@ -110,7 +108,7 @@ def stream_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[
 
 
 def read_comment(path: str | Path) -> str | None:
-    """The comment that `write_video` has left in a file, or another program; None without one.
+    """Return the comment that `write_video` or another program has written into a file; None without one.
 
     Raises:
         FrameError: the file is absent or no video.
@@ -126,7 +124,7 @@ def read_comment(path: str | Path) -> str | None:
 
 
 def check_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[tuple[int, DamagedFrameError | None]]:
-    """Which frames of a video file `read_video_frames` refuses as damaged; keeps no frame in memory.
+    """Find the frames of a video file that `read_video_frames` refuses as damaged; keep no frame in memory.
 
     Args:
         path, indices: as for `read_video_frames`.
@@ -137,11 +135,11 @@ def check_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[t
     Raises:
         FrameError: no such frame, or the file is absent or no video.
     """
-    return _decode(Path(path), indices, lambda frame: None)
+    return _decode(Path(path), indices, lambda _: None)
 
 
 def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.Image]:
-    """Frames of a folder in EPIC-KITCHENS' layout, ``frame_0000000760.jpg``, numbered from 1.
+    """Read frames of a folder in EPIC-KITCHENS' layout, ``frame_0000000760.jpg``, numbered from 1.
 
     Returns:
         One RGB image per number, in the order of `numbers`, in memory; repeated numbers share one image.
@@ -165,7 +163,7 @@ def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.
 
 
 def check_frame_folder(folder: str | Path, numbers: Collection[int]) -> Iterator[tuple[int, DamagedFrameError | None]]:
-    """Which frames of a folder are damaged; keeps no frame in memory.
+    """Find the damaged frames of a folder; keep no frame in memory.
 
     Stricter than `read_frame_folder`: each JPEG is also decoded by FFmpeg, which stops at damage that Pillow lets pass.
 
@@ -199,7 +197,7 @@ def _read_frame(content: bytes) -> Image.Image:
 
 
 def frame_path(folder: str | Path, number: int) -> Path:
-    """File of a frame in EPIC-KITCHENS' layout; `number` counts from 1."""
+    """Return the file of a frame in EPIC-KITCHENS' layout; `number` counts from 1."""
     return Path(folder) / f"frame_{number:010d}.jpg"
 
 
@@ -264,7 +262,7 @@ def write_video(
 def _decode(
     path: Path, indices: Collection[int], convert: "Callable[[VideoFrame], Shown]"
 ) -> Iterator[tuple[int, Shown | DamagedFrameError]]:
-    """Every index once, increasing, with what `convert` makes of its frame or why it cannot be decoded."""
+    """Yield every index once, increasing, with what `convert` makes of its frame or why it cannot be decoded."""
     import av
 
     table = _time_table(path)
@@ -301,8 +299,8 @@ def _time_table(path: Path) -> TimeTable:
 
 
 @lru_cache(maxsize=256)
-def _read_time_table(path: Path, size: int, mtime_ns: int) -> TimeTable:
-    """`size` and `mtime_ns` only tell versions of the file apart."""
+def _read_time_table(path: Path, _size: int, _mtime_ns: int) -> TimeTable:
+    """Read a file's time table; size and time distinguish its versions."""
     import av
 
     times: list[int] = []
@@ -342,7 +340,7 @@ def _read_time_table(path: Path, size: int, mtime_ns: int) -> TimeTable:
 
 
 def _seconds(times: Sequence[int], unit: Fraction, start: Fraction) -> array:
-    """Division of integers gives the nearest float."""
+    """Convert times into seconds; a division of integers gives the nearest float."""
     parts = lcm(unit.denominator, start.denominator)
     step, first = int(unit * parts), int(start * parts)
     return array("d", ((time * step - first) / parts for time in times))

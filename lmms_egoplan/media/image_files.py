@@ -1,17 +1,13 @@
-"""Image files that others made: whether they can be decoded; images as a language model is sent them."""
+"""Image files: checks of those that others made, and images as they are sent to a language model."""
 
 import base64
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 
 def check_image(data: bytes, where: str) -> None:
@@ -22,7 +18,7 @@ def check_image(data: bytes, where: str) -> None:
         where: names the image in the message.
 
     Raises:
-        LmmsEgoplanError: it is no image, or damaged, truncated or empty; whatever Pillow is set to let pass.
+        LmmsEgoplanError: it is no image, or damaged, truncated or empty; whatever Pillow is set to accept.
     """
     lenient = ImageFile.LOAD_TRUNCATED_IMAGES  # harnesses set it for the whole process
     ImageFile.LOAD_TRUNCATED_IMAGES = False
@@ -38,15 +34,15 @@ def check_image(data: bytes, where: str) -> None:
         ImageFile.LOAD_TRUNCATED_IMAGES = lenient
 
 
-def jpeg_url(image: "Image.Image", longer_side: int, quality: int = 85) -> str:
-    """The data URL of an image as a JPEG file, in RGB, scaled down to a longer side of at most so many pixels."""
+def jpeg_url(image: Image.Image, longer_side: int, quality: int = 85) -> str:
+    """Return the data URL of an image as a JPEG file, in RGB, with a longer side of at most so many pixels."""
     small, file = image.convert("RGB"), BytesIO()
     small.thumbnail((longer_side, longer_side))
     small.save(file, "JPEG", quality=quality)
     return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def write_jpeg(path: Path, image: "Image.Image", quality: int) -> None:
+def write_jpeg(path: Path, image: Image.Image, quality: int) -> None:
     """Write a JPEG file, whole or not at all; raises as `write_whole`."""
     file = BytesIO()
     image.save(file, "JPEG", quality=quality)

@@ -1,4 +1,4 @@
-"""What a task shows (images, videos, paths to either, lists of frames) and its text, as chat messages."""
+"""Chat messages of a task's visuals (images, videos, paths to either, lists of frames) and its text."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,23 +15,22 @@ IMAGE_PLACEHOLDER = "<image>"
 
 
 class MediaLoader:
-    """Turns a task's visuals into content items of a chat message.
+    """Loader of a task's visuals as content items of a chat message.
 
     Args:
-        takes_video: whether the model takes videos; where it does not, a video's frames are images. A single frame
-            always is one.
-        max_frames_num: most frames of a video file, evenly spaced, the last one kept. Frames that a task has chosen
+        max_frames_num: most frames of a video file, evenly spaced, with the last one. Frames that a task has chosen
             itself are never thinned.
+        takes_video: whether the model takes videos; else a video's frames are images. A single frame always is one.
     """
 
-    def __init__(self, takes_video: bool, max_frames_num: int) -> None:
+    def __init__(self, max_frames_num: int, *, takes_video: bool) -> None:
         self._takes_video = takes_video
         self._max_frames_num = max_frames_num
 
     def messages(self, text: str, visuals: Sequence[Any]) -> list[dict[str, Any]]:
-        """One user turn: the media first, then the text.
+        """Return one user turn: the media first, then the text.
 
-        If the text has exactly one ``<image>`` per visual, each visual stands where its placeholder does.
+        If the text has exactly one ``<image>`` per visual, each visual takes the place of its placeholder.
 
         Raises:
             TypeError: a visual is no image, path or list of frames.
@@ -48,7 +47,7 @@ class MediaLoader:
         return [{"role": "user", "content": [item for item in content if item.get("text") != ""]}]
 
     def items(self, visual: Any) -> list[dict[str, Any]]:
-        """Content items of one visual: a video, or images.
+        """Return the content items of one visual: a video, or images.
 
         Raises:
             TypeError: it is no image, path or list of frames.
@@ -86,7 +85,7 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _evenly_spaced(count: int, limit: int) -> list[int]:
-    """At most ``limit`` of ``count`` indices, evenly spaced, with first and last (for 1 the last alone)."""
+    """Return at most ``limit`` of ``count`` indices, evenly spaced, with first and last (for 1 only the last)."""
     if count <= limit:
         return list(range(count))
     if limit == 1:

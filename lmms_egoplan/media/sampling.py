@@ -1,4 +1,4 @@
-"""Sampling frames, as benchmarks share it: settings, even spacing, and reading many frames in batches."""
+"""Frame sampling of several benchmarks: settings, even spacing, and reading many frames in batches."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ VisualInput = list[Image.Image | list[Image.Image] | str]
 
 
 def count_setting(settings: Mapping[str, Any], name: str) -> int:
-    """The count that ``settings["media"]`` needs under `name`, at least 1.
+    """Return the count that ``settings["media"]`` needs under `name`, at least 1.
 
     Raises:
         LmmsEgoplanError: it is absent or no positive integer.
@@ -29,7 +29,7 @@ def count_setting(settings: Mapping[str, Any], name: str) -> int:
 
 
 def evenly_spaced(first: int, last: int, count: int) -> list[int]:
-    """`count` (at least 1) numbers from `first` to `last`, rounded half up; `last` alone for one.
+    """Return `count` (at least 1) numbers from `first` to `last`, rounded half up; only `last` for one.
 
     >>> evenly_spaced(0, 9, 4)
     [0, 3, 6, 9]
@@ -43,6 +43,6 @@ def evenly_spaced(first: int, last: int, count: int) -> list[int]:
 def read_in_batches(
     read: Callable[[Sequence[int]], list[Image.Image]], numbers: Sequence[int]
 ) -> Iterator[Image.Image]:
-    """The frames of `numbers` in their order, of which no more than 32 are read at a time."""
+    """Yield the frames of `numbers` in order, reading at most 32 at a time."""
     for start in range(0, len(numbers), _BATCH):
         yield from read(numbers[start : start + _BATCH])

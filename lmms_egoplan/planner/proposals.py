@@ -40,7 +40,7 @@ class Proposer:
         self._beams, self._method = beams, method
         self._generator = AnswerGenerator(model, processor)
         self._ranker = CandidateRanker(model, processor) if method == RANK else None
-        self._media = MediaLoader(self._generator.takes_video, max_frames_num=1)
+        self._media = MediaLoader(1, takes_video=self._generator.takes_video)
 
     def propose(
         self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, place: str

@@ -1,4 +1,4 @@
-"""What a task's results say of the computation paths that ranked its questions, and of the audits."""
+"""Metrics of a task about the computation paths that ranked its questions, and about the audits."""
 
 import math
 from collections import defaultdict
@@ -14,7 +14,7 @@ METRICS = ("ranking_audits", "ranking_audit_difference", "ranking_tolerance", "n
 
 
 def audit_values(scores: Sequence[Loglikelihood]) -> dict[str, dict[str, Any]]:
-    """A question's values of `METRICS`, and of ``ranking_note`` where the backend has one; else none.
+    """Return a question's values of `METRICS`, and of ``ranking_note`` if the backend has one; else none.
 
     Args:
         scores: of the question's candidates.
@@ -27,7 +27,7 @@ def audit_values(scores: Sequence[Loglikelihood]) -> dict[str, dict[str, Any]]:
 
 
 def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
-    """Questions that full passes were computed for, too, to be compared with.
+    """Count the questions for which full passes were computed, too, for comparison.
 
     Raises:
         LmmsEgoplanError: a path that questions of a kind were ranked on was rejected by another question of that kind.
@@ -51,7 +51,7 @@ def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
 
 
 def largest_difference(values: Sequence[Mapping[str, Any]]) -> float:
-    """The largest difference of a mean loss from a full pass in any audit, nats; NaN without audits.
+    """Return the largest difference of a mean loss from a full pass in any audit, nats; NaN without audits.
 
     >>> question = {"kind": "image", "path": "packed", "audit": 1e-06, "rejected": []}
     >>> largest_difference([question, question | {"audit": 2e-06}])
@@ -62,7 +62,7 @@ def largest_difference(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def largest_tolerance(values: Sequence[Mapping[str, Any]]) -> float:
-    """The largest difference of a mean loss that an audit accepted, nats; NaN without audits.
+    """Return the largest difference of a mean loss that an audit accepted, nats; NaN without audits.
 
     >>> question = {"audit": 1e-06, "tolerance": 0.0001}
     >>> largest_tolerance([question, question | {"audit": None}])
@@ -73,7 +73,7 @@ def largest_tolerance(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def num_near_ties(values: Sequence[Mapping[str, Any]]) -> int:
-    """Questions whose best candidate leads by less than rounding may change.
+    """Count the questions whose best candidate leads by less than rounding may change.
 
     >>> num_near_ties([{"near_tie": True}, {"near_tie": False}])
     1
@@ -114,7 +114,7 @@ def inexact(metrics: Mapping[str, Any]) -> str | None:
 
 
 def notes(values: Sequence[Mapping[str, Any]]) -> str:
-    """What readers of the results must know of the backend.
+    """Return what readers of the results must know about the backend.
 
     >>> notes([{"note": "vLLM not compared with transformers for this model"}] * 2)
     'vLLM not compared with transformers for this model'

@@ -1,4 +1,4 @@
-"""What a chat template can hold. Its rendering tells; names of models do not."""
+"""Abilities of a chat template, as its rendering shows them; names of models do not."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,10 +10,10 @@ _SYSTEM, _QUESTION = "systemprobe", "questionprobe"
 
 
 def has_system_turn(render: Render, user: str | None = None) -> bool:
-    """Whether a system message before a question with an image gets a place of its own.
+    """Return whether a template writes a system message before a question with an image as one.
 
-    Not where the template raises, leaves the message out, or writes it as it would a user's or an assistant's. A
-    template that puts it at the head of the user's turn by itself (Gemma 3) has such a place.
+    False if the template raises, drops the message, or writes it as it would a user's or an assistant's. A template
+    that itself puts it at the head of the user's turn (Gemma 3) writes it as one.
 
     Args:
         render: the template; messages to text.
@@ -32,7 +32,7 @@ def has_system_turn(render: Render, user: str | None = None) -> bool:
 
 
 def has_video(render: Render) -> bool:
-    """Whether the template writes anything for a video; contents are lists of items."""
+    """Return whether the template writes anything for a video; contents are lists of items."""
     text = {"type": "text", "text": _QUESTION}
     with_video, without = (
         _rendered(render, [{"role": "user", "content": content}])
@@ -42,7 +42,7 @@ def has_video(render: Render) -> bool:
 
 
 def _rendered(render: Render, messages: Sequence[Message]) -> str | None:
-    """None where the template refuses; the error is whatever it raises."""
+    """Render messages; None if the template raises, whatever the error."""
     try:
         return str(render(messages))
     except Exception:

@@ -39,6 +39,7 @@ class DecoderPasses:
 
     @torch.inference_mode()
     def packed(self, question: EncodedQuestion) -> list[CandidateScore]:
+        """Score all candidates in one row after the prefix."""
         masks = MaskKinds(self._text_config)
         rows = [candidate.tokens[:-1] for candidate in question.candidates]
         next_logits, cache, position = self._run_prefix(question, DynamicCache())
@@ -65,6 +66,7 @@ class DecoderPasses:
 
     @torch.inference_mode()
     def cached(self, question: EncodedQuestion) -> list[CandidateScore]:
+        """Score each candidate on a copy of the prefix's cache."""
         next_logits, cache, position = self._run_prefix(question, cache=None)
         if self._rope.change_within(position, question.longest_candidate):
             return self.full(question)
@@ -90,6 +92,7 @@ class DecoderPasses:
 
     @torch.inference_mode()
     def full(self, question: EncodedQuestion) -> list[CandidateScore]:
+        """Score each candidate in an independent pass."""
         return [self.full_pass(question, candidate) for candidate in question.candidates]
 
     @torch.inference_mode()
@@ -98,7 +101,7 @@ class DecoderPasses:
         return score_from_logits(candidate, self.full_logits(question, candidate))
 
     def full_logits(self, question: EncodedQuestion, candidate: CandidateTokens) -> torch.Tensor:
-        """The logits that predict a candidate's scored tokens, shape (tokens, vocabulary), from a pass of its own."""
+        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an independent pass."""
         inputs = question.model_inputs
         for name, value in inputs.items():
             if is_per_token(name, value, question.inputs):
@@ -109,7 +112,7 @@ class DecoderPasses:
         return logits[-1 - len(candidate.scored_tokens) : -1]
 
     def _run_prefix(self, question: EncodedQuestion, cache: Any) -> tuple[torch.Tensor, Any, int]:
-        """Logits behind the prefix, shape (1, vocabulary); the cache; the position of the next token."""
+        """Return the logits after the prefix, shape (1, vocabulary); the cache; the position of the next token."""
         forget_earlier_questions(self._model)
         keep = {"logits_to_keep": 1} if self._takes_logits_to_keep else {}
         given = {} if cache is None else {"past_key_values": cache}
@@ -123,6 +126,7 @@ class DecoderPasses:
         return output.logits[0, -1:], filled, position
 
     def model_for(self, question: EncodedQuestion) -> torch.nn.Module:
+        """Return the model that computes a question: the text model if it has no pixels."""
         return self._model if question.has_visuals else self._text_model
 
 
@@ -146,7 +150,7 @@ class RotaryLimits:
                 self._growth.add(length)
 
     def change_within(self, position: int, longest: int) -> bool:
-        """Whether a candidate of up to `longest` tokens from `position` on changes the frequencies of its context.
+        """Return whether a candidate of up to `longest` tokens from `position` on changes its context's frequencies.
 
         longrope takes its long factors beyond one length; dynamic NTK grows with each token beyond it.
         """
@@ -196,13 +200,13 @@ class MaskKinds:
 
 
 def _score_row(candidate: CandidateTokens, next_logits: torch.Tensor, row_logits: torch.Tensor) -> CandidateScore:
-    """Score from the logits behind the prefix and those behind each of the candidate's tokens but the last."""
+    """Score from the logits after the prefix and those after each of the candidate's tokens except the last."""
     logits = torch.cat([next_logits.to(row_logits.device), row_logits])
     return score_from_logits(candidate, logits[candidate.first :])
 
 
 def text_model(model: PreTrainedModel) -> PreTrainedModel:
-    """What computes tokens without pixels: the model, or the one that BLIP-2 and its kin, which require them, wrap."""
+    """Return the model that takes tokens without pixels: the one inside BLIP-2 and its kin, which require pixels."""
     wrapped = getattr(model, "language_model", None)
     if model.main_input_name == "pixel_values" and wrapped is not None and wrapped.get_output_embeddings() is not None:
         return wrapped
@@ -210,7 +214,7 @@ def text_model(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _image_visibility(question: EncodedQuestion, tokens: list[int]) -> dict[str, torch.Tensor]:
-    """The inputs that tell which images an answer's tokens see, for models that have such (Mllama)."""
+    """Return the inputs that say which images an answer's tokens see, for models that have such inputs (Mllama)."""
     return {
         name: entries_of(name, value, tokens)
         for name, value in question.inputs.items()
@@ -219,7 +223,7 @@ def _image_visibility(question: EncodedQuestion, tokens: list[int]) -> dict[str,
 
 
 def entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tensor:
-    """What a per-token model input holds for an answer's text tokens, shape (1, tokens, ...)."""
+    """Return a per-token model input for an answer's text tokens, shape (1, tokens, ...)."""
     if value.ndim > 2:  # which images a token sees (Mllama): those that the last token of the context sees
         return value[:, -1:].expand(-1, len(tokens), *value.shape[2:])
     entries = {"input_ids": tokens, "attention_mask": [1] * len(tokens)}.get(name, [0] * len(tokens))
@@ -228,6 +232,7 @@ def entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tenso
 
 def forget_earlier_questions(model: torch.nn.Module) -> None:
     """Undo what a model keeps of earlier questions: position offsets, and rotary frequencies grown for longer ones."""
+    module: Any
     for module in model.modules():
         if getattr(module, "rope_deltas", None) is not None:
             module.rope_deltas = None
@@ -243,10 +248,10 @@ def forget_earlier_questions(model: torch.nn.Module) -> None:
 
 @contextmanager
 def _watched_positions(model: torch.nn.Module) -> Iterator[list[int]]:
-    """The position that the last token of each pass gets, where a model has multimodal rotary positions.
+    """Collect the position of the last token of each pass, for models with multimodal rotary positions.
 
-    The model's own offset, of which it counts on, lies behind the largest position. Of a video that spans much time
-    (Qwen2.5-VL) that is the last frame's, while the text behind it goes on from the first one's.
+    The model's own offset continues from the largest position. With a video that spans much time (Qwen2.5-VL), that is
+    the last frame's, while the text after it continues from the first one's.
     """
     seen: list[int] = []
 
@@ -268,6 +273,6 @@ def _ends_with_text(question: EncodedQuestion) -> bool:
 
 
 def _rope_delta(model: torch.nn.Module) -> int:
-    """How far the next position lies from the number of tokens (multimodal rotary positions), 0 elsewhere."""
+    """Return the distance of the next position from the number of tokens (multimodal rotary positions), 0 elsewhere."""
     deltas = (getattr(module, "rope_deltas", None) for module in model.modules())
     return next((int(delta.flatten()[0]) for delta in deltas if delta is not None), 0)

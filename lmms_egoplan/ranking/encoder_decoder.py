@@ -10,7 +10,7 @@ from lmms_egoplan.ranking.scores import CandidateScore, score_from_logits
 
 
 def encoder_decoder_of(model: PreTrainedModel) -> PreTrainedModel | None:
-    """The encoder-decoder model: the one that BLIP-2 and its kin wrap, or the model itself; None if there is none."""
+    """Return the encoder-decoder: the model inside BLIP-2 and its kin, or the model itself; None if there is none."""
     for candidate in (getattr(model, "language_model", None), model):
         if candidate is not None and getattr(candidate.config, "is_encoder_decoder", False):
             return candidate
@@ -33,13 +33,14 @@ class EncoderDecoderPasses:
 
     @torch.inference_mode()
     def shared(self, question: EncodedQuestion) -> list[CandidateScore]:
+        """Score all candidates after one encoder pass."""
         return [
             score_from_logits(candidate, logits)
             for candidate, logits in zip(question.candidates, self.shared_logits(question), strict=True)
         ]
 
     def shared_logits(self, question: EncodedQuestion) -> list[torch.Tensor]:
-        """The logits that predict each candidate's scored tokens, shape (tokens, vocabulary), from one encoder pass."""
+        """Return the logits of each candidate's scored tokens, shape (tokens, vocabulary), from one encoder pass."""
         states = self._encode(question)
         count = len(question.candidates)
         rows = [
@@ -58,6 +59,7 @@ class EncoderDecoderPasses:
 
     @torch.inference_mode()
     def full(self, question: EncodedQuestion) -> list[CandidateScore]:
+        """Score each candidate in an independent pass."""
         return [self.full_pass(question, candidate) for candidate in question.candidates]
 
     @torch.inference_mode()
@@ -66,7 +68,7 @@ class EncoderDecoderPasses:
         return score_from_logits(candidate, self.full_logits(question, candidate))
 
     def full_logits(self, question: EncodedQuestion, candidate: CandidateTokens) -> torch.Tensor:
-        """The logits that predict a candidate's scored tokens, shape (tokens, vocabulary), from a pass of its own."""
+        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an independent pass."""
         model = self._model if question.has_visuals else self._seq2seq
         decoder_inputs = self._decoder_inputs(candidate, question.inputs["input_ids"].device)
         logits = model(**question.model_inputs, decoder_input_ids=decoder_inputs, use_cache=False).logits[0]
@@ -76,7 +78,7 @@ class EncoderDecoderPasses:
         return torch.tensor([[self._start, *candidate.tokens[:-1]]], device=device)
 
     def _encode(self, question: EncodedQuestion) -> torch.Tensor:
-        """Encoder output for the question, shape (1, tokens, hidden)."""
+        """Return the encoder's output for the question, shape (1, tokens, hidden)."""
         ids, mask = question.inputs["input_ids"], question.inputs["attention_mask"]
         if not question.has_visuals:
             return self._seq2seq.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state

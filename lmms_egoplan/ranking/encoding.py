@@ -9,10 +9,8 @@ from typing import Any
 import torch
 from transformers.video_utils import VideoMetadata
 
-from lmms_egoplan.ranking.chat_templates import has_system_turn, has_video
+from lmms_egoplan.ranking.chat_templates import Message, has_system_turn, has_video
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError, is_per_token
-
-Message = dict[str, Any]
 
 _MEDIA = re.compile(r"image|img|video|audio|vision|frame|media|boi_|eoi_|patch", re.IGNORECASE)
 
@@ -66,7 +64,12 @@ class QuestionEncoder:
     """
 
     def __init__(
-        self, processor: Any, is_encoder_decoder: bool, score_eos: bool, apply_chat_template: bool = True
+        self,
+        processor: Any,
+        *,
+        is_encoder_decoder: bool = False,
+        score_eos: bool = False,
+        apply_chat_template: bool = True,
     ) -> None:
         self._processor = processor
         self._tokenizer = processor.tokenizer
@@ -84,17 +87,17 @@ class QuestionEncoder:
         )
 
     def ordinary_tokens(self, text: str) -> list[int]:
-        """The token ids of a text alone, without special ones."""
+        """Return the token ids of a text alone, without special ones."""
         special = set(self._tokenizer.all_special_ids)
         return [token for token in self._tokenizer(text, add_special_tokens=False)["input_ids"] if token not in special]
 
     def reserved_text(self, text: str) -> str | None:
-        """The first placeholder of media or special token that a text holds, which the model would not read as text."""
+        """Return the first placeholder of media or special token in a text, which the model would not read as text."""
         match = self._reserved.search(text)
         return match[0] if match else None
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each text alone, without special ones."""
+        """Count the tokens of each text alone, without special ones."""
         return list(map(len, self._tokenizer(list(texts), add_special_tokens=False)["input_ids"])) if texts else []
 
     def encode(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> EncodedQuestion:
@@ -110,7 +113,7 @@ class QuestionEncoder:
         return self._encode_for_decoder(messages, candidates, question_id)
 
     def split(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> SplitQuestion:
-        """The tokens alone, for an engine that processes media itself. For decoder-only models with a chat template.
+        """Tokenise for an engine that processes media itself; for decoder-only models with a chat template.
 
         Raises:
             RankingError: as `encode`; or there is no chat template, or the context is empty.
@@ -124,9 +127,9 @@ class QuestionEncoder:
         return split
 
     def prompt(self, messages: Sequence[Message]) -> tuple[list[int], bool]:
-        """The tokens of a context as the template ends it for an answer; whether special ones were set before the text.
+        """Tokenise a context that ends for an answer; return also whether special tokens were set before the text.
 
-        A medium is as the template writes it. For models with a chat template.
+        Media are as the template writes them. For models with a chat template.
         """
         text = self._processor.apply_chat_template(
             self._conversation(messages), tokenize=False, add_generation_prompt=True
@@ -135,7 +138,7 @@ class QuestionEncoder:
         return self._tokenizer(text, add_special_tokens=adds_special_tokens)["input_ids"], adds_special_tokens
 
     def _checked(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> list[Message]:
-        """The conversation, if the candidates can be ranked behind it."""
+        """Return the conversation if the candidates can be ranked after it."""
         if not candidates:
             raise RankingError(f"question {question_id}: no candidates to rank")
         for index, candidate in enumerate(candidates):
@@ -149,9 +152,9 @@ class QuestionEncoder:
         return self._conversation(messages)
 
     def generation_inputs(self, conversations: Sequence[Sequence[Message]]) -> dict[str, Any]:
-        """Model inputs of contexts that answers are to be generated for, padded on the left.
+        """Return model inputs of contexts for generation, padded on the left.
 
-        Without a chat template only one context at a time.
+        Without a chat template, one context at a time.
         """
         contexts = [self._conversation(messages) for messages in conversations]
         if self.applies_chat_template:
@@ -161,7 +164,7 @@ class QuestionEncoder:
         return self._plain_inputs(messages, _text_of(messages))
 
     def _conversation(self, messages: Sequence[Message]) -> list[Message]:
-        """With lists of items as contents, and without system messages where the template has no turn for them."""
+        """Return messages with lists as contents; without system messages if the template has no turn for them."""
         conversation = [_with_content_list(message) for message in messages]
         if self.has_system_turn or not any(message["role"] == "system" for message in conversation):
             return conversation
@@ -195,7 +198,7 @@ class QuestionEncoder:
         )
 
     def _split(self, messages: list[Message], candidates: Sequence[str], question_id: str) -> SplitQuestion:
-        """Where the context's tokens end and each candidate's begin; the one rule for all that ranks."""
+        """Find where the context's tokens end and each candidate's begin; the one rule for all rankers."""
         tokenised = [self._tokenise_with_candidate(messages, candidate, question_id) for candidate in candidates]
         boundary = min(_common_prefix_length([c.ids for c in tokenised]), min(c.first for c in tokenised))
         closing = self._closing_token(messages) if self.scores_eos else []
@@ -221,7 +224,7 @@ class QuestionEncoder:
         return EncodedQuestion(self.generation_inputs([messages]), rows, question_id, _num_visuals(messages))
 
     def _render(self, messages: list[Message], candidate: str) -> str:
-        """The conversation as text that ends with the candidate."""
+        """Render the conversation as text that ends with the candidate."""
         if not self.applies_chat_template:
             text = _text_of(messages)
             if self._separates_candidate and text and not (text[-1].isspace() or candidate[0].isspace()):
@@ -281,7 +284,7 @@ class QuestionEncoder:
         )
 
     def _plain_inputs(self, messages: list[Message], text: str) -> dict[str, Any]:
-        """The plain form: one image placeholder per image, where the processor has one, then the text.
+        """Return the plain form: one image placeholder per image, if the processor has one, then the text.
 
         BLIP-2's and InstructBLIP's processors put one image's query tokens before the text however many images there
         are, so those of further images are added here. The Q-Former's instruction is the context, never a candidate,
@@ -306,12 +309,12 @@ class QuestionEncoder:
         return inputs
 
     def _adds_special_tokens(self, text: str) -> bool:
-        """As the processor's ``apply_chat_template`` does: not where the template has already written the first."""
+        """Return whether the tokenizer adds special tokens: as in ``apply_chat_template``, not if the template did."""
         bos = self._tokenizer.bos_token
         return not (self.applies_chat_template and bos is not None and text.startswith(bos))
 
     def _closing_token(self, messages: list[Message]) -> list[int]:
-        """The special token that ends an assistant's turn: the template's own, else the tokenizer's end of text."""
+        """Return the special token that ends an assistant's turn: the template's, else the tokenizer's end of text."""
         if self.applies_chat_template:
             # Any answer shows what the template puts behind one.
             answer = "answer"
@@ -327,10 +330,9 @@ class QuestionEncoder:
 
 
 def _media_placeholders(processor: Any) -> list[str]:
-    """Texts that stand for media, or frame them: the harnesses' own, and the model's special tokens."""
+    """Return the texts that represent or enclose media: the harnesses' own, and the model's special tokens."""
     tokenizer = processor.tokenizer
-    special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
-    placeholders = {"<image>", "<video>"} | {token for token in special if _MEDIA.search(token)}
+    placeholders = {"<image>", "<video>"} | {token for token in _special_tokens(tokenizer) if _MEDIA.search(token)}
     for owner in (processor, tokenizer):
         for name in dir(owner):
             if name.endswith("_token") and _MEDIA.search(name) and isinstance(token := getattr(owner, name), str):
@@ -339,11 +341,13 @@ def _media_placeholders(processor: Any) -> list[str]:
 
 
 def _reserved_texts(processor: Any, placeholders: Sequence[str]) -> list[str]:
-    """Placeholders and special tokens, longest first; not those that are punctuation, as some padding is."""
-    tokenizer = processor.tokenizer
-    special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
-    special |= {token for token in tokenizer.all_special_tokens if len(token.strip()) > 2}
+    """Return placeholders and special tokens, longest first, except punctuation, as some padding is."""
+    special = _special_tokens(processor.tokenizer) | set(processor.tokenizer.all_special_tokens)
     return sorted({token for token in special if len(token.strip()) > 2} | set(placeholders), key=len, reverse=True)
+
+
+def _special_tokens(tokenizer: Any) -> set[str]:
+    return {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
 
 
 def _assistant_turn(candidate: str) -> Message:
@@ -362,13 +366,13 @@ def _text_of(messages: list[Message]) -> str:
 
 
 def _num_visuals(messages: list[Message]) -> int:
-    """Images, and frames of videos."""
+    """Count images, and frames of videos."""
     items = [item for message in messages for item in message["content"]]
     return sum(len(item["video"]) if item["type"] == "video" else item["type"] == "image" for item in items)
 
 
 def _with_text_before(text: str, messages: list[Message]) -> list[Message]:
-    """Write a text and a line break before the first text of the messages, behind the media that stand before that."""
+    """Write a text and a line break before the first text of the messages, after any media before that."""
     for message in messages:
         for place, item in enumerate(message["content"]):
             if item["type"] == "text":
@@ -378,7 +382,7 @@ def _with_text_before(text: str, messages: list[Message]) -> list[Message]:
 
 
 def _frame_rates(videos: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """What tells a processor the frame rates of videos, in their order; nothing where no rate is known."""
+    """Return a processor's arguments with the frame rates of videos, in order; none if no rate is known."""
     rates = [getattr(video, "fps", None) for video in videos]
     if not any(rates):
         return {}

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from transformers import PreTrainedModel
@@ -11,23 +11,23 @@ from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses
 from lmms_egoplan.ranking.precision import rounded_at_random
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError
-from lmms_egoplan.ranking.scores import CandidateScore
+from lmms_egoplan.ranking.scores import CandidateScore, lead
 
+# Largest difference of a mean loss, nats, between a path and a full pass: what rounding makes of equal sums.
 FLOAT32_TOLERANCE = 1e-4
-"""Largest difference of a mean loss, nats, between a path and a full pass: what rounding makes of equal sums."""
 
 HALF_PRECISION_TOLERANCE = 2e-2
+# In half precision a path may differ by so many times the model's own rounding noise, and never by more than 2e-2.
 NOISE_FACTOR = 4
-"""In half precision a path may differ by so many times the model's own rounding noise, and never by more than 2e-2."""
 
+# The most that a path may differ by to be chosen in half precision; later audits, which are many, allow 2e-2.
 SETTLING_TOLERANCE = 1e-2
-"""The most that a path may differ by to be chosen in half precision; later audits, which are many, allow 2e-2."""
 
+# Difference of the two best mean losses, nats, from which on a path must find the same best candidate.
 CLEAR_LEAD = 1e-2
-"""Difference of the two best mean losses, nats, from which on a path must find the same best candidate."""
 
+# Tokens of the candidates that are added to a question to check a path: rows long enough to exercise it.
 PROBE_LENGTHS = (12, 9)
-"""Tokens of the candidates that are added to a question to check a path: rows long enough to exercise it."""
 
 _SHORTEST_PROBE = 3
 _PROBE_TEXTS = (
@@ -77,11 +77,11 @@ class PathChecker:
 
     @property
     def measures_noise(self) -> bool:
-        """Whether the tolerance hangs on the noise: in half precision."""
+        """The tolerance depends on the noise: in half precision."""
         return self._model.dtype.itemsize < 4
 
     def probes(self, room: int | None) -> list[CandidateTokens]:
-        """Candidates of ordinary words, of at most `room` tokens; none where that is too little."""
+        """Return candidates of ordinary words, of at most `room` tokens; none if that is too few."""
         lengths = [length if room is None else min(length, room) for length in PROBE_LENGTHS]
         if min(lengths) < _SHORTEST_PROBE or not all(self._texts):
             return []
@@ -138,19 +138,17 @@ class PathChecker:
             return Outcome(math.inf, f"{type(error).__name__}: {error}")
         differences = [abs(s.nll - r.nll) for s, r in zip(scores, reference, strict=True)]
         largest = math.inf if any(math.isnan(difference) for difference in differences) else max(differences)
-        best, second = sorted([score.nll for score in reference] + [math.inf])[:2]
-        if second - best > CLEAR_LEAD and _argmin(scores) != _argmin(reference):
+        if lead(reference) > CLEAR_LEAD and _argmin(scores) != _argmin(reference):
             return Outcome(largest, "another candidate is the best", scores)
         return Outcome(largest, None, scores)
 
     def is_near_tie(self, scores: Sequence[CandidateScore]) -> bool:
-        """Whether the best mean loss leads by less than twice the tolerance; also if a score is not a number.
+        """Return whether the best mean loss leads by less than twice the tolerance, or a score is not a number.
 
         In half precision the tolerance is 2e-2 as long as no noise has been measured.
         """
-        best, second = sorted([score.nll for score in scores] + [math.inf])[:2]
         tolerance = self.tolerance or HALF_PRECISION_TOLERANCE
-        return not second - best >= 2 * tolerance or any(math.isnan(score.nll) for score in scores)
+        return not lead(scores) >= 2 * tolerance or any(math.isnan(score.nll) for score in scores)
 
     def objection(
         self,
@@ -159,7 +157,7 @@ class PathChecker:
         reference: Sequence[CandidateScore],
         at_most: float = math.inf,
     ) -> str | None:
-        """Why a path with these outcomes is not exact; None if it is.
+        """Return why a path with these outcomes is not exact; None if it is.
 
         Before the noise alone decides, it is measured on a question's own candidates, too.
 
@@ -178,11 +176,6 @@ class PathChecker:
         if largest <= tolerance:
             return problem if at_most < math.inf else None
         return f"a mean loss differs from a full pass by {largest:.2g} nats, more than {tolerance:.2g}"
-
-
-def with_candidates(question: EncodedQuestion, candidates: Sequence[CandidateTokens]) -> EncodedQuestion:
-    """The question with further candidates behind its own."""
-    return replace(question, candidates=[*question.candidates, *candidates])
 
 
 def _argmin(scores: Sequence[CandidateScore]) -> int:

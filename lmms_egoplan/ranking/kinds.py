@@ -18,17 +18,20 @@ _LIMIT = re.compile(
 
 AUDITED_EVERY = 512
 
-Extent = tuple[int, int, int, int, int]
+# Images, their pixels, the pixels of one, the context's length, the longest candidate's.
+# Lengths are in steps: contexts count alike up to 64 tokens, then in quarters of a doubling; candidates up to 16, 32,
+# 64, ... tokens.
+Extent = tuple[int, ...]
 
 
 class KindFinder:
-    """Tells the kind of each question for one text model."""
+    """Finder of the kind of each question, for one text model."""
 
     def __init__(self, text_config: Any) -> None:
         self._limits = sorted(set(_limits(text_config.to_dict())))
 
     def kind(self, question: EncodedQuestion) -> str:
-        """Kinds of the media, and each limit that the context or a candidate passes: ``image; past sliding_window``.
+        """Name the kinds of media, and the limits that context or candidates pass: ``image; past sliding_window``.
 
         ``past``: the context alone is as long as the limit. ``across``: only the context with a candidate passes it.
         """
@@ -42,18 +45,13 @@ class KindFinder:
         return "; ".join([" and ".join(media) or "text", *passed])
 
     def room(self, question: EncodedQuestion) -> int | None:
-        """The most tokens that a candidate may have behind this context without passing a limit; None: any number."""
+        """Return the most tokens that a candidate may have after this context within all limits; None: any number."""
         rooms = [limit - question.prefix_length for _, limit in self._limits if limit > question.prefix_length]
         return min(rooms, default=None)
 
 
 def extent(question: EncodedQuestion) -> Extent:
-    """Sizes, each of which may bring a path to a limit, also one that no setting names.
-
-    Returns:
-        Images, their pixels, the pixels of one, the context's length, the longest candidate's. Lengths are in steps:
-        contexts count alike up to 64 tokens, then in quarters of a doubling; candidates up to 16, 32, 64, ... tokens.
-    """
+    """Measure sizes, each of which may bring a path to a limit, also one that no setting names."""
     pixels = sum(value.numel() for name, value in question.inputs.items() if name.startswith("pixel_values"))
     visuals = question.num_visuals
     context = math.ceil(4 * math.log2(max(64, question.prefix_length)))
@@ -62,7 +60,7 @@ def extent(question: EncodedQuestion) -> Extent:
 
 
 def is_audited(count: int, candidates: Sequence[CandidateTokens]) -> bool:
-    """Whether the count-th question of a kind is: the 2nd, 4th, 8th, ..., 512th; later ones by their candidates."""
+    """Return whether a kind's count-th question is audited: the 2nd, 4th, ..., 512th; later, by its candidates."""
     if count <= AUDITED_EVERY:
         return count > 1 and count & (count - 1) == 0
     digest = hashlib.sha256(repr([candidate.tokens for candidate in candidates]).encode()).digest()

@@ -6,14 +6,11 @@ file.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from lmms_egoplan.ranking.encoding import Message
 from lmms_egoplan.ranking.loglikelihood import PathUse
-from lmms_egoplan.ranking.question import EncodedQuestion, PathError
-from lmms_egoplan.ranking.ranker import CandidateRanker
-from lmms_egoplan.ranking.scores import CandidateScore
+from lmms_egoplan.ranking.question import PathError
 
 _FOLDER = "lmms_egoplan_paths"
 
@@ -31,34 +28,24 @@ class PathLedger:
         self._noted: set[tuple[str, str]] = set()
 
     def failed(self) -> list[str]:
-        """The paths that have failed, sorted."""
+        """Return the paths that have failed, sorted."""
         return sorted(file.name.removeprefix("failed-") for file in self._folder.glob("failed-*"))
 
-    def score(
-        self, ranker: CandidateRanker, messages: Sequence[Message], candidates: Sequence[str], question_id: str
-    ) -> list[CandidateScore]:
-        """`CandidateRanker.score`, remembered; raises as `score_encoded`."""
-        return self.score_encoded(ranker, ranker.encode(messages, candidates, question_id))
-
-    def score_encoded(self, ranker: CandidateRanker, question: EncodedQuestion) -> list[CandidateScore]:
-        """`CandidateRanker.score_encoded`, remembered.
-
-        Raises:
-            PathError: an audit failed; or one path was taken for questions of this kind, and found to be inexact for
-                another, whichever process or earlier run did either first.
-            OSError: the ledger cannot be written.
-        """
-        try:
-            scores = ranker.score_encoded(question)
-        except PathError as error:
-            self.fail(error.paths)
-            raise
-        if (use := scores[0].use) is not None:
-            self.note(use, question.question_id)
-        return scores
+    def exclude_failed(self, identity: str, *exclude: Callable[[Sequence[str]], None]) -> str:
+        """Exclude the paths that have failed; return the identity of responses without these paths."""
+        failed = self.failed()
+        for function in exclude:
+            function(failed)
+        return " without ".join([identity, *failed])
 
     def note(self, use: PathUse, question_id: str) -> None:
-        """A question was ranked on this path; raises `PathError` as `score_encoded`."""
+        """Remember how a question was ranked.
+
+        Raises:
+            PathError: one path was taken for questions of this kind, and is inexact for another, whichever process or
+                earlier run did either first.
+            OSError: the ledger cannot be written.
+        """
         kind = _digest(use.kind)
         if (use.kind, use.path) in self._noted and not use.rejected:
             return
@@ -74,7 +61,7 @@ class PathLedger:
             raise PathError(inexact, use.kind, "its mean losses differ from those of full passes", question_id)
 
     def fail(self, paths: Sequence[str]) -> None:
-        """These paths are inexact, and no later run is to take them."""
+        """Remember that these paths are inexact, so that no later run takes them."""
         self._write(*(f"failed-{path}" for path in paths))
 
     def _write(self, *names: str) -> None:

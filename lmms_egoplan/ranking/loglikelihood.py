@@ -67,8 +67,10 @@ class Loglikelihood:
             object.__setattr__(self, "logprob", -self.loss * self.num_tokens)
 
 
-def of_sum(logprob: float, is_greedy: bool | None, num_tokens: int | None, use: PathUse | None = None) -> Loglikelihood:
-    """What lm-eval's convention tells of a candidate: the sum of its log-probabilities, and its tokens if counted.
+def of_sum(
+    logprob: float, *, is_greedy: bool | None, num_tokens: int | None, use: PathUse | None = None
+) -> Loglikelihood:
+    """Read lm-eval's convention: the sum of a candidate's log-probabilities, and its tokens if counted.
 
     >>> of_sum(-1.5, is_greedy=False, num_tokens=3).loss
     0.5
@@ -80,15 +82,20 @@ def of_sum(logprob: float, is_greedy: bool | None, num_tokens: int | None, use: 
     return Loglikelihood(-logprob / num_tokens, num_tokens, is_greedy, use=use)
 
 
-class LoglikelihoodPair(tuple):
-    """lm-eval's ``(logprob, is_greedy)``, which also tells the candidate's ``num_tokens`` and the `PathUse`."""
+class LoglikelihoodPair(tuple[float, bool]):
+    """lm-eval's ``(logprob, is_greedy)`` with the candidate's ``num_tokens`` and the `PathUse`."""
 
     num_tokens: int
     use: PathUse | None
 
     def __new__(
-        cls, logprob: float, is_greedy: bool, num_tokens: int, use: PathUse | None = None
+        cls,
+        logprob: float,
+        is_greedy: bool,  # noqa: FBT001 - as lm-eval's cache has pickled it
+        num_tokens: int,
+        use: PathUse | None = None,
     ) -> "LoglikelihoodPair":
+        """Make a pair."""
         self = super().__new__(cls, (logprob, is_greedy))
         self.num_tokens, self.use = num_tokens, use
         return self
@@ -100,18 +107,19 @@ class LoglikelihoodPair(tuple):
 class LoglikelihoodText(str):
     """A candidate's score as JSON text that also unpacks into ``(loss, is_greedy)``.
 
-    ``loss, is_greedy = LoglikelihoodText.encode(Loglikelihood(0.5, 3, False))`` gives ``0.5, False``.
+    ``loss, is_greedy = LoglikelihoodText.of(Loglikelihood(0.5, 3, False))`` gives ``0.5, False``.
     """
 
     __slots__ = ()
 
-    def strip(self, chars: str | None = None) -> "LoglikelihoodText":
-        """Itself: lmms-eval strips every response before it is scored, which would leave a plain string."""
+    def strip(self, _chars: str | None = None) -> "LoglikelihoodText":
+        """Return the text itself: lmms-eval strips every response before scoring, which would make it plain."""
         return self
 
     @classmethod
-    def encode(cls, score: Loglikelihood) -> "LoglikelihoodText":
-        fields = {"loss": score.loss, "num_tokens": score.num_tokens, "is_greedy": score.is_greedy}
+    def of(cls, score: Loglikelihood) -> "LoglikelihoodText":
+        """Write a score."""
+        fields: dict[str, Any] = {"loss": score.loss, "num_tokens": score.num_tokens, "is_greedy": score.is_greedy}
         if score.loss is None:
             fields["logprob"] = score.logprob
         if score.use is not None:

@@ -15,7 +15,7 @@ _MOST_TOKENS = 1024
 
 @contextmanager
 def float32_logits(model: PreTrainedModel) -> Iterator[None]:
-    """Within it, the output layers compute in float32 what they are given in half precision.
+    """Let the output layers compute in float32 what they get in half precision.
 
     A logit of 20 has steps of 0.125 in bfloat16, so that a mean loss over a few tokens differs by more than 0.02 nats
     between passes that are equal but for rounding. In float32 these are the candidates' few tokens.
@@ -31,7 +31,7 @@ def float32_logits(model: PreTrainedModel) -> Iterator[None]:
 
 @contextmanager
 def rounded_at_random(model: torch.nn.Module, seed: int) -> Iterator[None]:
-    """Within it, every entry of each layer's output is moved by up to one unit in the last place, either way.
+    """Move every entry of each layer's output by up to one unit in the last place, either way.
 
     The same pass again then shows the model's rounding noise (Monte Carlo arithmetic). Layers are what stands in the
     model's lists of modules.
@@ -45,7 +45,7 @@ def rounded_at_random(model: torch.nn.Module, seed: int) -> Iterator[None]:
         steps = 2 * torch.rand(value.shape, generator=generator, device=value.device) - 1
         return (value.float() * (1 + steps * torch.finfo(value.dtype).eps)).to(value.dtype)
 
-    def move_output(module: torch.nn.Module, inputs: Any, output: Any) -> Any:
+    def move_output(_module: torch.nn.Module, _inputs: Any, output: Any) -> Any:
         return (moved(output[0]), *output[1:]) if isinstance(output, tuple) else moved(output)
 
     with ExitStack() as hooks:

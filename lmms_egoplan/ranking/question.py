@@ -51,6 +51,7 @@ class CandidateTokens:
 
     @property
     def scored_tokens(self) -> list[int]:
+        """Token ids from the first scored one on."""
         return self.tokens[self.first :]
 
 
@@ -72,33 +73,36 @@ class EncodedQuestion:
 
     @property
     def prefix_length(self) -> int:
+        """Tokens of the context."""
         return self.inputs["input_ids"].shape[1]
 
     @property
     def longest_candidate(self) -> int:
+        """Tokens of the longest candidate."""
         return max(len(candidate.tokens) for candidate in self.candidates)
 
     @property
     def has_visuals(self) -> bool:
+        """Images or videos are among the inputs."""
         return any(name.startswith("pixel_values") for name in self.inputs)
 
     @property
     def model_inputs(self) -> dict[str, torch.Tensor]:
-        """The inputs without those of InstructBLIP's Q-Former, which without images have no use."""
+        """The inputs, without images also without those of InstructBLIP's Q-Former."""
         return {
             name: value for name, value in self.inputs.items() if self.has_visuals or not name.startswith("qformer_")
         }
 
 
 def is_per_token(name: str, value: Any, inputs: Mapping[str, Any]) -> bool:
-    """Whether a model input has one entry per token, shape (1, tokens, ...), and so is cut where the tokens are."""
+    """Return whether a model input has one entry per token, shape (1, tokens, ...), and is cut with the tokens."""
     if not isinstance(value, torch.Tensor) or name.startswith("pixel_values"):
         return False
     return value.shape[:2] == inputs["input_ids"].shape
 
 
 def ready(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
-    """Model inputs that `on_device` only has to copy: in the model's precision, pinned where it is on a CUDA device."""
+    """Return model inputs that `on_device` only copies: in the model's precision, pinned if it is on a CUDA device."""
 
     def converted(name: str, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
@@ -110,9 +114,9 @@ def ready(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
 
 
 def on_device(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
-    """Model inputs on the model's device, pixels in its precision; a CUDA device copies pinned ones by the way.
+    """Move model inputs to the model's device, pixels in its precision; a CUDA device copies pinned ones meanwhile.
 
-    Not seconds (``second_per_grid_ts``), of which positions are computed: half precision would shift these.
+    Seconds (``second_per_grid_ts``) keep theirs: half precision would shift the positions that depend on them.
     """
     device, overlaps = model.device, model.device.type == "cuda"
     return {

@@ -1,17 +1,17 @@
 """`CandidateRanker`: scores of candidate continuations, on the fastest path that is exact for the model."""
 
-import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from loguru import logger
 from transformers import PreTrainedModel
 
 from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
-from lmms_egoplan.ranking.equivalence import SETTLING_TOLERANCE, Outcome, PathChecker, with_candidates
+from lmms_egoplan.ranking.equivalence import SETTLING_TOLERANCE, Outcome, PathChecker
 from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent, is_audited
 from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.precision import float32_logits
@@ -20,15 +20,13 @@ from lmms_egoplan.ranking.scores import CandidateScore
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 from lmms_egoplan.ranking.video_seconds import keep_fractions
 
-logger = logging.getLogger(__name__)
-
+# Goes up with every change after which a model may get other numbers; responses in a harness's cache hang on it.
 RANKING_VERSION = 4
-"""Goes up with every change after which a model may get other numbers; responses in a harness's cache hang on it."""
 
 AUTO, FULL = "auto", "full"
 
+# Questions of a kind over which the rounding noise of a model in half precision is measured.
 NOISE_QUESTIONS = 3
-"""Questions of a kind over which the rounding noise of a model in half precision is measured."""
 
 
 @dataclass
@@ -108,6 +106,7 @@ class CandidateRanker:
         self,
         model: PreTrainedModel,
         processor: Any,
+        *,
         score_eos: bool = False,
         apply_chat_template: bool = True,
         path: str = AUTO,
@@ -116,7 +115,12 @@ class CandidateRanker:
         self._model = model
         seq2seq = encoder_decoder_of(model)
         self._is_encoder_decoder = seq2seq is not None
-        self._encoder = QuestionEncoder(processor, self._is_encoder_decoder, score_eos, apply_chat_template)
+        self._encoder = QuestionEncoder(
+            processor,
+            is_encoder_decoder=self._is_encoder_decoder,
+            score_eos=score_eos,
+            apply_chat_template=apply_chat_template,
+        )
         self._encoders = ThreadCopies(self._encoder)
         self._passes = DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)
         self._fast_paths = ["packed", "cached"] if seq2seq is None else ["shared"]
@@ -166,7 +170,7 @@ class CandidateRanker:
     def encode(
         self, messages: Sequence[Message], candidates: Sequence[str], question_id: str = "(unnamed)"
     ) -> EncodedQuestion:
-        """Images to pixels and text to tokens, on the CPU; raises as `score` does. Several threads may call it."""
+        """Turn images into pixels and text into tokens, on the CPU; raise as `score`. Several threads may call it."""
         with self._encoders.borrow() as encoder:
             question = encoder.encode(messages, candidates, question_id)
         if not self._is_encoder_decoder:
@@ -176,7 +180,7 @@ class CandidateRanker:
     def encode_ahead(
         self, messages: Sequence[Message], candidates: Sequence[str], question_id: str = "(unnamed)"
     ) -> EncodedQuestion:
-        """`encode`, so that `score_encoded` has as little left to do as can be: see `ready`."""
+        """Encode as `encode`, with as much as possible of what `score_encoded` does: see `ready`."""
         question = self.encode(messages, candidates, question_id)
         return replace(question, inputs=ready(question.inputs, self._model))
 
@@ -189,6 +193,11 @@ class CandidateRanker:
             )
         with float32_logits(self._model):
             return self._score(replace(question, inputs=on_device(question.inputs, self._model)))
+
+    def scores(self, questions: Iterable[EncodedQuestion]) -> Generator[list[CandidateScore], None, None]:
+        """Yield the candidates' scores of each question that `encode_ahead` has prepared, in order."""
+        for question in questions:
+            yield self.score_encoded(question)
 
     def _score(self, question: EncodedQuestion) -> list[CandidateScore]:
         name = self._kind_finder.kind(question)
@@ -218,7 +227,7 @@ class CandidateRanker:
         if not all(math.isfinite(score.logprob) for score in own):
             return self._with_use(own, PathUse(FULL, name))  # tells nothing of the other paths
         probes = self._checker.probes(self._room(question))
-        trial = with_candidates(question, probes)
+        trial = replace(question, candidates=[*question.candidates, *probes])
         probed = self._passes.full(replace(question, candidates=probes))
         if self._checker.measures_noise:
             self._checker.measure_noise(replace(question, candidates=probes), probed)
@@ -246,18 +255,18 @@ class CandidateRanker:
             )
             use = PathUse(chosen, name, largest, rejected)
         if kind.path == FULL:
+            model = self._model.name_or_path or type(self._model).__name__
+            reasons = "; ".join(f"{path}: {objection}" for path, objection in objections.items())
             logger.warning(
-                "%s: no shared-context path is exact for this model, so every candidate takes a full pass (%s; %s)",
-                self._model.name_or_path or type(self._model).__name__,
-                name,
-                "; ".join(f"{path}: {objection}" for path, objection in objections.items()) or "others have failed",
+                f"{model}: no shared-context path is exact for this model, so every candidate takes a full pass "
+                f"({name}; {reasons or 'others have failed'})"
             )
         scores = own if chosen == FULL else alone[chosen].scores
         assert scores is not None
         return self._with_use(scores, use, own)
 
     def _audited(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
-        """The scores of a question on its kind's path, once they are compared with those of full passes.
+        """Return the scores of a question on its kind's path, after comparison with those of full passes.
 
         Raises:
             PathError: they differ, and the path was not forced.
@@ -273,7 +282,7 @@ class CandidateRanker:
                 raise RankingError(f"question {question.question_id}: ranking_path={kind.path}: {outcome.problem}")
             if objection := self._checker.objection([outcome], question, reference):
                 where = f"question {question.question_id}: ranking_path={kind.path}"
-                logger.warning("%s is not exact for this model: %s", where, objection)
+                logger.warning(f"{where} is not exact for this model: {objection}")
         elif objection := self._checker.objection([outcome], question, reference):
             failed = [kind.path]
             for path in self._fast_paths:
@@ -287,13 +296,13 @@ class CandidateRanker:
         return self._with_use(outcome.scores, PathUse(kind.path, name, outcome.difference), reference)
 
     def _takes_full_passes(self, scores: Sequence[CandidateScore]) -> bool:
-        """Whether only full passes tell which candidate is the best."""
+        """Return whether only full passes show which candidate is the best."""
         return not self._forced and not self._checker.measures_noise and self._checker.is_near_tie(scores)
 
     def _with_use(
         self, scores: Sequence[CandidateScore], use: PathUse, reference: Sequence[CandidateScore] | None = None
     ) -> list[CandidateScore]:
-        """Scores with how they were computed; those of full passes, the reference, where these decide."""
+        """Return scores with how they were computed; those of full passes, the reference, if these decide."""
         if use.path != FULL and reference is not None and self._takes_full_passes(scores):
             scores, use = reference, replace(use, path=FULL)
         is_rounded = use.path != FULL or self._checker.measures_noise
@@ -302,7 +311,7 @@ class CandidateRanker:
         return [replace(score, use=use) for score in scores]
 
     def _room(self, question: EncodedQuestion) -> int | None:
-        """The most tokens of a probe behind this question."""
+        """Return the most tokens of a probe after this question."""
         room = self._kind_finder.room(question)
         if self._is_encoder_decoder:
             return room

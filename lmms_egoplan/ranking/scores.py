@@ -1,5 +1,7 @@
 """From logits to a candidate's score."""
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -39,6 +41,12 @@ class CandidateScore:
     def nll(self) -> float:
         """Mean negative log-likelihood per token, nats (lower is better)."""
         return -self.logprob / self.num_tokens
+
+
+def lead(scores: Iterable[CandidateScore]) -> float:
+    """Return by how much the best mean loss is less than the second best, nats; infinite for one candidate."""
+    best, second = sorted([score.nll for score in scores] + [math.inf])[:2]
+    return second - best
 
 
 def score_from_logits(candidate: CandidateTokens, logits: torch.Tensor) -> CandidateScore:

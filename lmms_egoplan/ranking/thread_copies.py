@@ -25,7 +25,7 @@ class ThreadCopies(Generic[Object]):
 
     @contextmanager
     def borrow(self) -> Iterator[Object]:
-        """The object for this thread."""
+        """Lend the object to this thread."""
         if threading.get_ident() == self._owner:
             with self._turn:
                 yield self._original

@@ -8,8 +8,8 @@ import torch
 import transformers
 
 _CUTS_SECONDS = tuple(map(int, transformers.__version__.split(".")[:2])) < (5, 18)
+# Per second: a power of two, so that seconds in float32 become whole numbers without rounding.
 _UNITS = 2**30
-"""Per second: a power of two, so that seconds in float32 become whole numbers without rounding."""
 
 
 def keep_fractions(model: torch.nn.Module) -> None:

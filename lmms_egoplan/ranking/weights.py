@@ -1,4 +1,4 @@
-"""What tells a model's weights from any others: its revision on the hub, or a fingerprint of its folder."""
+"""Versions of a model's weights: its revision on the hub, or a fingerprint of its folder."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from lmms_egoplan.jsonl import decode
 
 
 def weights_version(pretrained: str, commit: str | None) -> str:
-    """Another text once the weights, or any other file of the checkpoint, have changed; nothing of them is read.
+    """Return a text that changes with the weights, or any other file of the checkpoint, without reading them.
 
     Args:
         pretrained: a checkpoint's folder, or its name on the hub.
@@ -25,7 +25,7 @@ def weights_version(pretrained: str, commit: str | None) -> str:
 
 
 def folder_version(value: Any) -> str | None:
-    """A digest of a folder, such as a checkpoint's or an adapter's; None if the value names no folder."""
+    """Return a digest of a folder, such as a checkpoint's or an adapter's; None if the value names no folder."""
     if not isinstance(value, str | Path) or not (folder := Path(value).expanduser()).is_dir():
         return None
     entries = _files(folder)
@@ -39,6 +39,6 @@ def folder_version(value: Any) -> str | None:
 
 
 def _files(folder: Path) -> list[list[str]]:
-    """Name and version of each file below a folder, by name; none where there is no folder."""
+    """Return name and version of each file below a folder, by name; none if there is no folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return [[str(path.relative_to(folder)), file_version(path.stat())] for path in files]

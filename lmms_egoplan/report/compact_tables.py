@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from lmms_egoplan.judging.demo import DEMO
+from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.report.document import DEMO_NOTE, Column, Row, Table
 from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.numbers import percent, show

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from lmms_egoplan.coverage import OFFICIAL, RENDERED_SCENES
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.demo import DEMO
+from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.report.document import Column
 from lmms_egoplan.report.numbers import percent
 from lmms_egoplan.report.recompute import shared_file

@@ -31,9 +31,9 @@ class AnswerEncoder:
 
     def __init__(self, processor: Any, *, is_encoder_decoder: bool, positions: int | None = None) -> None:
         self.positions = positions
-        self._ranked = QuestionEncoder(processor, is_encoder_decoder, score_eos=False)
-        self._written = QuestionEncoder(processor, is_encoder_decoder, score_eos=True)
-        self._media = MediaLoader(self._ranked.takes_video, VIDEO_FRAMES)
+        self._ranked = QuestionEncoder(processor, is_encoder_decoder=is_encoder_decoder)
+        self._written = QuestionEncoder(processor, is_encoder_decoder=is_encoder_decoder, score_eos=True)
+        self._media = MediaLoader(VIDEO_FRAMES, takes_video=self._ranked.takes_video)
         self.reserved_text, self.token_counts = self._ranked.reserved_text, self._ranked.token_counts
 
     def encode(self, drawn: Drawn, *, with_negative: bool = True) -> EncodedQuestion:

@@ -80,7 +80,7 @@ def test_all_coefficients_by_their_definitions(units):
     assert found.cohen_smallest_overlap == (min(shared for _, shared in kappas) if kappas else None)
     values = [list(unit.values()) for unit in units]
     for is_ordered in (True, False):
-        alpha = krippendorff_alpha(values, (0.0, 0.5, 1.0), is_ordered)
+        alpha = krippendorff_alpha(values, (0.0, 0.5, 1.0), is_ordered=is_ordered)
         found = measure(scale((0.0, 0.5, 1.0), is_ordered), units)
         expected = (None,) * 3 if alpha is None else (alpha.value, alpha.low, alpha.high)
         assert (found.krippendorff, found.low, found.high) == expected

@@ -16,7 +16,13 @@ import joblib
 import pytest
 import torch
 
-from lmms_egoplan.harnesses.prefetch import MOST_WORKERS, num_workers, prefetch, prefetch_batches, processes_here
+from lmms_egoplan.harnesses.prefetch import (
+    MOST_WORKERS,
+    Batching,
+    num_workers,
+    prefetch,
+    processes_here,
+)
 from lmms_egoplan.memory_ahead import PEAK, RESERVE
 from patience import FOREVER_S
 
@@ -206,9 +212,8 @@ def test_processes_of_a_machine_share_the_limit(monkeypatch):
 
 
 def batched(items, load, size, encode=tuple, workers=3, limit=1000, weight=len):
-    return prefetch_batches(
-        items, load, lambda one, other: one[1][0] == other[1][0], size, encode, workers, weight, weight, limit
-    )
+    batching = Batching(lambda one, other: one[1][0] == other[1][0], size, encode, weight)
+    return prefetch(items, load, workers, size=weight, batching=batching, limit=limit)
 
 
 def test_batches_are_of_consecutive_items_that_are_alike():

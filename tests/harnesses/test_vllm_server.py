@@ -18,7 +18,7 @@ from lmms_egoplan.ranking.engine.requests import (
     EngineError,
     ranking_arguments,
 )
-from ranking.engine.chat_server import MODEL, ChatServer
+from ranking.engine.chat_server import MODEL, ChatServer, probe
 from ranking.engine.table import expected
 from zoo import build
 
@@ -49,7 +49,7 @@ def question(number, images=2):
 
 def ranker(server, processor, method="auto", **settings):
     return EngineRanker(
-        ServedEngine(server.url.removesuffix("/v1"), MODEL, [5, 6]), processor, method=method, **settings
+        ServedEngine(server.url.removesuffix("/v1"), MODEL, probe), processor, method=method, **settings
     )
 
 
@@ -212,14 +212,14 @@ def test_a_context_that_does_not_fit_is_never_sent(processor):
 
 def test_another_model_is_named(processor):
     with ChatServer(processor) as server, pytest.raises(EngineError, match="serves served, not other/model"):
-        ServedEngine(server.url, "other/model", [5, 6])
+        ServedEngine(server.url, "other/model", probe)
 
 
 def test_a_server_without_models(processor):
     with ChatServer(processor) as server:
         server.models = []
         with pytest.raises(EngineError, match="serves no model, not other/model"):
-            ServedEngine(server.url, "other/model", [5, 6])
+            ServedEngine(server.url, "other/model", probe)
 
 
 @pytest.mark.parametrize("key", [KEY, None])
@@ -349,6 +349,6 @@ def test_an_address_without_a_server(processor):
     with ChatServer(processor) as server:
         url = server.url
     with pytest.raises(EngineError, match=r"The server at http.* does not answer: .*Check base_url, model and LMMS_"):
-        ServedEngine(url, MODEL, [5, 6])
+        ServedEngine(url, MODEL, probe)
     with pytest.raises(LmmsEgoplanError, match="base_url is not an address"):
-        ServedEngine("127.0.0.1:8000", MODEL, [5, 6])
+        ServedEngine("127.0.0.1:8000", MODEL, probe)

@@ -8,7 +8,9 @@ from importlib.metadata import version
 
 from packaging.version import Version
 
-from lmms_egoplan.judging import Judgement, JudgeRequest, JudgeSettings, RatingScale, judge_all
+from lmms_egoplan.judging.judge import judge_all
+from lmms_egoplan.judging.judgement import Judgement, JudgeRequest, RatingScale
+from lmms_egoplan.judging.settings import JudgeSettings
 
 KEY = "sk-very-secret-key-123"
 # Earlier releases of openai do not read OPENAI_CUSTOM_HEADERS.

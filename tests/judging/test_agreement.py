@@ -127,8 +127,8 @@ def test_below_ten_questions_there_is_no_coefficient():
     assert agreement(first, second, LEVELS).pearson is not None
     assert agreement(first[1:], second[1:], LEVELS) == Agreement(MIN_ITEMS - 1, None, None, None)
     units = list(zip(first, second, strict=True))
-    assert krippendorff_alpha(units, LEVELS, True) is not None
-    assert krippendorff_alpha([*units[1:], (0.0,), ()], LEVELS, True) is None
+    assert krippendorff_alpha(units, LEVELS, is_ordered=True) is not None
+    assert krippendorff_alpha([*units[1:], (0.0,), ()], LEVELS, is_ordered=True) is None
 
 
 def test_the_interval_depends_on_no_order():
@@ -141,7 +141,7 @@ def test_the_interval_depends_on_no_order():
     assert agreement(first, means, None) == agreement(means[::-1], first[::-1], None)
     units = [[a, b, b][: 2 + number % 2] for number, (a, b) in enumerate(zip(first, second, strict=True))]
     shuffled = [unit[::-1] for unit in reversed(units)]
-    assert krippendorff_alpha(units, LEVELS, True) == krippendorff_alpha(shuffled, LEVELS, True)
+    assert krippendorff_alpha(units, LEVELS, is_ordered=True) == krippendorff_alpha(shuffled, LEVELS, is_ordered=True)
 
 
 def test_wrong_ratings():
@@ -186,7 +186,7 @@ OBSERVERS = ("1 2 3 3 2 1 4 1 2 . . .", "1 2 3 3 2 2 4 1 2 5 . 3", ". 3 3 3 2 3 
 @pytest.mark.parametrize(("is_ordered", "value"), [(False, 0.743), (True, 0.849)])
 def test_krippendorffs_own_example(is_ordered, value):
     units = [[int(cell) for cell in column if cell != "."] for column in zip(*map(str.split, OBSERVERS), strict=True)]
-    found = krippendorff_alpha(units, (1, 2, 3, 4, 5), is_ordered)
+    found = krippendorff_alpha(units, (1, 2, 3, 4, 5), is_ordered=is_ordered)
     assert found.value == pytest.approx(value, abs=5e-4)
     assert found.low < found.value <= found.high <= 1
 
@@ -194,7 +194,7 @@ def test_krippendorffs_own_example(is_ordered, value):
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(rating, max_size=4), max_size=25), st.booleans())
 def test_alpha_is_that_of_the_definition(units, is_ordered):
-    found = krippendorff_alpha(units, LEVELS, is_ordered)
+    found = krippendorff_alpha(units, LEVELS, is_ordered=is_ordered)
     several = [unit for unit in units if len(unit) > 1]
     if len(several) < MIN_ITEMS or len({rating for unit in several for rating in unit}) < 2:
         assert found is None
@@ -208,17 +208,17 @@ def test_the_interval_of_alpha_is_a_bootstrap_over_items():
     source = random.Random(1)
     units = [unit[: 2 + source.randrange(2)] for unit in zip(*correlated(40), correlated(40, 2)[1], strict=True)]
     values = [slow_alpha(source.choices(units, k=len(units)), unequal) for _ in range(400)]
-    found = krippendorff_alpha(units, LEVELS, False)
+    found = krippendorff_alpha(units, LEVELS, is_ordered=False)
     assert (found.low, found.high) == pytest.approx(np.percentile(values, (2.5, 97.5)), abs=0.05)
 
 
 def test_ratings_off_the_scale():
     with pytest.raises(ValueError, match="among"):
-        krippendorff_alpha([[0.3, 0.0]], LEVELS, True)
+        krippendorff_alpha([[0.3, 0.0]], LEVELS, is_ordered=True)
 
 
 def test_nominal_levels_may_be_anything():
     units = [["yes", "yes"], ["no", "no"], ["yes", "no"], ["no", "no", "no"]] * 4
     numbers = [[float(level == "yes") for level in unit] for unit in units]
-    found = krippendorff_alpha(units, ("yes", "no"), False)
+    found = krippendorff_alpha(units, ("yes", "no"), is_ordered=False)
     assert found.value == pytest.approx(slow_alpha(numbers, unequal))

@@ -12,8 +12,7 @@ import pytest
 from judge_server import JudgeServer, Reply
 from judging.asked import judge
 from lmms_egoplan.judging import cache as cache_module
-from lmms_egoplan.judging import default_cache_path
-from lmms_egoplan.judging.cache import CacheError, JudgementCache, Outcome, cache_key
+from lmms_egoplan.judging.cache import CacheError, JudgementCache, Outcome, cache_key, default_cache_path
 from lmms_egoplan.judging.judgement import Judgement, Prompt
 
 _ENDPOINT = "http://host/v1"

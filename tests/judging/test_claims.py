@@ -16,13 +16,14 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import SCALE, judge, request
-from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, dispatch, judge_all
 from lmms_egoplan.judging import cache as cache_module
 from lmms_egoplan.judging import claims as claims_module
-from lmms_egoplan.judging.cache import JudgementCache, cache_key
+from lmms_egoplan.judging import dispatch
+from lmms_egoplan.judging.cache import JudgementCache, cache_key, default_cache_path
+from lmms_egoplan.judging.judge import JudgeError, judge_all
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.progress import Progress
-from lmms_egoplan.judging.settings import DEFAULT_PARAMETERS
+from lmms_egoplan.judging.settings import DEFAULT_PARAMETERS, JudgeSettings
 
 pytestmark = pytest.mark.usefixtures("data")
 
@@ -210,7 +211,7 @@ def dispatched(cache, url, prompts, concurrency=1):
     """A run over prompts, for tests with a loop of their own."""
     settings = JudgeSettings("judge", url, concurrency=concurrency)
     answers = {Prompt(prompt): [prompt] for prompt in prompts}
-    dispatcher = dispatch.Dispatcher(answers, SCALE, settings, cache, Progress("", "judge", len(answers), show=False))
+    dispatcher = dispatch.Dispatcher(answers, SCALE, settings, cache, Progress("", "judge", len(answers)))
     dispatcher.restore()
     return asyncio.create_task(dispatcher.run())
 

@@ -7,7 +7,9 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY, SCALE, request
-from lmms_egoplan.judging import JudgeError, JudgeSettings, complete_all, default_cache_path, judge_all
+from lmms_egoplan.judging.cache import default_cache_path
+from lmms_egoplan.judging.judge import JudgeError, complete_all, judge_all
+from lmms_egoplan.judging.settings import JudgeSettings
 
 pytestmark = pytest.mark.usefixtures("data")
 

@@ -1,6 +1,9 @@
 import pytest
 
-from lmms_egoplan.judging import JudgeRequest, JudgeSettings, RatingScale, default_cache_path, judge_all, probe
+from lmms_egoplan.judging.cache import default_cache_path
+from lmms_egoplan.judging.judge import judge_all, probe
+from lmms_egoplan.judging.judgement import JudgeRequest, RatingScale
+from lmms_egoplan.judging.settings import JudgeSettings
 
 _SCALE = RatingScale(read=lambda verdict: None, best=1.0)
 

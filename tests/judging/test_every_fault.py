@@ -17,7 +17,9 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import SCALE, request
-from lmms_egoplan.judging import JudgeError, default_cache_path, judge_all, judge_settings
+from lmms_egoplan.judging.cache import default_cache_path
+from lmms_egoplan.judging.judge import JudgeError, judge_all
+from lmms_egoplan.judging.settings import judge_settings
 
 pytestmark = [pytest.mark.usefixtures("data"), pytest.mark.whole]
 

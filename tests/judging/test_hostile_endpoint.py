@@ -9,7 +9,8 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY, SCALE, judge, request
-from lmms_egoplan.judging import JudgeError, JudgeSettings, judge_all, probe
+from lmms_egoplan.judging.judge import JudgeError, judge_all, probe
+from lmms_egoplan.judging.settings import JudgeSettings
 
 pytestmark = pytest.mark.usefixtures("data")
 

@@ -15,7 +15,9 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from lmms_egoplan.judging import JudgeRequest, RatingScale, judge_all, judge_settings, probe
+from lmms_egoplan.judging.judge import judge_all, probe
+from lmms_egoplan.judging.judgement import JudgeRequest, RatingScale
+from lmms_egoplan.judging.settings import judge_settings
 from patience import wait_until
 from zoo.vocabulary import CORPUS, qwen2
 

@@ -9,11 +9,12 @@ import pytest
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging import JudgeSettings, complete_all
 from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON, ask_json, language_model
 from lmms_egoplan.judging.json_text import REPEATED_KEY, SEVERAL
+from lmms_egoplan.judging.judge import complete_all
 from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
 
 VALUE = {"goal": "make tea", "steps": ["fill the kettle", {"then": 2}]}
@@ -30,7 +31,7 @@ def test_each_prompt_has_its_json_or_one_reason():
     }
     with JudgeServer(lambda prompt, _: replies[prompt]) as server:
         found, rejections = ask_json(
-            "step", {name: name for name in replies}, JudgeSettings("model", server.url, KEY, 4), "things", False
+            "step", {name: name for name in replies}, JudgeSettings("model", server.url, KEY, 4), "things"
         )
     assert found == {"good": VALUE}
     assert [(rejection.step, rejection.reason, rejection.where) for rejection in rejections] == [
@@ -46,7 +47,7 @@ def test_images_stand_before_the_text():
     images = ("data:image/png;base64,AAAA", "data:image/png;base64,BBBB")
     with JudgeServer(lambda *_: Reply("[]")) as server:
         settings = JudgeSettings("model", server.url, KEY, 4)
-        assert ask_json("step", {"a": Prompt("what?", images)}, settings, "images", False, kind=list) == ({"a": []}, [])
+        assert ask_json("step", {"a": Prompt("what?", images)}, settings, "images", kind=list) == ({"a": []}, [])
         (body,) = server.bodies
     *shown, text = body["messages"][-1]["content"]
     assert [part["image_url"]["url"] for part in shown] == list(images)
@@ -56,7 +57,7 @@ def test_images_stand_before_the_text():
 def ask(server, names, **options):
     settings = JudgeSettings("model", server.url, KEY, 4, asking=Asking(**options))
     prompts = {name: name for name in names}
-    values, rejections = ask_json("step", prompts, settings, "things", False, schema={"type": "object"})
+    values, rejections = ask_json("step", prompts, settings, "things", schema={"type": "object"})
     found = values | {rejection.where: rejection for rejection in rejections}
     return {name: found[name] for name in names}
 
@@ -99,7 +100,7 @@ def test_rejected_replies_are_kept_until_they_are_retried():
         before = len(server.prompts)
         asking = Asking(retry_rejected=True, is_estimate=True)
         settings = JudgeSettings("model", server.url, KEY, 4, asking=asking)
-        ask_json("step", {name: name for name in names}, settings, "things", False)
+        ask_json("step", {name: name for name in names}, settings, "things")
         assert (len(server.prompts), sum(step[1] for step in asking.steps)) == (before, 6)
         found = ask(server, names, retry_rejected=True)
         assert [name for name, value in found.items() if value == VALUE] == ["prose", "ends early", "good"]

@@ -8,7 +8,9 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY, SCALE, judge, read, request
-from lmms_egoplan.judging import JudgeSettings, default_cache_path, judge_all, probe
+from lmms_egoplan.judging.cache import default_cache_path
+from lmms_egoplan.judging.judge import judge_all, probe
+from lmms_egoplan.judging.settings import JudgeSettings
 from patience import FOREVER_S
 
 pytestmark = pytest.mark.usefixtures("data")

@@ -12,7 +12,10 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judgement_rows import num_stored
-from lmms_egoplan.judging import JudgeRequest, RatingScale, default_cache_path, judge_all, judge_settings
+from lmms_egoplan.judging.cache import default_cache_path
+from lmms_egoplan.judging.judge import judge_all
+from lmms_egoplan.judging.judgement import JudgeRequest, RatingScale
+from lmms_egoplan.judging.settings import judge_settings
 from patience import FOREVER_S, wait_until
 
 COUNT = 60

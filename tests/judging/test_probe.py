@@ -8,10 +8,13 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY, READS_CUSTOM_HEADERS, judge
-from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, probe, startup
 from lmms_egoplan.judging import endpoint as endpoint_module
 from lmms_egoplan.judging import judge as judge_module
+from lmms_egoplan.judging import startup
+from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.endpoint import PROBING
+from lmms_egoplan.judging.judge import JudgeError, probe
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.startup import announce_judge
 from patience import FOREVER_S, wait_until
 

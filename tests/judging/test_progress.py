@@ -13,7 +13,8 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import SCALE, request
-from lmms_egoplan.judging import JudgeSettings, judge_all
+from lmms_egoplan.judging.judge import judge_all
+from lmms_egoplan.judging.settings import JudgeSettings
 
 pytestmark = pytest.mark.usefixtures("data")
 

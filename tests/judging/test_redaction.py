@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from judge_server import JudgeServer, Reply
 from judging.asked import READS_CUSTOM_HEADERS, SCALE, request
-from lmms_egoplan.judging import JudgeError, JudgeSettings, default_cache_path, judge_all, probe
+from lmms_egoplan.judging.cache import default_cache_path
+from lmms_egoplan.judging.judge import JudgeError, judge_all, probe
 from lmms_egoplan.judging.redaction import Redactor
+from lmms_egoplan.judging.settings import JudgeSettings
 
 pytestmark = pytest.mark.usefixtures("data")
 

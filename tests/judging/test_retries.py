@@ -6,8 +6,9 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import judge
-from lmms_egoplan.judging import JudgeError, dispatch
+from lmms_egoplan.judging import dispatch
 from lmms_egoplan.judging.endpoint import JUDGING, retry_after_s
+from lmms_egoplan.judging.judge import JudgeError
 from patience import wait_until
 
 pytestmark = pytest.mark.usefixtures("data")

@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging import HOW_TO_SET, JudgeSettings, judge_settings
-from lmms_egoplan.judging.settings import _tell_of_borrowed_key
+from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, _tell_of_borrowed_key, judge_settings
 
 _VARIABLES = (
     *(

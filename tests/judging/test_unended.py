@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from judge_server import JudgeServer, Reply
 from judging.asked import SCALE, judge, read, request
 from lmms_egoplan.benchmarks.egointent.judge_protocol import scale_of
-from lmms_egoplan.judging import JudgeSettings, RatingScale, judge_all, probe
 from lmms_egoplan.judging.endpoint import _first_name
+from lmms_egoplan.judging.judge import judge_all, probe
+from lmms_egoplan.judging.judgement import RatingScale
 from lmms_egoplan.judging.reading import read_rating
+from lmms_egoplan.judging.settings import JudgeSettings
 
 pytestmark = pytest.mark.usefixtures("data")
 

@@ -11,10 +11,12 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import SCALE, judge, request
-from lmms_egoplan.judging import JudgeSettings, dispatch, judge_all
+from lmms_egoplan.judging import dispatch
 from lmms_egoplan.judging import endpoint as endpoint_module
 from lmms_egoplan.judging import progress as progress_module
 from lmms_egoplan.judging.endpoint import JUDGING, PROBING
+from lmms_egoplan.judging.judge import judge_all
+from lmms_egoplan.judging.settings import JudgeSettings
 
 pytestmark = pytest.mark.usefixtures("data")
 

@@ -29,7 +29,7 @@ def find_in(paths, length=30):
 
 
 def footage_of(find, verify=False):
-    return find_footage(QUESTIONS, lambda question: question[0], lambda question: question[1], find, verify)
+    return find_footage(QUESTIONS, lambda question: question[0], lambda question: question[1], find, verify=verify)
 
 
 GONE = Lost("gone", "gone: no such video", ["d"])

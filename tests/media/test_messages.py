@@ -9,7 +9,7 @@ from media.files import number_image, read_numbers, write_numbered_video
 
 
 def content(visuals, text="What next?", takes_video=True, max_frames_num=8):
-    (message,) = MediaLoader(takes_video, max_frames_num).messages(text, visuals)
+    (message,) = MediaLoader(max_frames_num, takes_video=takes_video).messages(text, visuals)
     assert message["role"] == "user"
     return message["content"]
 

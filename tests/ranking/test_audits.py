@@ -14,7 +14,7 @@ from lmms_egoplan.ranking.audits import (
     num_audits,
     num_near_ties,
 )
-from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodPair, LoglikelihoodText, PathUse, of_sum
+from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodPair, LoglikelihoodText, PathUse
 
 CHOICES = ["put", "take cereal bag", "open cupboard", "wash"]
 DOC = {
@@ -31,7 +31,7 @@ def values(*uses):
     """Those that three questions leave in `ranking_audits`, through the text that a harness carries."""
     found = []
     for use in uses:
-        texts = [str(LoglikelihoodText.encode(Loglikelihood(loss, 2, False, use=use))) for loss in (0.5, 1, 2, 3)]
+        texts = [str(LoglikelihoodText.of(Loglikelihood(loss, 2, False, use=use))) for loss in (0.5, 1, 2, 3)]
         question = metrics.score_ranking(DOC, texts)
         assert question["acc"]["score"] == 1
         assert question["ranking_audits"] == question["ranking_audit_difference"]
@@ -85,7 +85,6 @@ def test_a_pair_carries_its_path():
     use = PathUse("packed", "image", 1e-7, ("cached",))
     pair = LoglikelihoodPair(-1.5, False, 3, use)
     assert pair.__reduce__()[0](*pair.__reduce__()[1]).use == use
-    assert of_sum(*pair, pair.num_tokens, pair.use).use == use
 
 
 @pytest.mark.parametrize("use", ["packed", {"path": "packed"}, {"path": 1, "kind": "", "audit": None, "rejected": []}])

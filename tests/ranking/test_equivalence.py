@@ -1,7 +1,6 @@
 """A path is taken only where it gives what full passes give, for every question and not for the first alone."""
 
 import copy
-import logging
 from types import SimpleNamespace
 
 import numpy as np
@@ -303,30 +302,29 @@ def test_each_of_two_limits_of_one_name_counts():
 def test_what_one_process_rejects_no_other_uses(tmp_path, order):
     """Each process settles a kind's path by a question of its own; the model is inexact for the second one's."""
     processes = [(CandidateRanker(*forgetful()), PathLedger(tmp_path, "model"), images) for images in (1, 3)]
-    scores = (
-        ledger.score(ranker, question(images=images), ACTIONS, "q")
-        for ranker, ledger, images in (processes[number] for number in order)
-    )
-    for _ in order[1:]:
-        next(scores)
+
+    def rank(ranker, ledger, images):
+        (use, *_) = (score.use for score in ranker.score(question(images=images), ACTIONS, "q"))
+        ledger.note(use, "q")
+
+    rank(*processes[order[0]])
     with pytest.raises(PathError, match="question q: the path packed"):
-        next(scores)
+        rank(*processes[order[1]])
     assert PathLedger(tmp_path, "model").failed() == ["cached", "packed"]
 
 
 @pytest.mark.parametrize("path", ["packed", "cached", "full"])
-def test_a_path_can_be_forced(path, caplog):
+def test_a_path_can_be_forced(path, warned):
     model, processor = forgetful()
     ranker = CandidateRanker(model, processor, path=path)
-    with caplog.at_level(logging.WARNING, logger="lmms_egoplan"):
-        scores = [ranker.score(question(images=3, seed=seed), ACTIONS) for seed in range(3)]
+    scores = [ranker.score(question(images=3, seed=seed), ACTIONS) for seed in range(3)]
     assert [use.path for use in (score[0].use for score in scores)] == [path] * 3
     exact = full_passes(model, processor, question(images=3, seed=2), ACTIONS)
     assert np.allclose([score.nll for score in scores[2]], exact, atol=1e-4) == (path == "full")
-    assert len(caplog.records) == (0 if path == "full" else 2)  # the first question and the second
+    assert len(warned) == (0 if path == "full" else 2)  # the first question and the second
     uses = [score[0].use for score in scores if score[0].use.audit is not None]
     assert all(use.audit > use.tolerance == 1e-4 for use in uses)
-    assert len(uses) == len(caplog.records)
+    assert len(uses) == len(warned)
 
 
 @pytest.mark.parametrize(("name", "path"), [("llava", "shared"), ("blip2", "packed"), ("llava", "fast")])

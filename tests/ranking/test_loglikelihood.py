@@ -36,17 +36,17 @@ SCORES = MEANS | SUMS
 
 @given(SCORES)
 def test_text_gives_the_score_back(score):
-    assert parse_loglikelihood(str(LoglikelihoodText.encode(score))) == score
+    assert parse_loglikelihood(str(LoglikelihoodText.of(score))) == score
 
 
 @given(SCORES)
 def test_text_unpacks_like_a_pair(score):
-    loss, is_greedy = LoglikelihoodText.encode(score)
+    loss, is_greedy = LoglikelihoodText.of(score)
     assert (loss, is_greedy) == (score.loss, score.is_greedy)
 
 
 def test_text_passes_the_evaluator_unchanged():
-    text = LoglikelihoodText.encode(Loglikelihood(0.25, 4, True))
+    text = LoglikelihoodText.of(Loglikelihood(0.25, 4, True))
     assert unwrap_generation_output(text) == (text, None)
     assert isinstance(text.strip(), LoglikelihoodText)
 
@@ -68,25 +68,25 @@ def test_logprob_is_the_sum():
 
 
 def test_a_sum_is_a_mean_where_tokens_are_counted():
-    assert of_sum(-1.5, False, 3) == Loglikelihood(0.5, 3, False)
-    assert of_sum(-1.5, None, 3).logprob == -1.5
+    assert of_sum(-1.5, is_greedy=False, num_tokens=3) == Loglikelihood(0.5, 3, False)
+    assert of_sum(-1.5, is_greedy=None, num_tokens=3).logprob == -1.5
 
 
 def test_a_sum_alone_has_no_mean():
-    score = of_sum(-1.5, True, None)
+    score = of_sum(-1.5, is_greedy=True, num_tokens=None)
     assert (score.loss, score.num_tokens, score.is_greedy, score.logprob) == (None, None, True, -1.5)
 
 
 @given(st.floats(-1e6, 0), st.booleans(), st.none() | st.integers(1, 10_000))
 def test_a_sum_travels_as_text(logprob, is_greedy, num_tokens):
-    score = parse_loglikelihood(LoglikelihoodText.encode(of_sum(logprob, is_greedy, num_tokens)))
+    score = parse_loglikelihood(LoglikelihoodText.of(of_sum(logprob, is_greedy=is_greedy, num_tokens=num_tokens)))
     assert score.logprob == pytest.approx(logprob)
     assert (score.num_tokens, score.is_greedy) == (num_tokens, is_greedy)
     assert (score.loss is None) == (num_tokens is None)
 
 
 def test_a_sum_that_is_no_number_travels_as_text():
-    score = parse_loglikelihood(LoglikelihoodText.encode(of_sum(math.nan, False, None)))
+    score = parse_loglikelihood(LoglikelihoodText.of(of_sum(math.nan, is_greedy=False, num_tokens=None)))
     assert math.isnan(score.logprob)
     assert score.loss is None
 

@@ -33,7 +33,7 @@ def read(tmp_path):
 
 
 def kinds(sample, turn=0):
-    messages = Drawn(sample, turn, None).messages(MediaLoader(True, 8))
+    messages = Drawn(sample, turn, None).messages(MediaLoader(8, takes_video=True))
     return [(message["role"], [item["type"] for item in message["content"]]) for message in messages]
 
 

@@ -13,8 +13,8 @@ from lmms_egoplan.benchmarks.egointent.protocol import ALIASES
 from lmms_egoplan.benchmarks.egointent.records import Record, needed_videos, read_annotations
 from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.judging import probe
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
+from lmms_egoplan.judging.judge import probe
 from lmms_egoplan.judging.later import Concurrency, Out, end, judge_for, written_path
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary

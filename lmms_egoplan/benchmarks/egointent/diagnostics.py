@@ -23,8 +23,7 @@ from lmms_egoplan.benchmarks.egointent.metrics import mean_of_ratings, values_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep, Prediction, Rating, check_judged, step_rater
 from lmms_egoplan.benchmarks.egointent.visuals import thin
-from lmms_egoplan.judging.demo import DEMO
-from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
+from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest
 from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.media.frames import FrameError

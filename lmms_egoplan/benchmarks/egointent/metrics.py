@@ -39,7 +39,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         ValueError: not one response, one that is no graded step, or the answer to another step.
 
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
-    >>> from lmms_egoplan.judging import JudgeSettings
+    >>> from lmms_egoplan.judging.settings import JudgeSettings
     >>> references = {"local_intent": "cut the bread", "global_intent": "make toast", "next_step_plan": "spread butter"}
     >>> fields = {"local_intent": "cut bread", "global_intent": "make toast"}  # no next step was found in the reply
     >>> answer = Prediction(
@@ -71,7 +71,7 @@ def score_release_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Valu
     """Return the values of `score_step` under `RELEASE_NAMES`, and ``overall_missing_zero``.
 
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
-    >>> from lmms_egoplan.judging import JudgeSettings
+    >>> from lmms_egoplan.judging.settings import JudgeSettings
     >>> references = {"local_intent": "cut the bread", "global_intent": "make toast", "next_step_plan": "spread butter"}
     >>> answer = Prediction(
     ...     step_id="P01/3", fields={"global_intent": "make toast"}, truncated=False, frames_shown=8, frames_sampled=30,

@@ -9,8 +9,7 @@ from pydantic import model_validator
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, SCALE, judge_prompt, read_ratings, scale_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep, Prediction, Rating, check_judged, step_rater
-from lmms_egoplan.judging.demo import DEMO
-from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
+from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest
 from lmms_egoplan.judging.reply import is_ended, without_thinking
 from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.judging.settings import JudgeSettings

@@ -194,7 +194,7 @@ def find_media(annotations: str | Path, questions: Sequence[Question], media: Me
         return found | find_video(root, fit, videos, warnings.append)
 
     video_of = attrgetter("video_source", "video_id" if media.clips is None else "sample_id")
-    footage, lost = find_footage(questions, attrgetter("sample_id"), video_of, find, media.verify)
+    footage, lost = find_footage(questions, attrgetter("sample_id"), video_of, find, verify=media.verify)
     message = _missing_message(lost, len(questions), media) if lost else ""
     if lost and not (media.skip_missing and footage):
         raise LmmsEgoplanError(message)

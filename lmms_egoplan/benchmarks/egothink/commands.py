@@ -21,9 +21,9 @@ from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, JudgedAnswer
 from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL, PREPARED
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.judging import probe
 from lmms_egoplan.judging.agreement import MIN_ITEMS, RESAMPLES, Estimate, by_question, gaps
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
+from lmms_egoplan.judging.judge import probe
 from lmms_egoplan.judging.later import Concurrency, Out, end, judge_for, written_path
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.storage import split_dir

@@ -26,7 +26,7 @@ from lmms_egoplan.construction.actplan.views import choose_views, read_choices
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection, rejection_lines
 from lmms_egoplan.text import clean_text, csv_text
 

@@ -15,8 +15,8 @@ from lmms_egoplan.construction.actplan.soundness import flaws_in
 from lmms_egoplan.construction.actplan.sources import Activity
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
-from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.json_replies import ask_json
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import Checked, Text, is_text, read_as, shown
 

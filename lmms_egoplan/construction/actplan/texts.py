@@ -12,8 +12,8 @@ from lmms_egoplan.construction.actplan.prompts import (
     second_description_prompt,
 )
 from lmms_egoplan.construction.actplan.sources import INSTRUCTION, Activity, Example, examples_for
-from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.json_replies import ask_json
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, shown
 

@@ -24,9 +24,9 @@ from lmms_egoplan.construction.actplan.tours import (
 )
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, read_text
-from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.json_replies import NO_REPLY, ask_json
 from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.media.image_files import jpeg_url
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.text import cell_text

@@ -13,8 +13,8 @@ from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Label
 from lmms_egoplan.construction.egointent.goalstep import Video
 from lmms_egoplan.construction.egointent.narrations import NarratedVideo
 from lmms_egoplan.construction.egointent.prompts import PROMPTS, ask, bullets, read_fields
-from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.media.frames import FrameError, frame_times, read_video_frames
 from lmms_egoplan.media.sampling import evenly_spaced
 from lmms_egoplan.progress import track

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from lmms_egoplan.jsonl import check_record
-from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.judgement import Prompt
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import Kind

@@ -10,8 +10,8 @@ from lmms_egoplan.construction.egoplan.narrations import Action, Video, hundredt
 from lmms_egoplan.construction.egoplan.wording import named_in_order
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, repetition
-from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.json_replies import NOT_JSON, ask_json
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, shown

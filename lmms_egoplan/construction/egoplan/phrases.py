@@ -8,8 +8,8 @@ from lmms_egoplan.benchmarks.egoplan.clock import EGO4D_FPS
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D
 from lmms_egoplan.construction.ego4d import is_latin
 from lmms_egoplan.construction.egoplan.narrations import Action, Sentence, Video, by_start, ego4d_action
-from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.json_replies import ask_json
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, shown

@@ -1,7 +1,6 @@
-"""What the evaluated checkpoint, which lm-eval names in a task's metadata, tells beside its answers.
+"""The evaluated checkpoint, which lm-eval names in a task's metadata: its type, and the tokens of a candidate.
 
-That is its type, and how many tokens a candidate has: lm-eval's model classes give the sum of its log-probabilities
-alone.
+lm-eval's model classes give only the sum of a candidate's log-probabilities.
 """
 
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 
 class TokenCounter:
-    """Counts a candidate's tokens in lm-eval's encoding of context and candidate together: those with its characters.
+    """Counter of a candidate's tokens in lm-eval's encoding of context and candidate: those with its characters.
 
     `CandidateRanker` counts the same. lm-eval also scores the white space at a context's end, such as the line break
     that ends many chat prompts; its sums hold that log-probability, near 0 and the same for all candidates.
@@ -23,12 +22,12 @@ class TokenCounter:
         is_encoder_decoder: the candidate is then encoded by itself.
     """
 
-    def __init__(self, tokenizer: Any, is_encoder_decoder: bool = False) -> None:
+    def __init__(self, tokenizer: Any, *, is_encoder_decoder: bool = False) -> None:
         self._tokenizer = tokenizer
         self._is_encoder_decoder = is_encoder_decoder
 
     def count(self, context: str, continuation: str) -> int | None:
-        """Tokens of the continuation; None where it has none of its own."""
+        """Count the tokens of the continuation; None if it has none of its own."""
         if self._is_encoder_decoder:
             return self._length(continuation) or None
         if not self._tokenizer.is_fast:
@@ -41,7 +40,7 @@ class TokenCounter:
 
 
 def token_counter(metadata: Mapping[str, Any]) -> TokenCounter | None:
-    """The counter for the evaluated model, which lm-eval names in a task's metadata; None where there is no tokenizer.
+    """Return the counter for the evaluated model; None if there is no tokenizer.
 
     Args:
         metadata: a task's, which holds the command line's ``--model_args`` and ``--metadata``: ``tokenizer``,
@@ -60,11 +59,11 @@ def token_counter(metadata: Mapping[str, Any]) -> TokenCounter | None:
         is_encoder_decoder = bool(AutoConfig.from_pretrained(name, **loading).is_encoder_decoder)
     except Exception:  # a folder with a tokenizer alone
         is_encoder_decoder = False
-    return TokenCounter(tokenizer, is_encoder_decoder)
+    return TokenCounter(tokenizer, is_encoder_decoder=is_encoder_decoder)
 
 
 def model_type(metadata: Mapping[str, Any]) -> str | None:
-    """The checkpoint's type as transformers' configuration has it; None where that cannot be read.
+    """Return the checkpoint's type as in transformers' configuration; None if that cannot be read.
 
     Args:
         metadata: as for `token_counter`; the model is ``pretrained``.

@@ -1,18 +1,16 @@
-"""Images that are read when they are used: lm-eval holds the images of all requests before the first one runs."""
+"""Images that are read when they are used: lm-eval collects the images of all requests before the first one runs."""
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from datasets import Dataset
+from lm_eval.api.instance import Instance
 from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.memory_ahead import reserve_for
 from lmms_egoplan.storage import PreparedData
-
-if TYPE_CHECKING:
-    from datasets import Dataset
-    from lm_eval.api.instance import Instance
 
 IMAGE_PLACEHOLDER = "<image>"
 
@@ -26,32 +24,30 @@ class LazyImages(str):
 
     Args:
         shown: another text for other images.
-        load: reads them; a partial of a function of a module, so that it can be pickled.
+        load: reads them, a `Clip` if they are one; a partial of a function of a module, so that it can be pickled.
         is_clip: they are a `Clip`, which a model class that takes videos may show as one.
     """
 
-    __slots__ = ("_load", "is_clip")
+    load: Callable[[], Sequence[Image.Image]]
+    is_clip: bool
 
-    def __new__(cls, shown: str, load: Callable[[], list[Image.Image]], is_clip: bool = False) -> "LazyImages":
+    def __new__(cls, shown: str, load: Callable[[], Sequence[Image.Image]], *, is_clip: bool = False) -> "LazyImages":
+        """Make images of a text."""
         self = super().__new__(cls, shown)
-        self._load = load
+        self.load = load
         self.is_clip = is_clip
         return self
 
-    def load(self) -> list[Image.Image]:
-        """The images, fresh; a `Clip` where they are one."""
-        return self._load()
-
     def __iter__(self) -> Iterator[Image.Image]:  # type: ignore[override]
-        return iter(self._load())
+        return iter(self.load())
 
     def __getitem__(self, index: Any) -> Any:
-        """Images, not characters: lm-eval's API classes take the first ``max_images``.
+        """Return images, not characters: lm-eval's API classes take the first ``max_images``.
 
         Raises:
-            ValueError: a slice that leaves out images, which the question is about.
+            ValueError: a slice omits images, which the question is about.
         """
-        images = self._load()
+        images = self.load()
         taken = images[index]
         if isinstance(index, slice) and len(taken) < len(images):
             raise ValueError(
@@ -61,10 +57,10 @@ class LazyImages(str):
         return taken
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LazyImages, (str(self), self._load, self.is_clip)
+        return functools.partial(LazyImages, is_clip=self.is_clip), (str(self), self.load)
 
 
-def load_images(request: "Instance") -> Sequence[Image.Image]:
+def load_images(request: Instance) -> Sequence[Image.Image]:
     """Return the images of a request, a `Clip` where they are one. Reserve memory for them."""
     visual = request.args[2]["visual"] if len(request.args) > 2 else ()
     if isinstance(visual, LazyImages):
@@ -74,7 +70,7 @@ def load_images(request: "Instance") -> Sequence[Image.Image]:
 
 
 def images_name(benchmark: str, doc: Mapping[str, Any], what: str) -> str:
-    """Which images of a benchmark a document shows: another text for other data and for another version of the task.
+    """Name the images of a document: another text for other data and for another version of the task.
 
     lm-eval's ``--use_cache`` serves an earlier response where this text and the prompt are the same.
 
@@ -85,7 +81,7 @@ def images_name(benchmark: str, doc: Mapping[str, Any], what: str) -> str:
 
 
 def stored_images(prepared: PreparedData, split: str, data: str, row: int, column: str) -> list[Image.Image]:
-    """The RGB images in one row of a prepared split, of which nothing else is read.
+    """Read the RGB images in one row of a prepared split, and nothing else.
 
     Args:
         data: fingerprint of the split for which the request was built.
@@ -101,7 +97,7 @@ def stored_images(prepared: PreparedData, split: str, data: str, row: int, colum
 
 
 @functools.cache
-def _column(prepared: PreparedData, split: str, data: str, column: str) -> "Dataset":
+def _column(prepared: PreparedData, split: str, data: str, column: str) -> Dataset:
     if prepared.fingerprint(split) != data:
         raise LmmsEgoplanError(
             f"{prepared.folder(split)}: prepared anew since the requests were built; run the command again"

@@ -1,4 +1,4 @@
-"""Answers that know what the model was shown: lm-eval carries nothing beside a text."""
+"""Answers with what the model was shown: lm-eval passes on only a text."""
 
 from typing import Any
 
@@ -13,6 +13,7 @@ class ShownAnswer(str):
     media: str
 
     def __new__(cls, text: str, media: str) -> "ShownAnswer":
+        """Make an answer of a text."""
         self = super().__new__(cls, text)
         self.media = media
         return self
@@ -22,11 +23,11 @@ class ShownAnswer(str):
 
 
 def media_of(answer: Any) -> str:
-    """The form of the visual input behind a response; lm-eval's own classes know none but images."""
+    """Return the form of the visual input of a response; lm-eval's own classes know only images."""
     return answer.media if isinstance(answer, ShownAnswer) else IMAGES
 
 
 def clean_answer(answer: str) -> str:
-    """As `clean_text`, which gives a plain text."""
+    """Clean as `clean_text`, which returns a plain text."""
     text = clean_text(answer)
     return ShownAnswer(text, answer.media) if isinstance(answer, ShownAnswer) else text

@@ -1,21 +1,22 @@
-"""The base of this package's lm-eval tasks: prepared data, requests that fit them, and answers scored together."""
+"""Base of this package's lm-eval tasks: prepared data, requests that fit them, and answers scored together."""
 
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from datasets import Dataset, Image
 from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 from loguru import logger
+from pyarrow import compute
 
 from lmms_egoplan import __version__
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.checkpoint import token_counter
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER
-from lmms_egoplan.harnesses.lm_eval.reasoning import without_reasoning
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, clean_answer, media_of
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.judging.startup import announce_judge
@@ -24,14 +25,13 @@ from lmms_egoplan.ranking.chat_templates import has_system_turn
 from lmms_egoplan.ranking.loglikelihood import LoglikelihoodText, of_sum
 from lmms_egoplan.storage import PreparedData
 
-if TYPE_CHECKING:
-    from datasets import Dataset
+_REASONING_TAGS = (("<think>", "</think>"), ("<analysis>", "</analysis>"))
 
 
 class PreparedTask(ConfigurableTask):
     """A task on a prepared split, which its YAML names as ``class`` and, in ``test_split``, as the split.
 
-    Each document has columns beside the prepared ones: ``data``, the split's fingerprint, and ``shown``, entries
+    Each document has more columns than the prepared ones: ``data``, the split's fingerprint, and ``shown``, entries
     of the task's ``metadata`` that `SETTINGS` and `COUNTS`, whole numbers of at least 1, name. So ``--metadata
     num_frames=6`` reaches what builds a request. A third, ``version``, is that of task and package.
     """
@@ -44,7 +44,7 @@ class PreparedTask(ConfigurableTask):
         self._scores = True
         super().__init__(config={name: value for name, value in config.items() if name != "class"})
 
-    def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+    def download(self, *_: Any) -> None:
         """Load the prepared split.
 
         Raises:
@@ -53,38 +53,46 @@ class PreparedTask(ConfigurableTask):
         """
         split = self.config.test_split
         metadata = self.config.metadata = self.settled(self.config.metadata or {})
-        names = (*self.SETTINGS, *self.COUNTS)
+        settings, counts = self.shown_names(metadata)
+        names = (*settings, *counts)
         absent = [name for name in names if name not in metadata]
         if absent:
             raise LmmsEgoplanError(f"{self.config.task}: its metadata must have {', '.join(absent)}")
-        for name in self.COUNTS:
+        for name in counts:
             value = metadata[name]
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise LmmsEgoplanError(f"{self.config.task}: --metadata {name}={value}: a whole number of at least 1")
         documents = self.documents(self.PREPARED.load(split))
-        columns = {"data": self.PREPARED.fingerprint(split), "version": f"{metadata.get('version')}, {__version__}"}
+        columns: dict[str, Any] = {
+            "data": self.PREPARED.fingerprint(split),
+            "version": f"{metadata.get('version')}, {__version__}",
+        }
         if names:
             columns["shown"] = {name: metadata[name] for name in names}
         for column, value in columns.items():
             documents = documents.add_column(column, [value] * len(documents))
         self.dataset = {split: documents}
 
+    def shown_names(self, _metadata: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the names of settings and of counts in the metadata on which requests depend."""
+        return self.SETTINGS, self.COUNTS
+
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """The task's metadata with what hangs on the model decided; results tell it."""
+        """Return the task's metadata with what depends on the model decided; results contain it."""
         return metadata
 
-    def documents(self, rows: "Dataset") -> "Dataset":
-        """The prepared rows as lm-eval gets them; it holds all of them in memory, so without images."""
+    def documents(self, rows: Dataset) -> Dataset:
+        """Return the prepared rows for lm-eval; it keeps all of them in memory, so without images."""
         return rows
 
     def fewshot_docs(self) -> None:
-        """No examples: the protocols are zero-shot."""
+        """Return no examples: the protocols are zero-shot."""
 
     def prepare_scoring(self) -> None:
-        """Load and try what the scoring needs; called before the model is asked, and not for ``--predict_only``."""
+        """Load and try what the scoring needs, before the model is asked; not called for ``--predict_only``."""
 
     def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
-        """As lm-eval builds them, and anew where its request cache holds those of other data or settings.
+        """Build requests as lm-eval, and again if its request cache has those of other data or settings.
 
         lm-eval files cached requests under the task's name, without regard to data, ``--metadata``, ``--gen_kwargs``,
         ``--samples``, and what a newer version of the task asks.
@@ -101,12 +109,12 @@ class PreparedTask(ConfigurableTask):
                 super().build_all_requests(cache_requests=False, **kwargs)
 
     def override_metric(self, metric_name: str) -> None:
-        """Called for ``--predict_only``: the answers alone are wanted."""
+        """Do not score: called for ``--predict_only``."""
         self._scores = False
         super().override_metric(metric_name)
 
     def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        """The document's values; none for ``--predict_only``.
+        """Return the document's values; none for ``--predict_only``.
 
         On several processes None stands for a metric that the document does not have: lm-eval gathers the first
         process's metrics from all, so that others would be lost, and one that another process lacks is an error.
@@ -117,11 +125,11 @@ class PreparedTask(ConfigurableTask):
         return values if num_processes() == 1 else dict.fromkeys(self._aggregation_list) | values
 
     def aggregation(self) -> dict[str, Callable[[Sequence[Any]], Any]]:
-        """Over the documents that have the metric; NaN where none has."""
+        """Aggregate over the documents that have the metric; NaN if none has."""
         return {name: partial(_of_present, function) for name, function in super().aggregation().items()}
 
     def _fits(self, chosen: Mapping[str, Any]) -> bool:
-        """Whether the requests are of the documents that are evaluated, and the first one's what would be asked now."""
+        """Return whether the requests are of the evaluated documents, and the first one's what would be asked now."""
         names = ("rank", "limit", "world_size", "samples")
         documents = dict(self.doc_iterator(**{name: chosen[name] for name in names if name in chosen}))
         if {instance.doc_id: instance.doc for instance in self.instances} != documents:
@@ -142,6 +150,20 @@ class PreparedTask(ConfigurableTask):
         return [instance.args for instance in self.instances[: len(fresh)]] == [instance.args for instance in fresh]
 
 
+def without_reasoning(text: str) -> str:
+    """Remove blocks of reasoning, and white space around the text, by the rule of lmms-eval for every answer.
+
+    If a block begins in the prompt, so that only its end is in the answer, all before the last end is reasoning. A
+    block that does not end stays.
+    """
+    for begin, end in _REASONING_TAGS:
+        while (start := text.find(begin)) >= 0 and (stop := text.find(end, start)) >= 0:
+            text = text[:start] + text[stop + len(end) :]
+        if begin not in text:
+            text = text.rpartition(end)[2]
+    return text.strip()
+
+
 class RankedTask(PreparedTask):
     """A task of type ``multiple_choice`` whose candidates are compared by mean log-probability, too.
 
@@ -150,7 +172,7 @@ class RankedTask(PreparedTask):
     """
 
     def prepare_scoring(self) -> None:
-        """Load the tokenizer; warns where there is none."""
+        """Load the tokenizer; warn if there is none."""
         self._counter = token_counter(self.config.metadata or {})
         if self._counter is None:
             logger.warning(
@@ -169,7 +191,9 @@ class RankedTask(PreparedTask):
             if num_tokens is None and self._counter is not None:
                 num_tokens = self._counter.count(*instance.args[:2])
             use = getattr(response, "use", None)
-            instance.filtered_resps["none"] = LoglikelihoodText.encode(of_sum(*response, num_tokens, use))
+            logprob, is_greedy = response
+            likelihood = of_sum(logprob, is_greedy=is_greedy, num_tokens=num_tokens, use=use)
+            instance.filtered_resps["none"] = LoglikelihoodText.of(likelihood)
         return None
 
 
@@ -189,19 +213,19 @@ class SystemPromptTask(PreparedTask):
 
     @abstractmethod
     def system_prompt(self, doc: Mapping[str, Any]) -> str | None:
-        """None where the model has none."""
+        """Return the system prompt; None if the model has none."""
 
     def fewshot_context(
         self,
         doc: dict[str, Any],
         num_fewshot: int,
+        *,
         system_instruction: str | None = None,
         apply_chat_template: bool = False,
-        *,
         chat_template: Callable[..., str] | None = None,
         **others: Any,
     ) -> str | list[str]:
-        """As lm-eval builds it; the task's system prompt stands behind a ``--system_instruction``."""
+        """Build it as lm-eval; the task's system prompt comes after a ``--system_instruction``."""
         prompt = self.system_prompt(doc)
         if prompt is not None and apply_chat_template and chat_template is not None:
 
@@ -236,7 +260,7 @@ class Answered:
 
     @classmethod
     def of(cls, instance: Instance) -> "Answered":
-        """What lmms-eval leaves of an answer, too; nothing of one that an API sent without text."""
+        """Strip an answer as lmms-eval does; one that an API sent without text is empty."""
         response = instance.resps[0]
         return cls(instance.doc, without_reasoning(response or ""), media_of(response))
 
@@ -251,7 +275,7 @@ class TogetherScoredTask(PreparedTask):
 
     @abstractmethod
     def score(self, answers: Sequence[Answered]) -> list[str]:
-        """What ``process_results`` reads, for each answer."""
+        """Return what ``process_results`` reads, for each answer."""
 
     def apply_filters(self) -> None:
         """Score the answers, instead of filtering each; what the harness logs of them can be written."""
@@ -288,7 +312,7 @@ class JudgedTask(TogetherScoredTask):
         announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE)
 
     def judge(self) -> JudgeSettings | None:
-        """The judge that is set, with this process's share of the concurrency."""
+        """Return the judge that is set, with this process's share of the concurrency."""
         settings = judge_settings(self.DEFAULT_JUDGE)
         return settings and settings.shared_by(num_processes())
 
@@ -298,14 +322,11 @@ def _of_present(aggregate: Callable[[Sequence[Any]], Any], values: Sequence[Any]
     return aggregate(present) if present else math.nan
 
 
-def without_images(rows: "Dataset", column: str) -> "Dataset":
-    """The rows with their place in the split, ``row``, instead of a column of images.
+def without_images(rows: Dataset, column: str) -> Dataset:
+    """Replace a column of images by the rows' place in the split, ``row``.
 
-    A list of images also leaves their number, ``num_images``.
+    Lists of images are also replaced by their number, ``num_images``.
     """
-    from datasets import Image
-    from pyarrow import compute
-
     is_list = not isinstance(rows.features[column], Image)
     numbers = compute.list_value_length(rows.data.column(column)).to_pylist() if is_list else []
     rows = rows.remove_columns(column).add_column("row", list(range(len(rows))))

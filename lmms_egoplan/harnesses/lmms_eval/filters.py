@@ -17,7 +17,7 @@ from lmms_eval.api.reasoning import parse_reasoning_tags_config, strip_reasoning
 from loguru import logger
 
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, loaded_model
-from lmms_egoplan.judging import JudgeSettings, judge_settings
+from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.judging.startup import announce_judge
 from lmms_egoplan.processes import num_processes
 from lmms_egoplan.text import clean_text
@@ -49,10 +49,10 @@ class RequestFilter(Filter):
     What it and the log get can be written.
     """
 
-    requests: Sequence[Instance] | None = None
+    requests: Sequence[Instance] = ()
 
     def responses(self, resps: Sequence[Sequence[str]]) -> list[Response]:
-        """Each request's first response.
+        """Return each request's first response.
 
         The harness strips reasoning only after the filters, so that is done here, with the tags that it would use.
 
@@ -64,28 +64,28 @@ class RequestFilter(Filter):
             cli_value=_REASONING_TAGS if task.args is None else getattr(task.args, "reasoning_tags", None),
             task_value=task.config.reasoning_tags,
         )
-        found = [
+        responses = [
             Response(request.doc_id, strip_reasoning_tags(texts[0], configured or []), _truncated(request))
-            for request, texts in zip(self.requests or (), resps, strict=True)
+            for request, texts in zip(self.requests, resps, strict=True)
         ]
-        unknown = sum(response.truncated is None for response in found)
+        unknown = sum(response.truncated is None for response in responses)
         if unknown:
             logger.warning(
-                f"{task.task_name}: {unknown} of {len(found)} answers come without a token count; the share of "
+                f"{task.task_name}: {unknown} of {len(responses)} answers come without a token count; the share of "
                 "truncated answers is over the others"
             )
-        return found
+        return responses
 
     def settings(self) -> Mapping[str, Any]:
-        """The task's block of settings for the model."""
+        """Return the task's block of settings for the model."""
         return self._task().lmms_eval_specific_kwargs or {}
 
     def model(self) -> LoadedModel | None:
-        """The evaluated model; None where its backend is none of this package's."""
+        """Return the evaluated model; None if its backend is none of this package's."""
         return loaded_model(str(self._task().model_name))
 
     def asks_in_messages(self) -> bool:
-        """Whether the backend gets the task's chat messages: the harness's chat backends do."""
+        """Return whether the backend gets the task's chat messages, as the harness's chat backends do."""
         return callable(self._task().config.doc_to_messages) and not any(
             inspect.ismethod(value) and value.__name__ == "doc_to_visual" for value in self.requests[0].args
         )
@@ -114,7 +114,7 @@ class JudgedFilter(RequestFilter):
         announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE)
 
     def judge(self) -> JudgeSettings | None:
-        """The judge that is set, with this process's share of the concurrency; None, too, with ``--predict_only``."""
+        """Return the judge that is set, with this process's share of the concurrency; None with ``--predict_only``."""
         settings = judge_settings(self.DEFAULT_JUDGE)
         if settings is None or getattr(self._task().args, "predict_only", False):
             return None
@@ -122,25 +122,25 @@ class JudgedFilter(RequestFilter):
 
 
 class AsTheyAre(RequestFilter):
-    """Gives on each reply as it is, but that it can be logged."""
+    """A filter that changes no reply, except so that it can be logged."""
 
-    def apply(self, resps: Sequence[Sequence[str]], docs: Any) -> list[str]:
-        """The first reply to each request; also log what was shown, and how long a reply could be."""
+    def apply(self, resps: Sequence[Sequence[str]], _docs: Any) -> list[str]:
+        """Return the first reply to each request; log also what was shown, and how long a reply could be."""
         if self.requests:
             settings = ", ".join(f"{name}: {value}" for name, value in self.settings().items() if name in _SHOWN)
-            most = next((args["max_new_tokens"] for args in self.requests[0].args if _limits(args)), None)
+            most = _most_tokens(self.requests[0])
             length = "" if most is None else f", up to {most:,} new tokens"
             logger.info(f"{self._task().task_name}: {settings}{length}")
         return [replies[0] if replies else "" for replies in resps]
 
 
-def _limits(argument: Any) -> bool:
-    return isinstance(argument, dict) and "max_new_tokens" in argument
+def _most_tokens(request: Instance) -> int | None:
+    return next((value.get("max_new_tokens") for value in request.args if isinstance(value, dict)), None)
 
 
 def _truncated(request: Instance) -> bool | None:
     counts = request.token_counts[0] if request.token_counts else None
-    limit = next((value.get("max_new_tokens") for value in request.args if isinstance(value, dict)), None)
+    limit = _most_tokens(request)
     if limit is None or counts is None or counts.output_tokens is None:
         return None
     return counts.output_tokens >= limit

@@ -9,8 +9,8 @@ from lmms_egoplan.paths import rows_beside
 
 DEFAULT_CHECKPOINT = "llava-hf/llava-1.5-7b-hf"
 
+# The original checkpoints and their transformers ports.
 PORTS = {row["original"]: row["port"] for row in rows_beside(__file__)}
-"""The original checkpoints and their transformers ports."""
 
 
 class Llava(HFVLM):

@@ -1,4 +1,4 @@
-"""What tasks may know of the checkpoint that a backend of this package has loaded."""
+"""The checkpoint that a backend of this package has loaded, for tasks."""
 
 from dataclasses import dataclass
 
@@ -23,11 +23,11 @@ _loaded: LoadedModel | None = None
 
 
 def remember(model: LoadedModel) -> None:
-    """This is the model that the process has loaded last."""
+    """Remember the model that the process has loaded last."""
     global _loaded
     _loaded = model
 
 
 def loaded_model(backend: str) -> LoadedModel | None:
-    """The model that this backend has loaded; None where there is none, or the backend is none of this package's."""
+    """Return the model that this backend has loaded; None if there is none, or for backends of the harness."""
     return _loaded if _loaded is not None and _loaded.backend == backend else None

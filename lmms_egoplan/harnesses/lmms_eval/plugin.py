@@ -1,4 +1,4 @@
-"""Makes lmms-eval know this package's models and tasks; the only module that touches its registries.
+"""Register this package's models and tasks with lmms-eval; the only module that changes its registries.
 
 lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` while it starts. A harness that has the
 group ``lmms_eval.tasks`` finds the tasks there (`task_folder`); any other has them added to its `TaskManager`.
@@ -19,6 +19,7 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, load_scorers
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.startup import announce_judge
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.audits import failed_audits
 
@@ -90,12 +91,12 @@ def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> No
 
 
 def task_folder() -> Path:
-    """The folder of the package's tasks, for a harness that asks for it."""
+    """Return the folder of the package's tasks, for a harness that asks for it."""
     return LMMS_EVAL_TASKS
 
 
 def _llava_package_is_installed() -> bool:
-    """Whether the LLaVA-NeXT package, which lmms-eval's own ``llava`` backend needs, is there."""
+    """Return whether the LLaVA-NeXT package, which lmms-eval's own ``llava`` backend needs, is installed."""
     spec = importlib.util.find_spec("llava")
     return spec is not None and spec.origin is not None
 
@@ -130,8 +131,8 @@ def _register_tasks(tasks: ModuleType) -> None:
     if hasattr(tasks, "plugin_task_folders"):
         return None
     try:
-        TaskManager = tasks.TaskManager
-        initialize_tasks = TaskManager.initialize_tasks
+        manager = tasks.TaskManager
+        initialize_tasks = manager.initialize_tasks
         parameters = inspect.signature(initialize_tasks).parameters
     except AttributeError as error:
         return _warn_that_tasks_are_not_registered(str(error))
@@ -140,7 +141,7 @@ def _register_tasks(tasks: ModuleType) -> None:
 
     @functools.wraps(initialize_tasks)
     def with_own_tasks(
-        self: Any, include_path: str | list[str] | None = None, include_defaults: bool = True, **kwargs: Any
+        self: Any, include_path: str | list[str] | None = None, *, include_defaults: bool = True, **kwargs: Any
     ) -> Any:
         paths = [include_path] if isinstance(include_path, str) else list(include_path or ())
         own = str(LMMS_EVAL_TASKS)
@@ -148,22 +149,20 @@ def _register_tasks(tasks: ModuleType) -> None:
             paths.append(own)
         return initialize_tasks(self, include_path=paths or None, include_defaults=include_defaults, **kwargs)
 
-    TaskManager.initialize_tasks = with_own_tasks
+    manager.initialize_tasks = with_own_tasks
     return None
 
 
 def _try_judges_early(tasks: ModuleType) -> None:
     """Try judges and other scorers when tasks are chosen, before a model loads; tasks find what this misses."""
     try:
-        TaskManager = tasks.TaskManager
-        match_tasks = TaskManager.match_tasks
+        manager = tasks.TaskManager
+        match_tasks = manager.match_tasks
     except AttributeError:
         return
 
     @functools.wraps(match_tasks)
     def with_judge_tried(self: Any, *args: Any, **kwargs: Any) -> Any:
-        from lmms_egoplan.judging.startup import announce_judge
-
         matched = match_tasks(self, *args, **kwargs)
         names = {name for path in _own_files(self, matched) for name in (path.name, path.parent.name)}
         load_scorers(names)
@@ -171,11 +170,11 @@ def _try_judges_early(tasks: ModuleType) -> None:
             announce_judge(*judge)
         return matched
 
-    TaskManager.match_tasks = with_judge_tried
+    manager.match_tasks = with_judge_tried
 
 
 def _own_files(manager: Any, names: Iterable[str]) -> Iterator[Path]:
-    """Files below the package's tasks that tasks, groups and tags of these names come from."""
+    """Yield the files of the package that define tasks, groups and tags of these names."""
     for name in names:
         entry = manager.task_index.get(name, {})
         if entry.get("type") == "tag":

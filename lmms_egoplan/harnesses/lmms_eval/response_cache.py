@@ -20,10 +20,10 @@ _RUN_ID, _BACKENDS = "LMMS_CACHE_RUN_ID", ("hf_vlm", "vllm_ranker")
 
 
 class CachedBackend(Protocol):
-    """A backend whose responses hang on more than its arguments tell."""
+    """A backend whose responses depend on more than its arguments."""
 
     def open_cache(self, folder: Path) -> str:
-        """Called with the folder of ``--use_cache``; returns what tells this backend's responses from any others."""
+        """Return what distinguishes this backend's responses in the folder of ``--use_cache``."""
 
 
 _backend: weakref.ref[Any] | None = None
@@ -42,8 +42,8 @@ def resume(backend: str, *arguments: Any) -> None:
     random one unless this variable, its own, sets it. A user's own id stays.
 
     Args:
-        backend: the harness's name of it.
-        arguments: all that tells this run's responses from any others.
+        backend: its name in the harness.
+        arguments: all that distinguishes this run's responses.
     """
     digest = hashlib.sha256(json.dumps(arguments, default=str).encode()).hexdigest()[:16]
     own = tuple(f"{name}-" for name in _BACKENDS)

@@ -24,14 +24,14 @@ from lmms_egoplan.ranking.engine.requests import (
     media_of,
 )
 
+# What rounding may add to log-probabilities and sums of probabilities.
 _ROUNDING = 1e-3
-"""What rounding may add to log-probabilities and sums of probabilities."""
 
+# In the IDs of images: a server silently uses what it has stored under a known ID, so no other client may know one.
 _RUN = secrets.token_bytes(32)
-"""In the IDs of images: a server silently uses what it has stored under a known ID, so no other client may know one."""
 
+# vLLM's servers write this for minus infinity, which JSON does not have.
 _LOWEST = -9999.0
-"""vLLM's servers write this for minus infinity, which JSON does not have."""
 
 _REMEDY = (
     "Start the server with the checkpoint's own chat template, --chat-template-content-format openai and the "
@@ -60,7 +60,7 @@ class ChatQuestion(EngineQuestion):
 
     @property
     def image_bytes(self) -> int:
-        """Of the images as they are sent."""
+        """Size of the images as they are sent."""
         contents = (message["content"] for message in self.messages if not isinstance(message["content"], str))
         return sum(len(item["image_url"]["url"]) for items in contents for item in items if "image_url" in item)
 
@@ -72,7 +72,7 @@ class UnreadableError(EngineError):
 def chat_question(
     encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
 ) -> ChatQuestion:
-    """A question of text and images for a server; raises as `QuestionEncoder.encode`.
+    """Make a question of text and images for a server; raise as `QuestionEncoder.encode`.
 
     The images are encoded by the model's processor too: their tokens tell whether the server sees them alike.
     """
@@ -98,12 +98,12 @@ def chat_question(
 
 
 def probe_body(model: str, forced: Sequence[int]) -> dict[str, Any]:
-    """A short request that shows whether a server forces tokens."""
+    """Return a short request that shows whether a server forces tokens."""
     return _body(model, [{"role": "user", "content": "What next?"}]) | _forced(forced)
 
 
 def read_probe(forced: Sequence[int], answer: str) -> tuple[bool, int | None]:
-    """What the answer to `probe_body` shows of a server.
+    """Read what the answer to `probe_body` shows about a server.
 
     Returns:
         Whether it has these tokens, with log-probabilities from before they were forced. And how many tokens the server
@@ -127,8 +127,8 @@ def read_probe(forced: Sequence[int], answer: str) -> tuple[bool, int | None]:
     return is_forced, len(tokens) if len(tokens) < len(forced) else None
 
 
-def body_of(question: ChatQuestion, request: EngineRequest, model: str, is_stored: bool = False) -> dict[str, Any]:
-    """The body of a chat completion.
+def body_of(question: ChatQuestion, request: EngineRequest, model: str, *, is_stored: bool = False) -> dict[str, Any]:
+    """Return the body of a chat completion.
 
     Args:
         model: as the server names it.
@@ -153,7 +153,7 @@ def body_of(question: ChatQuestion, request: EngineRequest, model: str, is_store
 
 
 def response_of(question: ChatQuestion, request: EngineRequest, answer: str) -> EngineResponse:
-    """What a server's answer to `body_of` says.
+    """Read a server's answer to `body_of`.
 
     Raises:
         UnreadableError: it is no chat completion.
@@ -255,7 +255,7 @@ def _forced(tokens: Sequence[int]) -> dict[str, Any]:
 
 
 def _prompt_and_rest(question: ChatQuestion, request: EngineRequest) -> tuple[list[int], list[int]]:
-    """The tokens of the server's prompt for an answer, and those that it must generate behind it."""
+    """Return the tokens of the server's prompt for an answer, and those that it must generate after it."""
     tokens = question.prefix + question.candidates[request.candidate or 0].tokens
     start = len(question.prefix) + question.surplus
     return tokens[:start], tokens[start:] if request.candidate is not None else tokens[start : start + 1]
@@ -284,7 +284,7 @@ def _raised(logprob: float) -> float:
 
 
 def _rank(generated: _Generated) -> int:
-    """1 for the most probable token; the server tells no more."""
+    """Return 1 for the most probable token, else 2: the server does not say more."""
     return 1 if all(generated.logprob >= top.logprob for top in generated.top_logprobs) else 2
 
 
@@ -295,12 +295,12 @@ def _content(content: str | list[dict[str, Any]]) -> str | list[dict[str, Any]]:
 
 
 def _image(url: str) -> dict[str, Any]:
-    """An image that the server stores under an ID of its bytes and of this run."""
+    """Return an image that the server stores under an ID of its bytes and of this run."""
     return {"type": "image_url", "image_url": {"url": url}, "uuid": sha256(_RUN + url.encode()).hexdigest()}
 
 
 def _without_images(message: Message) -> Message:
-    """A message with the IDs of its images alone."""
+    """Return a message with only the IDs of its images."""
     if isinstance(message["content"], str):
         return message
     items = [item | {"image_url": None} if item["type"] == "image_url" else item for item in message["content"]]
@@ -308,7 +308,7 @@ def _without_images(message: Message) -> Message:
 
 
 def _data_url(image: Image.Image) -> str:
-    """Losslessly, and packed in little time."""
+    """Encode an image without loss, and in little time."""
     file = io.BytesIO()
     image.convert("RGB").save(file, "PNG", compress_level=1)
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -15,7 +15,7 @@ _BIDIRECTIONAL = {"diffusion_gemma", "gemma3", "git", "molmo2", "paligemma", "pi
 
 
 def engine_note(config: Any) -> str | None:
-    """What the results must say of a model that vLLM ranks; None where vLLM agrees with transformers.
+    """Return what the results must say about a model that vLLM ranks; None if vLLM agrees with transformers.
 
     Args:
         config: the checkpoint's, from transformers.
@@ -35,7 +35,7 @@ def engine_note(config: Any) -> str | None:
 
 
 def _configs(settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """A configuration, and those in it."""
+    """Yield a configuration, and those in it."""
     yield settings
     for value in settings.values():
         if isinstance(value, dict):

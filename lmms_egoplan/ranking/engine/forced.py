@@ -11,8 +11,8 @@ from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 
 from lmms_egoplan.ranking.engine.requests import ARGUMENT
 
+# Tokens of a request; candidates have far fewer.
 _MOST = 4096
-"""Tokens of a request; candidates have far fewer."""
 
 
 class ForcedTokens(AdapterLogitsProcessor):
@@ -21,8 +21,8 @@ class ForcedTokens(AdapterLogitsProcessor):
     An exception in a step would end the engine for all of its users, so nothing here raises but `validate_params`.
     """
 
+    # Size of the vocabulary where it is known: a server checks requests in a process without the engine.
     _vocabulary: ClassVar[int] = 2**31
-    """Size of the vocabulary where it is known: a server checks requests in a process without the engine."""
 
     def __init__(self, vllm_config: Any, *others: Any) -> None:
         super().__init__(vllm_config, *others)
@@ -42,9 +42,11 @@ class ForcedTokens(AdapterLogitsProcessor):
             )
 
     def is_argmax_invariant(self) -> bool:
+        """Return that the most probable token changes."""
         return False
 
     def new_req_logits_processor(self, params: Any) -> Any:
+        """Return what forces a request's tokens; None if it names none."""
         tokens = (params.extra_args or {}).get(ARGUMENT)
         if not tokens or not self._has_tokens(tokens):
             return None  # The client sees that other tokens come.

@@ -32,7 +32,7 @@ class LocalEngine:
         RankingError: it returns other than raw log-probabilities.
     """
 
-    forces, how_to_force = True, ""
+    forces, how_to_force, description = True, "", ""
     to_question = staticmethod(token_question)
 
     def __init__(self, llm: Any) -> None:
@@ -46,6 +46,7 @@ class LocalEngine:
         _wake_at_death(self._engine.engine_core)
 
     def submit(self, name: str, question: EngineQuestion, request: EngineRequest) -> None:
+        """See `Engine`."""
         if request.takes_prompt_logprobs:
             params = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=0, detokenize=False)
         else:
@@ -74,7 +75,8 @@ class LocalEngine:
         self._wanted[name] = question.question_id, length
 
     def poll(self) -> list[tuple[str, EngineResponse | RankingError]]:
-        responses = []
+        """See `Engine`."""
+        responses: list[tuple[str, EngineResponse | RankingError]] = []
         while not responses:
             with _told_of_death():
                 outputs = self._engine.step()
@@ -89,14 +91,16 @@ class LocalEngine:
         return responses
 
     def abort(self, names: Sequence[str]) -> None:
+        """See `Engine`."""
         with suppress(EngineDeadError):
             self._engine.abort_request([name for name in names if name in self._wanted])
         self._wanted.clear()
 
 
 def _wake_at_death(client: Any) -> None:
-    """vLLM 0.32 would wait for ever for an engine whose process was killed; this hands the waiting thread the error."""
-    resources, outputs = getattr(client, "resources", None), getattr(client, "outputs_queue", None)
+    """Give the waiting thread an error if the engine's process is killed: vLLM 0.32 would wait forever."""
+    resources: Any = getattr(client, "resources", None)
+    outputs = getattr(client, "outputs_queue", None)
     if not hasattr(resources, "engine_dead") or outputs is None:
         return
 

@@ -1,10 +1,11 @@
 """Questions ranked by an engine, many at once, each context before its candidates."""
 
-import logging
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+from loguru import logger
 
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.engine.requests import FORCED, EngineQuestion, EngineRequest, EngineResponse, NotForcedError
@@ -13,31 +14,33 @@ from lmms_egoplan.ranking.question import RankingError
 from lmms_egoplan.ranking.scores import CandidateScore
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 
-logger = logging.getLogger(__name__)
+Asked = TypeVar("Asked", bound=EngineQuestion)
 
+# Questions at once: contexts that were prefilled must still be cached when their candidates come.
 IN_FLIGHT = 8
-"""Questions at once: contexts that were prefilled must still be cached when their candidates come."""
 
 
-class Engine(Protocol):
+class Engine(Protocol[Asked]):
     """What computes requests, many at once.
 
     limit: most tokens of a request, prompt and generated ones.
     is_float32: whether it computes in float32; False where that is unknown.
-    forces: whether it can generate given tokens; otherwise, `how_to_force` tells what to do for it.
+    forces: whether it can generate given tokens; otherwise, `how_to_force` says what to do for it.
+    description: distinguishes its responses from those of others with the same weights.
     """
 
     limit: int
     is_float32: bool
     forces: bool
     how_to_force: str
+    description: str
 
     def to_question(
         self, encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
-    ) -> EngineQuestion:
-        """A question of text and images; raises as `QuestionEncoder.encode`. May be called from several threads."""
+    ) -> Asked:
+        """Make a question of text and images; raise as `QuestionEncoder.encode`. Several threads may call it."""
 
-    def submit(self, name: str, question: EngineQuestion, request: EngineRequest) -> None:
+    def submit(self, name: str, question: Asked, request: EngineRequest) -> None:
         """Begin a request.
 
         Raises:
@@ -76,18 +79,19 @@ class EngineRanker:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine[Any],
         processor: Any,
+        *,
         score_eos: bool = False,
         method: str = AUTO,
         in_flight: int = IN_FLIGHT,
         note: str | None = None,
     ) -> None:
         self._engine = engine
-        self._encoder = QuestionEncoder(processor, is_encoder_decoder=False, score_eos=score_eos)
+        self._encoder = QuestionEncoder(processor, score_eos=score_eos)
         self._encoders = ThreadCopies(self._encoder)
         tolerances = (1e-4, 1e-4) if engine.is_float32 else (1e-2, 2e-2)
-        self._schedule = Schedule(method, engine.limit, *tolerances, note, engine.is_float32)
+        self._schedule = Schedule(method, engine.limit, *tolerances, note=note, is_float32=engine.is_float32)
         if not engine.forces:
             if method == FORCED:
                 raise RankingError(f"method=forced: {engine.how_to_force}")
@@ -100,22 +104,16 @@ class EngineRanker:
 
     @property
     def methods(self) -> dict[str, str]:
-        """As of `Schedule`."""
+        """The method of each kind of questions that has one."""
         return self._schedule.methods
 
-    def encode(
-        self, messages: Sequence[Message], candidates: Sequence[str], question_id: str, has_clips: bool = False
-    ) -> EngineQuestion:
-        """Text to tokens; the engine processes the images itself. May be called from several threads.
-
-        Args:
-            has_clips: whether some of the images are frames of clips, which this model would take as videos.
+    def encode(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> EngineQuestion:
+        """Tokenise a question; the engine processes the images itself. Several threads may call it.
 
         Raises:
             RankingError: as `QuestionEncoder.split`; or something else than text, images and clips is shown.
         """
-        shown, has_videos = _clips_as_images(messages, question_id)
-        has_clips |= has_videos
+        shown, has_clips = _clips_as_images(messages, question_id)
         if has_clips and not self._is_told.is_set():
             self._is_told.set()
             logger.warning(
@@ -126,8 +124,10 @@ class EngineRanker:
             question = self._engine.to_question(encoder, shown, candidates, question_id)
         return replace(question, has_clips=has_clips)
 
-    def scores(self, questions: Iterable[EngineQuestion]) -> Iterator[list[CandidateScore]]:
-        """The candidates' scores of each question, in order.
+    encode_ahead = encode  # as `CandidateRanker` calls it
+
+    def scores(self, questions: Iterable[EngineQuestion]) -> Generator[list[CandidateScore], None, None]:
+        """Yield the candidates' scores of each question, in order.
 
         Raises:
             ContextTooLongError: a question exceeds the engine's limit.
@@ -158,11 +158,11 @@ class EngineRanker:
                         done[number] = error
                     number, following = number + 1, next(source, None)
                 while first in done:
-                    scores = done.pop(first)
+                    outcome = done.pop(first)
                     first += 1
-                    if isinstance(scores, Exception):
-                        raise scores
-                    yield scores
+                    if isinstance(outcome, Exception):
+                        raise outcome
+                    yield outcome
                 if number > first and first not in done:
                     for name, response in self._engine.poll():
                         place, request, question = requests.pop(name)
@@ -185,7 +185,7 @@ class EngineRanker:
 
 
 def _clips_as_images(messages: Sequence[Message], question_id: str) -> tuple[list[Message], bool]:
-    """Messages with the frames of each clip in its place; whether there was one."""
+    """Put the frames of each clip in its place; return also whether there was one."""
     has_clips = False
     shown = []
     for message in messages:

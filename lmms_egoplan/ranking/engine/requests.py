@@ -10,14 +10,14 @@ from lmms_egoplan.ranking.scores import CandidateScore
 
 FORCED, PROMPT_LOGPROBS = "forced", "prompt_logprobs"
 
+# By this name vLLM's requests carry tokens for `ForcedTokens`.
 ARGUMENT = "forced_token_ids"
-"""By this name vLLM's requests carry tokens for `ForcedTokens`."""
 
+# What vLLM loads for them.
 PROCESSOR = "lmms_egoplan.ranking.engine.forced:ForcedTokens"
-"""What vLLM loads for them."""
 
+# Log-probability, nats, and rank among all tokens, 1 for the most probable.
 Token = tuple[float, int]
-"""Log-probability, nats, and rank among all tokens, 1 for the most probable."""
 
 
 class EngineError(RankingError):
@@ -53,6 +53,7 @@ class EngineQuestion:
 
     @property
     def longest_candidate(self) -> int:
+        """Tokens of the longest candidate."""
         return max(len(candidate.tokens) for candidate in self.candidates)
 
 
@@ -89,7 +90,7 @@ class EngineResponse:
 
 
 def ranking_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A user's arguments of an ``LLM`` with those that ranking needs.
+    """Add what ranking needs to a user's arguments of an ``LLM``.
 
     Raises:
         RankingError: the user switches the prefix cache off.
@@ -104,25 +105,25 @@ def ranking_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
 def token_question(
     encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
 ) -> EngineQuestion:
-    """A question for an engine that takes tokens and images; raises as `QuestionEncoder.split`."""
+    """Make a question for an engine that takes tokens and images; raise as `QuestionEncoder.split`."""
     split = encoder.split(messages, candidates, question_id)
     return EngineQuestion(question_id, split.prefix, split.candidates, media_of(messages))
 
 
 def media_of(messages: Sequence[Message]) -> dict[str, list[Any]]:
-    """The images of a conversation, as `EngineQuestion.media`."""
+    """Return the images of a conversation, as `EngineQuestion.media`."""
     items = [item for message in messages if not isinstance(message["content"], str) for item in message["content"]]
     images = [item["image"] for item in items if item["type"] == "image"]
     return {"image": images} if images else {}
 
 
 def context_request(question: EngineQuestion) -> EngineRequest:
-    """The request that leaves the context in the engine's cache."""
+    """Return the request that puts the context into the engine's cache."""
     return EngineRequest(question.prefix, question.candidates[0].tokens[:1], candidate=None)
 
 
 def candidate_requests(question: EngineQuestion, method: str) -> list[EngineRequest]:
-    """One request for each candidate.
+    """Return one request for each candidate.
 
     forced: the prompt is the context, and the candidate's tokens are generated.
     prompt_logprobs: the prompt is the context and the candidate.
@@ -146,7 +147,7 @@ def candidate_requests(question: EngineQuestion, method: str) -> list[EngineRequ
 
 
 def fold(question: EngineQuestion, request: EngineRequest, response: EngineResponse) -> CandidateScore:
-    """The score of a request's candidate.
+    """Score a request's candidate.
 
     Raises:
         EngineError: the engine has generated or read other tokens than it was given, or left some out.
@@ -189,5 +190,5 @@ def check_room(question: EngineQuestion, prompt_length: int, limit: int) -> None
 
 
 def largest_difference(one: Sequence[CandidateScore], other: Sequence[CandidateScore]) -> float:
-    """Of the mean losses, nats."""
+    """Return the largest difference of mean losses, nats."""
     return max(abs(a.nll - b.nll) for a, b in zip(one, other, strict=True))

@@ -1,9 +1,10 @@
-"""Which requests an engine gets when, and which method ranks: pure bookkeeping, no engine is needed for it."""
+"""Order of requests to an engine, and choice of the method that ranks: bookkeeping that needs no engine."""
 
-import logging
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+
+from loguru import logger
 
 from lmms_egoplan.ranking.engine.requests import (
     FORCED,
@@ -21,9 +22,7 @@ from lmms_egoplan.ranking.engine.requests import (
 from lmms_egoplan.ranking.kinds import is_audited
 from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.question import PathError, RankingError
-from lmms_egoplan.ranking.scores import CandidateScore
-
-logger = logging.getLogger(__name__)
+from lmms_egoplan.ranking.scores import CandidateScore, lead
 
 AUTO = "auto"
 METHODS = (AUTO, FORCED, PROMPT_LOGPROBS)
@@ -82,6 +81,7 @@ class Schedule:
         limit: int,
         settling_tolerance: float,
         audit_tolerance: float,
+        *,
         note: str | None = None,
         is_float32: bool = False,
     ) -> None:
@@ -106,11 +106,11 @@ class Schedule:
             self._method = PROMPT_LOGPROBS
 
     def may_open(self, question: EngineQuestion) -> bool:
-        """Whether the method of its kind is known, or is to be found by this question."""
+        """Return whether the method of its kind is known, or this question is to find it."""
         return not self._kind(question).is_settling
 
     def open(self, number: int, question: EngineQuestion) -> list[EngineRequest]:
-        """The first requests of a question: that of its context, where a later one shares it.
+        """Return the first requests of a question: its context alone, if later requests share it.
 
         Raises:
             ContextTooLongError: already its text exceeds the engine's limit.
@@ -139,7 +139,7 @@ class Schedule:
     def receive(
         self, number: int, request: EngineRequest, response: EngineResponse
     ) -> tuple[list[EngineRequest], list[CandidateScore] | None]:
-        """The requests that follow a response; and the question's scores, if it was the last one.
+        """Return the requests that follow a response; and the question's scores, if it was the last one.
 
         Raises:
             ContextTooLongError, EngineError: as `check_room`, `fold`.
@@ -162,7 +162,7 @@ class Schedule:
         return [], self._decided(question, state.methods, scores)
 
     def fall_back(self, number: int, request: EngineRequest, error: NotForcedError) -> list[EngineRequest]:
-        """The requests for a question whose tokens the engine does not force, as far as they are not planned yet.
+        """Return the further requests for a question whose tokens the engine does not force.
 
         Raises:
             NotForcedError: the method is ``forced``.
@@ -171,7 +171,7 @@ class Schedule:
             raise error
         state = self._open[number]
         if not self._fell_back:
-            logger.warning("%s. Such questions are ranked by prompt_logprobs, a prefill for each candidate", error)
+            logger.warning(f"{error}. Such questions are ranked by prompt_logprobs, a prefill for each candidate")
         self._fell_back = True
         self._kind(state.question).is_settling = False
         is_planned = request.candidate is not None and PROMPT_LOGPROBS in state.methods
@@ -194,10 +194,8 @@ class Schedule:
             if not difference <= self._settling_tolerance:
                 kind.method = PROMPT_LOGPROBS
                 logger.warning(
-                    "Forced tokens are not exact for this model (%s: mean losses differ by %.2g nats), so every "
-                    "candidate takes a prefill of its own",
-                    question.kind,
-                    difference,
+                    f"Forced tokens are not exact for this model ({question.kind}: mean losses differ by "
+                    f"{difference:.2g} nats), so every candidate takes a prefill of its own"
                 )
                 return self._with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind, rejected=(FORCED,)))
             kind.method = FORCED
@@ -210,12 +208,11 @@ class Schedule:
         return self._with_use(forced, PathUse(FORCED, question.kind, audit=difference))
 
     def _takes_prompts(self, forced: Iterable[CandidateScore]) -> bool:
-        """Whether only the prompts' log-probabilities decide which candidate is the best."""
+        """Return whether only the prompts' log-probabilities decide which candidate is the best."""
         return self._method is None and self._is_float32 and self._is_near_tie(forced)
 
     def _is_near_tie(self, scores: Iterable[CandidateScore]) -> bool:
-        best, second = sorted([score.nll for score in scores] + [math.inf])[:2]
-        return not second - best >= 2 * self._audit_tolerance
+        return not lead(scores) >= 2 * self._audit_tolerance
 
     def _with_use(self, scores: Sequence[CandidateScore], use: PathUse) -> list[CandidateScore]:
         is_exact = self._is_float32 and use.path == PROMPT_LOGPROBS

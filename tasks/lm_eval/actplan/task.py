@@ -6,9 +6,8 @@ from typing import Any
 
 from datasets import Dataset
 
-from lmms_egoplan.benchmarks.actplan.splits import prompt_text
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, load_scorers, score_plans
-from lmms_egoplan.benchmarks.actplan.splits import PREPARED, only_counterfactual, only_normal  # noqa: F401
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED, only_counterfactual, only_normal, prompt_text  # noqa: F401
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
 from lmms_egoplan.harnesses.lm_eval.task import Answered, TogetherScoredTask, without_images
 

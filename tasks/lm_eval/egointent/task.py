@@ -64,7 +64,7 @@ def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     settings = doc["shown"]
     what = f"step {doc['step_id']}, {settings['max_frames']} frames as {settings['media']}"
     return LazyImages(
-        images_name("EgoIntent", doc, what), partial(step_images, doc, settings), settings["media"] == "clip"
+        images_name("EgoIntent", doc, what), partial(step_images, doc, settings), is_clip=settings["media"] == "clip"
     )
 
 

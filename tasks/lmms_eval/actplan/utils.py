@@ -6,9 +6,8 @@ from typing import Any
 from datasets import Dataset
 from PIL import Image
 
-from lmms_egoplan.benchmarks.actplan.splits import prompt_text, views
 from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, load_scorers, score_plans
-from lmms_egoplan.benchmarks.actplan.splits import PREPARED, only_counterfactual, only_normal  # noqa: F401
+from lmms_egoplan.benchmarks.actplan.splits import PREPARED, only_counterfactual, only_normal, prompt_text, views  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
 
 

@@ -27,7 +27,8 @@ from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.step_answer import Prediction
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.coverage import coverage as share_covered
-from lmms_egoplan.judging import DEMO, JudgeSettings
+from lmms_egoplan.judging.judgement import DEMO
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.media.frames import FrameError
 from media.files import read_numbers, write_numbered_video
 

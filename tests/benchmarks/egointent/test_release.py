@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.egointent.judge_protocol import judge_prompt, read_
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, RELEASE_PROMPT, prompt_text
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
-from lmms_egoplan.judging import JudgeSettings
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.report.task_versions import read_task_file
 

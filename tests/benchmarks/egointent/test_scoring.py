@@ -13,7 +13,9 @@ from judge_server import JudgeServer, Reply
 from judgement_rows import num_stored
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, Prediction, grade
-from lmms_egoplan.judging import DEMO, JudgeSettings, default_cache_path
+from lmms_egoplan.judging.cache import default_cache_path
+from lmms_egoplan.judging.judgement import DEMO
+from lmms_egoplan.judging.settings import JudgeSettings
 from patience import wait_until
 
 pytestmark = pytest.mark.usefixtures("data")

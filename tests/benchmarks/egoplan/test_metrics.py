@@ -26,7 +26,7 @@ def make_doc(gold="B", **changes):
 
 def encode(losses, tokens=(1, 3, 9, 2)):
     return [
-        str(LoglikelihoodText.encode(Loglikelihood(loss, number, False)))
+        str(LoglikelihoodText.of(Loglikelihood(loss, number, False)))
         for loss, number in zip(losses, tokens, strict=True)
     ]
 
@@ -92,7 +92,7 @@ def test_stock_backends_have_no_sums():
 def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
     """As of lm-eval's model classes: the sums prefer A, and C by its bytes, though B by its letters."""
     responses = [
-        str(LoglikelihoodText.encode(of_sum(logprob, False, count)))
+        str(LoglikelihoodText.of(of_sum(logprob, is_greedy=False, num_tokens=count)))
         for logprob, count in zip((-2.0, -3.0, -3.5, -2.9), counts, strict=True)
     ]
     for gold in "ABCD":
@@ -110,7 +110,9 @@ def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
 @pytest.mark.parametrize("logprob", [math.nan, -math.inf])
 def test_question_with_a_sum_that_is_not_finite_is_not_scored(logprob):
     sums = (-2.0, -3.0, logprob, -2.9)
-    values = metrics.score_ranking(make_doc(), [LoglikelihoodText.encode(of_sum(each, False, None)) for each in sums])
+    values = metrics.score_ranking(
+        make_doc(), [LoglikelihoodText.of(of_sum(each, is_greedy=False, num_tokens=None)) for each in sums]
+    )
     assert not [name for name in values if name.startswith("acc")]
     assert values["predictions"]["choices"][2]["logprob"] is None
     json.dumps(values, allow_nan=False)

@@ -93,7 +93,7 @@ class Scripted(lmms):
             self.shown.append((context, choice, doc_to_visual(doc)))
             loss = QUESTIONS[doc["sample_id"]][0][CHOICES.index(choice)]
             score = Loglikelihood(loss, len(choice.split()), False)
-            answers.append((loss, False) if self.stock else GenerationResult(LoglikelihoodText.encode(score)))
+            answers.append((loss, False) if self.stock else GenerationResult(LoglikelihoodText.of(score)))
         return answers
 
     def generate_until(self, requests):

@@ -12,7 +12,8 @@ from benchmarks.egothink.paper import END, START
 from judge_server import JudgeServer, Reply
 from judgement_rows import num_stored
 from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer, grade
-from lmms_egoplan.judging import JudgeSettings, default_cache_path
+from lmms_egoplan.judging.cache import default_cache_path
+from lmms_egoplan.judging.settings import JudgeSettings
 from patience import wait_until
 
 pytestmark = pytest.mark.usefixtures("data")

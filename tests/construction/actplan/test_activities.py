@@ -16,8 +16,8 @@ from lmms_egoplan.construction.actplan.description import unnamed
 from lmms_egoplan.construction.actplan.sources import examples_for, read_activities, read_examples
 from lmms_egoplan.construction.actplan.texts import describe
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON
+from lmms_egoplan.judging.settings import JudgeSettings
 
 
 @pytest.fixture

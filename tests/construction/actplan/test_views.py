@@ -22,8 +22,8 @@ from lmms_egoplan.construction.actplan.views import (
     read_choices,
 )
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging import JudgeSettings
 from lmms_egoplan.judging.json_replies import NO_REPLY
+from lmms_egoplan.judging.settings import JudgeSettings
 
 OBJECTS = ["cup", "sink", "table", "shelf"]
 

@@ -3,7 +3,6 @@
 import os
 
 import pytest
-from loguru import logger
 
 from harnesses.lm_eval.asking import ARGUMENTS, FAMILIES
 from harnesses.lm_eval.prepared_sets import prepare_all
@@ -22,15 +21,6 @@ def data(tmp_path_factory):
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         prepare_all(folder)
         yield folder
-
-
-@pytest.fixture
-def warned():
-    """What is warned of while the test runs."""
-    messages = []
-    sink = logger.add(messages.append, level="WARNING", format="{message}")
-    yield messages
-    logger.remove(sink)
 
 
 @pytest.fixture(scope="module")

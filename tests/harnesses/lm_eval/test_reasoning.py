@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lmms_eval.api.reasoning import parse_reasoning_tags_config, strip_reasoning_tags
 
-from lmms_egoplan.harnesses.lm_eval.reasoning import without_reasoning
+from lmms_egoplan.harnesses.lm_eval.task import without_reasoning
 from lmms_egoplan.harnesses.lmms_eval.filters import _REASONING_TAGS
 
 TAGS = parse_reasoning_tags_config(cli_value=_REASONING_TAGS)

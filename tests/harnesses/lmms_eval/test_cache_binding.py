@@ -55,13 +55,13 @@ def reweigh(folder, factor):
 def test_a_checkpoint_that_was_replaced_is_asked_again(tmp_path):
     folder = save("llava", tmp_path / "checkpoint")
     documents = docs("Next?", "What now?")
-    first, _ = ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", documents)
-    again, hits = ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", documents)
+    first, _ = ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", documents)
+    again, hits = ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", documents)
     assert (again, hits) == (first, 6)
     reweigh(folder, 0.9)
-    other, hits = ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", documents)
+    other, hits = ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", documents)
     assert hits == 0
-    fresh, _ = ask(HFVLM(str(folder), "float32"), folder, tmp_path / "empty", documents)
+    fresh, _ = ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "empty", documents)
     assert other == fresh
     assert not np.allclose(other, first, atol=1e-2)
 
@@ -69,30 +69,30 @@ def test_a_checkpoint_that_was_replaced_is_asked_again(tmp_path):
 def test_an_unfinished_run_of_replaced_weights_is_asked_again(tmp_path):
     folder = save("llava", tmp_path / "checkpoint")
     documents = docs("Next?", "What now?")
-    ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", documents, finish=False)
-    _, hits = ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", documents, finish=False)
+    ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", documents, finish=False)
+    _, hits = ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", documents, finish=False)
     assert hits == 6
     reweigh(folder, 0.9)
-    _, hits = ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", documents, finish=False)
+    _, hits = ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", documents, finish=False)
     assert hits == 0
 
 
 @pytest.mark.parametrize("change", ["touch", "chat_template"])
 def test_any_file_of_the_checkpoint_counts(tmp_path, change):
     folder = save("llava", tmp_path / "checkpoint")
-    ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", docs("Next?"))
+    ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", docs("Next?"))
     if change == "touch":
         later = time.time() + 100
         os.utime(folder / "model.safetensors", (later, later))
     else:
         template = folder / "chat_template.jinja"
         template.write_text(template.read_text() + " ")
-    _, hits = ask(HFVLM(str(folder), "float32"), folder, tmp_path / "cache", docs("Next?"))
+    _, hits = ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", docs("Next?"))
     assert hits == 0
 
 
 def faulty(folder, **arguments):
-    return HFVLM(str(folder), "float32", trust_remote_code=True, **arguments)
+    return HFVLM(str(folder), dtype="float32", trust_remote_code=True, **arguments)
 
 
 @pytest.mark.parametrize("later", [["Where?", "In room Z?", "Why?"], ["In room Z?", "Where?"]], ids=["audit", "settle"])
@@ -118,17 +118,17 @@ def test_what_came_on_a_path_that_fails_later_is_never_served(tmp_path, later):
 
 def test_a_forced_path_is_taken_and_kept_apart(tmp_path):
     folder = save("llava", tmp_path / "checkpoint")
-    model = HFVLM(str(folder), "float32", ranking_path="cached")
+    model = HFVLM(str(folder), dtype="float32", ranking_path="cached")
     ask(model, folder, tmp_path / "cache", docs("Next?"))
     assert set(model._ranker.paths.values()) == {"cached"}
     with pytest.raises(ValueError, match="ranking_path=shared: llava can take auto, packed, cached, full"):
-        HFVLM(str(folder), "float32", ranking_path="shared")
+        HFVLM(str(folder), dtype="float32", ranking_path="shared")
 
 
 def test_another_backend_keeps_its_keys(tmp_path):
     """A model that went away binds nothing."""
     folder = save("llava", tmp_path / "checkpoint")
-    model = HFVLM(str(folder), "float32")
+    model = HFVLM(str(folder), dtype="float32")
     bound = ResponseCache.create(str(tmp_path / "cache"), model="hf_vlm", model_args={"pretrained": str(folder)})
     assert "weights" in bound.model_fingerprint
     bound.close()

@@ -33,7 +33,7 @@ def messages(*videos):
 
 def inputs(name, *conversations):
     _, processor = build(name)
-    return QuestionEncoder(processor, False, False).generation_inputs(conversations)
+    return QuestionEncoder(processor).generation_inputs(conversations)
 
 
 def as_the_processor_gives_them(name, videos, rates):
@@ -111,7 +111,7 @@ def test_the_rate_is_in_likelihoods_and_answers(name, tmp_path):
     ]
     assert losses[0] != pytest.approx(losses[1], abs=1e-5)
     assert losses[0] != pytest.approx(losses[2], abs=1e-5)
-    backend = HFVLM(str(save(name, tmp_path)), "float32", batch_size=4)
+    backend = HFVLM(str(save(name, tmp_path)), dtype="float32", batch_size=4)
     docs = [{"text": "What next?", "visuals": [Clip(frames(4, first), rate)]} for first in (0, 9) for rate in (6, 0.5)]
     together = list(backend.generate_until(generation_requests(backend, docs, max_new_tokens=6)))
     for doc, answer in zip(docs, together, strict=True):
@@ -154,14 +154,14 @@ def test_seconds_keep_their_precision_in_half_precision():
 @pytest.mark.parametrize(("fps", "gaps", "limit", "rate"), [(30, (1,), 16, 30), (30, (1,), 4, 6), (30, (2,), 8, 15)])
 def test_a_video_file_has_the_rate_of_the_frames_that_are_shown(tmp_path, fps, gaps, limit, rate):
     path = write_numbered_video(tmp_path / "v.mp4", 16, fps=fps, gaps=gaps)
-    (item,) = MediaLoader(True, limit).items(path)
+    (item,) = MediaLoader(limit, takes_video=True).items(path)
     shown = read_numbers(item["video"])
     assert (shown[0], shown[-1], len(shown)) == (0, 15, limit)
     assert item["video"].fps == pytest.approx(rate * (limit - 1) / 15 if limit == 8 else rate)
 
 
 def test_a_clip_keeps_its_rate_and_one_frame_is_an_image():
-    loader = MediaLoader(True, 8)
+    loader = MediaLoader(8, takes_video=True)
     (video,) = loader.items(Clip([frame.convert("L") for frame in frames(12)], 2.5))
     assert (video["video"].fps, len(video["video"]), video["video"][0].mode) == (2.5, 12, "RGB")
     (unknown,) = loader.items(frames(3))

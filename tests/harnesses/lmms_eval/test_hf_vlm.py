@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from lmms_eval.api.instance import unwrap_generation_output
@@ -66,7 +67,8 @@ CHOICES = ["take the mug", "take the mug and rinse it", "sauté the onion", "pou
 def test_batches_answer_as_single_questions_do(checkpoint, name):
     questions = QUESTIONS[:5] if name == "blip2" else QUESTIONS
     one_by_one, batched = (
-        generate(HFVLM(checkpoint[name], "float32", batch_size=size), questions, max_new_tokens=12) for size in (1, 3)
+        generate(HFVLM(checkpoint[name], dtype="float32", batch_size=size), questions, max_new_tokens=12)
+        for size in (1, 3)
     )
     assert batched == one_by_one
     assert len(set(batched)) > 1
@@ -90,11 +92,11 @@ def test_answers_are_those_of_greedy_decoding(checkpoint, name):
     output = model.generate(**inputs, max_new_tokens=8, do_sample=False)[0]
     answer = output if processor.chat_template is None else output[inputs["input_ids"].shape[1] :]
     expected = processor.tokenizer.decode(answer, skip_special_tokens=True)
-    assert generate(HFVLM(checkpoint[name], "float32"), [question], max_new_tokens=8) == [expected]
+    assert generate(HFVLM(checkpoint[name], dtype="float32"), [question], max_new_tokens=8) == [expected]
 
 
 def test_an_answer_ends_at_the_first_stop_string_and_at_its_length(checkpoint):
-    model = HFVLM(checkpoint["llava"], "float32", batch_size=4)
+    model = HFVLM(checkpoint["llava"], dtype="float32", batch_size=4)
     docs = QUESTIONS[:3]
     free = generate(model, docs, max_new_tokens=20)
     stop = free[0][len(free[0]) // 2 :][:2]
@@ -107,7 +109,7 @@ def test_an_answer_ends_at_the_first_stop_string_and_at_its_length(checkpoint):
 
 
 def test_arguments_of_each_request_are_its_own(checkpoint):
-    model = HFVLM(checkpoint["llava"], "float32", batch_size=4)
+    model = HFVLM(checkpoint["llava"], dtype="float32", batch_size=4)
     short, long = (generation_requests(model, QUESTIONS[:2], max_new_tokens=n) for n in (2, 9))
     mixed = [result.text for result in model.generate_until([short[0], long[0], long[1], short[1]])]
     assert mixed[1].startswith(mixed[0])
@@ -116,7 +118,7 @@ def test_arguments_of_each_request_are_its_own(checkpoint):
 
 
 def test_sampling_only_where_it_is_asked_for(checkpoint):
-    model = HFVLM(checkpoint["llava"], "float32")
+    model = HFVLM(checkpoint["llava"], dtype="float32")
     greedy = generate(model, QUESTIONS[:1], max_new_tokens=12)
     assert generate(model, QUESTIONS[:1], max_new_tokens=12, temperature=0, do_sample=False) == greedy
     assert generate(model, QUESTIONS[:1], max_new_tokens=12, temperature=50.0, top_p=1.0) != greedy
@@ -142,7 +144,7 @@ def test_images_videos_and_their_paths(checkpoint, name, tmp_path):
         )
     ]
     for size in (1, 4):
-        model = HFVLM(checkpoint[name], "float32", batch_size=size, max_frames_num=3)
+        model = HFVLM(checkpoint[name], dtype="float32", batch_size=size, max_frames_num=3)
         answers = generate(model, docs, max_new_tokens=12)
         assert answers[0] == answers[1]
         assert answers[2] == answers[3]  # of the file the three frames that the task has chosen itself
@@ -152,12 +154,12 @@ def test_images_videos_and_their_paths(checkpoint, name, tmp_path):
 
 def test_dialogues_are_not_supported(checkpoint):
     with pytest.raises(NotImplementedError, match="hf_vlm does not support generate_until_multi_round"):
-        HFVLM(checkpoint["llava"], "float32").generate_until_multi_round([])
+        HFVLM(checkpoint["llava"], dtype="float32").generate_until_multi_round([])
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_losses_are_those_of_full_passes(checkpoint, name):
-    model = HFVLM(checkpoint[name], "float32")
+    model = HFVLM(checkpoint[name], dtype="float32")
     docs = [
         {"text": "Which action should come next?", "visuals": [picture(0), picture(1)], "choices": CHOICES},
         {"text": "And then?", "visuals": [picture(2)], "choices": [" pour water", "pour water ", "wash"]},
@@ -178,7 +180,7 @@ def test_losses_are_those_of_full_passes(checkpoint, name):
 
 
 def test_is_greedy_says_whether_the_model_would_answer_so(checkpoint):
-    model = HFVLM(checkpoint["qwen2_5_vl"], "float32")
+    model = HFVLM(checkpoint["qwen2_5_vl"], dtype="float32")
     doc = {"text": "Which action should come next?", "visuals": [picture(0)]}
     (answer,) = generate(model, [doc], max_new_tokens=1)
     requests = ranking_requests(model, [doc | {"choices": [answer, "pour water"]}])
@@ -189,7 +191,7 @@ def test_is_greedy_says_whether_the_model_would_answer_so(checkpoint):
 
 def test_end_of_turn_counts_where_asked(checkpoint):
     doc = {"text": "What next?", "visuals": [picture(0)], "choices": CHOICES[:2]}
-    model = HFVLM(checkpoint["llava"], "float32", score_eos=True)
+    model = HFVLM(checkpoint["llava"], dtype="float32", score_eos=True)
     for choice, response in zip(CHOICES, model.loglikelihood(ranking_requests(model, [doc])), strict=False):
         loss, num_tokens = reference_loss("llava", messages(doc["visuals"], doc["text"]), choice, True)
         score = parse_loglikelihood(response.text)
@@ -203,7 +205,7 @@ def test_a_missing_frame_is_named_with_its_question_when_its_turn_comes(checkpoi
 
     number_image(1).save(tmp_path / "frame_0000000001.jpg")
     docs = [{"text": "What?", "visuals": None, "choices": CHOICES, "frames": [n]} for n in (1, 1, 1, 1, 7, 1)]
-    model = HFVLM(checkpoint["llava"], "float32", batch_size=batch_size)
+    model = HFVLM(checkpoint["llava"], dtype="float32", batch_size=batch_size)
     for requests, answer in (
         (ranking_requests(model, docs), model.loglikelihood),
         (generation_requests(model, docs, max_new_tokens=2), model.generate_until),
@@ -218,7 +220,7 @@ def test_a_missing_frame_is_named_with_its_question_when_its_turn_comes(checkpoi
 
 
 def test_frames_that_do_not_fit_are_refused_with_both_lengths(checkpoint):
-    model = HFVLM(checkpoint["llava"], "float32", batch_size=2)
+    model = HFVLM(checkpoint["llava"], dtype="float32", batch_size=2)
     docs = [{"text": "What?", "visuals": [picture(0)] * count, "choices": CHOICES} for count in (1, 200)]
     pattern = r"question small/1: .*3\d\d\d tokens.* 2048 positions; show it fewer"
     with pytest.raises(ContextTooLongError, match=pattern):
@@ -242,7 +244,7 @@ def test_unfinished_runs_of_one_model_share_a_cache_folder(checkpoint, monkeypat
 
 
 def test_a_task_of_type_loglikelihood_names_its_continuation_by_a_function(checkpoint):
-    model = HFVLM(checkpoint["llava"], "float32")
+    model = HFVLM(checkpoint["llava"], dtype="float32")
     docs = [{"text": "What next?", "visuals": [picture(0)], "choices": CHOICES}]
     expected = [parse_loglikelihood(r.text).loss for r in model.loglikelihood(ranking_requests(model, docs))]
     requests = ranking_requests(model, docs)
@@ -254,7 +256,7 @@ def test_a_task_of_type_loglikelihood_names_its_continuation_by_a_function(check
 
 
 def test_errors_name_the_record(checkpoint):
-    model = HFVLM(checkpoint["llava"], "float32")
+    model = HFVLM(checkpoint["llava"], dtype="float32")
     docs = [{"sample_id": 115, "text": "What?", "visuals": [picture(0)] * 200, "choices": CHOICES}]
     with pytest.raises(ContextTooLongError, match=r"question small/0 \(sample_id 115\): "):
         list(model.loglikelihood(ranking_requests(model, docs)))
@@ -262,7 +264,7 @@ def test_errors_name_the_record(checkpoint):
 
 @pytest.mark.parametrize("requests_of", [ranking_requests, generation_requests])
 def test_a_damaged_frame_names_its_record_once(checkpoint, tmp_path, requests_of):
-    model = HFVLM(checkpoint["llava"], "float32")
+    model = HFVLM(checkpoint["llava"], dtype="float32")
     path = damage_packet(write_numbered_video(tmp_path / "v.mp4", 48), 13)
     docs = [row("Ego4D", path, 23, (0, 20)) | {"sample_id": 115, "text": "What?", "visuals": [], "choices": CHOICES}]
     requests = requests_of(model, docs)
@@ -280,13 +282,19 @@ def test_batch_size_must_be_a_number(checkpoint):
         HFVLM(checkpoint["llava"], batch_size="auto")
 
 
+def answer_to(generator, messages, new_tokens):
+    request = SimpleNamespace(args=("", {"max_new_tokens": new_tokens}))
+    ((answer, _),) = generator.answers([request], lambda _: (messages, "q"), 1, {}, 1)
+    return answer
+
+
 @pytest.mark.parametrize("name", ["blip2", "blip2_opt", "instructblip", "instructblip_vicuna"])
 def test_models_that_require_pixels_answer_questions_without(name):
     model, processor = build(name)
     answers = AnswerGenerator(model, processor)
     for images in ([], [picture(0)]):
         content = [*({"type": "image", "image": image} for image in images), {"type": "text", "text": "What next?"}]
-        (answer,) = answers.generate([[{"role": "user", "content": content}]], {"max_new_tokens": 4}, ["q"])
+        answer = answer_to(answers, [{"role": "user", "content": content}], 4)
         assert 1 <= answer.output_tokens <= 4
 
 
@@ -295,7 +303,7 @@ def test_only_an_answer_that_the_limit_ends_has_as_many_tokens_as_the_limit():
     answers = AnswerGenerator(model, processor)
     content = [{"type": "image", "image": picture(0)}, {"type": "text", "text": "What next?"}]
     messages = [{"role": "user", "content": content}]
-    (free,) = answers.generate([messages], {"max_new_tokens": 6}, ["q"])
+    free = answer_to(answers, messages, 6)
     prompt = processor.apply_chat_template(
         messages, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt"
     )
@@ -304,8 +312,7 @@ def test_only_an_answer_that_the_limit_ends_has_as_many_tokens_as_the_limit():
     end = next(index for index in range(1, 6) if tokens[index] not in tokens[:index])
     model.generation_config.eos_token_id = [tokens[end]]
     for limit in (end, end + 1, end + 2):
-        (answer,) = answers.generate([messages], {"max_new_tokens": limit}, ["q"])
-        assert answer.output_tokens == end
+        assert answer_to(answers, messages, limit).output_tokens == end
 
 
 # One of several processes, as a launcher starts them; what is registered first runs last.

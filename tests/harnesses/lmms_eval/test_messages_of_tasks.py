@@ -34,7 +34,8 @@ class Task:
     ids=["the harness's name", "another name", "any names"],
 )
 def test_settings_reach_the_function_under_any_name(to_messages):
-    backend = SimpleNamespace(_media=MediaLoader(False, 8))
-    asked = HFVLM._messages_with_system(backend, Task(to_messages).doc_to_visual, {"image": number_image(3)})
+    backend = SimpleNamespace(_media=MediaLoader(8, takes_video=False))
+    request = SimpleNamespace(request_type="generate_until", args=("", {}, Task(to_messages).doc_to_visual))
+    asked = HFVLM._task_messages(backend, request, {"image": number_image(3)})
     assert [message["role"] for message in asked] == ["system", "user"]
     assert asked[1]["content"][1]["text"] == "What next?"

@@ -13,6 +13,11 @@ from ranking.engine.table import logprob
 MODEL = "team/model"
 
 
+def probe(*_, **__):
+    """A tokenizer, for the request that shows whether a server forces tokens."""
+    return {"input_ids": [5, 6]}
+
+
 class ChatServer(JudgeServer):
     """Answers with the processor's tokens and `logprob`.
 

@@ -17,6 +17,7 @@ from lmms_egoplan.ranking.engine.ranker import EngineRanker
 from lmms_egoplan.ranking.engine.requests import ARGUMENT, FORCED, PROCESSOR, PROMPT_LOGPROBS, EngineError
 from patience import FOREVER_S, wait_until
 from ports import free_port
+from ranking.engine.chat_server import probe
 from ranking.engine.checkpoints import save
 
 pytest.importorskip("vllm", reason="needs vLLM; .ci/vllm runs this")
@@ -86,7 +87,7 @@ def check_scores(url, checkpoint, path, method="auto"):
     processor = AutoProcessor.from_pretrained(checkpoint)
     model = AutoModelForImageTextToText.from_pretrained(checkpoint, dtype=torch.float32).eval()
     reference = CandidateRanker(model, processor, path="full")
-    ranker = EngineRanker(ServedEngine(url, str(checkpoint), [5, 6]), processor, method=method)
+    ranker = EngineRanker(ServedEngine(url, str(checkpoint), probe), processor, method=method)
     asked = [ranker.encode(messages, CANDIDATES, name) for messages, name in questions(3)]
     for row, (messages, name) in zip(ranker.scores(asked), questions(3), strict=True):
         right = reference.score(messages, CANDIDATES, name)
@@ -140,13 +141,13 @@ def test_a_server_that_caps_answers(serve, checkpoint):
 def test_a_server_that_returns_logits(serve, checkpoint):
     url = serve("--logits-processors", PROCESSOR, "--logprobs-mode", "raw_logits")
     with pytest.raises(EngineError, match="--logprobs-mode"):
-        ServedEngine(url, str(checkpoint), [5, 6])
+        ServedEngine(url, str(checkpoint), probe)
 
 
 def test_other_data_under_an_id_of_another_run_changes_nothing(forcing, checkpoint):
     """The server uses what it has stored under a known ID; no other client may know one of ours."""
     processor = AutoProcessor.from_pretrained(checkpoint)
-    ranker = EngineRanker(ServedEngine(forcing, str(checkpoint), [5, 6]), processor, method=FORCED)
+    ranker = EngineRanker(ServedEngine(forcing, str(checkpoint), probe), processor, method=FORCED)
     asked = [ranker.encode(messages, CANDIDATES, "the same id") for messages, _ in questions(4)]
     rows = [[each.nll for each in row] for row in ranker.scores(asked)]
     assert all(one != other for one, other in pairwise(rows))

@@ -205,7 +205,7 @@ def _score(tokens: Sequence[int], logits: torch.Tensor) -> Score:
 
 
 def is_per_token(name: str, value: Any, inputs: Mapping[str, Any]) -> bool:
-    """Whether a model input has one entry per token, shape (1, tokens, ...), and so is cut where the tokens are."""
+    """Return whether a model input has one entry per token, shape (1, tokens, ...), and is cut with the tokens."""
     if not isinstance(value, torch.Tensor) or name.startswith("pixel_values"):
         return False
     return value.shape[:2] == inputs["input_ids"].shape
@@ -239,7 +239,7 @@ class RotaryLimits:
                 self._growth.add(length)
 
     def change_within(self, position: int, longest: int) -> bool:
-        """Whether a candidate of up to `longest` tokens from `position` on changes the frequencies of its context.
+        """Return whether a candidate of up to `longest` tokens from `position` on changes its context's frequencies.
 
         longrope takes its long factors beyond one length; dynamic NTK grows with each token beyond it.
         """
@@ -287,7 +287,7 @@ class MaskKinds:
 
 
 def entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tensor:
-    """What a per-token model input holds for an answer's text tokens, shape (1, tokens, ...)."""
+    """Return a per-token model input for an answer's text tokens, shape (1, tokens, ...)."""
     if value.ndim > 2:  # which images a token sees (Mllama): those that the last token of the context sees
         return value[:, -1:].expand(-1, len(tokens), *value.shape[2:])
     entries = {"input_ids": tokens, "attention_mask": [1] * len(tokens)}.get(name, [0] * len(tokens))
@@ -296,6 +296,7 @@ def entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tenso
 
 def forget_earlier_questions(model: torch.nn.Module) -> None:
     """Undo what a model keeps of earlier questions: position offsets, and rotary frequencies grown for longer ones."""
+    module: Any
     for module in model.modules():
         if getattr(module, "rope_deltas", None) is not None:
             module.rope_deltas = None
@@ -311,10 +312,10 @@ def forget_earlier_questions(model: torch.nn.Module) -> None:
 
 @contextmanager
 def _watched_positions(model: torch.nn.Module) -> Iterator[list[int]]:
-    """The position that the last token of each pass gets, where a model has multimodal rotary positions.
+    """Collect the position of the last token of each pass, for models with multimodal rotary positions.
 
-    The model's own offset, of which it counts on, lies behind the largest position. Of a video that spans much time
-    (Qwen2.5-VL) that is the last frame's, while the text behind it goes on from the first one's.
+    The model's own offset continues from the largest position. With a video that spans much time (Qwen2.5-VL), that is
+    the last frame's, while the text after it continues from the first one's.
     """
     seen: list[int] = []
 
@@ -331,7 +332,7 @@ def _watched_positions(model: torch.nn.Module) -> Iterator[list[int]]:
 
 
 def _rope_delta(model: torch.nn.Module) -> int:
-    """How far the next position lies from the number of tokens (multimodal rotary positions), 0 elsewhere."""
+    """Return the distance of the next position from the number of tokens (multimodal rotary positions), 0 elsewhere."""
     deltas = (getattr(module, "rope_deltas", None) for module in model.modules())
     return next((int(delta.flatten()[0]) for delta in deltas if delta is not None), 0)
 
@@ -346,7 +347,7 @@ _MOST_TOKENS = 1024
 
 @contextmanager
 def float32_logits(model: PreTrainedModel) -> Iterator[None]:
-    """Within it, the output layers compute in float32 what they are given in half precision.
+    """Let the output layers compute in float32 what they get in half precision.
 
     A logit of 20 has steps of 0.125 in bfloat16, so that a mean loss over a few tokens differs by more than 0.02 nats
     between passes that are equal but for rounding. In float32 these are the candidates' few tokens.

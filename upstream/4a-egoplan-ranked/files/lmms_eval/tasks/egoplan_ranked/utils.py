@@ -82,7 +82,7 @@ def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
 
 
 def evenly_spaced(first: int, last: int, count: int) -> list[int]:
-    """`count` (at least 1) numbers from `first` to `last`, rounded half up; `last` alone for one.
+    """Return `count` (at least 1) numbers from `first` to `last`, rounded half up; only `last` for one.
 
     >>> evenly_spaced(0, 9, 4)
     [0, 3, 6, 9]

@@ -1,0 +1,190 @@
+"""Base of this package's model classes for lm-eval: likelihoods of continuations after images, and their cache."""
+
+import functools
+import itertools
+import re
+from collections.abc import Iterable
+from contextlib import closing
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, ClassVar
+
+from lm_eval.api import model as harness
+from lm_eval.api.instance import Instance
+from lm_eval.models.hf_vlms import DEFAULT_IMAGE_PLACEHOLDER
+from lm_eval.models.utils import resize_image
+
+from lmms_egoplan.harnesses.generation import Question
+from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages, load_images
+from lmms_egoplan.harnesses.rank import Ranker, rank
+from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.ranking.encoding import Message
+from lmms_egoplan.ranking.ledger import PathLedger
+from lmms_egoplan.ranking.loglikelihood import LoglikelihoodPair
+from lmms_egoplan.ranking.question import RankingError
+
+# Arguments that change no answer.
+WITHOUT_EFFECT = {"batch_size", "max_batch_size", "device"}
+
+_LEADING_IMAGES = re.compile(rf"(?:\s*{DEFAULT_IMAGE_PLACEHOLDER})*")
+
+
+class ChatPrompt(str):
+    """A rendered chat prompt that still has its messages, with ``{"type": "image"}`` for each image.
+
+    A candidate is rendered as the assistant's turn after them. That is not always the prompt with the candidate
+    appended: LLaVA-1.5's ends with ``ASSISTANT:`` and separates an answer by a space.
+    """
+
+    messages: list[Message]
+
+    def __new__(cls, text: str, messages: list[Message]) -> "ChatPrompt":
+        """Make a prompt from its text and its messages."""
+        self = super().__new__(cls, text)
+        self.messages = messages
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ChatPrompt, (str(self), self.messages)
+
+
+class RankingModel(harness.TemplateLM):
+    """One of lm-eval's model classes, with `ChatPrompt` and with ``loglikelihood`` by a ranker.
+
+    NAME: The model's name in the harness.
+    _rankers: By whether they rank after chat prompts.
+    _takes_video: The model takes clips as videos.
+    _identity: Distinguishes the model, its settings and the version of the ranking.
+    """
+
+    NAME: ClassVar[str]
+
+    _rankers: dict[bool, Ranker]
+    _takes_video: bool
+    _workers: int
+    _identity: str
+    _ledger: PathLedger | None = None
+
+    @property
+    def tokenizer_name(self) -> str:
+        """Name of the requests in lm-eval's request cache; those of the parent class have no `ChatPrompt`."""
+        return f"{super().tokenizer_name}-{self.NAME}"
+
+    def apply_chat_template(self, chat_history: list[Message], *, add_generation_prompt: bool = True) -> str:
+        """Render messages as the parent does; a prompt that an answer follows keeps its messages."""
+        messages = deepcopy(chat_history)  # the parent writes content lists into them
+        text = super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+        return ChatPrompt(text, messages) if add_generation_prompt else text
+
+    def set_cache_hook(self, cache_hook: harness.CacheHook) -> None:
+        """With ``--use_cache``, bind its keys to this model, and never take paths again that failed there."""
+        super().set_cache_hook(cache_hook)
+        if cache_hook.dbdict is not None:
+            self._ledger = PathLedger(Path(cache_hook.dbdict.filename).absolute().parent, self._identity)
+            exclude = [ranker.exclude for ranker in self._rankers.values()]
+            _bind_cache(self._ledger.exclude_failed(self._identity, *exclude))
+
+    def loglikelihood(self, requests: list[Instance], **_: Any) -> list[tuple[float, bool]]:
+        """Return the sum of each continuation's log-probabilities, nats, and whether greedy decoding gives it.
+
+        Consecutive requests of one question share one pass over its images and text.
+
+        Raises:
+            RankingError: a question cannot be ranked, or is too long for the model (`ContextTooLongError`), or an
+                audit failed (`PathError`): then ``--use_cache`` serves nothing that came on that path any more.
+        """
+        answers: list[tuple[float, bool]] = []
+        for ranker, run in itertools.groupby(requests, key=self._ranker_of):
+            ranked = rank(
+                run,
+                ranker,
+                self._load,
+                question_of=_question_of,
+                candidate_of=lambda request: request.args[1],
+                workers=self._workers,
+                ledger=self._ledger,
+            )
+            with closing(ranked):
+                for request, score in ranked:
+                    pair = LoglikelihoodPair(score.logprob, score.is_greedy, score.num_tokens, score.use)
+                    answers.append(pair)
+                    self.cache_hook.add_partial("loglikelihood", request.args, pair)
+        return answers
+
+    def _ranker_of(self, request: Instance) -> Ranker:
+        ranker = self._rankers.get(isinstance(request.args[0], ChatPrompt))
+        if ranker is None:
+            question_id = f"{request.task_name}/{request.doc_id}"
+            raise RankingError(f"question {question_id}: {self.NAME} needs --apply_chat_template")
+        return ranker
+
+    def _shows_video(self, request: Instance) -> bool:
+        """Return whether the images of a request are frames that the model gets as a video; one frame is an image."""
+        context, _, *media = request.args
+        visual = media[0]["visual"] if media else None
+        is_clip = isinstance(visual, LazyImages) and visual.is_clip
+        return is_clip and isinstance(context, ChatPrompt) and self._takes_video
+
+    def _load(self, request: Instance) -> Question:
+        """Return a request's messages with its images, resized as the parent does for generation, and its id.
+
+        Several threads may call it.
+        """
+        context = request.args[0]
+        question_id = f"{request.task_name}/{request.doc_id}"
+        shown = load_images(request)
+        fps = shown.fps if isinstance(shown, Clip) else None
+        size = (self.image_width, self.image_height, self.image_max_side)
+        images = [resize_image(image, *size).convert("RGB") for image in list(shown)[: self.max_images]]
+        messages = context.messages if isinstance(context, ChatPrompt) else [self._plain_message(context)]
+        places = sum(item["type"] == "image" for message in messages for item in message["content"])
+        if places != len(images):
+            raise RankingError(
+                f"question {question_id}: {len(images)} images for {places} placeholders "
+                f"{DEFAULT_IMAGE_PLACEHOLDER} in its prompt"
+            )
+        if len(images) > 1 and self._shows_video(request):
+            return _filled(messages, [{"type": "video", "video": Clip(images, fps)}]), question_id
+        return _filled(messages, [{"type": "image", "image": image} for image in images]), question_id
+
+    def _plain_message(self, context: str) -> Message:
+        """Return a prompt without a chat template as a message: all images, then the text, as a ranker writes it."""
+        match = _LEADING_IMAGES.match(context)
+        images = match[0] if match else ""
+        text = context[len(images) :]
+        if DEFAULT_IMAGE_PLACEHOLDER in text:
+            raise RankingError(
+                f"{self.NAME}: without --apply_chat_template images stand before the text, not in: {text[:200]!r}"
+            )
+        content = [{"type": "image"}] * images.count(DEFAULT_IMAGE_PLACEHOLDER) + [{"type": "text", "text": text}]
+        return {"role": "user", "content": content}
+
+
+def _question_of(request: Instance) -> tuple[Any, ...]:
+    """Return what consecutive requests about the same question have in common."""
+    context, _, *media = request.args
+    return request.task_name, request.doc_id, context, id(media[0]["visual"]) if media else None
+
+
+def _filled(messages: list[Message], media: list[dict[str, Any]]) -> list[Message]:
+    """Put media into the first places of images in messages, and remove the other places."""
+    left = iter(media)
+
+    def items(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        filled = [next(left, None) if item["type"] == "image" else item for item in content]
+        return [item for item in filled if item is not None]
+
+    return [{**message, "content": items(message["content"])} for message in messages]
+
+
+_hash_args = harness.hash_args
+
+
+def _bind_cache(identity: str) -> None:
+    """Put an identity of the evaluated model into the keys of ``--use_cache``, which have only the request."""
+
+    @functools.wraps(_hash_args)
+    def hash_bound(attr: str, args: Iterable[Any]) -> str:
+        return _hash_args(attr, [*args, identity])
+
+    harness.hash_args = hash_bound

@@ -1,0 +1,119 @@
+"""Base of this package's backends for lmms-eval: likelihoods of continuations after images and clips."""
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from lmms_eval.api.instance import GenerationResult, Instance
+from lmms_eval.api.model import lmms
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.generation import Question
+from lmms_egoplan.harnesses.lmms_eval.streaming import StreamedResponses
+from lmms_egoplan.harnesses.rank import Ranker, rank
+from lmms_egoplan.media.messages import MediaLoader
+from lmms_egoplan.ranking.encoding import Message
+from lmms_egoplan.ranking.ledger import PathLedger
+from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
+
+
+class RankingBackend(lmms):
+    """A backend that answers ``loglikelihood`` by a ranker; classes of the harness do the rest.
+
+    Attributes:
+        _identity: Distinguishes the model and the version of the ranking.
+        _ledger_identity: Also distinguishes the settings on which exact paths depend.
+    """
+
+    is_simple = True
+    NAME: ClassVar[str]
+
+    _ranker: Ranker
+    _media: MediaLoader
+    _workers: int
+    _identity: str
+    _ledger_identity: str
+    _ledger: PathLedger | None = None
+
+    def loglikelihood(self, requests: list[Instance]) -> Sequence[GenerationResult]:
+        """Return mean token loss and greedy flag of each continuation (lmms-eval's convention: lower is better).
+
+        The requests of one question are ranked together. White space around a continuation is dropped: the chat
+        template itself separates an answer from its question. Every text is a `LoglikelihoodText`, which the
+        harness's own ``multiple_choice`` scoring can unpack (not so what comes back from its response cache).
+
+        Raises:
+            LmmsEgoplanError: the media of a question cannot be loaded.
+            RankingError: a question cannot be ranked, or is too long for the model (`ContextTooLongError`), or an
+                audit failed (`PathError`): then ``--use_cache`` serves nothing that came on that path any more.
+        """
+        return StreamedResponses(self._rank_all(requests), len(requests))
+
+    def open_cache(self, folder: Path) -> str:
+        """Return what binds responses in ``--use_cache`` to this model; never take paths again that failed there."""
+        self._ledger = PathLedger(folder, self._ledger_identity)
+        return self._ledger.exclude_failed(self._identity, self._ranker.exclude)
+
+    def _task_messages(self, _request: Instance, _doc: Any) -> list[Message] | None:
+        """Return a request's chat messages if its text and visuals do not suffice."""
+        return None
+
+    def _rank_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
+        ranked = rank(
+            requests,
+            self._ranker,
+            self._load,
+            question_of=_question_of,
+            candidate_of=partial(_continuation, task_dict=self.task_dict),
+            workers=self._workers,
+            ledger=self._ledger,
+        )
+        with closing(ranked):
+            for _, score in ranked:
+                likelihood = Loglikelihood(score.nll, score.num_tokens, score.is_greedy, use=score.use)
+                yield GenerationResult(LoglikelihoodText.of(likelihood))
+
+    def _load(self, request: Instance) -> Question:
+        """Return the chat messages of a request's question, and its id. Several threads may call it."""
+        context, _, doc_to_visual, *_ = request.args
+        doc, question_id = _document(request, self.task_dict)
+        try:
+            if messages := self._task_messages(request, doc):
+                return messages, question_id
+            visuals = doc_to_visual(doc) if doc_to_visual else None
+            return self._media.messages(context, visuals or []), question_id
+        except (OSError, ValueError) as error:
+            raise _media_error(question_id, error) from error
+
+
+def _question_of(request: Instance) -> tuple[Any, ...]:
+    """Return what consecutive requests about the same question have in common."""
+    context, _, _, doc_id, task, split = request.args
+    return task, split, doc_id, context
+
+
+def _document(request: Instance, task_dict: Mapping[str, Any]) -> tuple[Any, str]:
+    """Return a request's document, and the id that names its question in errors."""
+    _, _, _, doc_id, task, split = request.args
+    doc = task_dict[task][split][doc_id]
+    question_id = f"{task}/{doc_id}"
+    if isinstance(doc, dict) and "sample_id" in doc:
+        question_id += f" (sample_id {doc['sample_id']})"
+    return doc, question_id
+
+
+def _media_error(question_id: str, error: Exception) -> LmmsEgoplanError:
+    """Name a question whose media cannot be read. Its record is named once: errors of frames name theirs."""
+    question, _, record = question_id.removesuffix(")").partition(" (")
+    is_named = record and f"{error}".startswith(f"{record}: ")
+    return LmmsEgoplanError(f"question {question if is_named else question_id}: {error}")
+
+
+def _continuation(request: Instance, task_dict: Mapping[str, Any]) -> str:
+    """Return the continuation; tasks of type ``loglikelihood`` have a function of the document instead."""
+    text = request.args[1]
+    if callable(text):
+        text = text(_document(request, task_dict)[0])
+    return text.strip()
