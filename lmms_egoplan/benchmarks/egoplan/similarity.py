@@ -105,7 +105,7 @@ def _write_cache(path: Path, measure: str, values: Mapping[Pair, float]) -> None
     try:
         write_whole(path, json.dumps(content, ensure_ascii=False))
     except OSError as error:  # Prepared data may be shared and not ours to write; the next report computes again.
-        logger.debug(f"{path}: not written: {error}")
+        logger.debug(f"{path}: not kept: {error}")
 
 
 def _cosines_in_process(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
