@@ -5,6 +5,8 @@ that it prints is the url.
 """
 
 import argparse
+import base64
+import io
 import json
 import signal
 import socket
@@ -15,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from PIL import Image
 
 
 @dataclass
@@ -100,6 +104,13 @@ class JudgeServer:
             self._in_flight -= 1
             if sent:
                 self.answered.append(prompt)
+
+
+def images_in(body: dict[str, Any]) -> list[Image.Image]:
+    """The images of a request's last message, out of their data URLs."""
+    urls = [part["image_url"]["url"] for part in body["messages"][-1]["content"] if part["type"] == "image_url"]
+    assert all(url.startswith(("data:image/png;base64,", "data:image/jpeg;base64,")) for url in urls)
+    return [Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))) for url in urls]
 
 
 class _HTTPServer(ThreadingHTTPServer):

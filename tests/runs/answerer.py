@@ -32,3 +32,14 @@ def save_answerer(name: str, folder: Path, answers: Sequence[str]) -> Path:
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder
+
+
+def save_attentive_answerer(folder: Path, answers: Sequence[str]) -> Path:
+    """A checkpoint with images that gives one of the answers, another to prompts that end alike."""
+    save_answerer("qwen2_5_vl", folder, answers)
+    model = AutoModelForImageTextToText.from_pretrained(folder, dtype="float32")
+    with torch.no_grad():
+        for layer in model.model.language_model.layers:
+            layer.self_attn.o_proj.weight *= 6
+    model.save_pretrained(folder)
+    return folder

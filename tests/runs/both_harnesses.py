@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from lm_eval.api.registry import model_registry
 from lm_eval.tasks import TaskManager
 from lmms_eval import evaluator as lmms_eval
 from lmms_eval.tasks import TaskManager as LMMSTaskManager
-from transformers import AutoModelForImageTextToText, LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.actplan.release import write_release
 from benchmarks.egointent.source import raw_records, write_annotations, write_videos
@@ -24,7 +24,6 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.harnesses.lm_eval.command import RANKERS
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
-from runs.answerer import save_answerer
 from runs.harness import Run
 from runs.small_set import prepare_small_set
 from zoo import GAIN, vocabulary
@@ -63,17 +62,6 @@ def prepare_sets(folder: Path) -> None:
     prepare_actplan(write_release(folder / "release", PLANS))
 
 
-def save_attentive_answerer(folder: Path, answers: Sequence[str]) -> Path:
-    """A checkpoint with images that gives one of the answers, another to prompts that end alike."""
-    save_answerer("qwen2_5_vl", folder, answers)
-    model = AutoModelForImageTextToText.from_pretrained(folder, dtype="float32")
-    with torch.no_grad():
-        for layer in model.model.language_model.layers:
-            layer.self_attn.o_proj.weight *= 6
-    model.save_pretrained(folder)
-    return folder
-
-
 def save_language_model(folder: Path) -> Path:
     """A language model without eyes, with <s> before every text and a chat template."""
     tokenizer = vocabulary.llama2(["<|im_start|>", "<|im_end|>"])
@@ -91,12 +79,14 @@ def save_language_model(folder: Path) -> Path:
     return folder
 
 
-def in_lmms_eval(checkpoint: Path, *tasks: str, **more: Any) -> Run:
-    """With ``--model hf_vlm`` in float32."""
-    arguments = f"pretrained={checkpoint},dtype=float32"
-    manager = LMMSTaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="hf_vlm")
+def in_lmms_eval(
+    checkpoint: Path | str, *tasks: str, model: str = "hf_vlm", folder: Path = LMMS_EVAL_TASKS, **more: Any
+) -> Run:
+    """With ``--model hf_vlm`` in float32; another model gets its arguments in place of a checkpoint."""
+    arguments = f"pretrained={checkpoint},dtype=float32" if model == "hf_vlm" else checkpoint
+    manager = LMMSTaskManager("ERROR", include_path=str(folder), include_defaults=False, model_name=model)
     done = lmms_eval.simple_evaluate(
-        "hf_vlm", arguments, tasks=list(tasks), task_manager=manager, log_samples=True, **more
+        model, arguments, tasks=list(tasks), task_manager=manager, log_samples=True, **more
     )
     return Run(done["results"], done["samples"])
 

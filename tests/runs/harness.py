@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from judge_server import JudgeServer
 from patience import FOREVER_S
 
 LMMS_EVAL = [sys.executable, "-m", "lmms_eval"]
@@ -66,6 +67,17 @@ def run(
     assert returncode == 0, log(data)
     assert any(output.rglob("*_results.json")), log(data)
     return read(output)
+
+
+def hf_vlm(checkpoint: Path, tasks: str, *more: str | Path) -> list[str | Path]:
+    """Arguments of a run in float32, in batches of 8."""
+    arguments = f"pretrained={checkpoint},dtype=float32"
+    return ["--tasks", tasks, "--model", "hf_vlm", "--model_args", arguments, "--batch_size", "8", *more]
+
+
+def judge_at(server: JudgeServer, model: str, **more: str) -> dict[str, str]:
+    """A judge of a name of its own, so that nothing comes from the cache of another test."""
+    return {"LMMS_EGOPLAN_JUDGE_BASE_URL": server.url, "LMMS_EGOPLAN_JUDGE_MODEL": model, **more}
 
 
 def log(data: Path) -> str:

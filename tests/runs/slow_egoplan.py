@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import av
+import pytest
 import torch
 from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from transformers.video_utils import VideoMetadata
+
+from runs.harness import Run, metric
 
 LETTERS = "ABCD"
 SOURCE_FPS = {"EpicKitchens": 60, "Ego4D": 30}
@@ -190,3 +193,49 @@ def _photograph(path: Path) -> Image.Image:
 def _coverage(records):
     """All were scored; those that say where they come from are not the benchmark's 3,355 questions."""
     return 1.0 if "origin" in records[0] else len(records) / 3355
+
+
+def logged(run: Run, task: str) -> dict[Any, dict[str, Any]]:
+    """What a run logged of each choice or letter, by sample id; every question once."""
+    predictions = [sample["predictions"] for sample in run.samples[task]]
+    by_id = {prediction["sample_id"]: prediction for prediction in predictions}
+    assert len(by_id) == len(predictions) > 0
+    return by_id
+
+
+def choices_in(run: Run, task: str, records: list[Record]) -> list[list[Choice]]:
+    by_id = logged(run, task)
+    return [
+        [
+            Choice(record[f"choice_{letter}"], choice["logprob"], choice["num_tokens"])
+            for letter, choice in zip("abcd", by_id[record["sample_id"]]["choices"], strict=True)
+        ]
+        for record in records
+    ]
+
+
+def assert_same_ranking(run: Run, task: str, ranked: list[list[Choice]], records: list[Record]) -> None:
+    """A run's likelihoods and predictions are those of the slow evaluation."""
+    by_id = logged(run, task)
+    for record, choices in zip(records, ranked, strict=True):
+        prediction = by_id[record["sample_id"]]
+        for choice, own in zip(prediction["choices"], choices, strict=True):
+            assert choice["num_tokens"] == own.num_tokens
+            mean = own.logprob / own.num_tokens
+            assert choice["logprob"] / choice["num_tokens"] == pytest.approx(mean, abs=1e-4)
+            assert choice["loss"] == pytest.approx(-mean, abs=1e-4)
+        means = [own.logprob / own.num_tokens for own in choices]
+        assert prediction["prediction"] == LETTERS[means.index(max(means))]
+
+
+def assert_same_replies(run: Run, task: str, replies: list[str], records: list[Record]) -> None:
+    samples = {sample["predictions"]["sample_id"]: sample["filtered_resps"] for sample in run.samples[task]}
+    written = [samples[record["sample_id"]] for record in records]
+    texts = [(text if isinstance(text, str) else text[0]).strip() for text in written]
+    assert texts == [reply.strip() for reply in replies]
+
+
+def assert_reports(results: dict[str, Any], expected: dict[str, float], questions: int) -> None:
+    for name, value in expected.items():
+        assert metric(results, name) == pytest.approx(value, abs=1e-12), name
+    assert metric(results, "num_questions") == metric(results, "split_size") == questions

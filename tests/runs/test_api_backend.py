@@ -1,18 +1,17 @@
-"""`egoplan_val_generate` on lmms-eval's backends for OpenAI-compatible servers, against one on this machine."""
+"""Tasks on lmms-eval's chat backends for OpenAI-compatible servers: what models and judges are sent."""
 
-import base64
-import io
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import re
 
 import pytest
-from lmms_eval.evaluator import simple_evaluate
 from lmms_eval.tasks import TaskManager
-from PIL import Image
 
+from benchmarks.egothink.source import shade, write_source
+from judge_server import JudgeServer, Reply, images_in
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from media.files import read_numbers
+from runs.both_harnesses import in_lmms_eval
 from runs.harness import metric
 from runs.small_set import prepare_small_set
 
@@ -27,101 +26,94 @@ REPLIES = [
     ("C", "C"),
     ("", None),
 ]
-
-
-class Server(ThreadingHTTPServer):
-    """Replies to the question about step N with the Nth reply, and keeps the requests by N."""
-
-    daemon_threads = True
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.requests = {}
-
-
-class Handler(BaseHTTPRequestHandler):
-    def do_POST(self):
-        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        content = request["messages"][-1]["content"]
-        (text,) = [item["text"] for item in content if item["type"] == "text"]
-        step = int(text.split("after step ")[1].split("?")[0])
-        self.server.requests[step] = (self.path, request)
-        message = {"role": "assistant", "content": REPLIES[step][0]}
-        body = {
-            "id": f"reply-{step}",
-            "object": "chat.completion",
-            "created": 0,
-            "model": request["model"],
-            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10},
-        }
-        payload = json.dumps(body).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(payload)))
-        self.end_headers()
-        self.wfile.write(payload)
-
-    def log_message(self, *arguments):
-        pass
+QUESTIONS = 4
+TASK = "egothink_planning_assistance"
+both_backends = pytest.mark.parametrize("backend", ["openai", "async_openai"])
 
 
 @pytest.fixture
-def server():
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
-
-
-def images(request):
-    """The images of a request's last message, out of their data URLs."""
-    found = []
-    for item in request["messages"][-1]["content"]:
-        if item["type"] == "image_url":
-            kind, data = item["image_url"]["url"].split(",")
-            assert kind in ("data:image/png;base64", "data:image/jpeg;base64")
-            found.append(Image.open(io.BytesIO(base64.b64decode(data))))
-    return found
-
-
-@pytest.mark.parametrize("backend", ["openai", "async_openai"])
-def test_letters_from_a_server(server, tmp_path, monkeypatch, backend):
+def data(tmp_path, monkeypatch):
+    for name in ("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "API_TYPE"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    records = prepare_small_set(tmp_path, len(REPLIES))
-    url = f"http://127.0.0.1:{server.server_port}/v1"
-    evaluated = simple_evaluate(
-        backend,
-        f"model=tiny,base_url={url},api_key=none,max_retries=1",
-        tasks=["egoplan_val_generate"],
-        task_manager=TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False),
-        log_samples=True,
-    )
+    return tmp_path
+
+
+def evaluate(backend, server, task):
+    done = in_lmms_eval(f"model=tiny,base_url={server.url},api_key=none,max_retries=1", task, model=backend)
+    return done.results[task], done.samples[task]
+
+
+@both_backends
+def test_letters_from_a_server(data, backend):
+    """It replies to the question about step N with the Nth reply."""
+    records = prepare_small_set(data, len(REPLIES))
+    step_in = re.compile(r"after step (\d+)")
+    with JudgeServer(lambda prompt, _: Reply(REPLIES[int(step_in.search(prompt)[1])][0])) as server:
+        results, samples = evaluate(backend, server, "egoplan_val_generate")
     letters = [letter for _, letter in REPLIES]
-    samples = evaluated["samples"]["egoplan_val_generate"]
     assert [sample["predictions"]["prediction"] for sample in samples] == letters
     right = [letter == record["golden_choice_idx"] for letter, record in zip(letters, records, strict=True)]
     assert 0 < sum(right) < len(right)
-    results = evaluated["results"]["egoplan_val_generate"]
     assert metric(results, "acc") == pytest.approx(sum(right) / len(right))
     assert metric(results, "acc_epic_kitchens") == pytest.approx(sum(right[::2]) / len(right[::2]))
     assert metric(results, "acc_ego4d") == pytest.approx(sum(right[1::2]) / len(right[1::2]))
     assert metric(results, "unparsed") == pytest.approx(letters.count(None) / len(letters))
 
-    assert set(server.requests) == set(range(len(records)))
-    for step, record in enumerate(records):
-        path, request = server.requests[step]
-        assert path == "/v1/chat/completions"
-        assert request["model"] == "tiny"
-        assert request["max_tokens"] == 16
-        assert request["temperature"] == 0
-        numbers = read_numbers(images(request))
+    steps = [int(step_in.search(prompt)[1]) for prompt in server.prompts]
+    assert set(steps) == set(range(len(records)))
+    for step, prompt, body in zip(steps, server.prompts, server.bodies, strict=True):
+        record = records[step]
+        assert (body["model"], body["max_tokens"], body["temperature"]) == ("tiny", 16, 0)
+        numbers = read_numbers(images_in(body))
         assert len(numbers) == 8
         assert numbers == sorted(numbers)
         assert numbers[0] == record["task_progress_metadata"][0]["start_frame"]
         assert numbers[-1] == record["current_observation_frame"]
-        (text,) = [item["text"] for item in request["messages"][-1]["content"] if item["type"] == "text"]
         choices = [f"{letter}. {record[f'choice_{letter.lower()}']}" for letter in "ABCD"]
-        assert text.splitlines()[:5] == [record["question"], *choices]
+        assert prompt.splitlines()[:5] == [record["question"], *choices]
+
+
+@both_backends
+def test_a_chat_backend_is_sent_image_and_prompt_and_its_answers_are_judged(data, monkeypatch, backend):
+    prepare_egothink(write_source(data / "source", QUESTIONS))
+
+    def opinion(prompt, asked_before):
+        return Reply("Right. [[1]]" if "\nThe assistance 1.\n\n[The End of Ref" in prompt else "[[0]]")
+
+    with (
+        JudgeServer(lambda *_: Reply("<think>It holds [[1]] of them.</think>The assistance 1.")) as model,
+        JudgeServer(opinion) as judge,
+    ):
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", judge.url)
+        results, samples = evaluate(backend, model, TASK)
+    index = next(i for i, dimension in enumerate(DIMENSIONS) if dimension.name == "assistance")
+    assert len(model.bodies) == QUESTIONS
+    for body, prompt in zip(model.bodies, model.prompts, strict=True):
+        (number,) = (n for n in range(1, QUESTIONS + 1) if f"thing {n} of" in prompt)
+        question = f"What is thing {number} of assistance? "
+        assert prompt == f"Answer your question in a detailed and helpful way. Question: {question} Short answer:"
+        assert [part["type"] for part in body["messages"][-1]["content"]] == ["image_url", "text"]
+        (image,) = images_in(body)
+        assert image.convert("RGB").getpixel((9, 9))[0] == pytest.approx(shade(index, number - 1), abs=2)
+        assert (body["max_tokens"], body["temperature"]) == (300, 0)
+    assert len(judge.prompts) == 1 + QUESTIONS
+    assert not any("[[1]] of them" in prompt for prompt in judge.prompts)
+    assert results["score,judged"] == pytest.approx(100 / QUESTIONS)
+    assert results["judge_coverage,judged"] == 1
+    assert results["judge_model,judged"] == "gpt-4o-2024-11-20"
+    records = [sample["score"] for sample in samples]
+    assert [record["id"] for record in records] == [f"assistance/{number}" for number in range(1, QUESTIONS + 1)]
+    assert {(record["answer"], record["suspect"]) for record in records} == {("The assistance 1.", False)}
+
+
+def test_llavas_prompt_is_a_system_prompt_for_chat_backends(data):
+    prepare_egothink(write_source(data / "source", QUESTIONS))
+    manager = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="llava_hf")
+    task = manager.load_task_or_group(TASK, "chat")[TASK]
+    doc = task.test_docs()[0]
+    system, user = task.doc_to_messages(doc)
+    assert system["role"] == "system"
+    assert system["content"][0]["text"].startswith("You are a person in the situation shown in the image.")
+    image, question = user["content"]
+    assert (image["type"], question) == ("image", {"type": "text", "text": doc["question"]})

@@ -1,19 +1,16 @@
 """Whole runs of EgoIntent's task on real steps of Goal-Step in rendered videos, judged by a server on this machine."""
 
-import base64
 import hashlib
-import io
 import json
 import math
 import re
 from statistics import fmean
 
 import pytest
-from PIL import Image
 from typer.testing import CliRunner
 
 from benchmarks.egointent.source import raw_record, write_annotations, write_videos
-from judge_server import JudgeServer, Reply
+from judge_server import JudgeServer, Reply, images_in
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.splits import PREPARED
@@ -22,7 +19,7 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from media.files import read_numbers, write_numbered_video
 from runs.answerer import save_answerer
-from runs.harness import TWO_PROCESSES, run
+from runs.harness import TWO_PROCESSES, hf_vlm, judge_at, run
 
 pytestmark = pytest.mark.whole
 
@@ -79,11 +76,6 @@ def checkpoint(data):
     return save_answerer("qwen2_5_vl", data / "qwen", ANSWERS)
 
 
-def hf_vlm(checkpoint, tasks, *more):
-    arguments = f"pretrained={checkpoint},dtype=float32"
-    return ["--tasks", tasks, "--model", "hf_vlm", "--model_args", arguments, "--batch_size", "8", *more]
-
-
 def rating(prompt):
     """0 to 100, or nothing for one prompt in ten."""
     number = int(hashlib.sha256(prompt.encode()).hexdigest(), 16)
@@ -96,11 +88,6 @@ def opinion(prompt, asked_before):
     return Reply(
         f"<think>It is [[50]].</think>{hashlib.sha256(prompt.encode()).hexdigest()}\n{verdict}", model="qwen3-of-tests"
     )
-
-
-def judge_at(server, model):
-    """A judge of a name of its own, so that nothing comes from the cache of another test."""
-    return {"LMMS_EGOPLAN_JUDGE_BASE_URL": server.url, "LMMS_EGOPLAN_JUDGE_MODEL": model}
 
 
 def mean(numbers):
@@ -249,9 +236,8 @@ def test_diagnostics_show_the_judge_what_the_model_saw(data, checkpoint, tmp_pat
     labels = [row[name] for row in rows for name in (*FIELDS, "category", "event", "goal", "video_id", "step_id")]
     judged = set()
     for body in server.bodies[1:]:
-        *images, text = body["messages"][-1]["content"]
-        judged.add(tuple(read_numbers([decoded(image["image_url"]["url"]) for image in images])))
-        assert not any(label in text["text"] for label in labels)
+        judged.add(tuple(read_numbers(images_in(body))))
+        assert not any(label in server.prompt_of(body) for label in labels)
     assert judged
     assert judged <= seen  # nothing is asked of a reply without fields
     results = done.results["diagnostics_of_few"]
@@ -260,7 +246,3 @@ def test_diagnostics_show_the_judge_what_the_model_saw(data, checkpoint, tmp_pat
         assert results[f"{name},judged"] == pytest.approx(fmean(sample["scores"][name] for sample in samples))
     assert results["judge_model,judged"] == "sees"
     assert all(isinstance(sample["reply"], str) for sample in samples)
-
-
-def decoded(url):
-    return Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2])))

@@ -11,9 +11,9 @@ from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.report.build import build_report
 from report.report_json import groups
 from runs.both_harnesses import assert_same_results, in_lm_eval
-from runs.harness import metric, run
+from runs.harness import hf_vlm, run
 from runs.prepared_set import save_letter_lover
-from runs.slow_egoplan import Choice
+from runs.slow_egoplan import assert_reports, assert_same_ranking, assert_same_replies, choices_in, logged
 from runs.slow_egoplan_bench2 import SlowEgoPlanBench2, by_domain, by_scenario, right_of
 
 pytestmark = [
@@ -47,9 +47,8 @@ def slow(data, qwen):
 
 @pytest.fixture(scope="module")
 def theirs(data, qwen):
-    model = ("--model", "hf_vlm", "--model_args", f"pretrained={qwen},dtype=float32", "--batch_size", "8")
     few = ("--gen_kwargs", f"max_new_tokens={SlowEgoPlanBench2.MOST_TOKENS}")
-    return run(data, data / "runs", "--tasks", ",".join(TASKS), *model, *few)
+    return run(data, data / "runs", *hf_vlm(qwen, ",".join(TASKS), *few))
 
 
 @pytest.fixture(scope="module")
@@ -57,71 +56,48 @@ def own(data, qwen):
     return in_lm_eval(qwen, *TASKS, batch_size=8, gen_kwargs={"max_gen_toks": SlowEgoPlanBench2.MOST_TOKENS})
 
 
-def logged(run, task):
-    found = {sample["predictions"]["sample_id"]: sample for sample in run.samples[task]}
-    assert len(found) == len(run.samples[task]) == DERIVED + 1
-    return found
-
-
 def test_both_harnesses_are_equal(theirs, own):
     assert_same_results(theirs, own, TASKS)
     for task in TASKS:
         first, second = logged(theirs, task), logged(own, task)
         for sample_id, sample in first.items():
-            assert second[sample_id]["predictions"]["prediction"] == sample["predictions"]["prediction"]
+            assert second[sample_id]["prediction"] == sample["prediction"]
 
 
 def test_choices_are_ranked_as_by_full_passes(theirs, slow):
-    found = logged(theirs, "egoplan_bench2")
-    for record in slow.records[::EVERY]:
-        choices = found[record["sample_id"]]["predictions"]["choices"]
-        for choice, expected in zip(choices, slow.rank(record, slow.uniform(record)), strict=True):
-            assert choice["num_tokens"] == expected.num_tokens
-            assert choice["logprob"] == pytest.approx(expected.logprob, abs=1e-4 * expected.num_tokens)
+    assert len(logged(theirs, "egoplan_bench2")) == DERIVED + 1
+    records = slow.records[::EVERY]
+    ranked = [slow.rank(record, slow.uniform(record)) for record in records]
+    assert_same_ranking(theirs, "egoplan_bench2", ranked, records)
 
 
 def test_accuracies_follow_from_the_choices(theirs, slow):
-    found = logged(theirs, "egoplan_bench2")
-    ranked = [
-        [
-            Choice(record[f"choice_{letter}"], choice["logprob"], choice["num_tokens"])
-            for letter, choice in zip("abcd", found[record["sample_id"]]["predictions"]["choices"], strict=True)
-        ]
-        for record in slow.records
-    ]
-    right = right_of(slow.records, ranked)
-    results = theirs.results["egoplan_bench2"]
+    right = right_of(slow.records, choices_in(theirs, "egoplan_bench2", slow.records))
     expected = {"acc": sum(right) / len(right), "coverage": 1.0} | by_domain(slow.records, right)
     assert 0 < expected["acc"] < 1
-    for name, value in expected.items():
-        assert metric(results, name) == pytest.approx(value, abs=1e-12), name
-    assert metric(results, "num_questions") == metric(results, "split_size") == DERIVED + 1
+    assert_reports(theirs.results["egoplan_bench2"], expected, DERIVED + 1)
 
 
 def test_letters_are_those_of_the_slow_evaluation(theirs, slow):
     found = logged(theirs, "egoplan_bench2_generate")
-    replies = {record["sample_id"]: slow.reply(record, slow.uniform(record)).strip() for record in slow.records}
-    letters = []
-    for record in slow.records:
-        sample, reply = found[record["sample_id"]], replies[record["sample_id"]]
-        written = sample["filtered_resps"]
-        assert (written if isinstance(written, str) else written[0]).strip() == reply
-        letters.append(reply if len(reply) == 1 and reply in "ABCD" else None)
-        assert sample["predictions"]["prediction"] == letters[-1]
+    replies = [slow.reply(record, slow.uniform(record)).strip() for record in slow.records]
+    assert_same_replies(theirs, "egoplan_bench2_generate", replies, slow.records)
+    letters = [reply if len(reply) == 1 and reply in "ABCD" else None for reply in replies]
+    assert [found[record["sample_id"]]["prediction"] for record in slow.records] == letters
     right = [letter == record["golden_choice_idx"] for letter, record in zip(letters, slow.records, strict=True)]
     assert any(right)
-    results = theirs.results["egoplan_bench2_generate"]
     expected = {"acc": sum(right) / len(right), "unparsed": letters.count(None) / len(letters)}
-    for name, value in (expected | by_domain(slow.records, right)).items():
-        assert metric(results, name) == pytest.approx(value, abs=1e-12), name
+    assert_reports(theirs.results["egoplan_bench2_generate"], expected | by_domain(slow.records, right), DERIVED + 1)
 
 
 def test_the_report_has_domains_and_scenarios(data, theirs, slow, tmp_path):
     """The slices are of the first task, ranked; a table has the scenarios of both."""
     build_report([data / "runs"], tmp_path, {}, BENCHMARKS, lambda *told: None)
     (section,) = json.loads((tmp_path / "report.json").read_text())["benchmarks"]
-    samples = logged(theirs, "egoplan_bench2")
-    right = [samples[record["sample_id"]]["acc"]["score"] == 1 for record in slow.records]
+    samples = {
+        sample["predictions"]["sample_id"]: sample["acc"]["score"] for sample in theirs.samples["egoplan_bench2"]
+    }
+    right = [samples[record["sample_id"]] == 1 for record in slow.records]
     domains = {(f"acc_{name.lower().replace(' ', '_')}"): name for name in DOMAINS}
     for attribute, shares in (
         ("domain", {domains[name]: share for name, share in by_domain(slow.records, right).items()}),

@@ -17,7 +17,8 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from patience import FOREVER_S, wait_until
-from runs.harness import TWO_PROCESSES, log, run, start
+from runs import harness
+from runs.harness import TWO_PROCESSES, hf_vlm, log, run, start
 from zoo import save
 
 PUBLISHED = "../shared/data/egothink"
@@ -44,11 +45,6 @@ def checkpoint(data):
     return save("llava", data / "llava")
 
 
-def hf_vlm(checkpoint, tasks, *more):
-    arguments = f"pretrained={checkpoint},dtype=float32"
-    return ["--tasks", tasks, "--model", "hf_vlm", "--model_args", arguments, "--batch_size", "16", *more]
-
-
 def rating(prompt):
     """What the judge thinks of a prompt: 0, 0.5, 1 or, of one in ten, nothing."""
     return ([0, 0.5, 1] * 3 + [None])[hashlib.sha256(prompt.encode()).digest()[0] % 10]
@@ -65,13 +61,7 @@ def digest(text):
 
 
 def judge_at(server, model, **more):
-    """A judge of a name of its own, so that nothing comes from the cache of another test."""
-    return {
-        "LMMS_EGOPLAN_JUDGE_BASE_URL": server.url,
-        "LMMS_EGOPLAN_JUDGE_API_KEY": KEY,
-        "LMMS_EGOPLAN_JUDGE_MODEL": model,
-        **more,
-    }
+    return harness.judge_at(server, model, LMMS_EGOPLAN_JUDGE_API_KEY=KEY, **more)
 
 
 def section(prompt, name):

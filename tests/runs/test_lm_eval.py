@@ -15,6 +15,7 @@ from benchmarks.actplan.slow import lcs, lines, normalised
 from lmms_egoplan.benchmarks.actplan.splits import PREPARED as ACTPLAN
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from runs.answerer import save_attentive_answerer
 from runs.both_harnesses import (
     FEW_TOKENS,
     PLANS,
@@ -25,12 +26,11 @@ from runs.both_harnesses import (
     in_lm_eval,
     prepare_sets,
     records,
-    save_attentive_answerer,
     save_language_model,
 )
 from runs.harness import metric
 from runs.prepared_set import save_letter_lover
-from runs.slow_egoplan import Choice, SlowEgoPlan, accuracies, reply_accuracies
+from runs.slow_egoplan import Choice, SlowEgoPlan, accuracies, assert_same_replies, reply_accuracies
 
 EGOTHINK = [f"egothink_{dimension.capability}_{dimension.name}" for dimension in DIMENSIONS]
 PLAN = "walk_to(table)\ngrab(candle)\nwalk_to(basket_1)\nplace_inside(basket_1, candle)\nopen(cabinet)"
@@ -86,8 +86,7 @@ def test_letters_are_the_same_in_both_harnesses(data, vlm, egoplan):
     slow = SlowEgoPlan(vlm, data / "media")
     replies = [slow.reply(record, slow.uniform(record)).strip() for record in slow.records]
     for run in egoplan:
-        (written,) = zip(*(sample["filtered_resps"] for sample in run.samples["egoplan_val_generate"]), strict=True)
-        assert [reply.strip() for reply in written] == replies
+        assert_same_replies(run, "egoplan_val_generate", replies, slow.records)
     expected = reply_accuracies(slow.records, replies)
     assert expected["acc"] > 0
     for name, value in expected.items():

@@ -9,9 +9,18 @@ from lmms_eval.evaluator import simple_evaluate
 
 from benchmarks.egoplan.derived_questions import DATA, available
 from patience import FOREVER_S
-from runs.harness import TWO_PROCESSES, Run, log, metric, run, start
+from runs.harness import TWO_PROCESSES, Run, hf_vlm, log, metric, run, start
 from runs.prepared_set import DERIVED, EXAMPLE_ID, EXAMPLES, prepare_set, save_letter_lover
-from runs.slow_egoplan import Choice, SlowEgoPlan, accuracies, reply_accuracies
+from runs.slow_egoplan import (
+    SlowEgoPlan,
+    accuracies,
+    assert_reports,
+    assert_same_ranking,
+    assert_same_replies,
+    choices_in,
+    logged,
+    reply_accuracies,
+)
 
 pytestmark = [
     pytest.mark.whole,
@@ -43,15 +52,11 @@ def llava(data):
     return save_letter_lover("llava", data / "llava")
 
 
-def hf_vlm_arguments(checkpoint, tasks):
-    return ["--tasks", tasks, "--model", "hf_vlm", "--model_args", f"pretrained={checkpoint},dtype=float32"]
-
-
 @pytest.fixture(scope="module")
 def undisturbed(data, qwen):
     """The command of the README, in a process of its own."""
-    arguments = hf_vlm_arguments(qwen, ",".join((*LL_TASKS, "egoplan_val_generate")))
-    return run(data, data / "undisturbed", *arguments, "--batch_size", "3")
+    tasks = ",".join((*LL_TASKS, "egoplan_val_generate"))
+    return run(data, data / "undisturbed", *hf_vlm(qwen, tasks, "--batch_size", "3"))
 
 
 @pytest.fixture(scope="module")
@@ -60,85 +65,47 @@ def llava_run(data, llava):
     return Run(evaluated["results"], evaluated["samples"])
 
 
-def logged(run, task):
-    """What a run logged of each choice, by sample id; every question exactly once."""
-    by_id = {}
-    for sample in run.samples[task]:
-        prediction = sample["predictions"]
-        assert prediction["sample_id"] not in by_id
-        by_id[prediction["sample_id"]] = prediction
-    assert set(by_id) == {*range(DERIVED), EXAMPLE_ID}
-    return by_id
-
-
-def assert_reports(results, expected):
-    for name, value in expected.items():
-        assert metric(results, name) == pytest.approx(value, abs=1e-12), name
-    assert metric(results, "num_questions") == metric(results, "split_size") == DERIVED + 1
-
-
-def assert_same_ranking(run, task, slow, media, records):
-    by_id = logged(run, task)
-    ranked = [slow.rank(record, media(record)) for record in records]
-    for record, choices in zip(records, ranked, strict=True):
-        prediction = by_id[record["sample_id"]]
-        for choice, own in zip(prediction["choices"], choices, strict=True):
-            assert choice["num_tokens"] == own.num_tokens
-            mean = own.logprob / own.num_tokens
-            assert choice["logprob"] / choice["num_tokens"] == pytest.approx(mean, abs=1e-4)
-            assert choice["loss"] == pytest.approx(-mean, abs=1e-4)
-        means = [own.logprob / own.num_tokens for own in choices]
-        assert prediction["prediction"] == "ABCD"[means.index(max(means))]
-    return ranked
-
-
 def assert_arithmetic(run, task, records):
     """The accuracies follow from the logged log-probabilities."""
-    by_id = logged(run, task)
-    ranked = [
-        [
-            Choice(record[f"choice_{letter}"], choice["logprob"], choice["num_tokens"])
-            for letter, choice in zip("abcd", by_id[record["sample_id"]]["choices"], strict=True)
-        ]
-        for record in records
-    ]
-    assert_reports(run.results[task], accuracies(records, ranked))
+    expected = accuracies(records, choices_in(run, task, records))
+    assert_reports(run.results[task], expected, DERIVED + 1)
 
 
 def test_uniform_frames_on_hf_vlm(data, qwen, undisturbed):
     slow = SlowEgoPlan(qwen, data / "media")
-    ranked = assert_same_ranking(undisturbed, "egoplan_val", slow, slow.uniform, slow.records)
-    assert_reports(undisturbed.results["egoplan_val"], accuracies(slow.records, ranked))
+    assert {*logged(undisturbed, "egoplan_val")} == {*range(DERIVED), EXAMPLE_ID}
+    ranked = [slow.rank(record, slow.uniform(record)) for record in slow.records]
+    assert_same_ranking(undisturbed, "egoplan_val", ranked, slow.records)
+    assert_reports(undisturbed.results["egoplan_val"], accuracies(slow.records, ranked), DERIVED + 1)
 
 
 def test_clips_on_hf_vlm(data, qwen, undisturbed):
     slow = SlowEgoPlan(qwen, data / "media")
-    assert_same_ranking(undisturbed, "egoplan_val_clips", slow, slow.clips, slow.records[::EVERY])
+    records = slow.records[::EVERY]
+    ranked = [slow.rank(record, slow.clips(record)) for record in records]
+    assert_same_ranking(undisturbed, "egoplan_val_clips", ranked, records)
     assert_arithmetic(undisturbed, "egoplan_val_clips", slow.records)
 
 
 def test_generated_letters_on_hf_vlm(data, qwen, undisturbed):
     slow = SlowEgoPlan(qwen, data / "media")
     replies = [slow.reply(record, slow.uniform(record)) for record in slow.records]
-    samples = undisturbed.samples["egoplan_val_generate"]
-    by_id = {sample["predictions"]["sample_id"]: sample for sample in samples}
-    assert len(samples) == len(by_id) == DERIVED + 1
-    for record, reply in zip(slow.records, replies, strict=True):
-        assert by_id[record["sample_id"]]["filtered_resps"].strip() == reply.strip()
+    assert_same_replies(undisturbed, "egoplan_val_generate", replies, slow.records)
     expected = reply_accuracies(slow.records, replies)
     assert 0.1 < expected["unparsed"] < 0.9
     assert expected["acc"] > 0
-    assert_reports(undisturbed.results["egoplan_val_generate"], expected)
+    assert_reports(undisturbed.results["egoplan_val_generate"], expected, DERIVED + 1)
 
 
 def test_llava(data, llava, llava_run):
     """Six images: what LLaVA-1.5 has room for."""
     slow = SlowEgoPlan(llava, data / "media")
-    ranked = assert_same_ranking(llava_run, "egoplan_val", slow, lambda record: slow.uniform(record, 6), slow.records)
-    assert_reports(llava_run.results["egoplan_val"], accuracies(slow.records, ranked))
-    assert_same_ranking(
-        llava_run, "egoplan_val_clips", slow, lambda record: slow.clips(record, 4, 1), slow.records[::EVERY]
-    )
+    ranked = [slow.rank(record, slow.uniform(record, 6)) for record in slow.records]
+    assert_same_ranking(llava_run, "egoplan_val", ranked, slow.records)
+    assert_reports(llava_run.results["egoplan_val"], accuracies(slow.records, ranked), DERIVED + 1)
+    records = slow.records[::EVERY]
+    ranked = [slow.rank(record, slow.clips(record, 4, 1)) for record in records]
+    assert_same_ranking(llava_run, "egoplan_val_clips", ranked, records)
     assert_arithmetic(llava_run, "egoplan_val_clips", slow.records)
 
 

@@ -7,8 +7,6 @@ import os
 
 import pytest
 import torch
-from lmms_eval.evaluator import simple_evaluate
-from lmms_eval.tasks import TaskManager
 from transformers import AutoProcessor, GenerationMixin
 
 from benchmarks.egointent.source import raw_record, write_annotations, write_videos
@@ -231,16 +229,9 @@ def test_what_is_asked_for_by_name_counts_more_than_the_model_type(data, checkpo
         f"include: {LMMS_EVAL_TASKS}/egothink/{SHORT}.yaml\ntask: own_existence\n"
         "lmms_eval_specific_kwargs:\n  hf_vlm:\n    prompt: 'Say it. {question}'\n    system: Be brief.\n"
     )
-    manager = TaskManager("ERROR", include_path=str(tmp_path), include_defaults=False, model_name="hf_vlm")
     given.clear()
-    done = simple_evaluate(
-        "hf_vlm",
-        f"pretrained={checkpoint('llava')},dtype=float32",
-        tasks=["own_existence"],
-        task_manager=manager,
-        log_samples=True,
-    )
-    assert {sample["score"]["prompts"] for sample in done["samples"]["own_existence"]} == {"own, system turn"}
+    done = in_lmms_eval(checkpoint("llava"), "own_existence", folder=tmp_path)
+    assert set(shown(done, "own_existence", "score", "prompts").values()) == {"own, system turn"}
     assert texts(checkpoint("llava"), given)[0].startswith("<s> Be brief. USER: <image>\nSay it. What is thing 1")
 
 

@@ -1,15 +1,11 @@
 """A loopback language model that describes and changes activities, sees colours in pictures, and fails by rule."""
 
-import base64
 import json
 import re
-from io import BytesIO
-
-from PIL import Image
 
 from construction.actplan.rooms import things_of
 from construction.language_model import spoiled
-from judge_server import JudgeServer
+from judge_server import JudgeServer, images_in
 from lmms_egoplan.benchmarks.actplan.bddl import literals_of, parse_problem
 
 # What a text says of a predicate.
@@ -31,13 +27,11 @@ class LanguageModel(JudgeServer):
     @staticmethod
     def prompt_of(body):
         """A prompt's text, and behind it what is seen in its picture."""
-        content = body["messages"][-1]["content"]
-        if isinstance(content, str):
-            return content
-        url = next(part["image_url"]["url"] for part in content if part["type"] == "image_url")
-        with Image.open(BytesIO(base64.b64decode(url.partition(",")[2]))) as image:
-            things = things_of(image.convert("RGB"))
-        return JudgeServer.prompt_of(body) + f"\n[{', '.join(things)}]"
+        text = JudgeServer.prompt_of(body)
+        if isinstance(body["messages"][-1]["content"], str):
+            return text
+        (image,) = images_in(body)
+        return f"{text}\n[{', '.join(things_of(image.convert('RGB')))}]"
 
     def _reply(self, prompt, before):
         self.meanwhile(prompt)
