@@ -17,6 +17,7 @@ HEAVY = NEVER_FOR_HELP | {
     *("sklearn", "tokenizers", "triton"),
     *("farama_notifications", "fastapi", "gymnasium", "gymnasium_robotics", "mujoco", "peft", "uvicorn", "vllm"),
 }
+ROOMS = ("egoplan", "egothink", "egointent", "actplan")
 EXCEPTIONS = {
     # The command's entry point watches for signals while all else loads.
     ("lmms_egoplan.__main__", "lmms_egoplan.cli"),
@@ -93,9 +94,14 @@ def test_light_modules_load_nothing_heavy(module):
     assert not (HEAVY | {"numpy", "pandas", "PIL"}) & loaded_by(f"import lmms_egoplan.{module}")
 
 
+def test_data_are_prepared_without_loading_libraries_in_advance():
+    modules = [f"lmms_egoplan.benchmarks.{name}.prepare" for name in ROOMS]
+    assert not {"torch", "datasets", "av", "lmms_eval"} & loaded_by(f"import {', '.join(modules)}")
+
+
 def test_scores_are_recomputed_without_a_model():
     """As reports do; what ranks and encodes is loaded where a model is."""
-    modules = [f"lmms_egoplan.benchmarks.{name}.metrics" for name in ("egoplan", "egothink", "egointent", "actplan")]
+    modules = [f"lmms_egoplan.benchmarks.{name}.metrics" for name in ROOMS]
     loaded = loaded_by(f"import lmms_egoplan.report.build, {', '.join(modules)}")
     assert not {"torch", "transformers", "sentence_transformers"} & loaded
 

@@ -1,7 +1,5 @@
 import json
 import re
-import subprocess
-import sys
 from statistics import fmean
 
 import pytest
@@ -288,17 +286,3 @@ def test_data_of_another_format_are_shown_with_the_command_that_renews_them(fold
     )
     assert prepare(folder, "--skip-missing").exit_code == 0
     assert run("status").exit_code == 0
-
-
-def test_help_imports_nothing_heavy():
-    program = (
-        "import sys, lmms_egoplan.cli, lmms_egoplan.media.frames\n"
-        "from importlib import import_module\n"
-        "from lmms_egoplan.benchmarks.registry import BENCHMARKS\n"
-        "for benchmark in BENCHMARKS:\n"
-        "    benchmark.load_splits()\n"
-        "    package = benchmark.splits.partition('.')[0]\n"
-        "    import_module(f'lmms_egoplan.benchmarks.{package}.prepare')\n"
-        "sys.exit(','.join({'torch', 'datasets', 'av', 'lmms_eval'} & set(sys.modules)) or 0)"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)

@@ -100,7 +100,15 @@ def test_lm_evals_help_tells_of_the_model_class(arguments, monkeypatch):
 
 @pytest.mark.parametrize(
     "typed",
-    ["data prepare egothink", "data prepare egothink a b", "submit egoplan --out o", "show", "show a --unknown"],
+    [
+        "data prepare egothink",
+        "data prepare egothink a b",
+        "submit egoplan --out o",
+        "show",
+        "show a --unknown",
+        "report a",
+        "report --out o",
+    ],
 )
 def test_wrong_inputs_and_options_are_usage_errors(typed):
     result = run(*typed.split())

@@ -143,12 +143,6 @@ def test_a_malformed_name_is_a_usage_error(folder, name):
     assert not (folder / "out").exists()
 
 
-def test_a_name_for_no_run_is_an_error(folder):
-    result = report(folder / "lm-eval", "--out", folder / "out", "--name", f"{folder / 'lmms-eval'}=name")
-    assert result.exit_code == 1
-    assert f"lmms-egoplan: {folder / 'lmms-eval'}: has a name, but no run" in result.stderr
-
-
 def test_a_line_that_is_missing_from_the_samples_is_one_error(folder):
     (samples,) = folder.rglob("*samples_actplan_2*.jsonl")
     samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:-1]))
@@ -185,36 +179,6 @@ def test_a_run_without_samples_is_in_the_tables_and_said_to_have_none(folder):
     assert result.stderr.count("no samples of actplan, so there are scores alone") == 2
     assert "0 questions" in result.stdout
     assert all(name in page_of(folder / "out") for name in ("Model-0", "Model-1"))
-
-
-def test_no_run_at_all_is_one_error(tmp_path):
-    foreign = tmp_path / "foreign.json"
-    foreign.write_text(json.dumps({"a": 1}))
-    result = report(tmp_path, "--out", tmp_path / "out")
-    assert result.exit_code == 1
-    assert f"lmms-egoplan: {tmp_path}: no run of the project's tasks; " in result.stderr
-    assert "--log_samples" in result.stderr
-    assert str(foreign) in result.stderr
-    result = report(tmp_path / "nowhere", "--out", tmp_path / "out")
-    assert result.exit_code == 1
-    assert f"lmms-egoplan: {tmp_path / 'nowhere'}: no such file or folder; " in result.stderr
-
-
-def test_a_folder_that_cannot_be_written_is_one_error(folder):
-    (folder / "out").write_text("a file")
-    result = report(folder / "lm-eval", "--out", folder / "out")
-    assert result.exit_code == 1
-    assert result.stderr.count("lmms-egoplan: ") == 1
-    assert str(folder / "out") in result.stderr
-
-
-def test_help_has_an_example_and_a_report_needs_runs_and_a_folder(folder):
-    result = report("--help")
-    assert result.exit_code == 0
-    assert "Example: lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report" in " ".join(
-        result.stdout.split()
-    )
-    assert report("--out", folder / "out").exit_code == report(folder).exit_code == 2
 
 
 def write_settings(path, task, **settings):

@@ -149,13 +149,6 @@ def test_texts_of_results_do_nothing_to_the_terminal(tmp_path):
     assert "[red]" in result.stdout
 
 
-def test_results_are_enough(tmp_path):
-    write_run(tmp_path, "lm-eval", "org/m", one_task(), log_samples=False)
-    result = show(tmp_path)
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert len(cells(result, "acc")) == 1
-
-
 def test_other_tasks_are_shown_too(tmp_path):
     path = write_run(tmp_path, "lmms-eval", "org/m", one_task())
 

@@ -15,7 +15,6 @@ from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.report.recompute import aggregations, check, recompute
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import write_run
@@ -170,24 +169,6 @@ def test_plans_are_averaged_over_those_that_have_the_gold_plan_and_by_group(run,
         assert "bleurt_correct" not in found
     else:
         assert found["bleurt_correct"] == pytest.approx(share(plan["bleurt"] for _, plan in asked(task)))
-
-
-@pytest.mark.parametrize(
-    ("file", "tasks"),
-    [
-        ("egoplan_ranking", ("egoplan_val", "egoplan_val_blind")),
-        ("egoplan_replies", ("egoplan_val_generate",)),
-        ("egothink", tuple(EGOTHINK_TASKS)),
-        ("egointent", ("egointent",)),
-        ("actplan", ("actplan", "actplan_text_only")),
-    ],
-)
-def test_the_metrics_are_those_that_the_tasks_list(run, file, tasks):
-    lines = (LM_EVAL_TASKS.parent / "shared" / f"{file}.yaml").read_text().splitlines()
-    listed = [line.rpartition(" ")[2] for line in lines if line.startswith("  - metric: ")]
-    functions = [line.rpartition(" ")[2] for line in lines if line.startswith("    aggregation: ")]
-    for task in tasks:
-        assert list(aggregations(run.tasks[task].config).items()) == list(zip(listed, functions, strict=True))
 
 
 @pytest.mark.parametrize(
