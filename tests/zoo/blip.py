@@ -3,20 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from transformers import (
-    Blip2Config,
-    Blip2Processor,
-    BlipImageProcessor,
-    InstructBlipConfig,
-    InstructBlipProcessor,
-    PreTrainedTokenizerBase,
-    T5Tokenizer,
-)
+import transformers as hf
 
 from . import vocabulary
 from .llava import SQUARE, text_config, vision_config
 
-TextConfig = Callable[[PreTrainedTokenizerBase], dict[str, Any]]
+TextConfig = Callable[[hf.PreTrainedTokenizerBase], dict[str, Any]]
 
 QUERIES = 4
 QFORMER = {
@@ -30,7 +22,7 @@ QFORMER = {
 }
 
 
-def _flan_t5(tokenizer: T5Tokenizer) -> dict[str, Any]:
+def _flan_t5(tokenizer: hf.T5Tokenizer) -> dict[str, Any]:
     return {
         "model_type": "t5",
         "vocab_size": len(tokenizer),
@@ -49,55 +41,46 @@ def _flan_t5(tokenizer: T5Tokenizer) -> dict[str, Any]:
     }
 
 
-def _opt(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+def _opt(tokenizer: hf.PreTrainedTokenizerBase) -> dict[str, Any]:
     width = {"word_embed_proj_dim": 64, "ffn_dim": 96, "dropout": 0.0}
     return text_config(tokenizer, "opt", **width)
 
 
-def _blip2(tokenizer: PreTrainedTokenizerBase, text: TextConfig) -> tuple[Blip2Config, Blip2Processor]:
-    processor = Blip2Processor(BlipImageProcessor(size=SQUARE), tokenizer, num_query_tokens=QUERIES)
-    config = Blip2Config(
-        vision_config=vision_config("blip_2_vision_model"),
-        qformer_config=QFORMER,
-        text_config=text(tokenizer),  # the processor has added a token
-        num_query_tokens=QUERIES,
-        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
-    )
-    return config, processor
+def _blip2(tokenizer, text):
+    processor = hf.Blip2Processor(hf.BlipImageProcessor(size=SQUARE), tokenizer, num_query_tokens=QUERIES)
+    return _config(hf.Blip2Config, "blip_2_vision_model", tokenizer, text, QFORMER), processor
 
 
-def _instructblip(
-    tokenizer: PreTrainedTokenizerBase, text: TextConfig
-) -> tuple[InstructBlipConfig, InstructBlipProcessor]:
+def _instructblip(tokenizer, text):
     qformer_tokenizer = vocabulary.bert()
-    processor = InstructBlipProcessor(
-        BlipImageProcessor(size=SQUARE), tokenizer, qformer_tokenizer, num_query_tokens=QUERIES
-    )
-    config = InstructBlipConfig(
-        vision_config=vision_config("instructblip_vision_model"),
-        qformer_config={**QFORMER, "vocab_size": len(qformer_tokenizer)},
-        text_config=text(tokenizer),  # the processor has added a token
+    images = hf.BlipImageProcessor(size=SQUARE)
+    processor = hf.InstructBlipProcessor(images, tokenizer, qformer_tokenizer, num_query_tokens=QUERIES)
+    qformer = {**QFORMER, "vocab_size": len(qformer_tokenizer)}
+    return _config(hf.InstructBlipConfig, "instructblip_vision_model", tokenizer, text, qformer), processor
+
+
+def _config(config, vision, tokenizer, text, qformer):
+    """To be made after the processor, which adds a token."""
+    return config(
+        vision_config=vision_config(vision),
+        qformer_config=qformer,
+        text_config=text(tokenizer),
         num_query_tokens=QUERIES,
         image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
     )
-    return config, processor
 
 
-def blip2() -> tuple[Blip2Config, Blip2Processor]:
-    tokenizer = vocabulary.t5()
-    return _blip2(tokenizer, _flan_t5)
+def blip2():
+    return _blip2(vocabulary.t5(), _flan_t5)
 
 
-def blip2_opt() -> tuple[Blip2Config, Blip2Processor]:
-    tokenizer = vocabulary.llama2(["<image>"])
-    return _blip2(tokenizer, _opt)
+def blip2_opt():
+    return _blip2(vocabulary.llama2(["<image>"]), _opt)
 
 
-def instructblip() -> tuple[InstructBlipConfig, InstructBlipProcessor]:
-    tokenizer = vocabulary.t5()
-    return _instructblip(tokenizer, _flan_t5)
+def instructblip():
+    return _instructblip(vocabulary.t5(), _flan_t5)
 
 
-def instructblip_vicuna() -> tuple[InstructBlipConfig, InstructBlipProcessor]:
-    tokenizer = vocabulary.llama2(["<image>"])
-    return _instructblip(tokenizer, lambda vocabulary: text_config(vocabulary, "llama"))
+def instructblip_vicuna():
+    return _instructblip(vocabulary.llama2(["<image>"]), lambda tokenizer: text_config(tokenizer, "llama"))

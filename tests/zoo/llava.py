@@ -2,26 +2,7 @@
 
 from typing import Any
 
-from transformers import (
-    CLIPImageProcessor,
-    LlavaConfig,
-    LlavaNextConfig,
-    LlavaNextImageProcessor,
-    LlavaNextProcessor,
-    LlavaNextVideoConfig,
-    LlavaNextVideoProcessor,
-    LlavaNextVideoVideoProcessor,
-    LlavaOnevisionConfig,
-    LlavaOnevisionImageProcessor,
-    LlavaOnevisionProcessor,
-    LlavaOnevisionVideoProcessor,
-    LlavaProcessor,
-    PreTrainedTokenizerBase,
-    VideoLlavaConfig,
-    VideoLlavaImageProcessor,
-    VideoLlavaProcessor,
-    VideoLlavaVideoProcessor,
-)
+import transformers as hf
 
 from . import prompts, vocabulary
 
@@ -32,7 +13,7 @@ CROPPED = {"size": {"shortest_edge": SIDE}, "crop_size": SQUARE}
 GRID = [[SIDE, 2 * SIDE], [2 * SIDE, SIDE], [2 * SIDE, 2 * SIDE]]
 
 
-def text_config(tokenizer: PreTrainedTokenizerBase, model_type: str, **settings: Any) -> dict[str, Any]:
+def text_config(tokenizer: hf.PreTrainedTokenizerBase, model_type: str, **settings: Any) -> dict[str, Any]:
     """Two layers of width 64 with grouped-query attention, for 2,048 positions."""
     return {
         "model_type": model_type,
@@ -64,57 +45,48 @@ def vision_config(model_type: str, **settings: Any) -> dict[str, Any]:
     }
 
 
-def llava() -> tuple[LlavaConfig, LlavaProcessor]:
-    tokenizer = vocabulary.llama2(["<image>"])
-    processor = LlavaProcessor(
-        CLIPImageProcessor(**CROPPED),
-        tokenizer,
-        patch_size=PATCH,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=prompts.VICUNA,
-    )
-    config = LlavaConfig(
+# Settings of the processors whose images have a class token, and of the models: 4 x 4 patches an image.
+_STRATEGY = {"patch_size": PATCH, "vision_feature_select_strategy": "default"}
+_CLASS_TOKEN = {"num_additional_image_tokens": 1}
+
+
+def _config(config, processor, tokenizer, model_type="llama", **settings):
+    text = {"sliding_window": None} if model_type == "mistral" else {}
+    return config(
         vision_config=vision_config("clip_vision_model"),
-        text_config=text_config(tokenizer, "llama"),
+        text_config=text_config(tokenizer, model_type, **text),
         image_token_index=processor.image_token_id,
         image_seq_length=16,
+        **settings,
     )
-    return config, processor
 
 
-def llava_next() -> tuple[LlavaNextConfig, LlavaNextProcessor]:
+def llava():
     tokenizer = vocabulary.llama2(["<image>"])
-    processor = LlavaNextProcessor(
-        LlavaNextImageProcessor(**CROPPED, image_grid_pinpoints=GRID),
-        tokenizer,
-        patch_size=PATCH,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=prompts.MISTRAL,
-    )
-    config = LlavaNextConfig(
-        vision_config=vision_config("clip_vision_model"),
-        text_config=text_config(tokenizer, "mistral", sliding_window=None),
-        image_token_index=processor.image_token_id,
-        image_grid_pinpoints=GRID,
-        image_seq_length=16,
-    )
-    return config, processor
+    images = hf.CLIPImageProcessor(**CROPPED)
+    processor = hf.LlavaProcessor(images, tokenizer, chat_template=prompts.VICUNA, **_STRATEGY, **_CLASS_TOKEN)
+    return _config(hf.LlavaConfig, processor, tokenizer), processor
 
 
-def llava_onevision() -> tuple[LlavaOnevisionConfig, LlavaOnevisionProcessor]:
+def llava_next():
+    tokenizer = vocabulary.llama2(["<image>"])
+    images = hf.LlavaNextImageProcessor(**CROPPED, image_grid_pinpoints=GRID)
+    processor = hf.LlavaNextProcessor(images, tokenizer, chat_template=prompts.MISTRAL, **_STRATEGY, **_CLASS_TOKEN)
+    return _config(hf.LlavaNextConfig, processor, tokenizer, "mistral", image_grid_pinpoints=GRID), processor
+
+
+def llava_onevision():
     tokenizer = vocabulary.qwen2(["<image>", "<video>"])
     grid = [[SIDE, SIDE], *GRID]
-    processor = LlavaOnevisionProcessor(
-        LlavaOnevisionImageProcessor(size=SQUARE, image_grid_pinpoints=grid),
+    processor = hf.LlavaOnevisionProcessor(
+        hf.LlavaOnevisionImageProcessor(size=SQUARE, image_grid_pinpoints=grid),
         tokenizer,
-        LlavaOnevisionVideoProcessor(size=SQUARE),
+        hf.LlavaOnevisionVideoProcessor(size=SQUARE),
         num_image_tokens=16,
         vision_feature_select_strategy="full",
         chat_template=prompts.ONEVISION,
     )
-    config = LlavaOnevisionConfig(
+    config = hf.LlavaOnevisionConfig(
         vision_config=vision_config("siglip_vision_model", vision_use_head=False),
         text_config=text_config(tokenizer, "qwen2"),
         image_token_index=processor.image_token_id,
@@ -124,45 +96,20 @@ def llava_onevision() -> tuple[LlavaOnevisionConfig, LlavaOnevisionProcessor]:
     return config, processor
 
 
-def llava_next_video() -> tuple[LlavaNextVideoConfig, LlavaNextVideoProcessor]:
+def llava_next_video():
     tokenizer = vocabulary.llama2(["<video>", "<image>"])
-    processor = LlavaNextVideoProcessor(
-        LlavaNextVideoVideoProcessor(**CROPPED),
-        LlavaNextImageProcessor(**CROPPED, image_grid_pinpoints=GRID),
-        tokenizer,
-        patch_size=PATCH,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=prompts.VICUNA,
+    videos = hf.LlavaNextVideoVideoProcessor(**CROPPED)
+    images = hf.LlavaNextImageProcessor(**CROPPED, image_grid_pinpoints=GRID)
+    processor = hf.LlavaNextVideoProcessor(
+        videos, images, tokenizer, chat_template=prompts.VICUNA, **_STRATEGY, **_CLASS_TOKEN
     )
-    config = LlavaNextVideoConfig(
-        vision_config=vision_config("clip_vision_model"),
-        text_config=text_config(tokenizer, "llama"),
-        image_token_index=processor.image_token_id,
-        video_token_index=processor.video_token_id,
-        image_grid_pinpoints=GRID,
-        image_seq_length=16,
-        video_seq_length=4,
-    )
-    return config, processor
+    video = {"video_token_index": processor.video_token_id, "video_seq_length": 4}
+    return _config(hf.LlavaNextVideoConfig, processor, tokenizer, image_grid_pinpoints=GRID, **video), processor
 
 
-def video_llava() -> tuple[VideoLlavaConfig, VideoLlavaProcessor]:
+def video_llava():
     tokenizer = vocabulary.llama2(["<image>", "<video>"])
-    processor = VideoLlavaProcessor(
-        VideoLlavaImageProcessor(**CROPPED),
-        VideoLlavaVideoProcessor(**CROPPED),
-        tokenizer,
-        patch_size=PATCH,
-        vision_feature_select_strategy="default",
-        chat_template=prompts.VICUNA,
-    )
-    config = VideoLlavaConfig(
-        vision_config=vision_config("clip_vision_model"),
-        text_config=text_config(tokenizer, "llama"),
-        image_token_index=processor.image_token_id,
-        video_token_index=processor.video_token_id,
-        image_seq_length=16,
-        video_seq_length=17,
-    )
-    return config, processor
+    images, videos = hf.VideoLlavaImageProcessor(**CROPPED), hf.VideoLlavaVideoProcessor(**CROPPED)
+    processor = hf.VideoLlavaProcessor(images, videos, tokenizer, chat_template=prompts.VICUNA, **_STRATEGY)
+    video = {"video_token_index": processor.video_token_id, "video_seq_length": 17}
+    return _config(hf.VideoLlavaConfig, processor, tokenizer, **video), processor

@@ -2,31 +2,18 @@
 
 from typing import Any
 
-from transformers import (
-    PreTrainedTokenizerBase,
-    Qwen2_5_VLConfig,
-    Qwen2_5_VLProcessor,
-    Qwen2Tokenizer,
-    Qwen2VLConfig,
-    Qwen2VLImageProcessor,
-    Qwen2VLProcessor,
-    Qwen2VLVideoProcessor,
-    Qwen3_5Config,
-    Qwen3VLConfig,
-    Qwen3VLProcessor,
-    Qwen3VLVideoProcessor,
-)
+import transformers as hf
 
 from . import prompts, vocabulary
 from .llava import text_config
 
 
-def _tokenizer() -> Qwen2Tokenizer:
+def _tokenizer() -> hf.Qwen2Tokenizer:
     vision = ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
     return vocabulary.qwen2([*vision, "<think>", "</think>"])
 
 
-def _ids(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
+def _ids(tokenizer: hf.PreTrainedTokenizerBase) -> dict[str, int]:
     return {
         f"{name}_token_id": tokenizer.convert_tokens_to_ids(token)
         for name, token in (
@@ -48,44 +35,27 @@ def _rope(sections: list[int], **settings: Any) -> dict[str, Any]:
     return {"rope_type": "default", "rope_theta": 1e6, "mrope_section": sections, **settings}
 
 
-def qwen2_vl() -> tuple[Qwen2VLConfig, Qwen2VLProcessor]:
+def _qwen2(config, processor, model_type, **vision):
     tokenizer = _tokenizer()
-    processor = Qwen2VLProcessor(
-        Qwen2VLImageProcessor(**_pixels(14)),
+    made = processor(
+        hf.Qwen2VLImageProcessor(**_pixels(14)),
         tokenizer,
-        Qwen2VLVideoProcessor(**_pixels(14), cap_pixels_per_frame=True),
+        hf.Qwen2VLVideoProcessor(**_pixels(14), cap_pixels_per_frame=True),
         chat_template=prompts.QWEN2_VL,
     )
-    config = Qwen2VLConfig(
-        vision_config={"depth": 2, "embed_dim": 32, "hidden_size": 64, "mlp_ratio": 2, "num_heads": 2},
-        text_config=text_config(tokenizer, "qwen2_vl_text", rope_parameters=_rope([2, 3, 3])),
-        **_ids(tokenizer),
-    )
-    return config, processor
+    text = text_config(tokenizer, model_type, rope_parameters=_rope([2, 3, 3]))
+    return config(vision_config={"depth": 2, "num_heads": 2} | vision, text_config=text, **_ids(tokenizer)), made
 
 
-def qwen2_5_vl() -> tuple[Qwen2_5_VLConfig, Qwen2_5_VLProcessor]:
-    tokenizer = _tokenizer()
-    processor = Qwen2_5_VLProcessor(
-        Qwen2VLImageProcessor(**_pixels(14)),
-        tokenizer,
-        Qwen2VLVideoProcessor(**_pixels(14), cap_pixels_per_frame=True),
-        chat_template=prompts.QWEN2_VL,
-    )
-    config = Qwen2_5_VLConfig(
-        vision_config={
-            "depth": 2,
-            "hidden_size": 32,
-            "intermediate_size": 48,
-            "num_heads": 2,
-            "out_hidden_size": 64,
-            "window_size": 56,
-            "fullatt_block_indexes": [1],
-        },
-        text_config=text_config(tokenizer, "qwen2_5_vl_text", rope_parameters=_rope([2, 3, 3])),
-        **_ids(tokenizer),
-    )
-    return config, processor
+def qwen2_vl():
+    vision = {"embed_dim": 32, "hidden_size": 64, "mlp_ratio": 2}
+    return _qwen2(hf.Qwen2VLConfig, hf.Qwen2VLProcessor, "qwen2_vl_text", **vision)
+
+
+def qwen2_5_vl():
+    width = {"hidden_size": 32, "intermediate_size": 48, "out_hidden_size": 64}
+    windows = {"window_size": 56, "fullatt_block_indexes": [1]}
+    return _qwen2(hf.Qwen2_5_VLConfig, hf.Qwen2_5_VLProcessor, "qwen2_5_vl_text", **width, **windows)
 
 
 _QWEN3_VISION = {
@@ -98,10 +68,10 @@ _QWEN3_VISION = {
 }
 
 
-def qwen3_vl() -> tuple[Qwen3VLConfig, Qwen3VLProcessor]:
+def qwen3_vl():
     tokenizer = _tokenizer()
     rope = _rope([4, 2, 2], mrope_interleaved=True)
-    config = Qwen3VLConfig(
+    config = hf.Qwen3VLConfig(
         vision_config={**_QWEN3_VISION, "deepstack_visual_indexes": [0]},
         text_config=text_config(tokenizer, "qwen3_vl_text", head_dim=16, rope_parameters=rope),
         **_ids(tokenizer),
@@ -109,10 +79,10 @@ def qwen3_vl() -> tuple[Qwen3VLConfig, Qwen3VLProcessor]:
     return config, _qwen3_processor(tokenizer, prompts.QWEN3_VL)
 
 
-def qwen3_5() -> tuple[Qwen3_5Config, Qwen3VLProcessor]:
+def qwen3_5():
     """A layer of linear attention (gated delta rule: a state in place of keys and values) and a full one."""
     tokenizer = _tokenizer()
-    config = Qwen3_5Config(
+    config = hf.Qwen3_5Config(
         vision_config=_QWEN3_VISION,
         text_config=text_config(
             tokenizer,
@@ -130,10 +100,10 @@ def qwen3_5() -> tuple[Qwen3_5Config, Qwen3VLProcessor]:
     return config, _qwen3_processor(tokenizer, prompts.QWEN3_5)
 
 
-def _qwen3_processor(tokenizer: Qwen2Tokenizer, chat_template: str) -> Qwen3VLProcessor:
-    return Qwen3VLProcessor(
-        Qwen2VLImageProcessor(**_pixels(16)),
+def _qwen3_processor(tokenizer: hf.Qwen2Tokenizer, chat_template: str) -> hf.Qwen3VLProcessor:
+    return hf.Qwen3VLProcessor(
+        hf.Qwen2VLImageProcessor(**_pixels(16)),
         tokenizer,
-        Qwen3VLVideoProcessor(**_pixels(16), cap_pixels_per_frame=True),
+        hf.Qwen3VLVideoProcessor(**_pixels(16), cap_pixels_per_frame=True),
         chat_template=chat_template,
     )
