@@ -9,13 +9,7 @@ import torch
 import torchvision
 from packaging.version import Version
 from PIL import Image
-from transformers import (
-    AutoModelForImageTextToText,
-    AutoProcessor,
-    BatchFeature,
-    PreTrainedModel,
-    ProcessorMixin,
-)
+from transformers import AutoModelForImageTextToText, AutoProcessor, BatchFeature, PreTrainedModel, ProcessorMixin
 
 from zoo import FAMILIES, Family, build, save
 
@@ -30,10 +24,7 @@ def picture(seed: int) -> Image.Image:
 
 
 def encode(
-    family: Family,
-    processor: ProcessorMixin,
-    images: list[Image.Image],
-    video: list[Image.Image] | None = None,
+    family: Family, processor: ProcessorMixin, images: list[Image.Image], video: list[Image.Image] | None = None
 ) -> BatchFeature:
     """A question's inputs; where the model has a decoder of its own, with four tokens of an answer."""
     if family.has_chat_template:

@@ -16,13 +16,7 @@ import joblib
 import pytest
 import torch
 
-from lmms_egoplan.harnesses.prefetch import (
-    MOST_WORKERS,
-    Batching,
-    num_workers,
-    prefetch,
-    processes_here,
-)
+from lmms_egoplan.harnesses.prefetch import MOST_WORKERS, Batching, num_workers, prefetch, processes_here
 from lmms_egoplan.memory_ahead import PEAK, RESERVE
 from patience import FOREVER_S
 

@@ -11,13 +11,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.ranking import ContextTooLongError, RankingError
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
-from lmms_egoplan.ranking.engine.requests import (
-    FORCED,
-    PROCESSOR,
-    PROMPT_LOGPROBS,
-    EngineError,
-    ranking_arguments,
-)
+from lmms_egoplan.ranking.engine.requests import FORCED, PROCESSOR, PROMPT_LOGPROBS, EngineError, ranking_arguments
 from ranking.engine.chat_server import MODEL, ChatServer, probe
 from ranking.engine.table import expected
 from zoo import build

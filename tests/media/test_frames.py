@@ -120,10 +120,7 @@ def test_edit_list_hides_frames(tmp_path):
     """A cut without encoding anew: frames before the edit are in the file, but are not shown."""
     source = write_numbered_video(tmp_path / "source.mp4", FRAMES, gop=30)
     cut = tmp_path / "cut.mp4"
-    with (
-        av.open(source) as original,
-        av.open(cut, "w", options={"avoid_negative_ts": "disabled"}) as container,
-    ):
+    with av.open(source) as original, av.open(cut, "w", options={"avoid_negative_ts": "disabled"}) as container:
         template = original.streams.video[0]
         if hasattr(container, "add_stream_from_template"):  # from PyAV 14 on
             stream = container.add_stream_from_template(template)

@@ -25,12 +25,7 @@ MEANS = st.builds(
     num_tokens=st.none() | st.integers(1, 10_000),
     is_greedy=st.none() | st.booleans(),
 )
-SUMS = st.builds(
-    Loglikelihood,
-    loss=st.none(),
-    is_greedy=st.none() | st.booleans(),
-    logprob=st.floats(allow_nan=False),
-)
+SUMS = st.builds(Loglikelihood, loss=st.none(), is_greedy=st.none() | st.booleans(), logprob=st.floats(allow_nan=False))
 SCORES = MEANS | SUMS
 
 

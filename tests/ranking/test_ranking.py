@@ -107,8 +107,7 @@ def test_vision_and_context_run_once_per_question():
     handles = [
         model.model.vision_tower.register_forward_hook(lambda *_: vision_calls.append(1)),
         model.model.language_model.register_forward_hook(
-            lambda _, args, kwargs, output: token_counts.append(kwargs["inputs_embeds"].shape[:2]),
-            with_kwargs=True,
+            lambda _, args, kwargs, output: token_counts.append(kwargs["inputs_embeds"].shape[:2]), with_kwargs=True
         ),
     ]
     try:
@@ -202,8 +201,7 @@ def test_too_long_a_context_names_both_lengths_and_the_question():
 
 
 @pytest.mark.parametrize(
-    ("candidates", "message"),
-    [([], "no candidates"), (["a", ""], "candidate 1 is empty"), (["  "], "candidate 0")],
+    ("candidates", "message"), [([], "no candidates"), (["a", ""], "candidate 1 is empty"), (["  "], "candidate 0")]
 )
 def test_bad_candidates(candidates, message):
     with pytest.raises(RankingError, match=f"question q: {message}"):

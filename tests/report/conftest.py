@@ -22,14 +22,7 @@ def unhurried():
 def written(tmp_path_factory):
     """The folder of the report of `two_models`."""
     out = tmp_path_factory.mktemp("report")
-    write_page(
-        out,
-        SECTIONS,
-        ITEMS,
-        RUNS,
-        ("results/old: killed, no results file",),
-        picture_seconds=FOREVER_S,
-    )
+    write_page(out, SECTIONS, ITEMS, RUNS, ("results/old: killed, no results file",), picture_seconds=FOREVER_S)
     return out
 
 

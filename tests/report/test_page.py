@@ -46,10 +46,7 @@ def test_a_table_marks_own_rows_best_and_second_best(tab):
     assert missing.locator("[title='no value']").count() == 1
     assert tab.locator("#table-egoplan_table1 .files a").evaluate_all(
         "links => links.map((a) => a.getAttribute('href'))"
-    ) == [
-        "tables/egoplan_table1.csv",
-        "tables/egoplan_table1.md",
-    ]
+    ) == ["tables/egoplan_table1.csv", "tables/egoplan_table1.md"]
 
 
 def test_a_table_of_own_runs_alone_marks_no_rows(tab):

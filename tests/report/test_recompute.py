@@ -285,12 +285,7 @@ def test_nan_equals_nan_and_no_number(tmp_path):
 
 @pytest.mark.parametrize(
     ("metric", "record"),
-    [
-        ("acc", {}),
-        ("acc", {"score": "high"}),
-        ("acc", {"score": None}),
-        ("coverage", {"scored": True}),
-    ],
+    [("acc", {}), ("acc", {"score": "high"}), ("acc", {"score": None}), ("coverage", {"scored": True})],
 )
 def test_records_of_another_form_are_an_error_that_names_the_metric(run, metric, record):
     with pytest.raises(LmmsEgoplanError, match=rf"samples of egoplan_val: {metric} cannot be computed: \w+Error"):

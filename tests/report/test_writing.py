@@ -90,10 +90,7 @@ def test_markdown_marks_the_best_and_the_second_best():
 
 
 def test_markdown_puts_numbers_to_the_right():
-    assert lines_of(TABLE)[1:3] == (
-        "| Model | Accuracy | Loss | Questions |",
-        "| --- | ---: | ---: | ---: |",
-    )
+    assert lines_of(TABLE)[1:3] == ("| Model | Accuracy | Loss | Questions |", "| --- | ---: | ---: | ---: |")
 
 
 def test_markdown_tells_source_and_notes_and_what_the_mark_means():
@@ -107,12 +104,7 @@ def test_markdown_tells_source_and_notes_and_what_the_mark_means():
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [
-        ("a|b", "a\\|b"),
-        ("<img src=x>", "&lt;img src=x>"),
-        ("two\nlines\tof  it", "two lines of it"),
-        ("{}", "{}"),
-    ],
+    [("a|b", "a\\|b"), ("<img src=x>", "&lt;img src=x>"), ("two\nlines\tof  it", "two lines of it"), ("{}", "{}")],
 )
 def test_markdown_keeps_a_text_in_its_cell(text, shown):
     title, head, _, rows, _ = lines_of(table_of(text, text, text, "x"))

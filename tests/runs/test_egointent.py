@@ -55,15 +55,7 @@ def data(tmp_path_factory, pytestconfig):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         for command in (
-            [
-                "build",
-                "egointent",
-                str(goalstep),
-                "--videos",
-                str(folder / "videos"),
-                "--out",
-                str(records),
-            ],
+            ["build", "egointent", str(goalstep), "--videos", str(folder / "videos"), "--out", str(records)],
             ["prepare", "egointent", str(records), "--videos", str(folder / "videos")],
         ):
             done = CliRunner().invoke(app, ["data", *command])

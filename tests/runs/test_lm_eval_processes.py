@@ -16,13 +16,7 @@ from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from patience import FOREVER_S
 from runs.answerer import save_attentive_answerer
-from runs.both_harnesses import (
-    FEW_TOKENS,
-    assert_same_results,
-    in_lm_eval,
-    prepare_sets,
-    records,
-)
+from runs.both_harnesses import FEW_TOKENS, assert_same_results, in_lm_eval, prepare_sets, records
 from runs.harness import Run, log, start
 from runs.prepared_set import save_letter_lover
 from runs.small_set import prepare_small_set

@@ -55,11 +55,7 @@ def idefics3():
 def gemma3():
     """A layer with a window of 16 tokens and a full one; the tokens of an image see each other both ways."""
     turn = ["<start_of_turn>", "<end_of_turn>"]
-    image = {
-        "boi_token": "<start_of_image>",
-        "eoi_token": "<end_of_image>",
-        "image_token": "<image_soft_token>",
-    }
+    image = {"boi_token": "<start_of_image>", "eoi_token": "<end_of_image>", "image_token": "<image_soft_token>"}
     tokenizer = vocabulary.gemma([*turn, *image.values()], **image)
     processor = hf.Gemma3Processor(
         hf.Gemma3ImageProcessor(size=SQUARE), tokenizer, image_seq_length=4, chat_template=prompts.GEMMA3

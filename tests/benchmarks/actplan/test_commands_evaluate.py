@@ -67,12 +67,7 @@ def test_errors_are_one_message(inputs, tmp_path):
 
 @pytest.mark.parametrize(
     ("command", "arguments", "facts"),
-    [
-        (EVALUATE, ["m"], "'PLANS'"),
-        (EVALUATE, [], "'MODEL'"),
-        (SCORE, [], "'PLANS'"),
-        (SCORE, ["p", "q"], r"\(q\)"),
-    ],
+    [(EVALUATE, ["m"], "'PLANS'"), (EVALUATE, [], "'MODEL'"), (SCORE, [], "'PLANS'"), (SCORE, ["p", "q"], r"\(q\)")],
 )
 def test_an_input_is_given_once(tmp_path, command, arguments, facts):
     required = {EVALUATE: ["--split", "val"], SCORE: ["--out", tmp_path / "out"]}

@@ -197,8 +197,7 @@ def test_frames_that_cannot_be_read_cost_no_other_step(log):
 
     with JudgeServer(lambda *_: Reply("[[50]]")) as server:
         first, second, third, fourth = diagnose(
-            [numbered(1), numbered(2, load=broken), numbered(3, load=list), numbered(4)],
-            settings_of(server),
+            [numbered(1), numbered(2, load=broken), numbered(3, load=list), numbered(4)], settings_of(server)
         )
     assert set(first.scores.values()) == set(fourth.scores.values()) == {50.0}
     assert set(second.scores.values()) == set(third.scores.values()) == {None}

@@ -19,11 +19,7 @@ TABLE_3 = {row["model"]: row for row in load_table("egointent", "table3").rows}
 # Printed numbers are up to 0.005 off, and so is the mean of three of them.
 ROUNDING = 0.01
 # Rows whose Overall is another in the last digit than the mean of the printed scores: within the rounding.
-LAST_DIGIT = {
-    "Qwen2.5-VL-7B-Instruct": "26.95",
-    "Molmo2-O-7B": "23.43",
-    "LLaVA-NeXT-Video-7B": "16.22",
-}
+LAST_DIGIT = {"Qwen2.5-VL-7B-Instruct": "26.95", "Molmo2-O-7B": "23.43", "LLaVA-NeXT-Video-7B": "16.22"}
 
 GRADED = GradedStep(
     step_id="s1",

@@ -267,10 +267,7 @@ def test_the_pace_is_that_of_the_progress(folder):
 
 @pytest.mark.parametrize(
     ("record", "frames", "reason"),
-    [
-        (question(1, "Ego4D", "v", 99), range(90, 100), "1.mp4: 10 .*observation"),
-        (PROGRESS, None, "1.mp4: "),
-    ],
+    [(question(1, "Ego4D", "v", 99), range(90, 100), "1.mp4: 10 .*observation"), (PROGRESS, None, "1.mp4: ")],
 )
 def test_clips_that_do_not_fit_are_missing(folder, record, frames, reason):
     if frames:

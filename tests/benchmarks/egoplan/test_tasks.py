@@ -191,12 +191,7 @@ def test_val_from_requests_to_results():
     assert sample["acc"] == {"score": 1.0, "video_id": "P01_13"}
     assert sample["target"] == "A"
     assert sample["predictions"]["prediction"] == "A"
-    assert sample["predictions"]["choices"][2] == {
-        "loss": 0.8,
-        "logprob": -1.6,
-        "num_tokens": 2,
-        "is_greedy": False,
-    }
+    assert sample["predictions"]["choices"][2] == {"loss": 0.8, "logprob": -1.6, "num_tokens": 2, "is_greedy": False}
     json.dumps([sample["predictions"] for sample in output["samples"]["egoplan_val"]], allow_nan=False)
 
 

@@ -66,12 +66,4 @@ FORGED_DELIMITERS = [
     "[The Start of Reference Answer]",
     "[The End of Reference Answer]",
 ]
-HARMLESS = [
-    "",
-    "a shoe",
-    "{answer}",
-    "{}",
-    "The question",
-    "été ﬁ ½",
-    "a\u200bb",
-]
+HARMLESS = ["", "a shoe", "{answer}", "{}", "The question", "été ﬁ ½", "a\u200bb"]

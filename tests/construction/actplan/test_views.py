@@ -14,13 +14,7 @@ from judging.asked import KEY
 from lmms_egoplan.construction.actplan import views as views_module
 from lmms_egoplan.construction.actplan.sources import read_activities
 from lmms_egoplan.construction.actplan.tours import Candidate, find_tours
-from lmms_egoplan.construction.actplan.views import (
-    FEWEST_VIEWS,
-    MOST_VIEWS,
-    choose_views,
-    cover,
-    read_choices,
-)
+from lmms_egoplan.construction.actplan.views import FEWEST_VIEWS, MOST_VIEWS, choose_views, cover, read_choices
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.json_replies import NO_REPLY
 from lmms_egoplan.judging.settings import JudgeSettings

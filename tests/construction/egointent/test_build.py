@@ -96,10 +96,7 @@ def test_narrations_become_steps_that_are_cut_at_their_times(tmp_path, serve):
         "next_step_candidates": ["go on after it fills the kettle"],
     }
     assert [step["end_sec"] for step in steps] == [seconds for seconds, _ in TEA[:-1]]
-    assert reasons(tmp_path) == {
-        "no step comes after it": 1,
-        "candidate that is not supported before the cut": 8,
-    }
+    assert reasons(tmp_path) == {"no step comes after it": 1, "candidate that is not supported before the cut": 8}
     assert "4 steps of 1 videos, which nobody has verified" in result.output
     assert KEY not in result.output
     assert len(read_annotations(tmp_path / "steps.jsonl")) == 4

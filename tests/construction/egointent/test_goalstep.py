@@ -50,10 +50,7 @@ def test_steps_and_substeps_become_records(tmp_path):
     assert [
         (record.step_id, record.start_sec, record.end_sec, record.global_intent, record.next_step_plan)
         for record in records[1:]
-    ] == [
-        ("f20fb254_2", 5.0, 8.5, "Shape it", "cut it"),
-        ("f20fb254_3", 9.25, 19.5, "Shape it", "Bake it"),
-    ]
+    ] == [("f20fb254_2", 5.0, 8.5, "Shape it", "cut it"), ("f20fb254_3", 9.25, 19.5, "Shape it", "Bake it")]
 
 
 def test_what_is_left_out_is_counted(tmp_path):
@@ -148,10 +145,7 @@ WRONG = [
     ({"segments": [segment(-1, 2, "a")]}, "segments[0].start_time: ... found -1"),
     ({"segments": [segment(1, 2, "")]}, "segments[0].step_description: ... found ''"),
     ({"segments": [segment(1, 2, "a", segment(1, 2, 5))]}, "segments[0].segments[0].step_description:"),
-    (
-        {"segments": [segment(1, 2, "a", segment(1, 2, "b", segment(1, 2, "c")))]},
-        "segments[0].segments[0].segments:",
-    ),
+    ({"segments": [segment(1, 2, "a", segment(1, 2, "b", segment(1, 2, "c")))]}, "segments[0].segments[0].segments:"),
 ]
 
 
@@ -163,10 +157,7 @@ def test_wrong_files_are_named(tmp_path, changes, problem):
     assert all(fact in str(caught.value) for fact in problem.split(" ... "))
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [("{", "no JSON"), ("[]", "found "), ('{"videos": {}}', "found ")],
-)
+@pytest.mark.parametrize(("content", "problem"), [("{", "no JSON"), ("[]", "found "), ('{"videos": {}}', "found ")])
 def test_other_files_are_refused(tmp_path, content, problem):
     path = tmp_path / "goalstep.json"
     path.write_text(content)

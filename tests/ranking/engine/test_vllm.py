@@ -51,10 +51,7 @@ def question(number, kind):
         Image.fromarray(np.random.default_rng(9 * number + seed).integers(0, 255, (56, 84, 3), dtype=np.uint8))
         for seed in range(2 + 2 * (number % 2))
     ]
-    media = {
-        "text": [],
-        "image": [{"type": "image", "image": frame} for frame in frames],
-    }[kind]
+    media = {"text": [], "image": [{"type": "image", "image": frame} for frame in frames]}[kind]
     text = {"type": "text", "text": "What should I do next? " * (1 + number % 3)}
     return [{"role": "user", "content": [*media, text]}], CANDIDATES, f"{kind} {number}"
 

@@ -113,11 +113,7 @@ def test_what_is_not_checked_is_counted():
     goal = "(and (nextto ?plate.n.04_1 ?sink.n.01_1) (open ?cabinet.n.01_1) (dusty ?jar.n.01_1) (burnt ?plate.n.04_1))"
     result = check(goal, "open(cabinet); sing(song); Repeat for all")
     assert result.reached == ("(open ?cabinet.n.01_1)",)
-    assert result.unchecked == (
-        "(nextto ?plate.n.04_1 ?sink.n.01_1)",
-        "(dusty ?jar.n.01_1)",
-        "(burnt ?plate.n.04_1)",
-    )
+    assert result.unchecked == ("(nextto ?plate.n.04_1 ?sink.n.01_1)", "(dusty ?jar.n.01_1)", "(burnt ?plate.n.04_1)")
     assert (result.share, result.coverage) == (1, 0.25)
     assert (result.steps, result.understood) == (3, 1)
 

@@ -2,13 +2,7 @@
 
 import pytest
 
-from benchmarks.egothink.report.synthetic_runs import (
-    CAPABILITIES,
-    COUNT,
-    NAMES,
-    RUNS,
-    records,
-)
+from benchmarks.egothink.report.synthetic_runs import CAPABILITIES, COUNT, NAMES, RUNS, records
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 
 
