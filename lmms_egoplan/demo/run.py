@@ -10,6 +10,7 @@ from lmms_egoplan.demo import RenderedSet
 from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
 from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, DemoFolder
 from lmms_egoplan.judging.judgement import DEMO
+from lmms_egoplan.paths import yaml_beside
 
 _CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT = "checkpoint", "encoder", "data", "results", "report"
 _ENVIRONMENT = {
@@ -19,18 +20,7 @@ _ENVIRONMENT = {
     "LMMS_EGOPLAN_ENCODER": _ENCODER,
     "OMP_NUM_THREADS": "1",  # more threads would only wait for each other: the model is tiny
 }
-_NOTE = (
-    "The demo runs every step of an evaluation on small sets. The weights are random, and the judge "
-    f"'{DEMO}' only compares words, so the scores mean nothing.\n"
-)
-_STEPS = (
-    "Make a tiny LLaVA and a sentence encoder with random weights",
-    "Render first-person scenes with questions about them",
-    "Prepare the data of all benchmarks (lmms-egoplan data prepare)",
-    "Ask the model all questions, and score its answers (lmms-eval)",
-    "Write the report (lmms-egoplan report)",
-    "Show the scores",
-)
+_TEXTS = yaml_beside(__file__)
 
 
 def run_demo(out: Path, console: Console, sets: Sequence[RenderedSet], show_scores: Callable[[Path], None]) -> None:
@@ -46,8 +36,8 @@ def run_demo(out: Path, console: Console, sets: Sequence[RenderedSet], show_scor
         OSError: `out` cannot be written to.
     """
     contents = (_CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT, *(rendered.FOLDER for rendered in sets))
-    folder = DemoFolder(out, contents, console, _STEPS, _ENVIRONMENT)
-    console.print(_NOTE, markup=False, highlight=False)
+    folder = DemoFolder(out, contents, console, _TEXTS["steps"], _ENVIRONMENT)
+    console.print(_TEXTS["note"].format(judge=DEMO), markup=False, highlight=False)
     with folder.status:
         folder.begin_step()
         write_checkpoint(folder.path / _CHECKPOINT)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from lmms_egoplan.report.document import Column, Table, Value, table_of_runs
-from lmms_egoplan.report.notes import read_notes
+from lmms_egoplan.report.document import Table, Value, table_of_runs
+from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.scored import Key, Scored
 from lmms_egoplan.report.statistics import (
     EXACT_UP_TO,
@@ -18,7 +18,7 @@ from lmms_egoplan.report.statistics import (
 )
 
 FEW_CLUSTERS = 20
-_P_DECIMALS = 4
+_COLUMNS = read_columns(__file__)["pairs"]
 note = read_notes(
     __file__, resamples=RESAMPLES, exact=EXACT_UP_TO, permutations=PERMUTATIONS, fewest_clusters=FEWEST_CLUSTERS
 )
@@ -76,13 +76,10 @@ def compared(
         numbers = {name: getattr(comparison, name) for name in ("difference", "low", "high")}
         scaled = {name: None if number is None else number * scale for name, number in numbers.items()}
         rows.append(vars(comparison) | scaled | {"first": first, "second": second, "p_holm": p_holm})
-    columns = (
-        *(Column("first", "First"), Column("second", "Second"), Column("questions", "Questions")),
-        Column("difference", "Difference", decimals),
-        *(Column("low", "Low", decimals, None, "difference"), Column("high", "High", decimals, None, "difference")),
-        Column("test", "Test"),
-        *(Column("p_value", "p", _P_DECIMALS), Column("p_holm", "p (Holm)", _P_DECIMALS)),
-    )
+    columns = [
+        replace(column, decimals=decimals) if column.key in ("difference", "low", "high") else column
+        for column in _COLUMNS
+    ]
     notes = [
         *_notes([comparison for _, _, comparison in pairs], unit),
         *([note_on_table] if note_on_table else []),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.report.run import TaskRun
 
 _HIDDEN = "[hidden]"
@@ -27,19 +28,9 @@ _KEYS = re.compile(
     re.IGNORECASE,
 )
 _REVISION = re.compile(r"(?:^|,)\s*revision=([^,]+)")
-_PACKAGES = {
-    "lmms_eval_version": "lmms-eval",
-    "lm_eval_version": "lm-eval",
-    "transformers_version": "transformers",
-    "vllm_version": "vllm",
-    "git_hash": "commit",
-}
+_NAMES = yaml_beside(__file__)
 _IN_ENVIRONMENT = re.compile(r"^(?:\[pip3\] )?(torch|numpy|transformers)(?:==| version: ?)(\S+)$", re.MULTILINE)
 _SETTINGS = ("batch_size", "device", "limit", "num_fewshot", "gen_kwargs", "system_instruction", "max_batch_size")
-_PROGRAMS = {
-    "lmms-eval": "lmms-eval",
-    "lm-eval": "lmms-egoplan lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval)",
-}
 _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
 # Texts among a task's metrics.
 _TEXT_METRICS = ("judge_model", "media", "encoder", "bleurt_model", "prompts")
@@ -117,7 +108,7 @@ def _listed(values: Mapping[str, Any]) -> str:
 
 
 def _packages(content: Mapping[str, Any]) -> Iterator[str]:
-    for name, package in _PACKAGES.items():
+    for name, package in _NAMES["packages"].items():
         if (version := _text(content.get(name))) not in ("", "unknown@unknown"):
             yield f"{package} {version}"
     for name, version in dict(_IN_ENVIRONMENT.findall(_text(content.get("pretty_env_info")))).items():
@@ -148,7 +139,7 @@ def _command(content: Mapping[str, Any], config: Mapping[str, Any], typed: Mappi
     words = [word for option, value in options.items() if value for word in (option, without_secrets(value))]
     if typed.get("apply_chat_template") or content.get("chat_template"):
         words.append("--apply_chat_template")
-    return f"{_PROGRAMS[harness]} {shlex.join([*words, '--log_samples'])}"
+    return f"{_NAMES['programs'][harness]} {shlex.join([*words, '--log_samples'])}"
 
 
 def _arguments(value: Any) -> str:

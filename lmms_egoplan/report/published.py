@@ -11,7 +11,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.report.document import STANDS, Column, Reference, Row, Table, Value, known
+from lmms_egoplan.report.notes import read_notes
 
 _BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -21,24 +23,8 @@ Cell = str | float | None
 OwnRow = Mapping[str, Value | tuple[str, ...] | list[str]]
 """A run's values by column; ``apart`` has the reasons why the row is not comparable."""
 
-# Parts of the data files' column names and their headings; longer ones first.
-_NAMES = {"gpt_3_5_turbo": "GPT-3.5-Turbo", "gpt_3_5": "GPT-3.5", "gpt_4": "GPT-4", "claude_2": "Claude-2"}
-_WORDS = {
-    "acc": "accuracy",
-    "avg": "average",
-    "id": "in-domain",
-    "lcs": "LCS",
-    "len": "length",
-    "llm": "LLM",
-    "mcc": "MCC",
-    "norm": "norm.",
-    "od": "out-of-domain",
-    "vlm": "VLM",
-}
-_STANDS_NOTE = (
-    "Would stand: the best and the worst place that the 95 % interval leaves among the published rows. Without an "
-    "interval there is none."
-)
+_HEADINGS = yaml_beside(__file__)
+note = read_notes(__file__)
 
 
 @dataclass(frozen=True)
@@ -187,7 +173,7 @@ def published_with_runs(
         columns = (*columns[:end], Column(STANDS, "Would stand"), *columns[end:])
         rows = [replace(row, values=(*row.values[:end], places.get(row), *row.values[end:])) for row in rows]
     source = f"{published.source}, and the runs" if own else published.source
-    all_notes = (published.what, *notes, *((_STANDS_NOTE,) if places else ()), *published.notes)
+    all_notes = (published.what, *notes, *((note("stands"),) if places else ()), *published.notes)
     return Table(published.stem, title, columns, tuple(rows), source, all_notes, "published")
 
 
@@ -219,9 +205,9 @@ def _column(published: PublishedTable, name: str) -> Column:
 
 
 def _title(name: str) -> str:
-    for part, heading in _NAMES.items():
+    for part, heading in _HEADINGS["names"].items():
         name = name.replace(part, heading)
-    text = " ".join(_WORDS.get(word, word) for word in name.split("_"))
+    text = " ".join(_HEADINGS["words"].get(word, word) for word in name.split("_"))
     return text[0].upper() + text[1:]
 
 

@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 
 from lmms_egoplan.report.document import DEMO_NOTE, Column, Headline, Row, Section, Table, table_of_runs
 from lmms_egoplan.report.findings import shared_reasons
+from lmms_egoplan.report.notes import read_columns, read_notes
 from lmms_egoplan.report.numbers import percent, with_interval
 from lmms_egoplan.report.scored import in_percent
 
 KEY = "summary"
-_PUBLISHED = (
-    "They are taken from a public summary of the table, not from its print. How the models were asked, with how many "
-    "frames and by which judge is not told there, so the rows are for orientation."
-)
+_COLUMNS = read_columns(__file__)
+note = read_notes(__file__)
 
 
 @dataclass(frozen=True)
@@ -79,18 +78,7 @@ def summary_table(sections: Sequence[Section]) -> Table | None:
     ]
     if not rows:
         return None
-    columns = (
-        Column("run", "Run"), Column("benchmark", "Benchmark"), Column("task", "Task"), Column("metric", "Score"),
-        Column("value", "Value", 3), Column("low", "Low", 3), Column("high", "High", 3),
-        Column("no_interval", "No interval"), Column("rank", "Rank"), Column("questions", "Questions"),
-        Column("coverage", "Coverage %", 1), Column("truncated", "Truncated %", 1), Column("why", "Does not compare"),
-    )  # fmt: skip
-    notes = (
-        "Low, high: 95 % interval. Rank: the best and the worst place among the runs that compare, by the intervals of "
-        "their differences. Coverage: share of the benchmark's official questions, or of the prepared ones "
-        "if the questions are not the benchmark's.",
-    )
-    return table_of_runs(KEY, "Summary", columns, rows, notes)
+    return table_of_runs(KEY, "Summary", _COLUMNS["summary"], rows, [note("summary")])
 
 
 def short_table(sections: Sequence[Section]) -> Table | None:
@@ -109,10 +97,6 @@ def short_table(sections: Sequence[Section]) -> Table | None:
     ]
     if not rows:
         return None
-    columns = (
-        Column("run", "Model"), Column("benchmark", "Benchmark"), Column("protocol", "Protocol"),
-        Column("score", "Score (95 % interval)"), Column("n", "n"), Column("coverage", "Coverage"),
-    )  # fmt: skip
     demo = demo_runs(sections)
     notes = [f"{DEMO_NOTE} {', '.join(demo)}."] if demo else []
     notes += dict.fromkeys(
@@ -121,7 +105,7 @@ def short_table(sections: Sequence[Section]) -> Table | None:
         for line in section.headlines
         if line.apart
     )
-    return Table("card", "Scores with 95 % intervals", columns, tuple(map(Row, rows)), notes=tuple(notes))
+    return Table("card", "Scores with 95 % intervals", _COLUMNS["card"], tuple(map(Row, rows)), notes=tuple(notes))
 
 
 def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str]]) -> Table | None:
@@ -152,7 +136,7 @@ def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str
         if len(scores) > 1:
             rows.append(Row((row["model"], *(scores.get(key) for key in names[1:]))))
             sources[f"{row['source']}: {row['link']}"] = None
-    notes = [f"Published rows: {'; '.join(sources)}. {_PUBLISHED}"] if sources else []
+    notes = [note("published_card", sources="; ".join(sources))] if sources else []
     return Table("model_card", "All benchmarks", tuple(columns), tuple(rows), notes=tuple(notes))
 
 
