@@ -2,8 +2,10 @@
 
 import json
 
+from lmms_egoplan.annotation.database import Database, Settings, create
 from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose
+from lmms_egoplan.annotation.store import Store
 
 LEVELS = ("0", "1")
 
@@ -32,6 +34,12 @@ class Rating(Flow):
 
     def demo_items(self, source, folder):
         return texts(3)
+
+
+def new_store(path, count, annotators, per_item, flow=Rating, alone=True, **settings):
+    """A new database of texts."""
+    create(path, Settings(flow.name, annotators, per_item, **settings), texts(count), flow.stages)
+    return Store(Database(path, alone=alone), flow())
 
 
 class Reviewed(Rating):

@@ -4,12 +4,10 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from annotation.rating import Rating, texts
+from annotation.rating import Rating, new_store
 from annotation.serving import enter, form_in, post, served
 from lmms_egoplan.annotation.clips import Still
-from lmms_egoplan.annotation.database import Database, Settings, create
 from lmms_egoplan.annotation.forms import Picture
-from lmms_egoplan.annotation.store import Store
 
 
 class Seen(Rating):
@@ -26,9 +24,7 @@ def make(tmp_path):
     contexts = []
 
     def start(count=4, annotators=3, per_item=2, flow=Rating, name="labels.sqlite", **settings):
-        path = tmp_path / name
-        create(path, Settings(flow.name, annotators, per_item, **settings), texts(count), flow.stages)
-        store = Store(Database(path, alone=True), flow())
+        store = new_store(tmp_path / name, count, annotators, per_item, flow, **settings)
         context = served(store)
         contexts.append((context, store))
         return context.__enter__(), store
@@ -299,8 +295,7 @@ def test_links_are_closed_and_renewed_and_people_have_names(make):
 
 
 def test_unknown_hosts_are_refused(tmp_path):
-    create(tmp_path / "labels.sqlite", Settings("rating", 1, 1), texts(1), Rating.stages)
-    store = Store(Database(tmp_path / "labels.sqlite", alone=True), Rating())
+    store = new_store(tmp_path / "labels.sqlite", 1, 1, 1)
     known = (
         "localhost",
         "LocalHost:{port}",

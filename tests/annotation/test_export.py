@@ -4,10 +4,8 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from annotation.rating import Rating, texts
-from lmms_egoplan.annotation.database import Database, Settings, create
+from annotation.rating import Rating, new_store
 from lmms_egoplan.annotation.export import export
-from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.outputs import MANIFEST, claimed_folder
@@ -19,8 +17,7 @@ class Other(Rating):
 
 @pytest.fixture
 def store(tmp_path):
-    create(tmp_path / "labels.sqlite", Settings("rating", 2, 2), texts(2), Rating.stages)
-    store = Store(Database(tmp_path / "labels.sqlite"), Rating())
+    store = new_store(tmp_path / "labels.sqlite", 2, 2, 2)
     yield store
     store.close()
 
@@ -100,9 +97,7 @@ def test_an_export_that_was_killed_is_told_and_made_again(store, tmp_path):
 
 
 def test_labels_of_who_failed_are_not_among_those_that_count(tmp_path):
-    settings = Settings("rating", 2, 1, qualification=1, seniors=1)
-    create(tmp_path / "labels.sqlite", settings, texts(3), Rating.stages)
-    store = Store(Database(tmp_path / "labels.sqlite"), Rating())
+    store = new_store(tmp_path / "labels.sqlite", 3, 2, 1, qualification=1, seniors=1)
     people = ("annotator-1", "annotator-2")
     label(store, *people)
     for person in people:

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from annotation.rating import Rating, texts
+from annotation.rating import Rating, new_store, texts
 from annotation.serving import enter, form_in, post, served
 from lmms_egoplan.annotation.database import Database, Settings, StoreError, create
 from lmms_egoplan.annotation.store import Store
@@ -38,36 +38,18 @@ def label_all(address, store, name):
     return slots, times
 
 
-def label_at_once(folder, count, per_item):
-    """The store, and of each of `PEOPLE` what `label_all` gives."""
-    path = folder / "labels.sqlite"
-    create(path, Settings(Rating.name, PEOPLE, per_item), texts(count), Rating.stages)
-    store = Store(Database(path, alone=True), Rating())
+@pytest.mark.parametrize(("count", "per_item"), [(20, 3), pytest.param(500, 2, marks=pytest.mark.whole)])
+def test_ten_people_at_once(tmp_path, count, per_item):
+    store = new_store(tmp_path / "labels.sqlite", count, PEOPLE, per_item)
     with served(store) as address, ThreadPoolExecutor(PEOPLE) as pool:
         names = [f"annotator-{number}" for number in range(1, PEOPLE + 1)]
-        return store, list(pool.map(lambda name: label_all(address, store, name), names))
-
-
-def check(store, found, count, per_item):
+        found = list(pool.map(lambda name: label_all(address, store, name), names))
     slots = [slot for own, _ in found for slot in own]
-    assert len(slots) == len({*slots}) == count * per_item
+    assert len(slots) == len({*slots}) == len(store.database.rows("SELECT id FROM labels")) == count * per_item
     labels = store.labelled().labels
     assert len(labels) == count
     for given in labels.values():
         assert len({label.person for label in given}) == len(given) == per_item
-    assert len(store.database.rows("SELECT id FROM labels")) == count * per_item
-
-
-def test_ten_people_at_once(tmp_path):
-    store, found = label_at_once(tmp_path, 20, 3)
-    check(store, found, 20, 3)
-    store.close()
-
-
-@pytest.mark.whole
-def test_ten_people_on_500_items(tmp_path):
-    store, found = label_at_once(tmp_path, 500, 2)
-    check(store, found, 500, 2)
     store.close()
     times = sorted(seconds for _, own in found for seconds in own)
     print(f"answer to a label, with the next page: 95 % under {1000 * times[int(0.95 * len(times))]:.0f} ms")
