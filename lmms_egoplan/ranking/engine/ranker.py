@@ -170,11 +170,11 @@ class EngineRanker:
                             continue
                         try:
                             if isinstance(response, NotForcedError):
-                                submit(place, question, self._schedule.fall_back(place, request, response))
-                                continue
-                            if isinstance(response, RankingError):
+                                planned, scores = self._schedule.fall_back(place, request, response)
+                            elif isinstance(response, RankingError):
                                 raise response
-                            planned, scores = self._schedule.receive(place, request, response)
+                            else:
+                                planned, scores = self._schedule.receive(place, request, response)
                             submit(place, question, planned)
                             if scores is not None:
                                 done[place] = scores

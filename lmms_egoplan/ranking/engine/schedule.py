@@ -54,6 +54,10 @@ class _Open:
     methods: list[str]
     scores: dict[str, dict[int, CandidateScore]] = field(default_factory=dict)
 
+    def is_complete(self) -> bool:
+        """Return whether all candidates have a score by each method."""
+        return all(len(self.scores.get(name, ())) == len(self.question.candidates) for name in self.methods)
+
 
 class Schedule:
     """Plans the requests of questions, and chooses the method that ranks them.
@@ -152,17 +156,15 @@ class Schedule:
             return [each for method in state.methods for each in candidate_requests(question, method)], None
         method = PROMPT_LOGPROBS if request.takes_prompt_logprobs else FORCED
         state.scores.setdefault(method, {})[request.candidate] = fold(question, request, response)
-        if any(len(state.scores.get(name, ())) < len(question.candidates) for name in state.methods):
-            return [], None
-        if state.methods == [FORCED] and self._takes_prompts(state.scores[FORCED].values()):
+        if state.is_complete() and state.methods == [FORCED] and self._takes_prompts(state.scores[FORCED].values()):
             state.methods.append(PROMPT_LOGPROBS)
             return candidate_requests(question, PROMPT_LOGPROBS), None
-        del self._open[number]
-        scores = [[state.scores[name][index] for index in range(len(question.candidates))] for name in state.methods]
-        return [], self._decided(question, state.methods, scores)
+        return [], self._finished(number)
 
-    def fall_back(self, number: int, request: EngineRequest, error: NotForcedError) -> list[EngineRequest]:
-        """Return the further requests for a question whose tokens the engine does not force.
+    def fall_back(
+        self, number: int, request: EngineRequest, error: NotForcedError
+    ) -> tuple[list[EngineRequest], list[CandidateScore] | None]:
+        """Return what `receive` returns, for a question whose tokens the engine does not force.
 
         Raises:
             NotForcedError: the method is ``forced``.
@@ -176,7 +178,19 @@ class Schedule:
         self._kind(state.question).is_settling = False
         is_planned = request.candidate is not None and PROMPT_LOGPROBS in state.methods
         state.methods = [PROMPT_LOGPROBS]
-        return [] if is_planned else candidate_requests(state.question, PROMPT_LOGPROBS)
+        if is_planned:  # All their responses may have come before this one.
+            return [], self._finished(number)
+        return candidate_requests(state.question, PROMPT_LOGPROBS), None
+
+    def _finished(self, number: int) -> list[CandidateScore] | None:
+        """Return the scores of a question, which is then closed; None if responses are missing."""
+        state = self._open[number]
+        if not state.is_complete():
+            return None
+        del self._open[number]
+        candidates = range(len(state.question.candidates))
+        scores = [[state.scores[name][index] for index in candidates] for name in state.methods]
+        return self._decided(state.question, state.methods, scores)
 
     def _decided(
         self, question: EngineQuestion, methods: Sequence[str], scores: list[list[CandidateScore]]

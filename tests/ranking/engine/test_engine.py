@@ -13,6 +13,7 @@ from lmms_egoplan.ranking.engine.requests import (
     EngineError,
     EngineQuestion,
     EngineResponse,
+    NotForcedError,
     token_question,
 )
 from lmms_egoplan.ranking.engine.schedule import Schedule
@@ -66,6 +67,24 @@ def question(number, prefix=20, media=()):
 
 def ranker(engine, method="auto", in_flight=4):
     return EngineRanker(engine, build("llava")[1], method=method, in_flight=in_flight)
+
+
+@pytest.mark.parametrize(
+    "is_first", [lambda name: True, lambda name: "prompt" in name, lambda name: "prompt" not in name]
+)
+def test_a_question_ends_in_whichever_order_refusals_of_forced_tokens_come(is_first):
+    class Shuffled(TableEngine):
+        def poll(self):
+            self.waiting.sort(key=lambda item: not is_first(item[0]))
+            return super().poll()
+
+    def refuse(name, request):
+        return NotForcedError("q") if request.candidate is not None and not request.takes_prompt_logprobs else None
+
+    questions = [question(number) for number in range(3)]
+    rows = list(ranker(Shuffled(batch=1, replies=refuse)).scores(questions))
+    assert [[each.token_logprobs for each in row] for row in rows] == [expected(asked) for asked in questions]
+    assert {row[0].use.path for row in rows} == {PROMPT_LOGPROBS}
 
 
 @pytest.mark.parametrize("method", ["auto", FORCED, PROMPT_LOGPROBS])
