@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Iterable
 from importlib.metadata import version
+from typing import Any
 
 from packaging.version import Version
 
@@ -29,9 +30,11 @@ def request(prompt: str) -> JudgeRequest:
     return JudgeRequest(id=prompt, prompt=prompt, reference="reference", answer="answer")
 
 
-def judge(url: str, prompts: Iterable[str], concurrency: int = 8) -> list[Judgement]:
-    settings = JudgeSettings("judge", url, KEY, concurrency)
-    return judge_all([request(prompt) for prompt in prompts], SCALE, settings)
+def judge(
+    url: str, prompts: Iterable[str], concurrency: int = 8, *, scale: RatingScale = SCALE, **settings: Any
+) -> list[Judgement]:
+    judge = JudgeSettings(**{"model": "judge", "base_url": url, "api_key": KEY, "concurrency": concurrency} | settings)
+    return judge_all([request(prompt) for prompt in prompts], scale, judge)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from judge_server import JudgeServer, Reply
-from judging.asked import SCALE, judge, request
+from judging.asked import SCALE, judge
 from lmms_egoplan.judging import cache as cache_module
 from lmms_egoplan.judging import claims as claims_module
 from lmms_egoplan.judging import dispatch
 from lmms_egoplan.judging.cache import JudgementCache, cache_key, default_cache_path
-from lmms_egoplan.judging.judge import JudgeError, judge_all
+from lmms_egoplan.judging.judge import JudgeError
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.progress import Progress
 from lmms_egoplan.judging.settings import DEFAULT_PARAMETERS, JudgeSettings
@@ -66,6 +67,12 @@ def claim(prompt, owner, expires):
         cache.claim([key], owner, expires)
 
 
+def other_process():
+    """A connection to the cache by which another process could hold it."""
+    JudgementCache(default_cache_path()).__exit__()
+    return sqlite3.connect(default_cache_path(), isolation_level=None, check_same_thread=False)
+
+
 def claims():
     with closing(sqlite3.connect(default_cache_path(), timeout=60)) as database:
         return database.execute("SELECT * FROM claims").fetchall()
@@ -88,18 +95,11 @@ def test_a_refusal_by_another_process_is_taken_over():
         return Reply(f"{prompt} is bad", status=400)
 
     with JudgeServer(reply) as server:
-        threads, results = [], []
-        for _ in range(2):
-            threads.append(threading.Thread(target=lambda: results.append(judge(server.url, "abcdefgh", 2))))
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(2) as pool:
+            results = list(pool.map(lambda _: judge(server.url, "abcdefgh", 2), range(2)))
         assert sorted(server.prompts) == list("abcdefgh")
     for judgements in results:
-        assert [j.error for j in judgements] == [
-            f"the judge refuses this request: HTTP 400: {name} is bad" for name in "abcdefgh"
-        ]
+        assert [j.error.partition("HTTP ")[2] for j in judgements] == [f"400: {name} is bad" for name in "abcdefgh"]
 
 
 def test_what_had_arrived_is_stored_before_the_next_is_asked():
@@ -171,7 +171,7 @@ def test_what_another_asks_is_waited_for_and_told(monkeypatch, capfd):
     monkeypatch.setattr(dispatch, "_TICK_S", 0.1)
     claim("a", "another-machine 1 x", time.time() + 4)
     with JudgeServer(lambda *_: Reply()) as server:
-        judgements = judge_all([request("a"), request("b")], SCALE, JudgeSettings("judge", server.url))
+        judgements = judge(server.url, ["a", "b"])
         assert server.prompts == ["b", "a"]
     assert [judgement.rating for judgement in judgements] == [1, 1]
     assert "1 asked by another process" in capfd.readouterr().err
@@ -255,8 +255,7 @@ def test_a_run_that_is_cancelled_as_it_ends_stores_what_has_come():
         with pytest.raises(asyncio.CancelledError):
             await run
 
-    JudgementCache(default_cache_path()).__exit__()
-    holder = sqlite3.connect(default_cache_path(), isolation_level=None, check_same_thread=False)
+    holder = other_process()
     with closing(holder), JudgeServer(reply) as server, JudgementCache(default_cache_path()) as cache:
         asyncio.run(cancel_at_end(cache, server))
         assert stored_prompts() == {"0", "1"}
@@ -265,8 +264,7 @@ def test_a_run_that_is_cancelled_as_it_ends_stores_what_has_come():
 
 def test_a_claim_lasts_from_when_the_file_was_free():
     """Where another process has held it for long, it would else be lapsed as it is written."""
-    JudgementCache(default_cache_path()).__exit__()
-    holder = sqlite3.connect(default_cache_path(), isolation_level=None, check_same_thread=False)
+    holder = other_process()
     freed = []
 
     def free():
@@ -299,12 +297,9 @@ def test_a_cache_that_fails_on_the_way_costs_no_answer(log):
     """Without claims all is asked, and what could not be stored is stored once the cache is back."""
 
     def reply(prompt, _):
-        if prompt == "4":
+        if change := {"4": "claims RENAME TO other", "9": "other RENAME TO claims"}.get(prompt):
             with closing(sqlite3.connect(default_cache_path(), timeout=60)) as database:
-                database.execute("ALTER TABLE claims RENAME TO other")
-        if prompt == "9":
-            with closing(sqlite3.connect(default_cache_path(), timeout=60)) as database:
-                database.execute("ALTER TABLE other RENAME TO claims")
+                database.execute(f"ALTER TABLE {change}")
         return Reply()
 
     with JudgeServer(reply) as server:
@@ -326,8 +321,7 @@ def test_a_cache_that_stays_locked_does_not_hold_up_the_asking(monkeypatch, log)
             locked.append(holder.execute("BEGIN IMMEDIATE"))
         return Reply()
 
-    JudgementCache(default_cache_path()).__exit__()
-    holder = sqlite3.connect(default_cache_path(), isolation_level=None, check_same_thread=False)
+    holder = other_process()
     with closing(holder), JudgeServer(reply) as server:
         started = time.monotonic()
         judgements = judge(server.url, map(str, range(60)), concurrency=1)
@@ -348,7 +342,5 @@ def test_a_reader_that_fails_on_another_process_reply_ends_the_run():
             judge(server.url, ["b"])  # as another process would, meanwhile
         return Reply("[[1]]" if prompt == "a" else "[[0]]")
 
-    with JudgeServer(reply) as server:
-        settings = JudgeSettings("judge", server.url, concurrency=1)
-        with pytest.raises(LookupError, match="no such verdict"):
-            judge_all([request("a"), request("b")], replace(SCALE, read=read), settings)
+    with JudgeServer(reply) as server, pytest.raises(LookupError, match="no such verdict"):
+        judge(server.url, ["a", "b"], concurrency=1, scale=replace(SCALE, read=read))

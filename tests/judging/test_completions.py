@@ -23,11 +23,8 @@ def test_any_text_will_do_and_is_asked_for_once():
     with JudgeServer(lambda prompt, _: Reply(f"{prompt}!")) as server:
         for _ in range(2):
             found = complete(server.url, "a", "b", "a b")
-            assert {name: reply.reply for name, reply in found.items()} == {
-                "id of a": "a!",
-                "id of b": "b!",
-                "id of a b": "a b!",
-            }
+            texts = {name: reply.reply for name, reply in found.items()}
+            assert texts == {"id of a": "a!", "id of b": "b!", "id of a b": "a b!"}
             assert {(reply.rating, reply.error) for reply in found.values()} == {(None, None)}
         assert sorted(server.prompts) == ["a", "a b", "b"]
 
@@ -43,19 +40,15 @@ def test_a_reply_that_was_cut_off_is_paid_for_once_a_limit():
         assert len(server.prompts) == 2
 
 
-def test_a_refused_prompt_is_asked_again():
-    with JudgeServer(lambda *_: Reply("too long", status=400)) as server:
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [(Reply("too long", status=400), "HTTP 400: too long"), (Reply(body=b'{"choices": []}'), "no choices in it")],
+)
+def test_a_prompt_without_a_reply_is_asked_again(answer, error):
+    with JudgeServer(lambda *_: answer) as server:
         for _ in range(2):
             (reply,) = complete(server.url, "a").values()
-            assert reply.error == "the language model refuses this request: HTTP 400: too long"
-        assert len(server.prompts) == 2
-
-
-def test_a_reply_without_text_is_none_and_is_asked_for_again():
-    with JudgeServer(lambda *_: Reply(body=b'{"choices": []}')) as server:
-        for _ in range(2):
-            (reply,) = complete(server.url, "a").values()
-            assert reply.error == "the language model's reply cannot be used: no choices in it"
+            assert error in reply.error
         assert len(server.prompts) == 2
 
 
@@ -76,8 +69,6 @@ def test_texts_and_judgements_stand_in_tables_of_their_own(log):
         complete(server.url, "a", "b")
         judge_all([request("c")], SCALE, JudgeSettings("model", server.url, KEY))
     with closing(sqlite3.connect(default_cache_path())) as database:
-        counts = [
-            database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("replies", "judgements")
-        ]
-    assert counts == [2, 1]
+        for table, count in (("replies", 2), ("judgements", 1)):
+            assert database.execute(f"SELECT count(*) FROM {table}").fetchone() == (count,)
     assert any("texts: 2 of 2 prompts answered by model" in line for line in log)

@@ -5,9 +5,8 @@ from lmms_egoplan.judging.judge import judge_all, probe
 from lmms_egoplan.judging.judgement import JudgeRequest, RatingScale
 from lmms_egoplan.judging.settings import JudgeSettings
 
-_SCALE = RatingScale(read=lambda verdict: None, best=1.0)
 
-
+@pytest.mark.parametrize("best", [1.0, 10.0])
 @pytest.mark.parametrize(
     ("answer", "reference", "rating"),
     [
@@ -20,18 +19,12 @@ _SCALE = RatingScale(read=lambda verdict: None, best=1.0)
         ("Löffel, 3", "löffel 3", 1.0),
     ],
 )
-def test_compares_words(tmp_path, monkeypatch, answer, reference, rating):
+def test_compares_words(tmp_path, monkeypatch, answer, reference, rating, best):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     settings = JudgeSettings("demo")
-    (judgement,) = judge_all([JudgeRequest("q/1", "?", reference, answer)], _SCALE, settings)
-    assert (judgement.rating, judgement.judge, judgement.error) == (rating, "demo", None)
-    assert f"[[{rating:g}]]" in judgement.reply
+    scale = RatingScale(read=lambda verdict: None, best=best)
+    (judgement,) = judge_all([JudgeRequest("q/1", "?", reference, answer)], scale, settings)
+    assert (judgement.rating, judgement.judge, judgement.error) == (rating * best, "demo", None)
+    assert f"[[{rating * best:g}]]" in judgement.reply
     assert probe(settings) == "demo"
     assert not default_cache_path().exists()
-
-
-def test_half_of_any_scale():
-    scale = RatingScale(read=lambda verdict: None, best=10.0)
-    requests = [JudgeRequest("1", "?", "a cup", "cup"), JudgeRequest("2", "?", "cup", "cup")]
-    judgements = judge_all(requests, scale, JudgeSettings("demo"))
-    assert [judgement.rating for judgement in judgements] == [5.0, 10.0]

@@ -8,8 +8,8 @@ import zlib
 import pytest
 
 from judge_server import JudgeServer, Reply
-from judging.asked import KEY, SCALE, judge, request
-from lmms_egoplan.judging.judge import JudgeError, judge_all, probe
+from judging.asked import KEY, judge
+from lmms_egoplan.judging.judge import JudgeError, probe
 from lmms_egoplan.judging.settings import JudgeSettings
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -81,8 +81,7 @@ def test_bodies_within_the_limit_are_read(encoding):
 
 def test_a_larger_limit_lets_a_large_body_through():
     with JudgeServer(lambda *_: Reply(body=LARGE)) as server:
-        settings = JudgeSettings("judge", server.url, max_mib=32)
-        (judgement,) = judge_all([request("a")], SCALE, settings)
+        (judgement,) = judge(server.url, ["a"], max_mib=32)
     assert judgement.rating == 1
 
 

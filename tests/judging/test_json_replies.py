@@ -13,7 +13,6 @@ from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON, ask_json, language_model
 from lmms_egoplan.judging.json_text import REPEATED_KEY, SEVERAL
 from lmms_egoplan.judging.judge import complete_all
-from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
 
@@ -21,37 +20,7 @@ VALUE = {"goal": "make tea", "steps": ["fill the kettle", {"then": 2}]}
 GOOD = json.dumps(VALUE)
 
 
-@pytest.mark.usefixtures("data")
-def test_each_prompt_has_its_json_or_one_reason():
-    replies = {
-        "good": Reply(GOOD),
-        "prose": Reply("I would make tea."),
-        "cut": Reply(GOOD[:-1], finish="length"),
-        "refused": Reply("too long", status=400),
-    }
-    with JudgeServer(lambda prompt, _: replies[prompt]) as server:
-        found, rejections = ask_json(
-            "step", {name: name for name in replies}, JudgeSettings("model", server.url, KEY, 4), "things"
-        )
-    assert found == {"good": VALUE}
-    assert [(rejection.step, rejection.reason, rejection.where) for rejection in rejections] == [
-        ("step", NOT_JSON, "prose"),
-        ("step", CUT_OFF, "cut"),
-        ("step", NO_REPLY, "refused"),
-    ]
-    assert "HTTP 400: too long" in rejections[-1].detail
-
-
-@pytest.mark.usefixtures("data")
-def test_images_stand_before_the_text():
-    images = ("data:image/png;base64,AAAA", "data:image/png;base64,BBBB")
-    with JudgeServer(lambda *_: Reply("[]")) as server:
-        settings = JudgeSettings("model", server.url, KEY, 4)
-        assert ask_json("step", {"a": Prompt("what?", images)}, settings, "images", kind=list) == ({"a": []}, [])
-        (body,) = server.bodies
-    *shown, text = body["messages"][-1]["content"]
-    assert [part["image_url"]["url"] for part in shown] == list(images)
-    assert text == {"type": "text", "text": "what?"}
+pytestmark = pytest.mark.usefixtures("data")
 
 
 def ask(server, names, **options):
@@ -60,6 +29,21 @@ def ask(server, names, **options):
     values, rejections = ask_json("step", prompts, settings, "things", schema={"type": "object"})
     found = values | {rejection.where: rejection for rejection in rejections}
     return {name: found[name] for name in names}
+
+
+def test_each_prompt_has_its_json_or_one_reason():
+    spoilt = {
+        "prose": (Reply("I would make tea."), NOT_JSON),
+        "cut": (Reply(GOOD[:-1], finish="length"), CUT_OFF),
+        "refused": (Reply("too long", status=400), NO_REPLY),
+    }
+    with JudgeServer(lambda prompt, _: spoilt[prompt][0] if prompt in spoilt else Reply(GOOD)) as server:
+        found = ask(server, ["good", *spoilt])
+    assert found.pop("good") == VALUE
+    assert {name: (each.step, each.reason) for name, each in found.items()} == {
+        name: ("step", reason) for name, (_, reason) in spoilt.items()
+    }
+    assert "HTTP 400: too long" in found["refused"].detail
 
 
 SPOILT = {
@@ -73,7 +57,6 @@ SPOILT = {
 }
 
 
-@pytest.mark.usefixtures("data")
 def test_what_cannot_be_used_is_asked_once_more():
     with JudgeServer(lambda prompt, before: Reply(GOOD) if before else SPOILT[prompt]) as server:
         for _ in range(2):
@@ -82,7 +65,6 @@ def test_what_cannot_be_used_is_asked_once_more():
     assert Counter(server.prompts) == dict.fromkeys(SPOILT, 2) | {"filter": 3}
 
 
-@pytest.mark.usefixtures("data")
 def test_rejected_replies_are_kept_until_they_are_retried():
     spoilt = dict(SPOILT)
     del spoilt["filter"]  # is asked for by every run
@@ -107,13 +89,11 @@ def test_rejected_replies_are_kept_until_they_are_retried():
         # Those that are still spoilt are asked for twice, as by a new run.
         assert Counter(server.prompts) == dict.fromkeys(spoilt, 4) | {"prose": 3, "ends early": 3, "good": 1}
         # What was accepted stays, without and with the option.
-        assert ask(server, ["prose", "ends early", "good"], retry_rejected=True) == dict.fromkeys(
-            ["prose", "ends early", "good"], VALUE
-        )
+        accepted = ["prose", "ends early", "good"]
+        assert ask(server, accepted, retry_rejected=True) == dict.fromkeys(accepted, VALUE)
         assert len(server.prompts) == before + 10
 
 
-@pytest.mark.usefixtures("data")
 def test_replies_that_an_earlier_version_refused_are_read_from_the_cache():
     """The cache's key has neither the schema nor the way of reading."""
     careless = f"Sure! Here it is:\n{GOOD[:-1]},}}\nAnything else?"
@@ -124,35 +104,16 @@ def test_replies_that_an_earlier_version_refused_are_read_from_the_cache():
         assert len(server.prompts) == 1
 
 
-@pytest.mark.usefixtures("data")
-def test_content_as_a_list_of_parts_is_read():
-    parts = [
-        {"type": "thinking", "thinking": "hm"},
-        {"type": "text", "text": GOOD[:9]},
-        {"type": "text", "text": GOOD[9:]},
-    ]
-    body = json.dumps({"choices": [{"message": {"content": parts}, "finish_reason": "stop"}]}).encode()
-    with JudgeServer(lambda *_: Reply(body=body)) as server:
-        assert ask(server, ["a"]) == {"a": VALUE}
-        assert len(server.prompts) == 1
-
-
 def formats(server):
     return ["response_format" in body for body in server.bodies]
 
 
-@pytest.mark.usefixtures("data")
 @pytest.mark.parametrize("status", [400, 422])
 def test_a_schema_is_sent_until_the_endpoint_refuses_one(status):
-    class Strict(JudgeServer):
-        def __init__(self):
-            super().__init__(
-                lambda *_: (
-                    Reply("no such parameter", status=status) if "response_format" in self.bodies[-1] else Reply(GOOD)
-                )
-            )
+    def reply(*_):
+        return Reply("no such parameter", status=status) if "response_format" in server.bodies[-1] else Reply(GOOD)
 
-    with Strict() as server:
+    with JudgeServer(reply) as server:
         for name in ("a", "b"):
             assert ask(server, [name]) == {name: VALUE}
         assert formats(server) == [True, False, False]

@@ -18,9 +18,11 @@ pytestmark = pytest.mark.usefixtures("data")
 
 def test_judgements_come_in_order(log):
     ratings = {f"prompt {n}": ("0", "0.5", "1")[n % 3] for n in range(30)}
-    with JudgeServer(
-        lambda p, n: Reply(f"Rating: [[{ratings[p]}]]", delay=0.05 * (p[-1] == "7"), model="m-1")
-    ) as server:
+
+    def reply(prompt, _):
+        return Reply(f"Rating: [[{ratings[prompt]}]]", delay=0.05 * (prompt[-1] == "7"), model="m-1")
+
+    with JudgeServer(reply) as server:
         judgements = judge(server.url, ratings)
         names = list(ratings)[::-1]
         again = judge(server.url, names)
@@ -52,9 +54,8 @@ def test_parameters_are_sent_and_make_another_question(log):
             return Reply("Unsupported value: 'temperature' does not support 0 with this model.", status=400)
         return Reply(f"[[{int(body['reasoning_effort'] == 'high')}]]", model="o-1")
 
-    def ratings(**changes):
-        settings = replace(JudgeSettings("judge", server.url), **changes)
-        return judge_all([request("a")], SCALE, settings)[0]
+    def ratings(**settings):
+        return judge(server.url, ["a"], **settings)[0]
 
     with JudgeServer(reply) as server:
         assert "LMMS_EGOPLAN_JUDGE_PARAMETERS can change or remove temperature" in ratings().error
@@ -75,9 +76,8 @@ def test_sends_images_before_the_text():
     with JudgeServer(lambda *_: Reply()) as server:
         judge_all([replace(request("how good?"), images=images)], SCALE, JudgeSettings("judge", server.url))
     shown = [{"type": "image_url", "image_url": {"url": url}} for url in images]
-    assert server.bodies[0]["messages"] == [
-        {"role": "user", "content": [*shown, {"type": "text", "text": "how good?"}]}
-    ]
+    (message,) = server.bodies[0]["messages"]
+    assert message == {"role": "user", "content": [*shown, {"type": "text", "text": "how good?"}]}
 
 
 def test_the_same_text_about_other_images_is_another_question():
@@ -109,7 +109,7 @@ def test_another_model_is_another_judge_and_another_address_is_not(log):
         assert server.prompts == ["c"]
     assert f"1 now, 3 from the cache (3 of them asked at {first.url}); 0 failed" in log[-1]
     with JudgeServer(lambda *_: Reply()) as server:
-        judge_all([request("a")], SCALE, JudgeSettings("other", server.url))
+        judge(server.url, ["a"], model="other")
     assert server.prompts == ["a"]
 
 
@@ -139,13 +139,12 @@ def test_thinking_is_no_verdict(text):
 def test_a_cached_reply_is_read_as_the_scale_reads_now():
     with JudgeServer(lambda *_: Reply("[[1]] or [[0]]")) as server:
         judge(server.url, ["a"])
-        settings = JudgeSettings("judge", server.url)
         first = replace(SCALE, read=lambda verdict: read(verdict[:5]))
-        (judgement,) = judge_all([request("a")], first, settings)
+        (judgement,) = judge(server.url, ["a"], scale=first)
         assert (judgement.rating, judgement.cached, len(server.prompts)) == (1, True, 1)
         none = replace(SCALE, read=lambda verdict: None)
         for _ in range(2):
-            (judgement,) = judge_all([request("a")], none, settings)
+            (judgement,) = judge(server.url, ["a"], scale=none)
             assert (judgement.rating, judgement.reply, len(server.prompts)) == (None, "[[1]] or [[0]]", 1)
             assert "stored reply" in judgement.error
 
@@ -154,9 +153,7 @@ def test_a_stored_reply_that_had_no_rating_is_read_as_the_scale_reads_now(log):
     with JudgeServer(lambda *_: Reply("Rating: [1]")) as server:
         (judgement,) = judge(server.url, ["a"])
         assert (judgement.rating, len(server.prompts)) == (None, 3)
-        settings = JudgeSettings("judge", server.url)
-        now = replace(SCALE, read=lambda verdict: 1.0)
-        (judgement,) = judge_all([request("a")], now, settings)
+        (judgement,) = judge(server.url, ["a"], scale=replace(SCALE, read=lambda verdict: 1.0))
         assert (judgement.rating, judgement.error, judgement.cached) == (1, None, True)
         assert len(server.prompts) == 3
         assert "1 of 1 answers judged" in log[-1]
@@ -181,28 +178,19 @@ def test_half_a_surrogate_pair_is_asked_as_a_question_mark():
 
 
 def test_works_inside_a_running_loop():
-    async def notebook(server):
-        return judge(server.url, ["a", "b"])
+    async def notebook(prompts):
+        return judge(server.url, prompts)
 
     with JudgeServer(lambda *_: Reply()) as server:
-        judgements = asyncio.run(notebook(server))
-    assert [judgement.rating for judgement in judgements] == [1, 1]
-
-
-def test_nothing_to_judge():
-    with JudgeServer(lambda *_: Reply()) as server:
-        assert judge(server.url, []) == []
+        for prompts in (["a", "b"], []):
+            judgements = asyncio.run(notebook(prompts))
+            assert [judgement.rating for judgement in judgements] == [1] * len(prompts)
 
 
 def test_asks_azure():
     with JudgeServer(lambda *_: Reply()) as server:
-        settings = JudgeSettings(
-            "deployment",
-            None,
-            KEY,
-            azure_endpoint=server.url.removesuffix("/v1"),
-            azure_api_version="2024-02-15-preview",
-        )
+        azure = {"azure_endpoint": server.url.removesuffix("/v1"), "azure_api_version": "2024-02-15-preview"}
+        settings = JudgeSettings("deployment", None, KEY, **azure)
         (judgement,) = judge_all([request("a")], SCALE, settings)
         assert probe(settings) == "deployment"
     assert (judgement.rating, judgement.judge) == (1, "deployment")

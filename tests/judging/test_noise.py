@@ -25,13 +25,8 @@ def test_is_that_of_the_definitions(ratings):
     rated = [repeats for repeats in ratings if None not in repeats]
     assert (found.answers, found.left_out) == (len(rated), len(ratings) - len(rated))
     if not rated:
-        assert (found.scores, found.score, found.score_sd, found.changed, found.rating_sd) == (
-            (),
-            None,
-            None,
-            None,
-            None,
-        )
+        assert found.scores == ()
+        assert {found.score, found.score_sd, found.changed, found.rating_sd} == {None}
         return
     scores = [mean(repeat) for repeat in zip(*rated, strict=True)]
     assert found.scores == pytest.approx(scores)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_server import JudgeServer, Reply
-from judging.asked import READS_CUSTOM_HEADERS, SCALE, request
+from judging.asked import READS_CUSTOM_HEADERS, judge
 from lmms_egoplan.judging.cache import default_cache_path
-from lmms_egoplan.judging.judge import JudgeError, judge_all, probe
+from lmms_egoplan.judging.judge import JudgeError, probe
 from lmms_egoplan.judging.redaction import Redactor
 from lmms_egoplan.judging.settings import JudgeSettings
 
@@ -20,30 +20,25 @@ pytestmark = pytest.mark.usefixtures("data")
 LONG = "sk-very-secret-key-123"
 
 
-def error_of(key, message, status=400, **settings):
+def error_of(key, message, status=400):
     """What an endpoint's error becomes."""
     with JudgeServer(lambda *_: Reply(message, status=status)) as server:
-        settings = JudgeSettings("judge", server.url, key, **settings)
-        (judgement,) = judge_all([request("a")], SCALE, settings)
-    return judgement.error
+        return judge(server.url, ["a"], api_key=key)[0].error
 
 
 @pytest.mark.parametrize("key", ["k", "EMPTY", "s3cret", "12345678", LONG, "a/b+c==", 'q"u\\o'])
 def test_a_key_of_any_length_is_in_no_error(key, log):
     for told in (f"no key {key}", f"({key})", f"'Authorization: Bearer {key}' is wrong", f"key={key},x"):
-        error = error_of(key, told)
+        _, _, error = error_of(key, told).partition("HTTP 400: ")
         assert "[API key]" in error
-        assert (
-            key not in error.removeprefix("the judge refuses this request: HTTP 400: ").replace("[API key]", "").split()
-        )
+        assert key not in error.replace("[API key]", "").split()
         assert "Bearer" not in error
     assert f"no key {key}" not in "".join(log)
 
 
 def test_a_short_key_is_a_word_of_its_own():
-    assert error_of("key", "the monkey has no key here: keys, key_2").endswith(
-        "the monkey has no [API key] here: keys, key_2"
-    )
+    error = error_of("key", "the monkey has no key here: keys, key_2")
+    assert error.endswith("the monkey has no [API key] here: keys, key_2")
 
 
 @pytest.mark.parametrize(
@@ -68,8 +63,7 @@ def test_other_spellings(spell):
 def test_a_body_that_spells_the_key_by_codes():
     spelled = "".join(f"\\u{ord(letter):04x}" for letter in LONG)
     with JudgeServer(lambda *_: Reply(body=f'{{"errors": ["{spelled}"]}}'.encode(), status=400)) as server:
-        settings = JudgeSettings("judge", server.url, LONG)
-        (judgement,) = judge_all([request("a")], SCALE, settings)
+        (judgement,) = judge(server.url, ["a"], api_key=LONG)
     assert judgement.error.endswith('HTTP 400: {"errors": ["[API key]"]}')
 
 
@@ -108,8 +102,7 @@ def test_a_proxy_that_echoes_its_credentials(monkeypatch, variable, proxy, secre
         for name in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv(variable, proxy.format(host))
-        settings = JudgeSettings("judge", server.url, "none")
-        judged = judge_all([request("refused"), request("a")], SCALE, settings)
+        judged = judge(server.url, ["refused", "a"], api_key="none")
     outputs = "".join([repr(judged), *log])
     for text in spelled:
         assert text not in judged[0].error.split()
@@ -137,17 +130,15 @@ def test_no_key_is_set_and_none_is_taken_out():
 def test_a_key_costs_no_rating(key):
     texts = {"a": f"Rating: [[1]] {key}. Rating: [[1]]", "b": "Rating: [[0.5]]"}
     with JudgeServer(lambda prompt, _: Reply(texts[prompt])) as server:
-        settings = JudgeSettings("judge", server.url, key)
         for _ in range(2):
-            judgements = judge_all([request("a"), request("b")], SCALE, settings)
+            judgements = judge(server.url, ["a", "b"], api_key=key)
             assert [judgement.rating for judgement in judgements] == [1, 0.5]
         assert len(server.prompts) == 2
 
 
 def test_long_keys_are_in_no_reply():
     with JudgeServer(lambda *_: Reply(f"{LONG} [[{LONG}]] [[1]]", model=LONG, finish=None)) as server:
-        settings = JudgeSettings("judge", server.url, LONG)
-        (judgement,) = judge_all([request("a")], SCALE, settings)
+        (judgement,) = judge(server.url, ["a"], api_key=LONG)
     assert (judgement.reply, judgement.judge) == ("[API key] [[[API key]]] [[1]]", "[API key]")
     assert LONG.encode() not in default_cache_path().read_bytes()
 
@@ -155,7 +146,7 @@ def test_long_keys_are_in_no_reply():
 @pytest.mark.parametrize("key", ["choices", "finish_reason", "completion_tokens", '"content"'])
 def test_a_key_that_is_a_word_of_the_protocol_breaks_nothing(key):
     with JudgeServer(lambda *_: Reply("[[1]]")) as server:
-        (judgement,) = judge_all([request("a")], SCALE, JudgeSettings("judge", server.url, key))
+        (judgement,) = judge(server.url, ["a"], api_key=key)
     assert (judgement.rating, judgement.completion_tokens) == (1, 1)
 
 

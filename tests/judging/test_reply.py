@@ -24,6 +24,8 @@ def test_reads_a_completion():
         "usage": {"prompt_tokens": 7, "completion_tokens": 2},
     }
     assert read_reply(json.dumps(body)) == Reply("fine", None, "gpt-4o-2024-11-20", 7, 2)
+    parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "fi"}, {"type": "text", "text": "ne"}]
+    assert read_reply(json.dumps({"choices": [{"message": {"content": parts}}]})).text == "fine"
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge_server import JudgeServer, Reply
-from judging.asked import SCALE, judge, read, request
+from judging.asked import SCALE, judge, read
 from lmms_egoplan.benchmarks.egointent.judge_protocol import scale_of
 from lmms_egoplan.judging.endpoint import _first_name
-from lmms_egoplan.judging.judge import judge_all, probe
+from lmms_egoplan.judging.judge import probe
 from lmms_egoplan.judging.judgement import RatingScale
 from lmms_egoplan.judging.reading import read_rating
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -18,11 +18,6 @@ from lmms_egoplan.judging.settings import JudgeSettings
 pytestmark = pytest.mark.usefixtures("data")
 
 MUSING = "The answer would get [[1]]. But let me compare"
-
-
-def asked(server, prompts, **settings):
-    settings = JudgeSettings("judge", server.url, concurrency=4, **settings)
-    return judge_all([request(prompt) for prompt in prompts], SCALE, settings)
 
 
 @pytest.mark.parametrize(
@@ -66,10 +61,10 @@ def test_a_reason_that_nobody_knows_counts_only_with_the_rating_at_the_end(text,
 def test_a_server_that_always_says_stop_is_found_out_by_the_count():
     text = "one two [[1]] four five"
     with JudgeServer(lambda *_: Reply(text)) as server:
-        (judgement,) = asked(server, ["a"], max_tokens=5)
+        (judgement,) = judge(server.url, ["a"], max_tokens=5)
         assert judgement.rating is None
         assert "cut off after 5 tokens" in judgement.error
-        (judgement,) = asked(server, ["a"], max_tokens=6)
+        (judgement,) = judge(server.url, ["a"], max_tokens=6)
         assert judgement.rating == 1
 
 
@@ -123,13 +118,6 @@ def test_a_long_old_reply_is_read_at_once():
 def unknown(parameter, **more):
     message = f"Unsupported parameter: '{parameter}' is not supported with this model."
     return Reply(message, status=400, **more)
-
-
-def test_requests_have_a_limit():
-    with JudgeServer(lambda *_: Reply()) as server:
-        asked(server, ["a"], max_tokens=77)
-    assert server.bodies[0]["max_tokens"] == 77
-    assert "max_completion_tokens" not in server.bodies[0]
 
 
 @pytest.mark.parametrize("status", [400, 422])
@@ -193,6 +181,8 @@ def test_openai_is_asked_under_the_newer_name():
 
 def test_another_limit_is_the_same_question():
     with JudgeServer(lambda *_: Reply("so it is [[1]]")) as server:
-        asked(server, ["a"], max_tokens=100)
-        (judgement,) = asked(server, ["a"], max_tokens=200)
+        judge(server.url, ["a"], max_tokens=100)
+        (judgement,) = judge(server.url, ["a"], max_tokens=200)
         assert (judgement.cached, len(server.prompts)) == (True, 1)
+    assert server.bodies[0]["max_tokens"] == 100
+    assert "max_completion_tokens" not in server.bodies[0]

@@ -10,12 +10,11 @@ from dataclasses import replace
 import pytest
 
 from judge_server import JudgeServer, Reply
-from judging.asked import SCALE, judge, request
+from judging.asked import judge
 from lmms_egoplan.judging import dispatch
 from lmms_egoplan.judging import endpoint as endpoint_module
 from lmms_egoplan.judging import progress as progress_module
 from lmms_egoplan.judging.endpoint import JUDGING, PROBING
-from lmms_egoplan.judging.judge import judge_all
 from lmms_egoplan.judging.settings import JudgeSettings
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -24,13 +23,9 @@ pytestmark = pytest.mark.usefixtures("data")
 def test_a_silent_endpoint_is_asked_three_times_for_as_long_as_is_set(monkeypatch):
     monkeypatch.setattr(endpoint_module, "_FIRST_WAIT_S", 0.01)
     with JudgeServer(lambda *_: Reply(delay=30)) as server:
-        settings = JudgeSettings("judge", server.url, timeout=1)
-        (judgement,) = judge_all([request("a")], SCALE, settings)
+        (judgement,) = judge(server.url, ["a"], timeout=1)
         assert server.prompts == ["a"] * 3
-    assert judgement.error == (
-        "no answer from the judge: Request timed out. (ReadTimeout) No answer in 1 s; LMMS_EGOPLAN_JUDGE_TIMEOUT sets "
-        "the limit"
-    )
+    assert re.search(r"\(ReadTimeout\).* 1 s; LMMS_EGOPLAN_JUDGE_TIMEOUT", judgement.error)
 
 
 def test_the_longest_silence_is_bounded():
@@ -76,8 +71,8 @@ def test_an_answer_that_never_ends_is_lost_too(monkeypatch):
     monkeypatch.setattr(endpoint_module, "_CONNECT_S", 1.0)
     monkeypatch.setattr(dispatch, "JUDGING", replace(JUDGING, timeouts=0))
     with dripping() as url:
-        (judgement,) = judge_all([request("a")], SCALE, JudgeSettings("judge", url, timeout=1))
-    assert judgement.error.startswith("no answer from the judge: Request timed out. No answer in 1 s")
+        (judgement,) = judge(url, ["a"], timeout=1)
+    assert "No answer in 1 s" in judgement.error
 
 
 def test_the_line_tells_for_how_many_and_since_when(monkeypatch, capfd):
@@ -85,7 +80,7 @@ def test_the_line_tells_for_how_many_and_since_when(monkeypatch, capfd):
     monkeypatch.setattr(progress_module, "_LONG_S", 0.2)
     started = time.strftime("%H:%M")
     with JudgeServer(lambda prompt, _: Reply(delay=2 if prompt < "c" else 0)) as server:
-        judge_all([request(name) for name in "abcdef"], SCALE, JudgeSettings("judge", server.url, concurrency=4))
+        judge(server.url, "abcdef", concurrency=4)
     shown = capfd.readouterr().err
     since = re.search(r"waiting for 2 since (\d\d:\d\d):\d\d", shown)
     assert since
@@ -94,7 +89,7 @@ def test_the_line_tells_for_how_many_and_since_when(monkeypatch, capfd):
 
 def test_nothing_is_told_where_replies_come(capfd):
     with JudgeServer(lambda *_: Reply()) as server:
-        judge_all([request("a")], SCALE, JudgeSettings("judge", server.url))
+        judge(server.url, ["a"])
     assert "waiting" not in capfd.readouterr().err
 
 
@@ -102,4 +97,4 @@ def test_the_endpoint_may_forbid_that_it_is_asked_again():
     with JudgeServer(lambda *_: Reply("down", status=503, headers={"x-should-retry": "false"})) as server:
         (judgement,) = judge(server.url, ["a"])
         assert server.prompts == ["a"]
-    assert judgement.error == "no answer from the judge: HTTP 503: down"
+    assert "HTTP 503: down" in judgement.error
