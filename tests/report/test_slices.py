@@ -6,6 +6,7 @@ import pytest
 
 from lmms_egoplan.report.statistics import compare
 from report.joined import near, rows
+from report.printed_tables import DESCRIBED, load
 from report.report_json import attributes, benchmark_of, groups
 
 
@@ -96,3 +97,16 @@ def test_slices_by_what_people_said_are_over_what_they_labelled(small, counting,
             one = shown[group, counting.LABELLED]
             assert (one["value"], one["questions"]) == (near(counting.mean(own)), counting.count(own))
             counting.check_ends_of_slice(one, own, small.section, attribute)
+
+
+def test_published_rows_stay_as_they_are(small):
+    """In the order of the main score, and without values in the columns of own runs."""
+    stems = [stem for stem in DESCRIBED if stem.startswith(f"{small.report.NAME}_")]
+    keys = {table.key for table in small.section.tables}
+    assert small.counting.TABLE in keys & {*stems}
+    for stem in keys & {*stems}:
+        table = load(stem)
+        shown = [row for row in rows(small.section, stem) if not row["is_own"]]
+        published = [[row[column] for column in table.columns] for row in table.rows]
+        assert sorted([row[column] for column in table.columns] for row in shown) == sorted(published), stem
+        assert {value for row in shown for key, value in row.items() if key not in (*table.columns, "is_own")} <= {None}

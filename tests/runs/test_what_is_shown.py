@@ -145,7 +145,7 @@ def test_lm_eval_gives_images_where_asked_and_to_stock_models(data, checkpoint, 
 
 
 def test_lm_eval_refuses_other_words_for_media(data, checkpoint):
-    with pytest.raises(ValueError, match="egointent: .*media=movie: .*clip, frames"):
+    with pytest.raises(ValueError, match=r"egointent: .*media=movie: .*clip, frames"):
         in_lm(checkpoint("qwen2_5_vl"), "egointent", metadata={"media": "movie"})
 
 
