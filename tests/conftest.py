@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from contextlib import contextmanager
 from functools import cache
@@ -18,6 +19,8 @@ sys.modules["wandb"] = None
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"  # the processes share the cores
 sys.path.insert(0, str(Path(__file__).parent))
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it, as would all children
 gc.disable()  # while the modules are imported
 # An example may take long where other programs keep the cores busy.
 settings.register_profile("any-load", deadline=None, suppress_health_check=[HealthCheck.too_slow])

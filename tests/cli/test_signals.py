@@ -59,14 +59,6 @@ class Command:
         return found
 
 
-@pytest.fixture(autouse=True)
-def not_ignored():
-    """Ctrl-C, also where these tests run in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 STUBBORN = """
 import subprocess, sys, threading, time
 from lmms_egoplan.processes import end_on_signals, exit_code
