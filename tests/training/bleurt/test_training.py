@@ -137,7 +137,7 @@ train_bleurt(*map(Path, sys.argv[2:4]), sys.argv[4], Path(sys.argv[5]), RECIPE, 
 @pytest.mark.whole
 def test_killed_and_resumed_ends_the_same(whole, inputs, tmp_path):
     out = tmp_path / "run"
-    tests = str(Path(__file__).resolve().parents[3])
+    tests = str(Path(__file__).resolve().parents[2])
     command = [sys.executable, "-c", KILLED, tests, *map(str, inputs), str(out)]
     killed = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
     assert killed.returncode == -signal.SIGKILL, killed.stderr
