@@ -197,7 +197,7 @@ def test_wheel_brings_all_modules_data_and_tasks(tmp_path):
         shutil.copytree(
             REPOSITORY / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
         )
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         if (REPOSITORY / name).exists():
             shutil.copy(REPOSITORY / name, source)
     installed = tmp_path / "installed"
