@@ -6,6 +6,7 @@ command by its path, as ``module:function`` below the room.
 
 import ast
 import inspect
+import re
 from difflib import SequenceMatcher
 from functools import cache
 from importlib import import_module
@@ -162,6 +163,8 @@ def _no_such_command(group: str, args: list[str]) -> str:
     """Name the command that does not exist, and up to three with the most words that are typed or similar."""
     paths = [path for tree in command_tree() for path in tree]
     words = [word for word in args if not word.startswith("-") and word != "lmms-egoplan"] or args[:1]
+    if not any(_likeness(words[0], path) for path in paths):
+        words = [*re.split("[-_]", words[0]), *words[1:]]
     typed = [*group.split(), *words]
     scores = {path: sum(_likeness(word, path) for word in typed) for path in paths if _likeness(words[0], path)}
     best = [path for path, score in scores.items() if score == max(scores.values())]

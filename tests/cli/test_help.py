@@ -123,6 +123,7 @@ def test_wrong_inputs_and_options_are_usage_errors(typed):
         ("prepare", ["data prepare"]),
         ("prepare egoplan a.json", ["data prepare egoplan"]),
         ("egoplan prepare", ["data prepare egoplan"]),
+        ("prepare-egoplan a.json", ["data prepare egoplan"]),
         ("list", ["data list"]),
         ("lmms-egoplan build", ["data build"]),
         ("export", ["data export", "annotate export"]),
