@@ -314,8 +314,7 @@ def forget_earlier_questions(model: torch.nn.Module) -> None:
 def _watched_positions(model: torch.nn.Module) -> Iterator[list[int]]:
     """Collect the position of the last token of each pass, for models with multimodal rotary positions.
 
-    The model's own offset continues from the largest position. With a video that spans much time (Qwen2.5-VL), that is
-    the last frame's, while the text after it continues from the first one's.
+    The model's offset counts from the largest position: in a long video (Qwen2.5-VL) the last frame's, not the text's.
     """
     seen: list[int] = []
 
