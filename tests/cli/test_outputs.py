@@ -98,6 +98,7 @@ def test_what_is_not_the_commands_own_stays(path, function, obstacle, tmp_path):
 @pytest.mark.parametrize(("path", "function"), ALL)
 def test_a_full_volume_is_named_before_any_work(path, function, tmp_path):
     inputs = tmp_path / "inputs"
+    (tmp_path / "file").write_text("")
     run(path, function, tmp_path / "file" / "below", inputs)
     with volume_of(tmp_path / "volume", 0) as volume:
         out = tmp_path / "volume" / "out"
