@@ -3,7 +3,8 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 # A spreadsheet reads a cell with such a beginning as a formula, even after blanks.
@@ -24,6 +25,18 @@ def clean_text(text: str, half: str = "?") -> str:
         return text
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return _HALF.sub(half, joined)
+
+
+def compile_patterns(patterns: Mapping[str, str], flags: int = 0) -> SimpleNamespace:
+    """Compile regular expressions by name; each may use those before it as ``<name>``.
+
+    >>> compile_patterns({"digit": "[0-9]", "number": "<digit>+"}).number.pattern
+    '(?:[0-9])+'
+    """
+    whole: dict[str, str] = {}
+    for name, pattern in patterns.items():
+        whole[name] = re.sub(r"(?<!\?P)<([a-z_]+)>", lambda used: f"(?:{whole[used[1]]})", pattern)
+    return SimpleNamespace(**{name: re.compile(pattern, flags) for name, pattern in whole.items()})
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:

@@ -1,49 +1,59 @@
-"""How a written answer is read: the three fields from JSON, tags, tables or labelled lines, however they come."""
+r"""How a written answer is read: the three fields from JSON, tags, tables or labelled lines, however they come.
 
+    fields = those of the object, the tags, the table or the lines that have the most, completed from the others
+
+The expressions are in ``reply.yaml``. Of an object, which often is not quite JSON, only the fields' keys and their
+strings are looked for, so that nothing wrong elsewhere spoils it; a repair of the whole would guess where a string
+ends. The text is gone through once: time is linear, whatever it holds.
+"""
+
+import html
 import re
+from collections.abc import Collection, Sequence
+from itertools import groupby, takewhile
 
-from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, PROMPT, RELEASE_PROMPT
-from lmms_egoplan.benchmarks.egointent.reply_labels import SHORT_NAME, Values, read_lines, short_names
-from lmms_egoplan.benchmarks.egointent.reply_markup import read_tables, read_tags
-from lmms_egoplan.benchmarks.egointent.reply_objects import read_objects
-from lmms_egoplan.text import clean_text
+from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, PROMPT, RELEASE_PROMPT
+from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.text import clean_text, compile_patterns
 
-_WORD = re.compile(r"[^\W_]+")
+_RE = compile_patterns(yaml_beside(__file__), re.VERBOSE)
+_FIELD_OF = {name.replace("_", ""): field for name, field in (*zip(FIELDS, FIELDS, strict=True), *ALIASES.items())}
+# Short names, which other texts have too: they count only together (`_short_fields`).
+_SHORT = (
+    {"local": FIELDS[0], "global": FIELDS[1], "procedural": FIELDS[1], "next": FIELDS[2]},
+    {"what": FIELDS[0], "why": FIELDS[1], "next": FIELDS[2]},
+)
 # By their words: "N/A" is "n a".
 _NO_ANSWER = {"n a", "na", "none", "null", "nil", "unknown", "undefined", "not applicable", "not available", "tbd"}
 _NO_ANSWER |= {"true", "false", "nan", "string", "text"}
-
-
-# What announces the answer that counts, and one that does not.
-_FINAL_WORDS = r"""
-    (?: final | revised | corrected | updated | refined )
-    (?: [\s_-] (?: answer | prediction | output | response | reply | result | version | guess | json | intent )s? )?
-"""
-_FINAL = re.compile(
-    rf"""
-    (?<![\w"'-]) {_FINAL_WORDS} [\s*_`)\]]{{0,6}} (?: [:\uff1a] | \n | (?=\{{) )
-    | ["'] {_FINAL_WORDS} ["'] \s? : \s? (?=\{{) | < {_FINAL_WORDS} >
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
-_FIRST = re.compile(
-    r"(?<![\w\"'-])(?:initial|first|draft|preliminary|tentative|rough)"
-    r"(?: (?:guess|answer|prediction|attempt|thoughts?|draft|version|idea))?[\s*_`)\]]{0,6}[:\uff1a]",
-    re.IGNORECASE,
-)
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
     ord("\u3001"): ord(","),
     ord("\u3000"): ord(" "),
 }
-_SHORT_KEY = re.compile(rf"(?P<quote>[\"'])(?P<name>{SHORT_NAME})(?P=quote)(?=\s?:)", re.IGNORECASE)
+# A string's first mark, then the marks that may end it.
+_QUOTES = {
+    '"': '"',
+    "'": "'",
+    **dict.fromkeys("\u201c\u201d\u201e", '\u201c\u201d"'),
+    **dict.fromkeys("\u2018\u2019", "\u2018\u2019'"),
+}
+_STOP = {first: re.compile(rf"\\.|[\n{last}]", re.DOTALL) for first, last in _QUOTES.items()}
+_CHARS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", None: ""}
+_NO_TEXT = ("#", "```", "{", "}")
+_YAML_ENDS = ("---", "...")
+_MARKUP = " *_`,;\uff0c\uff1b\u3001\u3002"
+_PAIRED = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019"}
+
+_Values = list[tuple[str, str]]
+"""Fields and the texts given for them, as they come."""
 
 
 def read_reply(text: str) -> dict[str, str]:
     """Read the fields of a reply, of `FIELDS` and in their order; a missing field is absent.
 
-    Read are JSON objects (`read_objects`) and, outside them, tags and tables (`read_tags`, `read_tables`) and labelled
-    lines (`read_lines`). Where there are several, the one with the most fields counts, of equals the first, and what
-    it lacks is taken from the others in the same order; of a field that is there twice, the first counts.
+    Read are JSON objects (`_read_objects`) and, outside them, tags and tables (`_read_tags`, `_read_tables`) and
+    labelled lines (`_read_lines`). Where there are several, the one with the most fields counts, of equals the first,
+    and what it lacks is taken from the others in the same order; of a field that is there twice, the first counts.
     Objects come before tags, these before tables and lines. Behind ``Final answer:`` (or revised, corrected, updated)
     what stands there comes before all else; where something is called an initial guess or a draft, the last of equals
     counts, and the last of a field that is there twice.
@@ -57,28 +67,29 @@ def read_reply(text: str) -> dict[str, str]:
     the keys local, global and next, or what, why and next, is read where there is no field under its own name.
 
     Args:
-        text: a model's reply without its thinking, of any content; time is linear in its length.
+        text: a model's reply without its thinking, of any content.
     """
-    text = _shorten(text)
+    # Runs of white space become one blank, a line's end, or two of them for an empty line.
+    text = re.sub(r"\s\s+|[^\S ]", lambda run: "\n" * min(run[0].count("\n"), 2) or " ", text.strip())
     fields = _read(text)
     if len(fields) < len(FIELDS) and (plain := text.translate(_FULL_WIDTH)) != text:
         fields = max(fields, _read(plain), key=len)
-    if not fields and (keys := short_names({key["name"].lower() for key in _SHORT_KEY.finditer(text)})):
-        fields = _read(_SHORT_KEY.sub(lambda key: f'"{keys.get(key["name"].lower(), key["name"])}"', text))
+    if not fields and (keys := _short_fields({key["name"].lower() for key in _RE.short_key.finditer(text)})):
+        fields = _read(_RE.short_key.sub(lambda key: f'"{keys.get(key["name"].lower(), key["name"])}"', text))
     return {field: fields[field] for field in FIELDS if field in fields}
 
 
 def _read(text: str) -> dict[str, str]:
-    whole = _read_part(text, last_first=_FIRST.search(text) is not None)
-    starts = [final.end() for final in _FINAL.finditer(text)]
+    whole = _read_part(text, last_first=_RE.first.search(text) is not None)
+    starts = [final.end() for final in _RE.final.finditer(text)]
     return whole | _read_part(text[starts[-1] :]) if starts else whole
 
 
 def _read_part(text: str, *, last_first: bool = False) -> dict[str, str]:
-    objects, around = read_objects(text)
-    tables, around = read_tables(around)
-    tags = read_tags(around)
-    sources = [*objects, tags, *tables, [] if tags else read_lines(around)]
+    objects, around = _read_objects(text)
+    tables, around = _read_tables(around)
+    tags = _read_tags(around)
+    sources = [*objects, tags, *tables, [] if tags else _read_lines(around)]
     if last_first:
         sources = [source[::-1] for source in reversed(sources)]
     fields: dict[str, str] = {}
@@ -87,12 +98,7 @@ def _read_part(text: str, *, last_first: bool = False) -> dict[str, str]:
     return fields
 
 
-def _shorten(text: str) -> str:
-    """Shorten runs of white space to one blank, a line's end, or two of them for an empty line."""
-    return re.sub(r"\s\s+|[^\S ]", lambda run: "\n" * min(run[0].count("\n"), 2) or " ", text.strip())
-
-
-def _answered(values: Values) -> dict[str, str]:
+def _answered(values: _Values) -> dict[str, str]:
     answered: dict[str, str] = {}
     for field, raw in values:
         value = " ".join(clean_text(raw, "\ufffd").split())
@@ -102,7 +108,7 @@ def _answered(values: Values) -> dict[str, str]:
 
 
 def _words(text: str) -> str:
-    return " ".join(_WORD.findall(text.casefold()))
+    return " ".join(_RE.word.findall(text.casefold()))
 
 
 _PROMPT_WORDS = f" {_words(PROMPT)} | {_words(RELEASE_PROMPT)} "
@@ -111,3 +117,235 @@ _PROMPT_WORDS = f" {_words(PROMPT)} | {_words(RELEASE_PROMPT)} "
 def _is_missing(value: str) -> bool:
     words = _words(value)
     return words in _NO_ANSWER or f" {words} " in _PROMPT_WORDS or not any(map(str.isalpha, words))
+
+
+def _field_of(name: str) -> str:
+    """Return the field of a text that matches ``name`` or ``short_name``."""
+    plain = re.sub(r"[^a-z]", "", name.lower())
+    return _FIELD_OF.get(plain) or next(fields[plain] for fields in _SHORT if plain in fields)
+
+
+def _short_fields(names: Collection[str], known: Collection[str] = ()) -> dict[str, str]:
+    """Return the fields of the short names that count: two of one set, or one that adds the third field to two.
+
+    Args:
+        names: Short names in the text, in lower case.
+        known: Fields in the text under other names.
+    """
+    for fields in _SHORT:
+        counting = {name: field for name, field in fields.items() if name in names and field not in known}
+        if len(counting) > 1 or (counting and len(known) == len(FIELDS) - 1):
+            return counting
+    return {}
+
+
+def _read_objects(text: str) -> tuple[list[_Values], str]:
+    """Read the objects that contain a field's key, at any depth, and the text around them.
+
+    An object begins at ``{``, or at a key in quotation marks where that is missing. A key may have any quotation marks,
+    or none behind ``{``, a comma or a line's end. A value is a string, which may
+    hold unescaped quotation marks; a list of strings, joined by ``; ``; or bare text up to the next key. A string or
+    an object that does not end goes as far as the text does, so that a truncated reply's last field is what there is
+    of it.
+
+    Returns:
+        What each object holds; values that are no text are empty. And the text without the outermost of these objects.
+    """
+    objects: list[_Values] = []
+    around: list[str] = []
+    position = 0
+    while opening := _RE.opening.search(text, position):
+        inside, end = _read_object(text, opening.start())
+        objects += inside
+        around.append(text[position : opening.start() if inside else end])
+        position = end
+    return objects, "\n".join([*around, text[position:]])
+
+
+def _read_object(text: str, start: int) -> tuple[list[_Values], int]:
+    """Read the object that begins here and those inside it that contain a field; return where it ends."""
+    objects: list[_Values] = []
+    open_objects: list[_Values] = [] if text[start] == "{" else [[]]
+    position = start
+    while token := _RE.token.search(text, position):
+        position = token.end()
+        if name := token["key"] or token["bare"]:
+            if not open_objects[-1]:
+                objects.append(open_objects[-1])
+            value, position = _read_value(text, position)
+            open_objects[-1].append((_field_of(name), value))
+        elif token["quote"]:
+            _, position = _read_string(text, token.start("quote"))
+        elif token["brace"] == "{":
+            open_objects.append([])
+        elif token["brace"] == "}":
+            open_objects.pop()
+            if not open_objects:
+                return objects, position
+    return objects, len(text)
+
+
+def _read_value(text: str, position: int) -> tuple[str, int]:
+    first = text[position : position + 1]
+    if first in _STOP:
+        return _read_string(text, position)
+    if first == "[":
+        return _read_list(text, position + 1)
+    if first == "{":  # an object, which is read next
+        return "", position
+    end = _RE.bare_end.search(text, position).start()
+    return text[position:end], end
+
+
+def _read_list(text: str, position: int) -> tuple[str, int]:
+    items: list[str] = []
+    while True:
+        while text[position : position + 1] in (" ", "\n", ","):
+            position += 1
+        if text[position : position + 1] not in _STOP:
+            return "; ".join(items), position
+        item, position = _read_string(text, position)
+        items.append(item)
+
+
+def _read_string(text: str, start: int) -> tuple[str, int]:
+    for stop in _STOP[text[start]].finditer(text, start + 1):
+        if stop[0][0] == "\\":
+            continue
+        if _RE.unended.match(text, stop.start()):
+            return _unescape(text[start + 1 : stop.start()].rstrip(" \n,")), stop.start()
+        if stop[0] != "\n" and _RE.after.match(text, stop.end()):
+            return _unescape(text[start + 1 : stop.start()]), stop.end()
+    return _unescape(text[start + 1 :]), len(text)
+
+
+def _unescape(text: str) -> str:
+    return _RE.escape.sub(lambda found: chr(int(found[1], 16)) if found[1] else _CHARS.get(found[2], found[2]), text)
+
+
+def _read_tags(text: str) -> _Values:
+    """Read the text in every tag named by a field (``<local_intent>...</local_intent>``), or with it as an attribute.
+
+    Return nothing if no such tag is closed; a last tag that is not closed reaches to the end of the text.
+    """
+    tags = list(_RE.tag.finditer(text))
+    ends = [*(tag.start() for tag in tags), len(text)][1:]
+    values: _Values = []
+    closed = False
+    for tag, end in zip(tags, ends, strict=True):
+        field = _field_of(tag["tag"] or tag["named"])
+        attributes = tag["attributes"] or tag["more"] or ""
+        if attributes.rstrip().endswith("/"):
+            if attribute := _RE.attribute.search(attributes):
+                values.append((field, html.unescape(attribute[1] or attribute[2] or "")))
+                closed = True
+            continue
+        start = tag.end()
+        while inner := _RE.inner.match(text, start, end):
+            start = inner.end()
+        closing = _RE.field_closing.search(text, start, end) or _RE.closing.search(text, start, end)
+        closed |= closing is not None
+        if closing or end == len(text):
+            value = _RE.emphasis.sub("", text[start : closing.start() if closing else end])
+            values.append((field, html.unescape(value).removesuffix("]]>")))
+    return values if closed else []
+
+
+def _read_tables(text: str) -> tuple[list[_Values], str]:
+    """Read the fields in tables: a row for each, after its name, or a column for each, below it.
+
+    If several cells after a name contain letters, the table's header must name the answer.
+
+    Returns:
+        The values of each table, and the text without the rows of tables that name a field.
+    """
+    tables: list[_Values] = []
+    around: list[str] = []
+    for has_bars, group in groupby([*text.split("\n"), ""], lambda line: "|" in line):
+        lines = list(group)
+        if has_bars and (values := _read_table([_cells(row) for row in lines if not _RE.rule.fullmatch(row)])):
+            tables.append(values)
+        else:
+            around += lines
+    return tables, "\n".join(around)
+
+
+def _read_table(rows: Sequence[Sequence[str]]) -> _Values:
+    names = [[name and name["name"].lower() for name in map(_RE.name_cell.fullmatch, row)] for row in rows]
+    words = {name for row in names for name in row if name}
+    known = {word: _field_of(word) for word in words if _RE.full_name.fullmatch(word)}
+    known |= _short_fields(words, {*known.values()})
+    fields = [[known.get(name) for name in row] for row in names]
+    for number, found in enumerate(fields):
+        if sum(name is not None for name in found) > 1:
+            below = rows[number + 1] if number + 1 < len(rows) else ()
+            return [(name, cell) for name, cell in zip(found, below, strict=False) if name]
+    answers = next((place for place, cell in enumerate(rows[0] if rows else ()) if _RE.answers.fullmatch(cell)), None)
+    values: _Values = []
+    for row, found in zip(rows, fields, strict=True):
+        place, field = next(((place, name) for place, name in enumerate(found) if name), (0, ""))
+        after = [cell for cell in row[place + 1 :] if _RE.letter.search(cell)]
+        if field and answers is not None and place < answers < len(row):
+            values.append((field, row[answers]))
+        elif field and len(after) == 1:
+            values.append((field, after[0]))
+    return values
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.replace(r"\|", "|").strip(' *_`"') for cell in _RE.cell_end.split(row.strip().strip("|"))]
+
+
+def _read_lines(text: str) -> _Values:
+    """Read the text after every field's name.
+
+    That is the rest of the line, up to another field's name; where it is empty or YAML's mark of a block, the next
+    paragraph, whose lines are joined by a blank, or by ``; `` if all are bullets. The text may be empty. The short
+    names Local, Global or Procedural, Next and What, Why, Next count where two of them begin lines.
+    """
+    labels = [label for label in _RE.label.finditer(text) if label["end"] is None or _opens_line(label)]
+    labels = sorted([*labels, *_short_labels(text, labels)], key=re.Match.start)
+    starts = [*(label.start() for label in labels), len(text)]
+    values = []
+    for label, end in zip(labels, starts[1:], strict=True):
+        behind = text[label.end() : end]
+        first = behind.partition("\n")[0]
+        if _RE.block.fullmatch(first):
+            behind, first = behind[len(first) :], ""
+        line = "" if label["end"] is not None else _plain(first)
+        values.append((_field_of(label["name"]), line or _paragraph(behind)))
+    return values
+
+
+def _short_labels(text: str, labels: Sequence[re.Match[str]]) -> list[re.Match[str]]:
+    """List the lines that short names open, with a separator or as headings, if these count."""
+    taken = {text.rfind("\n", 0, label.end("name")) for label in labels}
+    openings = [
+        label
+        for label in _RE.short_label.finditer(text)
+        if _opens_line(label)
+        and (label["end"] is None or label[0].lstrip().startswith(("#", "**")))
+        and text.rfind("\n", 0, label.end("name")) not in taken
+    ]
+    fields = _short_fields(
+        {label["name"].lower() for label in openings}, {_field_of(label["name"]) for label in labels}
+    )
+    return [label for label in openings if label["name"].lower() in fields]
+
+
+def _opens_line(label: re.Match[str]) -> bool:
+    return label.start() == 0 or label.string[label.start() - 1] == "\n"
+
+
+def _paragraph(text: str) -> str:
+    lines = text.strip().partition("\n\n")[0].split("\n")
+    lines = list(takewhile(lambda line: not line.startswith(_NO_TEXT) and line not in _YAML_ENDS, lines))
+    if all(map(_RE.bullet.match, lines)):
+        return "; ".join(_plain(_RE.bullet.sub("", line, count=1)) for line in lines)
+    return _plain(" ".join(lines))
+
+
+def _plain(line: str) -> str:
+    """Remove surrounding emphasis, quotation marks and commas."""
+    plain = line.strip(_MARKUP)
+    return plain[1:-1] if len(plain) > 1 and _PAIRED.get(plain[0]) == plain[-1] else plain

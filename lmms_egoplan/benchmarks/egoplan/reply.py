@@ -9,11 +9,11 @@ emphasis.
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.judging.reply import without_thinking
 from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.text import compile_patterns
 
 # Marks around an answer, all made into LaTeX commands; GLM's box is one of them.
 _TAGS = {"<|begin_of_box|>": r"\boxed{", "<|end_of_box|>": "}", "<answer>": r"\answer{", "</answer>": "}"}
@@ -24,16 +24,7 @@ _SIGNS = dict(
 )
 _LOOK_BACK = 300
 
-
-def _compiled() -> dict[str, re.Pattern[str]]:
-    """Compile the patterns of ``reply.yaml``; each may use those above it, as ``<name>``."""
-    patterns: dict[str, str] = {}
-    for name, pattern in yaml_beside(__file__).items():
-        patterns[name] = re.sub(r"(?<!\?P)<([a-z_]+)>", lambda used: f"(?:{patterns[used[1]]})", pattern)
-    return {name: re.compile(pattern) for name, pattern in patterns.items()}
-
-
-_RE = SimpleNamespace(**_compiled())
+_RE = compile_patterns(yaml_beside(__file__))
 _Texts = Mapping[str, str]
 """Texts of the choices by letter, in small letters; none is empty."""
 
