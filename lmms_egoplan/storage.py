@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
-from lmms_egoplan.paths import data_root
+from lmms_egoplan.paths import LMMS_EVAL_TASKS, data_root
 from lmms_egoplan.validation import Checked, listing, problems_in, validate
 
 if TYPE_CHECKING:
@@ -148,32 +148,37 @@ def prepared_splits() -> list[tuple[str, str]]:
     return sorted((folder.parent.name, folder.name) for folder in folders)
 
 
-def _no_substitute(_: dict[str, Any]) -> None:
-    """Return None. No lambda, which lm-eval could not send from process to process."""
-
-
 @dataclass(frozen=True)
 class PreparedData:
     """The prepared splits of a benchmark.
 
     title: names a split in messages, where ``{}`` is its name.
-    how: says, for a split's name, how to prepare it and where to get the data.
+    how: says how to prepare a split and where to get the data; with ``{split}``, ``{file}`` and ``{tasks}`` for the
+        split's name, its entry in `files`, and the folder of lmms-eval's tasks.
     data_format: the format's number; raised when the prepared data change.
     oldest_format: the oldest format that is read; older and newer ones are refused.
     official: how many questions each split has in the paper.
-    substitute: names what a split with this summary has instead of the benchmark's own data; None if it has these.
+    files: names of the published files by split, without the suffix.
+    substitutes: by a name in the summary's counts, what a split has instead of the benchmark's own data.
 
-    All methods except `check` raise `DataMissingError` if the split is missing, and `LmmsEgoplanError` if its summary
-    is damaged or of another format.
+    `folder`, `fingerprint` and `load` raise `DataMissingError` if the split is missing, and `LmmsEgoplanError` if its
+    summary is damaged or of another format.
     """
 
     benchmark: str
     title: str
-    how: Callable[[str], str]
+    how: str
     data_format: int = 1
     official: Mapping[str, int] = field(default_factory=dict, hash=False)
-    substitute: Callable[[dict[str, Any]], str | None] = _no_substitute
     oldest_format: int = 1
+    files: Mapping[str, str] = field(default_factory=dict, hash=False)
+    substitutes: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def substitute(self, summary: Mapping[str, Any]) -> str | None:
+        """Name what a split with this summary has instead of the benchmark's own data; None if it has these."""
+        counts = summary.get("counts")
+        names = counts if isinstance(counts, dict) else {}
+        return next((what for name, what in self.substitutes.items() if name in names), None)
 
     def check(self, split: str, summary: dict[str, Any]) -> None:
         """Check the format of a split with this summary.
@@ -189,7 +194,7 @@ class PreparedData:
         raise LmmsEgoplanError(
             f"{self.title.format(split)} in {split_dir(self.benchmark, split)}: {writer} version of lmms-egoplan "
             f"prepared it from {source}, in format {found}; this version reads format {self.data_format}. "
-            f"{self.how(split)}"
+            f"{self._how(split)}"
         )
 
     def folder(self, split: str) -> Path:
@@ -238,12 +243,15 @@ class PreparedData:
 
         return load_from_disk(str(self.folder(split)))[split]
 
+    def _how(self, split: str) -> str:
+        return self.how.format(split=split, file=self.files.get(split, split), tasks=LMMS_EVAL_TASKS)
+
     def _summary(self, split: str) -> dict[str, Any]:
         summary = load_summary(self.benchmark, split)
         if summary is None:
             raise DataMissingError(
                 f"{self.title.format(split)} is not prepared in {split_dir(self.benchmark, split)} (LMMS_EGOPLAN_DATA "
-                f"sets the root). {self.how(split)}"
+                f"sets the root). {self._how(split)}"
             )
         self.check(split, summary)
         return summary

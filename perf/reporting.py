@@ -113,7 +113,7 @@ def _encoder() -> str:
 
 def _make(folder: Path, count: int) -> None:
     sys.path.insert(0, str(TESTS))
-    from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
+    from lmms_egoplan.benchmarks.splits import EGOPLAN
     from report.answers import Answers
     from report.synthetic import write_run
 

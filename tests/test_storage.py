@@ -8,7 +8,7 @@ from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import PreparedData, load_summary, prepared_splits, split_dir
 
-EGOPLAN = PreparedData("egoplan", "The {} split", str)
+EGOPLAN = PreparedData("egoplan", "The {} split", "{split}")
 
 
 @pytest.fixture(autouse=True)
@@ -88,11 +88,11 @@ def test_a_summary_without_a_promised_field_is_an_error(field):
 def test_early_data_are_of_the_first_format(told):
     save_as(SUMMARY | told)
     for newest in (1, 2):
-        assert PreparedData("egoplan", "The {} split", str, newest).load("val")["a"][:] == [1]
+        assert PreparedData("egoplan", "The {} split", "{split}", newest).load("val")["a"][:] == [1]
     with pytest.raises(
         LmmsEgoplanError, match=r"an earlier version .* from its files, in format 1; .* reads format 2\. val$"
     ):
-        PreparedData("egoplan", "The {} split", str, 2, oldest_format=2).load("val")
+        PreparedData("egoplan", "The {} split", "{split}", 2, oldest_format=2).load("val")
 
 
 def test_the_formats_that_each_benchmark_reads():
@@ -106,7 +106,7 @@ def test_the_formats_that_each_benchmark_reads():
 def test_data_of_another_format_are_refused_by_all(method):
     save_as(SUMMARY | {"format": 3, "source": "/data"})
     with pytest.raises(LmmsEgoplanError, match=r"The val split in .*: a newer version .* from /data, in format 3"):
-        getattr(PreparedData("egoplan", "The {} split", str, 2), method)("val")
+        getattr(PreparedData("egoplan", "The {} split", "{split}", 2), method)("val")
 
 
 @pytest.mark.parametrize("damaged", ["1", None, 1.5, [1]])

@@ -16,7 +16,7 @@ from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.rating_files import PEOPLE
 from lmms_egoplan.benchmarks.egothink.records import check_records, read_folder
 from lmms_egoplan.benchmarks.egothink.scoring import Answer
-from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
@@ -205,5 +205,5 @@ def _images(dimensions: Iterable[str], folder: MediaFolder) -> dict[str, str]:
     """Keep the images of all questions; return their names in the media folder, by question."""
     from datasets import Image
 
-    rows = (row for name in sorted(dimensions) for row in PREPARED.load(name).cast_column("image", Image(decode=False)))
+    rows = (row for name in sorted(dimensions) for row in EGOTHINK.load(name).cast_column("image", Image(decode=False)))
     return {row["id"]: folder.keep(row["image"]["bytes"]).name for row in rows}

@@ -1,6 +1,6 @@
 """The benchmarks, for the command, its demo and report, and lmms-eval's plugin; they are listed in ``registry.yaml``.
 
-Light to import: a benchmark's splits, report and demo are loaded on demand.
+Light to import: a benchmark's report and demo are loaded on demand.
 """
 
 import csv
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from lmms_egoplan.benchmarks.splits import SPLITS
 from lmms_egoplan.demo import RenderedSet
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.storage import PreparedData
@@ -28,7 +29,7 @@ class Benchmark:
     title: for reports and help.
     paper: its title or address; "" for none.
     tasks: names for ``--tasks`` in both harnesses, the main one first.
-    splits, report, demo: its `PreparedData`, `BenchmarkReport` and `RenderedSet`: module and name below this package.
+    report, demo: its `BenchmarkReport` and `RenderedSet`: module and name below this package.
     judges: of lmms-eval's tasks, by the name of their YAML file or folder: the module with the model's name,
         ``DEFAULT_JUDGE``, and optionally ``OTHERWISE``; see `announce_judge`.
     suite: its tasks in the suite of all benchmarks, in both harnesses.
@@ -41,7 +42,6 @@ class Benchmark:
     title: str
     paper: str
     tasks: tuple[str, ...]
-    splits: str
     report: str
     demo: str
     judges: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -52,7 +52,7 @@ class Benchmark:
 
     def load_splits(self) -> PreparedData:
         """Load its prepared splits, with their official sizes."""
-        return _load(self.splits)
+        return next(splits for splits in SPLITS if splits.benchmark == self.name)
 
     def load_report(self) -> "type[BenchmarkReport]":
         """Load its part of reports."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
+from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.encoder import load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.planner.environment import Environment

@@ -12,7 +12,7 @@ from lmms_egoplan.annotation.egothink import FLOW, num_judged, read_items
 from lmms_egoplan.annotation.flow import Item, Label, Labelled
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 
 
@@ -21,7 +21,7 @@ def prepared(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     write_source(tmp_path / "source")
     prepare_egothink(str(tmp_path / "source"))
-    return [row["id"] for name in ("existence", "assistance") for row in PREPARED.load(name)]
+    return [row["id"] for name in ("existence", "assistance") for row in EGOTHINK.load(name)]
 
 
 def write_answers(path, ids, text="Yes.", **more):

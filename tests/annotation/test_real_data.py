@@ -20,7 +20,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.construction.egoplan.goals import SUBGOAL, Goal
 from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
 from lmms_egoplan.construction.egoplan.questions import evaluation_records, make_questions
@@ -65,7 +65,7 @@ def label(store, values_of):
 @pytest.mark.whole
 def test_egothink_whole(tmp_path):
     run("data", "prepare", "egothink", needs(DATA / "egothink"))
-    rows = [row for dimension in DIMENSIONS for row in PREPARED.load(dimension.name).remove_columns("image")]
+    rows = [row for dimension in DIMENSIONS for row in EGOTHINK.load(dimension.name).remove_columns("image")]
     assert len(rows) == 700
     answers = tmp_path / "model.jsonl"
     lines = [

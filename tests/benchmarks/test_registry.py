@@ -9,6 +9,7 @@ import pytest
 
 import lmms_egoplan
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.splits import SPLITS
 from lmms_egoplan.cli.commands import command_tree, load_command
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
@@ -44,10 +45,10 @@ def names_in(folder):
 
 
 def test_every_folder_of_a_benchmark_is_in_the_registry():
-    folders = {path.parent.name for path in PACKAGE.glob("benchmarks/*/splits.py")}
-    assert {benchmark.splits.partition(".")[0] for benchmark in BENCHMARKS} == folders
+    folders = {path.parent.name for path in PACKAGE.glob("benchmarks/*/records.py")}
+    assert {benchmark.report.partition(".")[0] for benchmark in BENCHMARKS} == folders
     names = [benchmark.name for benchmark in BENCHMARKS]
-    assert len(names) == len(set(names))
+    assert names == [splits.benchmark for splits in SPLITS]
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
         assert {path.name for path in tasks.iterdir() if any(path.glob("*.yaml"))} == set(names)
 
@@ -154,7 +155,7 @@ def test_no_shared_module_names_a_benchmark():
 
 
 def test_no_benchmarks_task_names_another(benchmark):
-    room = rf"benchmarks\.{benchmark.splits.partition('.')[0]}\b"
+    room = rf"benchmarks\.{benchmark.report.partition('.')[0]}\b"
     own = re.compile(f"{OWN_NAMES.pattern}|{room}|{benchmark.name}|{benchmark.title}", re.IGNORECASE)
     others = re.compile("|".join(other.name for other in BENCHMARKS if other is not benchmark), re.IGNORECASE)
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
@@ -167,7 +168,7 @@ def test_a_benchmark_is_added_in_ten_steps_whose_files_others_have():
     steps = re.findall(r"^\| (\d+) \| (.+?) \| ", text.partition("## Adding a benchmark")[2], re.MULTILINE)
     assert [int(number) for number, _ in steps] == [*range(1, len(steps) + 1)]
     assert len(steps) <= 10
-    folders = [PACKAGE / "benchmarks" / benchmark.splits.partition(".")[0] for benchmark in BENCHMARKS]
+    folders = [PACKAGE / "benchmarks" / benchmark.report.partition(".")[0] for benchmark in BENCHMARKS]
     for name in (name for _, files in steps for name in re.findall(r"`([^`]+)`", files)):
         here = [PACKAGE.parent / name.replace("<name>", folder.name) for folder in folders]
         assert any(path.exists() for path in [*here, *(folder / name for folder in folders)]), name

@@ -10,9 +10,8 @@ from benchmarks.egointent.source import raw_record, raw_records, write_annotatio
 from benchmarks.egointent.source import write_videos as write_egointent_videos
 from benchmarks.egothink.source import write_source
 from example_record import RECORD
-from lmms_egoplan.benchmarks.egointent.splits import PREPARED as EGOINTENT
-from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.splits import EGOINTENT, EGOPLAN
 from lmms_egoplan.cli import app
 from lmms_egoplan.storage import split_dir
 from media.files import damage_packet, write_epic_folder, write_numbered_video

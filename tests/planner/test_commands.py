@@ -10,7 +10,7 @@ import pytest
 from datasets import Dataset
 from typer.testing import CliRunner
 
-from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
+from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.media.frames import frame_path

@@ -13,8 +13,8 @@ from benchmarks.egointent.source import raw_record, write_annotations, write_vid
 from judge_server import JudgeServer, Reply, images_in
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
-from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
+from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from media.files import read_numbers, write_numbered_video
@@ -109,7 +109,7 @@ def judged(data, checkpoint):
 def test_every_aggregate_is_that_of_the_samples(data, judged):
     done, _ = judged
     samples = [sample["overall"] for sample in done.samples["egointent"]]
-    rows = {row["step_id"]: row for row in PREPARED.load("test")}
+    rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
     assert len(rows) >= 300
     assert {sample["step_id"] for sample in samples} == set(rows)
     results = {name.removesuffix(",judged"): value for name, value in done.results["egointent"].items()}
@@ -152,7 +152,7 @@ def test_steps_of_unknown_places_are_scored(tmp_path, monkeypatch):
 def test_each_rating_is_of_its_own_field(judged):
     done, prompts = judged
     by_digest = {hashlib.sha256(prompt.encode()).hexdigest(): prompt for prompt in prompts}
-    rows = {row["step_id"]: row for row in PREPARED.load("test")}
+    rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
     for sample in done.samples["egointent"]:
         step = sample["overall"]
         assert step["frames_shown"] == min(step["frames_sampled"], 60) >= 1
@@ -169,7 +169,7 @@ def test_each_rating_is_of_its_own_field(judged):
 
 def test_nothing_of_a_record_is_in_a_request(judged):
     done, _ = judged
-    rows = {row["step_id"]: row for row in PREPARED.load("test")}
+    rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
     for sample in done.samples["egointent"]:
         row = rows[sample["overall"]["step_id"]]
         text = sample["input"] if isinstance(sample["input"], str) else json.dumps(sample["input"])
@@ -198,7 +198,7 @@ def test_one_request_for_all_fields_and_parts_of_the_data_on_two_processes(data,
     arguments = hf_vlm(checkpoint, "egointent_together", "--include_path", own, "--offset", "11", "--limit", "30")
     with JudgeServer(rates_all) as server:
         done = run(data, tmp_path / "out", *arguments, launcher=TWO_PROCESSES, judge=judge_at(server, "together"))
-    order = list(PREPARED.load("test")["step_id"])
+    order = list(EGOINTENT.load("test")["step_id"])
     samples = [sample["overall"] for sample in done.samples["egointent_together"]]
     assert {sample["step_id"] for sample in samples} == set(order[11:41])
     several = [sample for sample in samples if len(sample["fields"]) > 1]
@@ -223,7 +223,7 @@ def test_diagnostics_show_the_judge_what_the_model_saw(data, checkpoint, tmp_pat
     with JudgeServer(lambda prompt, asked_before: Reply("I see it.\n[[40]]", model="sees")) as server:
         done = run(data, tmp_path / "out", *arguments, judge=judge_at(server, "sees"))
     assert "input tokens by OpenAI's rule" in (data / "log.txt").read_text()
-    rows = list(PREPARED.load("test"))[:6]
+    rows = list(EGOINTENT.load("test"))[:6]
     seen = {tuple(read_numbers(visual_input(row, {"media": "frames", "max_frames": 3}))) for row in rows}
     labels = [row[name] for row in rows for name in (*FIELDS, "category", "event", "goal", "video_id", "step_id")]
     judged = set()

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
-from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.cli import app
 from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
@@ -83,7 +83,7 @@ def records(run):
 
 def docs(*names):
     return {
-        doc["id"]: doc for name in names for doc in PREPARED.load(name).select_columns(["id", "question", "answer"])
+        doc["id"]: doc for name in names for doc in EGOTHINK.load(name).select_columns(["id", "question", "answer"])
     }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from lmms_egoplan.storage import PreparedData
+from lmms_egoplan.benchmarks.splits import ACTPLAN
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -15,21 +15,9 @@ if TYPE_CHECKING:
 REPOSITORY_URL = "https://github.com/HKUST-KnowComp/ActPlan-1K"
 # Table 2.
 INSTANCES = {"normal": 825, "counterfactual": 362}
-OFFICIAL = {"test": sum(INSTANCES.values())}
 # In rows of one setting alone: instances of both.
 _WHOLE = "release_size"
-# Raised when what is prepared changes; data of another format are refused.
-DATA_FORMAT = 2
-
-
-def _how(_: str) -> str:
-    return (
-        "Prepare it with: lmms-egoplan data prepare actplan DIR. DIR is the folder annotation of the full release, "
-        f"which {REPOSITORY_URL} links"
-    )
-
-
-PREPARED = PreparedData("actplan", "ActPlan-1K's split {}", _how, DATA_FORMAT, OFFICIAL, oldest_format=DATA_FORMAT)
+PREPARED = ACTPLAN
 
 
 def _of_setting(docs: "Dataset", setting: str) -> "Dataset":
@@ -40,7 +28,7 @@ def _of_setting(docs: "Dataset", setting: str) -> "Dataset":
 
 def official_instances(doc: Mapping[str, Any]) -> int:
     """Instances that the paper has for the row's task: of its setting after `only_normal` or `only_counterfactual`."""
-    return INSTANCES[doc["setting"]] if _WHOLE in doc else OFFICIAL["test"]
+    return INSTANCES[doc["setting"]] if _WHOLE in doc else PREPARED.official["test"]
 
 
 only_normal = partial(_of_setting, setting="normal")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, RELEASE_JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.metrics import score_release_step, score_step
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, Prediction, grade
-from lmms_egoplan.benchmarks.egointent.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -70,7 +70,7 @@ def rows_of(stored: Sequence[StoredStep]) -> list[Mapping[str, Any]]:
         DataMissingError: the steps are not prepared.
         LmmsEgoplanError: a step is unknown there, or of another video.
     """
-    rows = {row["step_id"]: row for row in PREPARED.load("test")}
+    rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
     for step in stored:
         if step.step_id not in rows or step.video_id not in (None, rows[step.step_id]["video_id"]):
             raise LmmsEgoplanError(

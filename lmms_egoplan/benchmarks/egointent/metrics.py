@@ -16,8 +16,8 @@ from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
-from lmms_egoplan.benchmarks.egointent.splits import OFFICIAL
 from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep
+from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.coverage import covered
 
 
@@ -137,7 +137,7 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
         "judge_model": {"judges": [step.judges[name] for name in step.judged]},
         "media": {"media": step.media},
         "num_steps": {"step_id": step.step_id},
-        **covered(doc, OFFICIAL["test"], len(known) / len(step.rated), origin_of(doc)),
+        **covered(doc, EGOINTENT.official["test"], len(known) / len(step.rated), origin_of(doc)),
     }
 
 

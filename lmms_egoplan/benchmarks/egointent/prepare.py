@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egointent.record_files import HUB, HUB_DATASET, NONE_GIVEN, load, mapping_lines
 from lmms_egoplan.benchmarks.egointent.records import UNKNOWN, Record, check_records
-from lmms_egoplan.benchmarks.egointent.splits import OFFICIAL, PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
+from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.footage import Footage, Lost, find_footage
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SPLIT = "test"
 _COUNTS = yaml_beside(__file__)
-PAPER = {"steps": OFFICIAL[SPLIT], **{name: count["paper"] for name, count in _COUNTS.items()}}
+PAPER = {"steps": EGOINTENT.official[SPLIT], **{name: count["paper"] for name, count in _COUNTS.items()}}
 LABELS = {name: count["label"] for name, count in _COUNTS.items() if "label" in count}
 # Seconds that a step may begin before its video or end after it: annotated times are rounded, and the last frame's
 # duration is not known.
@@ -72,7 +72,7 @@ def prepare_egointent(
     footage, lost = record_footage(records, videos, skip_missing=skip_missing, verify=verify)
     prepared = [record for record in records if record.step_id in footage]
     rows = _rows(prepared, footage, len(records))
-    return PREPARED.save(
+    return EGOINTENT.save(
         SPLIT,
         _dataset(rows),
         annotations=HUB_DATASET if str(annotations) == HUB else str(Path(annotations).resolve()),

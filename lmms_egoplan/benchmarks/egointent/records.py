@@ -17,8 +17,6 @@ from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.validation import Checked, Expected, Seconds, Text, expected, is_text, listing, shown
 
-# The authors' release, which links the annotations.
-REPOSITORY_URL = "https://github.com/YePan2/EgoIntent"
 GOALSTEP_URL = "https://github.com/facebookresearch/ego4d-goalstep"
 # What a record, a run or a table is of whose steps and labels are Goal-Step's, not the benchmark's.
 GOALSTEP_STEPS = "Goal-Step steps"

@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.egoplan.clips import Fit, cut_clips
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, find_media, prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.sources import NeededFrames, needed_frames
-from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
+from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary

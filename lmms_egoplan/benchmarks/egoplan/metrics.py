@@ -16,7 +16,7 @@ from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, EGO4D, EPIC_KITCHENS, RENDERED
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
 from lmms_egoplan.benchmarks.egoplan.scoring import Ranking, rank
-from lmms_egoplan.benchmarks.egoplan.splits import BENCH2_SPLIT, EGOPLAN, EGOPLAN_BENCH2
+from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.coverage import RENDERED_SCENES, covered
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.audits import audit_values
@@ -122,7 +122,7 @@ def score_planning_choices(doc: Doc, responses: Sequence[Any]) -> Values:
     >>> values["acc"] == values["acc_daily_life"], values["acc"]
     (True, {'score': 1.0, 'video_id': '0a1b'})
     """
-    return _score_ranking(doc, responses, DOMAIN_METRIC[doc["domain"]], EGOPLAN_BENCH2.official[BENCH2_SPLIT])
+    return _score_ranking(doc, responses, DOMAIN_METRIC[doc["domain"]], EGOPLAN_BENCH2.official["test"])
 
 
 def score_planning_letter(doc: Doc, replies: Sequence[str]) -> Values:
@@ -141,7 +141,7 @@ def score_planning_letter(doc: Doc, replies: Sequence[str]) -> Values:
     >>> score_planning_letter(doc, ["The answer is (C)."])["acc_work"]
     {'score': 0.0, 'video_id': '0a1b'}
     """
-    return _score_reply(doc, replies, DOMAIN_METRIC[doc["domain"]], EGOPLAN_BENCH2.official[BENCH2_SPLIT])
+    return _score_reply(doc, replies, DOMAIN_METRIC[doc["domain"]], EGOPLAN_BENCH2.official["test"])
 
 
 def mean_score(values: Sequence[dict[str, Any]]) -> float:

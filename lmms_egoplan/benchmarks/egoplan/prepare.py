@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS, ReadyClip, find_clip
 from lmms_egoplan.benchmarks.egoplan.clock import read_video_info, record_problem
-from lmms_egoplan.benchmarks.egoplan.records import CHOICES, EGO4D, EPIC_KITCHENS, HUB, VIDEO_URLS, Question
+from lmms_egoplan.benchmarks.egoplan.records import (
+    CHOICES,
+    EGO4D,
+    EPIC_KITCHENS,
+    HUB,
+    VIDEO_URLS,
+    Question,
+)
 from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video
-from lmms_egoplan.benchmarks.egoplan.splits import BENCH2_SPLIT, EGOPLAN, EGOPLAN_BENCH2
+from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, Lost, find_footage, tell_of_lost
 from lmms_egoplan.media.frames import FrameError
@@ -98,7 +105,7 @@ _EGOPLAN = _DataSet(EGOPLAN, PAPER_COUNTS, {})
 # The counts: abstract and sec. 3 of EgoPlan-Bench2.
 _EGOPLAN_BENCH2 = _DataSet(
     EGOPLAN_BENCH2,
-    {BENCH2_SPLIT: {"questions": EGOPLAN_BENCH2.official[BENCH2_SPLIT], "videos": 1113, "domains": 4, "scenarios": 24}},
+    {"test": {"questions": EGOPLAN_BENCH2.official["test"], "videos": 1113, "domains": 4, "scenarios": 24}},
     {"domain": "string", "scenario": "string", "first_frame": "int64"},
 )
 
@@ -139,11 +146,11 @@ def prepare_egoplan_bench2(annotations: str | Path, media: Media) -> dict[str, A
     if len(questions) == _COPY_SIZE:
         found.warnings.append(
             f"the file has {_COPY_SIZE:,} records, as lmms-eval's copy of the data set has (nv-njb/egoplan-bench2), "
-            f"and the paper {EGOPLAN_BENCH2.official[BENCH2_SPLIT]:,} questions: accuracies over them do not compare "
+            f"and the paper {EGOPLAN_BENCH2.official['test']:,} questions: accuracies over them do not compare "
             "with published ones"
         )
     source = HUB if str(annotations) == HUB else Path(annotations).resolve()
-    return _save(_EGOPLAN_BENCH2, BENCH2_SPLIT, source, questions, found)
+    return _save(_EGOPLAN_BENCH2, "test", source, questions, found)
 
 
 def check_media(questions: Sequence[Question], roots: Roots, *, skip_missing: bool) -> dict[Id, Path]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypedDict, TypeGuard, TypeVar
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS, QUESTION
+from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import check_kind
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json
@@ -28,9 +29,8 @@ VIDEO_ID = {
 # Ids of the demo's videos begin so. Scores over them compare with no published one.
 RENDERED = "rendered"
 
-ANNOTATIONS_URL = "https://github.com/ChenYi99/EgoPlan"
 # The published files of EgoPlan-Bench are named after the list that they may hold under a key.
-LIST_KEYS = {"val": "EgoPlan_validation", "test": "EgoPlan_test"}
+LIST_KEYS = EGOPLAN.files
 
 # EgoPlan-Bench2's annotations.
 HUB = "hub"

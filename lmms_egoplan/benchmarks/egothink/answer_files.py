@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer
-from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record
 from lmms_egoplan.report.logged_samples import Origin, stored_lines, write_lines
@@ -97,7 +97,7 @@ def prepared_rows(stored: Sequence[StoredAnswer]) -> list[dict[str, Any]]:
         LmmsEgoplanError: it is damaged, an id is unknown, or its question was another one when the answer was given.
     """
     needed = {dimension_of(answer.id) for answer in stored}
-    rows = {row["id"]: row for name in sorted(needed) for row in PREPARED.load(name).remove_columns("image")}
+    rows = {row["id"]: row for name in sorted(needed) for row in EGOTHINK.load(name).remove_columns("image")}
     for answer in stored:
         if answer.id not in rows:
             raise LmmsEgoplanError(f"{answer.where}: id {answer.id!r} is no question of the prepared data")

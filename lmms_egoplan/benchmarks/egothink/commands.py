@@ -18,7 +18,7 @@ from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE, prepare_egothink
 from lmms_egoplan.benchmarks.egothink.rating_files import Rated, between_levels, read_raters
 from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, JudgedAnswer, grade_repeatedly
-from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL, PREPARED
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.agreement import MIN_ITEMS, RESAMPLES, Estimate, by_question, gaps
@@ -187,7 +187,7 @@ def _print_scores(judged: Sequence[JudgedAnswer]) -> None:
         if not answers:
             continue
         scores = [100 * answer.rating for answer in answers if answer.rating is not None]
-        questions = len(PREPARED.load(name))
+        questions = len(EGOTHINK.load(name))
         if len(scores) == questions:
             complete[name] = fmean(scores)
         else:
@@ -211,7 +211,7 @@ def _print_scores(judged: Sequence[JudgedAnswer]) -> None:
 def _print_noise(repeated: Sequence[Sequence[JudgedAnswer]]) -> None:
     ratings = {same[0].id: [answer.rating for answer in same] for same in zip(*repeated, strict=True)}
     table = Table("dimension", "answers", "scores", "SD of the score", "answers that change", "SD of a rating")
-    questions = OFFICIAL | {name: len(PREPARED.load(name)) for name in {*map(dimension_of, ratings)}}
+    questions = {**EGOTHINK.official, **{name: len(EGOTHINK.load(name)) for name in {*map(dimension_of, ratings)}}}
     for name, noise in noise_by_dimension(ratings, questions).items():
         table.add_row(
             name,

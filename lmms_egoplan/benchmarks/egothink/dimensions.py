@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.paths import rows_beside
 
 
@@ -18,7 +19,6 @@ class Dimension:
     capability: one of six.
     folder: in the official repository, with ``annotations.json`` and ``images/``.
     hub_config: in the dataset ``EgoThink/EgoThink`` on the hub.
-    instances: number of questions.
     question_words, answer_words: mean lengths (LenQ, LenA).
     question_types: kinds of questions by their interrogative word (TypeQ).
     """
@@ -27,10 +27,14 @@ class Dimension:
     capability: str
     folder: str
     hub_config: str
-    instances: int
     question_words: float
     answer_words: float
     question_types: int
+
+    @property
+    def instances(self) -> int:
+        """Number of questions."""
+        return EGOTHINK.official[self.name]
 
     @property
     def task(self) -> str:

@@ -14,7 +14,7 @@ from loguru import logger
 from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
-from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.coverage import covered
 from lmms_egoplan.judging.noise import Noise, noise, noise_of_average
 
@@ -54,7 +54,7 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         "judge_model": {"judge": judged.judge if is_judged else None},
         "prompts": {"prompts": judged.prompts},
         "num_questions": {"id": judged.id},
-        **covered(doc, OFFICIAL[dimension_of(judged.id)], is_judged),
+        **covered(doc, EGOTHINK.official[dimension_of(judged.id)], is_judged),
     }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, Record, check_records, read_folder, read_hub
-from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.progress import track
 from lmms_egoplan.storage import compare_counts, fingerprint
 
@@ -51,7 +51,7 @@ def prepare_egothink(source: str | Path) -> list[dict[str, Any]]:
 
 
 def _write(dimension: Dimension, records: Sequence[Record], source: str) -> dict[str, Any]:
-    return PREPARED.save(
+    return EGOTHINK.save(
         dimension.name,
         _dataset(records),
         source=source,

@@ -12,8 +12,8 @@ from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     prompt_text,
 )
 from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE, JUDGE_VERSION, OTHERWISE, Prediction, grade  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import num_shown, step_images
+from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
 from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask
@@ -25,7 +25,7 @@ _MEDIA = ("clip", "frames")
 class Steps(JudgedTask):
     """What, why and next for steps that are cut off before their outcome."""
 
-    PREPARED = PREPARED
+    PREPARED = EGOINTENT
     COUNTS = ("max_frames",)
     SETTINGS = ("media",)
     DEFAULT_JUDGE = DEFAULT_JUDGE

@@ -1,6 +1,7 @@
 """EgoPlan in lm-eval's shape: the classes and functions that this folder's YAML files name."""
 
-from lmms_egoplan.benchmarks.egoplan import splits, visuals
+from lmms_egoplan.benchmarks import splits
+from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.protocol import THINKING, lettered_question, narrated_question  # noqa: F401
 from lmms_egoplan.harnesses.lm_eval import choices
 from lmms_egoplan.harnesses.lm_eval.choices import Doc, behind_frames, doc_to_text, frames  # noqa: F401

@@ -9,7 +9,7 @@ from datasets import Dataset
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.protocol import backend_of_model_type, model_blocks, prompt_text, prompts_name
 from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade
-from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.checkpoint import model_type
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
@@ -22,7 +22,7 @@ _BY_MODEL_TYPE = "model_type"
 class General(SystemPromptTask, JudgedTask):
     """A dimension that is answered in a few words (Table 5's prompts)."""
 
-    PREPARED = PREPARED
+    PREPARED = EGOTHINK
     SETTINGS = ("prompts",)
     DEFAULT_JUDGE = DEFAULT_JUDGE
     OTHERWISE = OTHERWISE
@@ -59,7 +59,7 @@ class Planning(General):
 
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     """The question's one image."""
-    load = partial(stored_images, PREPARED, dimension_of(doc["id"]), doc["data"], doc["row"], "image")
+    load = partial(stored_images, EGOTHINK, dimension_of(doc["id"]), doc["data"], doc["row"], "image")
     return LazyImages(images_name("EgoThink", doc, doc["id"]), load)
 
 

@@ -16,8 +16,8 @@ from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     prompt_text,
 )
 from lmms_egoplan.benchmarks.egointent.scoring import JUDGE_VERSION, Prediction, grade  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, visual_input
+from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
 from lmms_egoplan.media.sampling import VisualInput
 
@@ -25,9 +25,9 @@ from lmms_egoplan.media.sampling import VisualInput
 def __getattr__(name: str) -> str:
     """Folder and fingerprint of the prepared steps, found when a task is loaded, not when listed."""
     if name == "TEST":
-        return str(PREPARED.folder("test"))
+        return str(EGOINTENT.folder("test"))
     if name == "TEST_DATA":
-        return PREPARED.fingerprint("test")
+        return EGOINTENT.fingerprint("test")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -13,8 +13,8 @@ from lmms_egoplan.benchmarks.aggregations import count, num_asked, split_size  #
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.metrics import num_predictions, score_test_ranking  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan.protocol import THINKING, lettered_question
-from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
+from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.coverage import coverage  # noqa: F401
 from lmms_egoplan.harnesses.lmms_eval.filters import AsTheyAre  # noqa: F401
 from lmms_egoplan.media.sampling import VisualInput

@@ -6,13 +6,13 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.protocol import BENCH2_THINKING, bench2_prompt
-from lmms_egoplan.benchmarks.egoplan.splits import BENCH2_SPLIT, EGOPLAN_BENCH2
+from lmms_egoplan.benchmarks.splits import EGOPLAN_BENCH2
 from lmms_egoplan.harnesses.lmms_eval.filters import AsTheyAre  # noqa: F401
 from lmms_egoplan.media.sampling import VisualInput
 
 _SPLITS = {
-    "TEST": partial(EGOPLAN_BENCH2.folder, BENCH2_SPLIT),
-    "TEST_DATA": partial(EGOPLAN_BENCH2.fingerprint, BENCH2_SPLIT),
+    "TEST": partial(EGOPLAN_BENCH2.folder, "test"),
+    "TEST_DATA": partial(EGOPLAN_BENCH2.fingerprint, "test"),
 }
 
 

@@ -17,7 +17,7 @@ from lmms_egoplan.benchmarks.egothink.protocol import (
     prompts_name,
 )
 from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade
-from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model
 from lmms_egoplan.memory_ahead import reserve_for
@@ -36,9 +36,9 @@ def __getattr__(name: str) -> str | dict[str, dict[str, Any]]:
         planning = _PLANNING[name]
         return {**model_blocks(planning=planning), _ANY_CHECKPOINT: block_by_model_type(planning=planning)}
     if name in _DIMENSIONS:
-        return str(PREPARED.folder(_DIMENSIONS[name]))
+        return str(EGOTHINK.folder(_DIMENSIONS[name]))
     if name.endswith("_DATA") and name.removesuffix("_DATA") in _DIMENSIONS:
-        return PREPARED.fingerprint(_DIMENSIONS[name.removesuffix("_DATA")])
+        return EGOTHINK.fingerprint(_DIMENSIONS[name.removesuffix("_DATA")])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

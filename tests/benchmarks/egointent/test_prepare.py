@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from benchmarks.egointent.source import FPS, VIDEO_IDS, raw_record, raw_records, write_annotations, write_videos
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER, prepare_egointent
 from lmms_egoplan.benchmarks.egointent.records import Record
-from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
+from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import load_summary, split_dir, summary_path
@@ -34,7 +34,7 @@ def prepare(folder, records, skip_missing=False):
 
 def test_writes_every_step(folder):
     summary = prepare(folder, raw_records())
-    dataset = PREPARED.load("test")
+    dataset = EGOINTENT.load("test")
     assert dataset[0] == {
         "step_id": "s1",
         "video_id": "0a1b-2c",
@@ -94,7 +94,7 @@ def test_goalstep_steps_have_categories_which_the_paper_does_not_count(folder):
     summary = prepare(folder, steps)
     assert summary["counts"]["categories"] == {"prepared": 2, "annotations": 2, "paper": None, "matches": None}
     assert "scenarios" not in summary["counts"]
-    rows = PREPARED.load("test")
+    rows = EGOINTENT.load("test")
     assert rows["scenario"][:] == [None] * 3
     assert rows["category"][:] == ["make 1", "make 0", "make 1"]
 
@@ -106,7 +106,7 @@ def test_data_of_an_earlier_version_are_refused_with_the_command(folder):
     with pytest.raises(
         LmmsEgoplanError, match=r"in format 1; this version reads format 2. .*lmms-egoplan data prepare egoint"
     ):
-        PREPARED.load("test")
+        EGOINTENT.load("test")
 
 
 def test_durations_are_told_as_numpy_tells_them(folder):
@@ -176,7 +176,7 @@ def test_missing_footage_is_listed_and_nothing_is_written(folder):
         "0a1b-2c": ["s14", "s15", "s16"],
     }
     assert all(entry["reason"] in message for entry in summary["missing"])
-    assert PREPARED.load("test")["split_size"][:] == [13] * 6
+    assert EGOINTENT.load("test")["split_size"][:] == [13] * 6
 
     with pytest.raises(LmmsEgoplanError, match="no step is left to prepare"):
         prepare(folder, steps[6:], skip_missing=True)
@@ -222,8 +222,8 @@ def with_keys(folder, suffix, *keys):
 def test_keys_of_any_name_are_given(folder, suffix):
     done = with_keys(folder, suffix, "start_sec=begin", "next_step=plan")
     assert done.exit_code == 0, done.output
-    assert PREPARED.load("test")["next_step_plan"][:] == ["drive screw 1 in", "drive screw 2 in"]
-    assert PREPARED.load("test")["start_sec"][:] == [0.5, 1.0]
+    assert EGOINTENT.load("test")["next_step_plan"][:] == ["drive screw 1 in", "drive screw 2 in"]
+    assert EGOINTENT.load("test")["start_sec"][:] == [0.5, 1.0]
     assert "start_sec: begin (2)" in done.output
     assert "left out: next" in done.output
 
@@ -263,7 +263,7 @@ def test_a_file_of_another_benchmark_is_named(folder, record, name):
 def test_an_unknown_place_is_prepared_and_counted_as_such(folder):
     steps = [raw_record(1), raw_record(2, scenario=None), raw_record(3, environment=None)]
     assert prepare(folder, steps)["counts"]["scenarios"]["prepared"] == 1
-    rows = PREPARED.load("test")
+    rows = EGOINTENT.load("test")
     assert rows["scenario"][:] == ["Assemble Furniture", "unknown", "Assemble Furniture"]
     assert rows["environment"][:] == ["indoor", "indoor", "unknown"]
 
@@ -271,7 +271,7 @@ def test_an_unknown_place_is_prepared_and_counted_as_such(folder):
 def test_a_step_between_two_frames_has_no_footage(folder):
     write_videos(folder / "videos", frames=30, gaps=(30,))
     assert prepare(folder, [raw_record(start_sec=1.0, end_sec=1.5)])["questions"] == 1
-    assert PREPARED.load("test")["num_frames"][:] == [1]
+    assert EGOINTENT.load("test")["num_frames"][:] == [1]
     with pytest.raises(LmmsEgoplanError, match=r"no frame from 1.01 s to before 2.0 s"):
         prepare(folder, [raw_record(start_sec=1.01, end_sec=2.0)])
 
@@ -280,7 +280,7 @@ def test_the_fingerprint_tells_data_apart(folder):
     steps = raw_records()
     seen = [prepare(folder, steps)["fingerprint"]]
     write_videos(folder / "videos", ["another"])
-    assert prepare(folder, steps)["fingerprint"] == seen[0] == PREPARED.fingerprint("test")
+    assert prepare(folder, steps)["fingerprint"] == seen[0] == EGOINTENT.fingerprint("test")
     os.utime(folder / "videos" / f"{VIDEO_IDS[1]}.mp4", ns=(0, 7))
     seen.append(prepare(folder, steps)["fingerprint"])
     seen.append(prepare(folder, steps[::-1])["fingerprint"])
@@ -313,7 +313,7 @@ def test_verify_finds_damaged_frames(folder):
     (entry,) = summary["missing"]
     lost = set(entry["step_ids"])
     assert lost
-    for row in PREPARED.load("test"):
+    for row in EGOINTENT.load("test"):
         assert row["step_id"] not in lost
         visual_input(row, {"media": "frames", "max_frames": 60})
     assert len(lost) + summary["questions"] == len(records)

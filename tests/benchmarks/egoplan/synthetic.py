@@ -6,7 +6,7 @@ from pathlib import Path
 
 from datasets import Dataset
 
-from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
+from lmms_egoplan.benchmarks.splits import EGOPLAN
 from media.files import write_epic_folder, write_numbered_video
 from report.answers import Answers
 

@@ -18,8 +18,8 @@ from lmms_egoplan.benchmarks.egoplan.clips import Label, find_clip, read_label
 from lmms_egoplan.benchmarks.egoplan.metrics import score_ranking, score_reply, score_test_ranking
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, find_media, prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
-from lmms_egoplan.benchmarks.egoplan.splits import BENCH2_SPLIT, EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.benchmarks.egoplan.visuals import num_images, progress_of
+from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import count_video_frames, frame_path, frame_times, read_video_frames, write_video
@@ -121,7 +121,7 @@ def test_cut_clips_of_bench2_begin_with_the_tasks_start(folder):
     assert result.exit_code == 0, result.output
     summary = prepare_egoplan_bench2(annotations, Media({EGO4D: None}, folder / "clips", verify=True))
     assert (summary["clips"], summary["verified"]) == ({"labelled": 1}, True)
-    (row,) = EGOPLAN_BENCH2.load(BENCH2_SPLIT)
+    (row,) = EGOPLAN_BENCH2.load("test")
     assert row["clip_frames"] == 27
     images = visuals.EGOPLAN_BENCH2.visual_input(row, {"media": "frames", "num_frames": 3})
     assert read_numbers(images) == [pytest.approx(number, abs=1) for number in (4, 17, 30)]

@@ -6,7 +6,7 @@ from benchmarks.egoplan.derived_questions import DATA, available, derive, render
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
-from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
+from lmms_egoplan.benchmarks.splits import EGOPLAN
 
 pytestmark = pytest.mark.skipif(not available(), reason=f"needs the public annotations in {DATA}")
 

@@ -13,7 +13,7 @@ from benchmarks.egoplan.bench2_questions import EXAMPLES
 from example_record import RECORD
 from lmms_egoplan.benchmarks.egoplan.demo import EGOPLAN_BENCH2 as BENCH2_DEMO
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan, prepare_egoplan_bench2
-from lmms_egoplan.benchmarks.egoplan.splits import BENCH2_SPLIT, EGOPLAN, EGOPLAN_BENCH2
+from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import frame_path
@@ -335,7 +335,7 @@ def test_bench2_rows_and_counts(folders):
         "domains": {"prepared": 2, "annotations": 2, "paper": 4, "matches": False},
         "scenarios": {"prepared": 1, "annotations": 1, "paper": 24, "matches": False},
     }
-    row = EGOPLAN_BENCH2.load(BENCH2_SPLIT)[0]
+    row = EGOPLAN_BENCH2.load("test")[0]
     assert [*row] == [
         *("sample_id", "video_source", "video_id", "task_goal", "question", "choices", "golden_choice_idx", "answer"),
         *("current_observation_frame", "past_actions", "media_path", "split_size", "domain", "scenario", "first_frame"),
@@ -351,7 +351,7 @@ def test_bench2_without_some_frames(folders):
     for pattern in ("2 of 3", "0a1b-2c.mp4: 30 .* frame 30", "v2.mp4"):
         assert re.search(pattern, str(caught.value))
     assert prepare_bench2(folders, questions, skip_missing=True)["questions"] == 1
-    assert EGOPLAN_BENCH2.load(BENCH2_SPLIT)["sample_id"] == ["0a1b-2c_1"]
+    assert EGOPLAN_BENCH2.load("test")["sample_id"] == ["0a1b-2c_1"]
     with pytest.raises(LmmsEgoplanError, match=r"--clips .*--ego4d"):
         prepare_bench2(folders, questions, clips=folders)
 

@@ -15,8 +15,8 @@ from lmms_eval.tasks import TaskManager
 from PIL import Image
 
 from example_summary import SUMMARY
-from lmms_egoplan.benchmarks.egoplan.splits import EGOPLAN
 from lmms_egoplan.benchmarks.egoplan.submission import read_predictions
+from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 from lmms_egoplan.storage import DataMissingError

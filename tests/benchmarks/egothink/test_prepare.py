@@ -8,7 +8,7 @@ from datasets import Image, load_from_disk
 from benchmarks.egothink.source import image_bytes, write_hub_copy
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink, question_type
-from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import DataMissingError, load_summary, prepared_splits, split_dir
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("data")
 
 
 def stored_bytes(name):
-    return [cell["bytes"] for cell in PREPARED.load(name).cast_column("image", Image(decode=False))["image"]]
+    return [cell["bytes"] for cell in EGOTHINK.load(name).cast_column("image", Image(decode=False))["image"]]
 
 
 def test_writes_every_question(source):
@@ -26,8 +26,8 @@ def test_writes_every_question(source):
     assert sorted(prepared_splits()) == sorted(("egothink", dimension.name) for dimension in DIMENSIONS)
     for dimension, summary in zip(DIMENSIONS, summaries, strict=True):
         assert summary == load_summary("egothink", dimension.name)
-        assert PREPARED.folder(dimension.name) == split_dir("egothink", dimension.name)
-        assert PREPARED.fingerprint(dimension.name) == summary["fingerprint"]
+        assert EGOTHINK.folder(dimension.name) == split_dir("egothink", dimension.name)
+        assert EGOTHINK.fingerprint(dimension.name) == summary["fingerprint"]
         dataset = load_from_disk(split_dir("egothink", dimension.name))[dimension.name]
         assert dataset.column_names == ["id", "dimension", "question", "answer", "image", "split_size"]
         assert dataset.remove_columns("image")[:] == {
@@ -144,16 +144,16 @@ def test_published_data():
         records = json.loads((PUBLISHED / dimension.folder / "annotations.json").read_text())
         for field in ("question", "answer"):
             texts = [record[field] for record in records]
-            assert PREPARED.load(dimension.name)[field][:] == texts
+            assert EGOTHINK.load(dimension.name)[field][:] == texts
             words = sum(len(text.split()) for text in texts) / len(texts)
             assert abs(words - getattr(dimension, f"{field}_words")) <= 0.2
         images = [PUBLISHED / dimension.folder / "images" / record["image_path"][0] for record in records]
         assert stored_bytes(dimension.name) == [image.read_bytes() for image in images]
-        assert all(image.width > 0 for image in PREPARED.load(dimension.name)["image"])
+        assert all(image.width > 0 for image in EGOTHINK.load(dimension.name)["image"])
     assert sum(load_summary(*split)["questions"] for split in prepared_splits()) == 700
 
 
-@pytest.mark.parametrize("use", [PREPARED.folder, PREPARED.fingerprint, PREPARED.load])
+@pytest.mark.parametrize("use", [EGOTHINK.folder, EGOTHINK.fingerprint, EGOTHINK.load])
 def test_a_dimension_that_is_not_prepared_says_how(use, tmp_path):
     with pytest.raises(DataMissingError) as caught:
         use("counting")

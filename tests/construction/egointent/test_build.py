@@ -17,7 +17,7 @@ from construction.egointent.language_model import fault_of, kind_of, reply
 from construction.egointent.small import TEA, UID, narrated, write_epic, write_small
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent.records import UNKNOWN, read_annotations
-from lmms_egoplan.benchmarks.egointent.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.cli import app
 from lmms_egoplan.construction.ego4d import NO_TIME
 from patience import FOREVER_S, wait_until
@@ -191,7 +191,7 @@ def test_a_place_that_is_never_told_costs_no_step(tmp_path, serve):
     assert {(step["scenario"], step["environment"]) for step in steps_in(tmp_path)} == {(None, None)}
     prepared = prepare(tmp_path / "steps.jsonl", tmp_path)
     assert prepared.exit_code == 0, prepared.output
-    assert {(row["scenario"], row["environment"]) for row in PREPARED.load("test")} == {(UNKNOWN, UNKNOWN)}
+    assert {(row["scenario"], row["environment"]) for row in EGOINTENT.load("test")} == {(UNKNOWN, UNKNOWN)}
 
 
 def prepare(steps, folder):

@@ -15,7 +15,7 @@ from lmms_egoplan.annotation.egointent import FLOW, read_items
 from lmms_egoplan.annotation.pages import field_keys
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
-from lmms_egoplan.benchmarks.egointent.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.cli import app
 
 TIMES = (0.5, 1.1, 1.9, 2.6, 3.4)
@@ -71,7 +71,7 @@ def test_from_narrations_to_the_prepared_split(built):
     steps, rates, _ = export(store)
     arguments = ["data", "prepare", "egointent", str(steps), "--videos", str(folder / "videos")]
     assert CliRunner().invoke(app, arguments).exit_code == 0
-    rows = {row["step_id"]: row for row in PREPARED.load("test")}
+    rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
     assert len(rows) == 4
     changed = rows["f20fb254_n2"]
     assert (changed["local_intent"], changed["next_step_plan"]) == ("get water", "put the kettle down")

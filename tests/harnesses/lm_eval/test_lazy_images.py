@@ -20,8 +20,8 @@ from benchmarks.actplan.release import instance_ids
 from benchmarks.egothink.source import shade, write_source
 from harnesses.lm_eval.prepared_sets import build, images_of
 from lmms_egoplan.benchmarks.actplan import splits as actplan
-from lmms_egoplan.benchmarks.egothink import splits as egothink
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages, stored_images
 from lmms_egoplan.media.frames import FrameError
@@ -121,7 +121,7 @@ def test_images_of_the_right_row_in_rgb(data):
         number = released.index(name)
         assert read_numbers(images) == list(range(5 * number, 5 * number + 2 + number % 4))
         assert {image.mode for image in images} == {"RGB"}
-    (image,) = stored_images(egothink.PREPARED, "counting", egothink.PREPARED.fingerprint("counting"), 1, "image")
+    (image,) = stored_images(EGOTHINK, "counting", EGOTHINK.fingerprint("counting"), 1, "image")
     assert image.getpixel((3, 3))[0] == pytest.approx(shade(6, 1), abs=3)
 
 

@@ -16,8 +16,8 @@ from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, Graded, j
 from lmms_egoplan.benchmarks.egointent.report.heatmap import heatmap_figure
 from lmms_egoplan.benchmarks.egointent.report.tables import DECIMALS, RIGHT, WRONG, all_tables, note
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
-from lmms_egoplan.benchmarks.egointent.splits import PREPARED
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames, thin
+from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.media.frames import read_video_frames
 from lmms_egoplan.report.benchmark import BenchmarkReport, Judged, read_prepared
 from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, score_cell, score_notes, scored, share_cell
@@ -115,7 +115,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     @cached_property
     def _prepared(self) -> tuple[Mapping[Key, dict[str, Any]], str | None]:
-        return read_prepared(lambda: {(row["step_id"], row["video_id"]): row for row in PREPARED.load(SPLIT)})
+        return read_prepared(lambda: {(row["step_id"], row["video_id"]): row for row in EGOINTENT.load(SPLIT)})
 
     def flaws(self, task: Graded) -> Iterator[str]:
         """Yield problems of the annotation file, ratings and samples."""

@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan import splits
+from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan.metrics import DOMAIN_METRIC, SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.visuals import shown_frames
@@ -58,9 +58,7 @@ class Questions:
 
 
 EGOPLAN = Questions(splits.EGOPLAN, "val", "EgoPlan-Val", "egoplan_val", int, SOURCE_METRIC)
-EGOPLAN_BENCH2 = Questions(
-    splits.EGOPLAN_BENCH2, splits.BENCH2_SPLIT, "EgoPlan-Bench2", "egoplan_bench2", str, DOMAIN_METRIC
-)
+EGOPLAN_BENCH2 = Questions(splits.EGOPLAN_BENCH2, "test", "EgoPlan-Bench2", "egoplan_bench2", str, DOMAIN_METRIC)
 
 
 @dataclass(frozen=True)

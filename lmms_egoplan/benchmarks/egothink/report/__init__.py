@@ -10,7 +10,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSION_NAMES
 from lmms_egoplan.benchmarks.egothink.rating_files import read_rated
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, judged_samples, read_graded
 from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, all_tables, judge_noise, note
-from lmms_egoplan.benchmarks.egothink.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, Judged, read_prepared, with_images
 from lmms_egoplan.report.charts import draw_bars, spoken
 from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, number, score_notes, scored, share
@@ -185,5 +185,5 @@ _MEASURES: dict[str, Cell] = {
 
 
 def _read_rows(dimension: str) -> dict[Key, tuple[str, Images]]:
-    rows = with_images(PREPARED.load(dimension), "image")
+    rows = with_images(EGOTHINK.load(dimension), "image")
     return {(row["id"], row["answer"]): (row["question"], images) for row, images in rows}

@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.rating_files import RatedAnswer, read_repeated
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
-from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
 from lmms_egoplan.report.comparisons import compared
 from lmms_egoplan.report.document import Column, Row, Table, Value, table_of_runs
@@ -143,7 +143,7 @@ def judge_noise(judged: Sequence[Path]) -> Table | None:
     for path in judged:
         ratings, judges = read_repeated(path)
         name, repeats = path.stem if stems[path.stem] == 1 else str(path), len(next(iter(ratings.values())))
-        for scope, noise in noise_by_dimension(ratings, OFFICIAL).items():
+        for scope, noise in noise_by_dimension(ratings, EGOTHINK.official).items():
             spread = (min(noise.scores, default=None), max(noise.scores, default=None))
             rating_sd = None if noise.rating_sd is None else noise.rating_sd / 100
             numbers = (noise.score, noise.score_sd, *spread, in_percent(noise.changed), rating_sd)
@@ -151,7 +151,7 @@ def judge_noise(judged: Sequence[Path]) -> Table | None:
     if not rows:
         return None
     columns, source = _COLUMNS["judge_noise"], "lmms-egoplan judge"
-    notes = (note("noise"), note("noise_scale", questions=sum(OFFICIAL.values())))
+    notes = (note("noise"), note("noise_scale", questions=sum(EGOTHINK.official.values())))
     return Table("egothink_judge_noise", "Judge noise", columns, tuple(rows), source, notes)
 
 

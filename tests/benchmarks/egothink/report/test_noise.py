@@ -11,7 +11,7 @@ from benchmarks.egothink.synthetic import egothink_answers
 from lmms_egoplan.benchmarks.egothink import report as egothink
 from lmms_egoplan.benchmarks.egothink.answer_files import write_judged
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
-from lmms_egoplan.benchmarks.egothink.splits import OFFICIAL
+from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from report.joined import rows_of
@@ -56,7 +56,7 @@ def test_spread_of_ratings_and_scores(judged):
 
 @pytest.mark.parametrize("unrated", [False, True])
 def test_the_average_needs_all_questions(tmp_path, unrated):
-    ids = [f"{name}/{number}" for name, count in OFFICIAL.items() for number in range(1, count + 1)]
+    ids = [f"{name}/{number}" for name, count in EGOTHINK.official.items() for number in range(1, count + 1)]
     rated = [
         [JudgedAnswer(id_, "a", None, False, rating, "r", "judge-b", None) for id_ in ids] for rating in (1.0, 0.5)
     ]

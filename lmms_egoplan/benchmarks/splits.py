@@ -1,0 +1,10 @@
+"""The prepared splits of all benchmarks, with their official sizes; ``splits.yaml`` lists them."""
+
+from pydantic import TypeAdapter
+
+from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.storage import PreparedData
+
+EGOPLAN, EGOPLAN_BENCH2, EGOTHINK, EGOINTENT, ACTPLAN = SPLITS = TypeAdapter(list[PreparedData]).validate_python(
+    yaml_beside(__file__)
+)
