@@ -1,14 +1,14 @@
 """The files of EgoIntent's annotations: JSON, JSON Lines, CSV, parquet, a folder or the hub's dataset.
 
-The layout of the release on the hub is not known here: the names of its keys tell what they mean. Which key was taken
-for which field is printed.
+The names of their keys tell what they mean (``record_files.yaml``). Which key was taken for which field is printed.
+`datasets.load_dataset` would guess types, drop duplicate keys, and not tell the line of what is wrong.
 """
 
 import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -17,25 +17,14 @@ from typing import Any
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import JsonObject, decode_objects, parse, read_text
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.storage import without_bars
 from lmms_egoplan.validation import listing, shown
 
 HUB = "hub"
 HUB_DATASET = "py2279105943/EgoIntent"
 
-# Other keys of a record's fields, where no key of FORMAT.md gives the field.
-VARIANTS = {
-    "step_id": ("id", "sample_id", "item_id", "step_uid", "uid"),
-    "video_id": ("video_uid", "video", "video_name", "video_file"),
-    "start_sec": ("start", "start_time", "start_seconds", "start_time_sec", "start_s"),
-    "end_sec": ("end", "end_time", "end_seconds", "end_time_sec", "end_s", "truncation_sec", "boundary_sec"),
-    "local_intent": ("local",),
-    "global_intent": ("procedural", "global"),
-    "next_step_plan": ("next", "next_action"),
-    "scenario": ("scene",),
-    "environment": ("env", "indoor_outdoor"),
-}
-_FIELD_OF = {variant: field for field, variants in VARIANTS.items() for variant in variants}
+_FIELD_OF = {name: field for field, names in yaml_beside(__file__).items() for name in names}
 _NEEDED = ("video_id", "start_sec", "end_sec", "local_intent", "global_intent", "next_step_plan")
 NONE_GIVEN: Mapping[str, str] = MappingProxyType({})
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".parquet")
@@ -149,31 +138,38 @@ def _tables(folder: Path) -> dict[str, list[Path]]:
 
 
 def _load_file(path: Path, given: Mapping[str, str]) -> list[Raw]:
-    load_kind = {".csv": _load_csv, ".parquet": _load_parquet}.get(path.suffix.lower(), _load_json)
+    match path.suffix.lower():
+        case ".csv":
+            rows = csv.reader(io.StringIO(read_text(path, "annotations")))
+            header = next(rows, [])
+            values = [(f"line {rows.line_num}", _typed(header, row, given)) for row in rows if row]
+        case ".parquet":
+            values = _numbered("row", (_typed([*row], [*row.values()], given) for row in _read_parquet(path)))
+        case _:
+            values = _read_json(path, given)
     return [
-        Raw(place, value, fields_of_keys(value, given) if isinstance(value, Mapping) else {})
-        for place, value in load_kind(path, given)
+        Raw(place, value, fields_of_keys(value, given) if isinstance(value, Mapping) else {}) for place, value in values
     ]
 
 
-def _load_json(path: Path, given: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+def _read_json(path: Path, given: Mapping[str, str]) -> list[tuple[str, Any]]:
     text = read_text(path, "annotations")
     if text.lstrip().startswith("["):
         return _numbered("record", parse(str(path), text))
     whole = _decode(text)
     if isinstance(whole, JsonObject):
         if set(fields_of_keys(whole, given).values()) & set(_NEEDED):
-            return iter([(f"line {text[: text.index('{')].count(chr(10)) + 1}", whole)])
+            return [(f"line {text[: text.index('{')].count(chr(10)) + 1}", whole)]
         lists = {key: value for key, value in whole.items() if isinstance(value, list)}
         if len(lists) > 1:
             raise LmmsEgoplanError(f"{path}: several lists of records, {', '.join(map(shown, lists))}; keep one")
         for key, records in lists.items():
             return _numbered(f"{key}, record", records)
-    return ((f"line {number}", _decode(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip())
+    return [(f"line {number}", _decode(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
-def _numbered(name: str, values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    return ((f"{name} {number}", value) for number, value in enumerate(values, 1))
+def _numbered(name: str, values: Iterable[Any]) -> list[tuple[str, Any]]:
+    return [(f"{name} {number}", value) for number, value in enumerate(values, 1)]
 
 
 def _decode(text: str) -> Any:
@@ -184,21 +180,14 @@ def _decode(text: str) -> Any:
         return ValueError(f"no JSON: {error}")
 
 
-def _load_csv(path: Path, given: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
-    rows = csv.reader(io.StringIO(read_text(path, "annotations")))
-    header = next(rows, [])
-    return ((f"line {rows.line_num}", _typed(header, row, given)) for row in rows if row)
-
-
-def _load_parquet(path: Path, given: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+def _read_parquet(path: Path) -> list[dict[str, Any]]:
     import pyarrow
     from pyarrow import parquet
 
     try:
-        rows = parquet.read_table(path).to_pylist()
+        return parquet.read_table(path).to_pylist()
     except (OSError, pyarrow.ArrowException) as error:
         raise LmmsEgoplanError(f"{path}: cannot be read as parquet: {error}") from error
-    return _numbered("row", (_typed([*row], [*row.values()], given) for row in rows))
 
 
 def _typed(keys: Sequence[str], cells: Sequence[Any], given: Mapping[str, str]) -> JsonObject | ValueError:

@@ -96,7 +96,7 @@ def read_annotations(path: str | Path) -> list[Record]:
     """Read an annotation file and check every record of it.
 
     Args:
-        path: See `record_files.load`. Keys are the names of `Record`'s fields, `ALIASES` or `record_files.VARIANTS`, in
+        path: See `record_files.load`. Keys are the names of `Record`'s fields, `ALIASES` or those in ``record_files.yaml``, in
             any case, with blanks or hyphens for underscores; others are ignored. Blanks around texts are dropped, and
             the environment's case does not matter.
 
