@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import lmms_egoplan
-from lmms_egoplan.benchmarks.egoplan.scoring import rank
+from lmms_egoplan.benchmarks.egoplan.metrics import rank
 from lmms_egoplan.judging.judge import judge_all, probe
 from lmms_egoplan.ranking import CandidateRanker, CandidateScore
 

@@ -16,8 +16,7 @@ from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Opt
 from lmms_egoplan.benchmarks.egointent import demo
 from lmms_egoplan.benchmarks.egointent.prepare import record_footage
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.benchmarks.egointent.record_files import fields_of_keys
-from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Record, read_annotations, read_raw
+from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Record, fields_of_keys, read_annotations, read_raw
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.media.footage import tell_of_lost
 from lmms_egoplan.media.frames import frame_times

@@ -11,12 +11,23 @@ from typing import Any
 from lmms_egoplan.annotation.clips import Cut, MediaFolder, Still
 from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Film, Form, Option, Picture, Prose, Shown, Values
-from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second
 from lmms_egoplan.benchmarks.egoplan.demo import ANNOTATIONS, EGOPLAN, FOOTAGE_FOLDERS
-from lmms_egoplan.benchmarks.egoplan.labels import DISAGREE, KEPT, OPEN, OTHER, REJECTED, SERVED, SKIPPED
 from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
-from lmms_egoplan.benchmarks.egoplan.records import LIST_KEYS, Record, load_list, read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import (
+    DISAGREE,
+    KEPT,
+    LIST_KEYS,
+    OPEN,
+    OTHER,
+    REJECTED,
+    SERVED,
+    SKIPPED,
+    Record,
+    load_list,
+    read_annotations,
+)
+from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
 from lmms_egoplan.text import csv_text
 
 # Sec. 3.3: 50 samples, reviewed by two senior annotators.

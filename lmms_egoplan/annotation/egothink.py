@@ -10,10 +10,9 @@ from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
 from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Picture, Prose, Values
 from lmms_egoplan.benchmarks.egothink import demo
-from lmms_egoplan.benchmarks.egothink.answer_files import read_stored, with_questions
+from lmms_egoplan.benchmarks.egothink.answer_files import PEOPLE, read_stored, with_questions
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
-from lmms_egoplan.benchmarks.egothink.rating_files import PEOPLE
 from lmms_egoplan.benchmarks.egothink.records import check_records, read_folder
 from lmms_egoplan.benchmarks.egothink.scoring import Answer
 from lmms_egoplan.benchmarks.splits import EGOTHINK

@@ -7,7 +7,7 @@ from itertools import groupby
 import pytest
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second
+from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import frame_path
 from lmms_egoplan.planner.planner import ENVIRONMENT_FAILED, Proposal, run_episode

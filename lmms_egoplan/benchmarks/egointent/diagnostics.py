@@ -21,7 +21,7 @@ from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE
 from lmms_egoplan.benchmarks.egointent.metrics import mean_of_ratings, values_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
-from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep, Prediction, Rating, check_judged, step_rater
+from lmms_egoplan.benchmarks.egointent.scoring import JudgedStep, Prediction, Rating, check_judged, step_rater
 from lmms_egoplan.benchmarks.egointent.visuals import thin
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest
 from lmms_egoplan.judging.sanitize import sanitize
@@ -182,7 +182,7 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
     Raises:
         ValueError: not one response, one that is no diagnosis, or the answer to another step.
 
-    >>> from lmms_egoplan.benchmarks.egointent.step_answer import Prediction
+    >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction
     >>> answer = Prediction(
     ...     step_id="P01/3", fields={"next_step_plan": "spread butter"}, truncated=False, frames_shown=8,
     ...     frames_sampled=30, references={},

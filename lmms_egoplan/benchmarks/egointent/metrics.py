@@ -15,8 +15,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
-from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
-from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep
+from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, JudgedStep
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.coverage import covered
 

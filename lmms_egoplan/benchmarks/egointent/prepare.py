@@ -8,8 +8,16 @@ from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.egointent.record_files import HUB, HUB_DATASET, NONE_GIVEN, load, mapping_lines
-from lmms_egoplan.benchmarks.egointent.records import UNKNOWN, Record, check_records
+from lmms_egoplan.benchmarks.egointent.records import (
+    HUB,
+    HUB_DATASET,
+    NONE_GIVEN,
+    UNKNOWN,
+    Record,
+    check_records,
+    load,
+    mapping_lines,
+)
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -44,11 +52,11 @@ def prepare_egointent(
     Every step must lie inside its video by the frames' time stamps, give or take `TOLERANCE`, and hold a frame.
 
     Args:
-        annotations: See `record_files.load`.
+        annotations: See `load`.
         videos: Folder with ``<video_id>.mp4``.
         skip_missing: Leave out steps without footage, or with damaged frames, instead of refusing.
         verify: Decode every frame of the steps at 6 per second, which are all that a task may read.
-        given: As for `record_files.load`.
+        given: As for `load`.
 
     Returns:
         The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601),

@@ -1,25 +1,206 @@
-"""Semantic consistency of predictions and references, as a judge rates it (sec. 4.1)."""
+"""A model's answer about a step, and its record with a judge's ratings: of how consistent it is with the references.
 
-from collections.abc import Sequence
+Semantic consistency is sec. 4.1's; `diagnostics` has records of the same form, with other ratings.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import model_validator
+from annotated_types import Predicate
+from PIL import Image
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, model_validator
 
-from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, SCALE, judge_prompt, read_ratings, scale_of
+from lmms_egoplan.benchmarks.egointent.judge_protocol import judge_prompt, read_ratings, scale_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.benchmarks.egointent.step_answer import JudgedStep, Prediction, Rating, check_judged, step_rater
+from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest
+from lmms_egoplan.judging.rater import Rater, warn_of_missing_ratings
 from lmms_egoplan.judging.reply import is_ended, without_thinking
 from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.judging.settings import JudgeSettings
-
-__all__ = ["DEFAULT_JUDGE", "JUDGE_VERSION", "SCALE", "GradedStep", "Prediction", "grade"]
+from lmms_egoplan.serialization import TextRecord
+from lmms_egoplan.validation import AnyText, Expected, problem, shown
 
 # The paper says Qwen3 and not which; this is its largest dense model.
 DEFAULT_JUDGE = "Qwen/Qwen3-32B"
 # What a run can do without a judge.
 OTHERWISE = "EgoIntent's logged samples can be judged later: lmms-egoplan judge egointent SAMPLES --out FILE"
+
+Judged = TypeVar("Judged", bound="JudgedStep")
+
+FoundFields = dict[Annotated[str, Predicate(FIELDS.__contains__), Expected(f"one of {', '.join(FIELDS)}")], AnyText]
+"""The text of each field that a reply has."""
+
+Rating = Annotated[StrictFloat, Field(ge=0, le=100), Expected("a number from 0 to 100")]
+
+# Fields of a judged step that are those of its prediction.
+_SAME = ("step_id", "truncated", "frames_shown", "frames_sampled", "reply", "media")
+_KEPT = "The answers are kept, and what has been judged is stored: a run with the same answers asks for the rest only"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """A model's answer about a step.
+
+    step_id: Id of the step.
+    fields: The predicted text of each field that was found in the reply; none is empty.
+    truncated: Whether the reply ends at the limit of new tokens; None if unknown.
+    frames_shown, frames_sampled: Number of frames that the model was shown, and of frames at 6 per second.
+    reply: The whole reply, without thinking; None if unknown.
+    media: The form of the visual input (`media_shown`); None if unknown.
+    references: The annotators' text of each field.
+    load_images: Reads the frames that the model was shown, oldest first.
+    """
+
+    step_id: str
+    fields: Mapping[str, str]
+    truncated: bool | None
+    frames_shown: int
+    frames_sampled: int
+    reply: str | None = None
+    media: str | None = None
+    references: Mapping[str, str]
+    load_images: Callable[[], Sequence[Image.Image]] = list
+
+    @classmethod
+    def of_reply(
+        cls,
+        doc: Mapping[str, Any],
+        reply: str,
+        *,
+        truncated: bool | None,
+        frames_shown: int,
+        media: str | None,
+        load_images: Callable[[], Sequence[Image.Image]] = list,
+    ) -> "Prediction":
+        """Read a model's reply about a step, a row of the prepared dataset."""
+        return cls(
+            step_id=doc["step_id"],
+            fields=read_reply(reply),
+            truncated=truncated,
+            frames_shown=frames_shown,
+            frames_sampled=doc["num_frames"],
+            reply=reply,
+            media=media,
+            references={field: doc[field] for field in FIELDS},
+            load_images=load_images,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedStep(TextRecord):
+    """A step's prediction and its ratings, each of some of its fields.
+
+    step_id, truncated, frames_shown, frames_sampled, reply, media: As in `Prediction`.
+    fields: The predicted text of each field that was found in the reply; an absent field is missing.
+    judgements: By rating, raw text of the judge's last reply; None without one or if a field is missing.
+    judges: By rating, the model, as the endpoint names it; None without a judge or if a field is missing.
+    errors: By rating, why it is None; None if it is not.
+    suspect: The fields that look as if they wrote their own rating (`sanitize`).
+
+    RATINGS: Name of the subclass's field with the ratings: 0..100; 0 if a field is missing, None if not judged.
+    RATED: By rating, the fields that it is about.
+    """
+
+    RATINGS: ClassVar[str]
+    RATED: ClassVar[Mapping[str, Collection[str]]]
+
+    step_id: AnyText
+    fields: FoundFields
+    judgements: dict[str, AnyText | None]
+    judges: dict[str, AnyText | None]
+    errors: dict[str, AnyText | None]
+    suspect: list[AnyText]
+    truncated: StrictBool | None
+    frames_shown: StrictInt
+    frames_sampled: StrictInt
+    reply: AnyText | None = None
+    media: AnyText | None = None
+
+    @classmethod
+    def of(cls: type[Judged], prediction: Prediction, judged: Mapping[str, Judgement]) -> Judged:
+        """Make a record of judgements by rating; without a judge, there are none."""
+        askable = cls.askable(prediction.fields)
+        ratings: dict[str, float | None] = {name: None if name in askable else 0.0 for name in cls.RATED}
+        judgements, judges, errors = (dict[str, str | None].fromkeys(cls.RATED) for _ in range(3))
+        errors |= dict.fromkeys(askable, "no judge is set")
+        for name, judgement in judged.items():
+            ratings[name] = None if judgement.rating is None else float(judgement.rating)
+            judgements[name], judges[name] = judgement.reply, judgement.judge
+            errors[name] = judgement.error if judgement.rating is None else None
+        return cls(
+            **{name: getattr(prediction, name) for name in _SAME} | {cls.RATINGS: ratings},
+            fields=dict(prediction.fields),
+            judgements=judgements,
+            judges=judges,
+            errors=errors,
+            suspect=[name for name in FIELDS if name in prediction.fields and sanitize(prediction.fields[name])[1]],
+        )
+
+    @classmethod
+    def of_all(
+        cls: type[Judged],
+        predictions: Sequence[Prediction],
+        judged: Sequence[Mapping[str, Judgement]],
+        title: str,
+        what: str,
+    ) -> list[Judged]:
+        """Make a record of each prediction; a warning names the ratings that no judge gave.
+
+        Args:
+            title: Names the task.
+            what: Names the ratings, in the plural.
+        """
+        steps = [cls.of(*step) for step in zip(predictions, judged, strict=True)]
+        unjudged = [f"{step.step_id} {name}" for step in steps for name, rating in step.rated.items() if rating is None]
+        warn_of_missing_ratings(title, unjudged, sum(len(step.askable(step.fields)) for step in steps), what)
+        return steps
+
+    @classmethod
+    def askable(cls, fields: Collection[str]) -> list[str]:
+        """List the ratings that have all of their fields."""
+        return [name for name, needed in cls.RATED.items() if all(field in fields for field in needed)]
+
+    @property
+    def rated(self) -> dict[str, float | None]:
+        """The ratings by name."""
+        return getattr(self, self.RATINGS)
+
+    @property
+    def missing(self) -> list[str]:
+        """Names of the ratings that lack a field."""
+        askable = self.askable(self.fields)
+        return [name for name in self.RATED if name not in askable]
+
+    @property
+    def judged(self) -> list[str]:
+        """Names of the ratings that a judge gave."""
+        return [name for name in self.askable(self.fields) if self.rated[name] is not None]
+
+
+def check_judged(record: Judged) -> Judged:
+    """Check that the parts of a record fit each other as in those of `JudgedStep.of`; for pydantic.
+
+    Raises:
+        PydanticCustomError: They do not.
+    """
+    for part in (record.RATINGS, "judgements", "judges", "errors"):
+        if getattr(record, part).keys() != record.RATED.keys():
+            names = shown([*getattr(record, part)])
+            raise problem(f"{part}: expected values of {', '.join(record.RATED)}, found those of {names}")
+    for name in record.missing:
+        if record.rated[name] != 0:
+            rating = shown(record.rated[name])
+            raise problem(f"{record.RATINGS}.{name}: expected 0 for what is not in the reply, found {rating}")
+    if not record.fields.keys() >= set(record.suspect):
+        raise problem(f"suspect: expected fields of the reply, found {shown(record.suspect)}")
+    return record
+
+
+def step_rater(title: str, settings: JudgeSettings) -> Rater:
+    """Return a judge of answers about steps."""
+    return Rater(title, settings, _KEPT)
 
 
 @dataclass(frozen=True, kw_only=True)

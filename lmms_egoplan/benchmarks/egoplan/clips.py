@@ -13,9 +13,8 @@ from typing import Literal
 
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second
 from lmms_egoplan.benchmarks.egoplan.records import Shown
-from lmms_egoplan.benchmarks.egoplan.sources import Id
+from lmms_egoplan.benchmarks.egoplan.sources import Id, frames_per_second
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.footage import Footage

@@ -7,6 +7,7 @@ none for them.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -15,12 +16,60 @@ from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, EGO4D, EPIC_KITCHENS, RENDERED
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
-from lmms_egoplan.benchmarks.egoplan.scoring import Ranking, rank
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.coverage import RENDERED_SCENES, covered
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.audits import audit_values
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, parse_loglikelihood
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Index of the choice that each score prefers, the first of equals.
+
+    by_mean: highest mean log-probability per token; None if one is unknown. Sec. 3.5 says only "likelihood p(a|v, l)";
+        the mean is inferred from eq. 4, the score of a candidate in the training loss.
+    by_sum, by_bytes: highest sum of log-probabilities, the sum divided by the choice's UTF-8 bytes; None if one is
+        unknown (lmms-eval's stock backends give means, lm-eval's model classes sums; both with a token count).
+    tied: whether several choices share the best mean.
+
+    All are None if a score is not finite.
+    """
+
+    by_mean: int | None
+    by_sum: int | None
+    by_bytes: int | None
+    tied: bool
+
+
+def rank(scores: Sequence[Loglikelihood], choices: Sequence[str]) -> Ranking:
+    """Rank the choices of a question by their likelihoods (sec. 3.5).
+
+    Args:
+        scores: one per choice.
+        choices: their texts, at least one, none empty.
+
+    Raises:
+        ValueError: not one score per choice.
+
+    >>> scores = [Loglikelihood(loss=1.0, num_tokens=2), Loglikelihood(loss=0.75, num_tokens=4)]
+    >>> rank(scores, ["open the tap", "dry the hands with a towel"])
+    Ranking(by_mean=1, by_sum=0, by_bytes=1, tied=False)
+    """
+    if len(scores) != len(choices):
+        raise ValueError(f"expected a score for each of {len(choices)} choices, got {len(scores)}")
+    losses = [score.loss for score in scores if score.loss is not None]
+    sums = [score.logprob for score in scores if score.logprob is not None]
+    if not all(map(math.isfinite, losses + sums)):
+        return Ranking(None, None, None, tied=False)
+    by_mean, by_sum, by_bytes, tied = None, None, None, False
+    if len(losses) == len(choices):
+        by_mean, tied = losses.index(min(losses)), losses.count(min(losses)) > 1
+    if len(sums) == len(choices):
+        per_byte = [total / len(choice.encode()) for total, choice in zip(sums, choices, strict=True)]
+        by_sum, by_bytes = sums.index(max(sums)), per_byte.index(max(per_byte))
+    return Ranking(by_mean, by_sum, by_bytes, tied)
+
 
 # The accuracy over a source's questions. Table 3: EgoPlan-IT was made of Epic-Kitchens, so Ego4D is out of domain.
 SOURCE_METRIC = {EPIC_KITCHENS: "acc_epic_kitchens", EGO4D: "acc_ego4d"}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS, ReadyClip, find_clip
-from lmms_egoplan.benchmarks.egoplan.clock import read_video_info, record_problem
 from lmms_egoplan.benchmarks.egoplan.records import (
     CHOICES,
     EGO4D,
@@ -18,7 +17,7 @@ from lmms_egoplan.benchmarks.egoplan.records import (
     VIDEO_URLS,
     Question,
 )
-from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video
+from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video, read_video_info, record_problem
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, Lost, find_footage, tell_of_lost
@@ -48,8 +47,8 @@ class Media:
     roots: of the sources that the data set has; EPIC-KITCHENS' contains
         ``P01/rgb_frames/P01_13/frame_0000000760.jpg``, Ego4D's ``<video_id>.mp4``.
     clips: contains a ready-cut clip of each question (`clips.find_clip`), instead of the sources.
-    epic_video_info: EPIC-KITCHENS-100's official list of videos (`clock.read_video_info`). With it, ids that it lacks,
-        observations after a video's end and frames that were extracted at another rate count as missing.
+    epic_video_info: EPIC-KITCHENS-100's official list of videos (`sources.read_video_info`). With it, ids that it
+        lacks, observations after a video's end and frames that were extracted at another rate count as missing.
     skip_missing: leave out questions whose frames are missing or damaged, instead of refusing.
     verify: decode every frame that any layout and frame count may read: from a question's first frame to its
         observation; of a ready clip, those that may be shown.

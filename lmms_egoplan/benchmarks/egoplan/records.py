@@ -1,7 +1,11 @@
-"""Annotation files of EgoPlan-Bench and EgoPlan-Bench2: reading and checking every record."""
+"""Annotation files of EgoPlan-Bench and EgoPlan-Bench2: reading and checking every record.
 
+At the end, people's verification of questions: the files that ``annotate export`` writes.
+"""
+
+import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, TypeGuard, TypeVar
 
@@ -11,7 +15,7 @@ from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS, QUESTION
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import check_kind
-from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json
+from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json, read_text
 from lmms_egoplan.storage import without_bars
 from lmms_egoplan.validation import Checked, Expected, Text, expected, listing, problem, shown
 
@@ -388,3 +392,42 @@ def _download() -> Path:
             f"{BENCH2_FILE} of the dataset {HUB_DATASET} cannot be had from the hub: {error}. Download it from "
             f"https://huggingface.co/datasets/{HUB_DATASET} and give the file in place of {HUB}"
         ) from error
+
+
+# The files of kept and rejected questions.
+KEPT, REJECTED = "EgoPlan_validation.json", "rejected.csv"
+# Reasons in the second.
+OPEN = "not all labels yet"
+SERVED = "served for the qualification"
+SKIPPED = "skipped"
+DISAGREE = "annotators disagree"
+OTHER = "annotators agree on another choice than the record"
+
+Verified = dict[tuple[Hashable, ...], str]
+"""By id and right letter of a question, the result of its verification: `AGREED`, or the reason for its rejection."""
+AGREED = "agree with the record"
+
+
+def read_checked(folders: Sequence[Path]) -> Verified:
+    """Read the results for the questions that enough people have answered; the last folder counts.
+
+    Raises:
+        LmmsEgoplanError: a file cannot be read, or holds something else; names it.
+    """
+    checked: Verified = {}
+    for folder in folders:
+        try:
+            if (folder / KEPT).is_file():
+                records = load_list(folder / KEPT, LIST_KEYS["val"])
+                checked |= {(int(record["sample_id"]), str(record["golden_choice_idx"])): AGREED for record in records}
+            if (folder / REJECTED).is_file():
+                for row in csv.DictReader(read_text(folder / REJECTED).splitlines()):
+                    reason = row["reason"].partition(":")[0]
+                    if reason not in (OPEN, SERVED):
+                        checked[int(row["sample_id"]), row["record"]] = reason
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise LmmsEgoplanError(
+                f"{folder}: {KEPT} or {REJECTED} is not as annotate export writes it: {type(error).__name__}: {error}. "
+                "Export the labels again"
+            ) from error
+    return checked

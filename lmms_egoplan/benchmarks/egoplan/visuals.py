@@ -15,8 +15,8 @@ from typing import Any
 
 from PIL import Image
 
-from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.clip import Clip

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 
+from lmms_egoplan.benchmarks.egothink.answer_files import Rated, between_levels
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
-from lmms_egoplan.benchmarks.egothink.rating_files import Rated, between_levels
 from lmms_egoplan.judging.agreement import Agreement, Estimate, agreement, by_question, krippendorff_alpha, pooled
 from lmms_egoplan.text import csv_text
 

@@ -12,11 +12,17 @@ from rich.table import Column, Table
 
 from lmms_egoplan.benchmarks.aggregations import names
 from lmms_egoplan.benchmarks.egothink.agreement import NONE, OVERALL, Means, RaterAgreement, agreement_csv, compare
-from lmms_egoplan.benchmarks.egothink.answer_files import read_stored, with_questions, write_judged
+from lmms_egoplan.benchmarks.egothink.answer_files import (
+    Rated,
+    between_levels,
+    read_raters,
+    read_stored,
+    with_questions,
+    write_judged,
+)
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE, prepare_egothink
-from lmms_egoplan.benchmarks.egothink.rating_files import Rated, between_levels, read_raters
 from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, JudgedAnswer, grade_repeatedly
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError

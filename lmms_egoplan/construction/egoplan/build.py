@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from lmms_egoplan.benchmarks.egoplan.clock import read_video_info
+from lmms_egoplan.benchmarks.egoplan.sources import read_video_info
 from lmms_egoplan.construction.ego4d import UNSURE
 from lmms_egoplan.construction.egoplan.goals import DEFAULT_MODEL, identify_goals, pool_goals, read_goals
 from lmms_egoplan.construction.egoplan.narrations import Video, narration_rows, read_ego4d, read_epic_kitchens

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.clock import EGO4D_FPS, VideoInfo, frames_per_second, record_problem
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, VIDEO_ID
+from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS, VideoInfo, frames_per_second, record_problem
 from lmms_egoplan.construction.ego4d import (
     NO_NARRATIONS,
     NO_TEXT,

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.clock import EGO4D_FPS
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D
+from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS
 from lmms_egoplan.construction.ego4d import is_latin
 from lmms_egoplan.construction.egoplan.narrations import Action, Sentence, Video, by_start, ego4d_action
 from lmms_egoplan.judging.json_replies import ask_json

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.judge_protocol import RELEASE_JUDGE_VERSION  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, RELEASE_JUDGE_VERSION  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     PROMPT_VERSION,
     RELEASE_PROMPT,
     RELEASE_PROMPT_VERSION,
     prompt_text,
 )
-from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE, JUDGE_VERSION, OTHERWISE, Prediction, grade  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE, OTHERWISE, Prediction, grade
 from lmms_egoplan.benchmarks.egointent.visuals import num_shown, step_images
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError

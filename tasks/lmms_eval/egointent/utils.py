@@ -8,14 +8,14 @@ from datasets import Dataset
 
 from lmms_egoplan.benchmarks.egointent import diagnostics, scoring
 from lmms_egoplan.benchmarks.egointent.diagnostics import DIAGNOSTICS_VERSION, diagnose  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.judge_protocol import RELEASE_JUDGE_VERSION  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, RELEASE_JUDGE_VERSION  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     PROMPT_VERSION,
     RELEASE_PROMPT,
     RELEASE_PROMPT_VERSION,
     prompt_text,
 )
-from lmms_egoplan.benchmarks.egointent.scoring import JUDGE_VERSION, Prediction, grade  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
 from lmms_egoplan.benchmarks.egointent.visuals import media_shown, num_shown, visual_input
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter

@@ -24,7 +24,7 @@ from lmms_egoplan.benchmarks.egointent.diagnostics import (
     score_diagnostics,
 )
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
-from lmms_egoplan.benchmarks.egointent.step_answer import Prediction
+from lmms_egoplan.benchmarks.egointent.scoring import Prediction
 from lmms_egoplan.benchmarks.egointent.visuals import visual_input
 from lmms_egoplan.coverage import coverage as share_covered
 from lmms_egoplan.judging.judgement import DEMO

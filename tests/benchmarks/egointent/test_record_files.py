@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from benchmarks.egointent.source import raw_record, raw_records, write_annotations, write_videos
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
-from lmms_egoplan.benchmarks.egointent.record_files import load, mapping_lines
-from lmms_egoplan.benchmarks.egointent.records import Record, needed_videos, read_annotations
+from lmms_egoplan.benchmarks.egointent.records import Record, load, mapping_lines, needed_videos, read_annotations
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import load_summary

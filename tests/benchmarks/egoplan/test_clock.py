@@ -7,8 +7,8 @@ import re
 import pytest
 
 from benchmarks.egoplan.test_prepare import question
-from lmms_egoplan.benchmarks.egoplan.clock import frames_per_second, has_own_rate, read_video_info, too_many_frames
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
+from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second, has_own_rate, read_video_info, too_many_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from media.files import write_epic_folder
 from shared_data import DATA

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.egoplan.scoring import rank
+from lmms_egoplan.benchmarks.egoplan.metrics import rank
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood
 
 CHOICES = ["put", "take cereal bag", "éplucher l'oignon", "open cupboard"]

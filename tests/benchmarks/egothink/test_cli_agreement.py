@@ -273,7 +273,7 @@ def test_help_has_an_example():
 
 def test_help_imports_nothing_heavy():
     program = (
-        "import sys, lmms_egoplan.cli, lmms_egoplan.judging.agreement, lmms_egoplan.benchmarks.egothink.rating_files\n"
+        "import sys, lmms_egoplan.cli, lmms_egoplan.judging.agreement, lmms_egoplan.benchmarks.egothink.answer_files\n"
         "heavy = {'torch', 'datasets', 'openai', 'scipy', 'sklearn', 'lmms_eval'}\n"
         "sys.exit(','.join(heavy & set(sys.modules)) or 0)"
     )

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.egothink.judged_files import CONTENTS, judged, judged_file, write_lines
-from lmms_egoplan.benchmarks.egothink.rating_files import between_levels, read_human, read_raters
+from lmms_egoplan.benchmarks.egothink.answer_files import between_levels, read_human, read_raters
 from lmms_egoplan.errors import LmmsEgoplanError
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from construction.egoplan.small import TEA, UID, ego4d_pass, epic_row, epic_rows, write_ego4d, write_epic
-from lmms_egoplan.benchmarks.egoplan.clock import VideoInfo, read_video_info
+from lmms_egoplan.benchmarks.egoplan.sources import VideoInfo, read_video_info
 from lmms_egoplan.construction import ego4d as layout
 from lmms_egoplan.construction.ego4d import EGO4D_MEAN_GAP, segments
 from lmms_egoplan.construction.egoplan import narrations as reading

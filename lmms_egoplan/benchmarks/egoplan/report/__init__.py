@@ -9,9 +9,8 @@ from itertools import groupby
 from typing import Any, ClassVar
 
 from lmms_egoplan.benchmarks.egoplan import visuals
-from lmms_egoplan.benchmarks.egoplan.labels import AGREED, Checked, read_checked
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
-from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, EGO4D, EPIC_KITCHENS
+from lmms_egoplan.benchmarks.egoplan.records import AGREED, DOMAINS, EGO4D, EPIC_KITCHENS, Verified, read_checked
 from lmms_egoplan.benchmarks.egoplan.report.answers import (
     CHANCE,
     EGOPLAN,
@@ -256,7 +255,7 @@ class EgoPlanReport(_ChoiceReport):
         return facts
 
     @cached_property
-    def _checked(self) -> Checked:
+    def _checked(self) -> Verified:
         return read_checked(self.labelled())
 
     def gaps(self) -> Iterator[str]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar
 
+from lmms_egoplan.benchmarks.egothink.answer_files import read_rated
 from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
-from lmms_egoplan.benchmarks.egothink.rating_files import read_rated
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, judged_samples, read_graded
 from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, all_tables, judge_noise, note
 from lmms_egoplan.benchmarks.splits import EGOTHINK

@@ -7,10 +7,10 @@ from pathlib import Path
 from statistics import fmean
 
 from lmms_egoplan.benchmarks.egothink.agreement import coefficient_cells, pair_coefficients
+from lmms_egoplan.benchmarks.egothink.answer_files import RatedAnswer, read_repeated
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension, capability_of, dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
-from lmms_egoplan.benchmarks.egothink.rating_files import RatedAnswer, read_repeated
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
