@@ -90,6 +90,19 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
     return summary
 
 
+def table(rows: Sequence[Mapping[str, Any]], **features: Any) -> "Dataset":
+    """Make a dataset with a column for each value of the first row: a number, a truth value, or else a text.
+
+    Args:
+        features: of other columns, by name.
+    """
+    from datasets import Dataset, Features, Value
+
+    kinds = {bool: "bool", int: "int64", float: "float64"}
+    columns = {name: Value(kinds.get(type(value), "string")) for name, value in rows[0].items()}
+    return Dataset.from_list(list(rows), features=Features(columns | features))
+
+
 def fingerprint(parts: Iterable[Any]) -> str:
     """Hash JSON values."""
     digest = sha256()

@@ -3,7 +3,6 @@
 Light to import: a benchmark's report and demo are loaded on demand.
 """
 
-import csv
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from pydantic import TypeAdapter
 
 from lmms_egoplan.benchmarks.splits import SPLITS
 from lmms_egoplan.demo import RenderedSet
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import rows_beside, yaml_beside
 from lmms_egoplan.storage import PreparedData
 
 if TYPE_CHECKING:
@@ -70,8 +69,7 @@ class Benchmark:
 
 def published_together() -> list[dict[str, str]]:
     """Read ``model_cards.csv``: published scores of models in several benchmarks, for model cards."""
-    with Path(__file__).with_name("model_cards.csv").open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
+    return rows_beside(str(Path(__file__).with_name("model_cards")))
 
 
 def load_scorers(names: Collection[str]) -> None:

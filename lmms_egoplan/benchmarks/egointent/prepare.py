@@ -6,7 +6,7 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean, median, quantiles
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lmms_egoplan.benchmarks.egointent.records import (
     HUB,
@@ -25,10 +25,7 @@ from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.footage import Footage, Lost, find_footage
 from lmms_egoplan.media.frames import FrameError, frame_times
 from lmms_egoplan.paths import yaml_beside
-from lmms_egoplan.storage import compare_counts, fingerprint, refusal
-
-if TYPE_CHECKING:
-    from datasets import Dataset
+from lmms_egoplan.storage import compare_counts, fingerprint, refusal, table
 
 SPLIT = "test"
 _COUNTS = yaml_beside(__file__)
@@ -82,7 +79,7 @@ def prepare_egointent(
     rows = _rows(prepared, footage, len(records))
     return EGOINTENT.save(
         SPLIT,
-        _dataset(rows),
+        table(rows),
         annotations=HUB_DATASET if str(annotations) == HUB else str(Path(annotations).resolve()),
         mapping=mapping_lines(loaded, Record.model_fields),
         split_size=len(records),
@@ -113,8 +110,7 @@ def record_footage(
     Raises:
         LmmsEgoplanError: The folder, videos or frames are missing; with `skip_missing`, those of all steps.
     """
-    cuts = [Cut(record.step_id, record.video_id, record.start_sec, record.end_sec) for record in records]
-    footage, lost = find_step_footage(cuts, videos, verify=verify)
+    footage, lost = find_step_footage(records, videos, verify=verify)
     if lost and not (skip_missing and footage):
         state = "no footage or damaged frames" if verify else "no footage"
         entries = [
@@ -128,7 +124,7 @@ def record_footage(
 
 
 def find_step_footage(
-    cuts: Sequence[Cut], videos: Path, *, verify: bool = False
+    cuts: Sequence[Cut | Record], videos: Path, *, verify: bool = False
 ) -> tuple[dict[str, Footage], list[Lost]]:
     """Find the footage of steps by step id, and the steps without it; see `find_footage`.
 
@@ -142,7 +138,7 @@ def find_step_footage(
     )
 
 
-def _find_video(videos: Path, cuts: Sequence[Cut]) -> dict[str, Footage | str]:
+def _find_video(videos: Path, cuts: Sequence[Cut | Record]) -> dict[str, Footage | str]:
     """Return the footage, or what is wrong, of the steps of one video by step id."""
     path = resolve_inside(videos, f"{cuts[0].video_id}.mp4")
     times = frame_times(path)
@@ -202,15 +198,3 @@ def duration_counts(durations: Sequence[float]) -> dict[str, float]:
         "p75_sec": round(quartiles[2], 2),
         "above_10_sec": sum(duration > 10 for duration in durations),
     }
-
-
-def _dataset(rows: list[dict[str, Any]]) -> "Dataset":
-    from datasets import Dataset, Features, Value
-
-    kinds = {
-        **dict.fromkeys(("start_sec", "end_sec"), "float64"),
-        **dict.fromkeys(("num_frames", "split_size"), "int64"),
-        "unverified": "bool",
-    }
-    features = Features({name: Value(kinds.get(name, "string")) for name in rows[0]})
-    return Dataset.from_list(rows, features=features)

@@ -22,7 +22,7 @@ from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, Lost, find_footage, tell_of_lost
 from lmms_egoplan.media.frames import FrameError
-from lmms_egoplan.storage import PreparedData, compare_counts, fingerprint, refusal
+from lmms_egoplan.storage import PreparedData, compare_counts, fingerprint, refusal, table
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -34,6 +34,10 @@ PAPER_COUNTS: dict[str, dict[str, int]] = {
 }
 # Of lmms-eval's copy of EgoPlan-Bench2, nv-njb/egoplan-bench2.
 _COPY_SIZE = 1435
+_COLUMNS = (
+    *("sample_id", "video_source", "video_id", "task_goal", "question", "choices", "golden_choice_idx", "answer"),
+    *("current_observation_frame", "past_actions", "media_path", "split_size"),
+)
 _OPTIONS = {EPIC_KITCHENS: "--epic-kitchens", EGO4D: "--ego4d"}
 
 Roots = Mapping[str, str | Path | None]
@@ -85,12 +89,12 @@ class _DataSet:
     """What preparing one of the benchmarks needs to know of it.
 
     paper: by split, the counts in the paper; the first split has all counts.
-    columns: the type of each column that the other benchmark does not have, ``string`` or ``int64``.
+    columns: those that the other benchmark does not have.
     """
 
     prepared: PreparedData
     paper: Mapping[str, Mapping[str, int]]
-    columns: Mapping[str, str]
+    columns: Sequence[str]
 
     def counts(self, questions: Sequence[Question]) -> dict[str, int]:
         """Count questions, the questions of each source, and different values of fields."""
@@ -100,12 +104,12 @@ class _DataSet:
 
 
 _DISTINCT = {"task_goals": "task_goal", "videos": "video_id", "domains": "domain", "scenarios": "scenario"}
-_EGOPLAN = _DataSet(EGOPLAN, PAPER_COUNTS, {})
+_EGOPLAN = _DataSet(EGOPLAN, PAPER_COUNTS, ())
 # The counts: abstract and sec. 3 of EgoPlan-Bench2.
 _EGOPLAN_BENCH2 = _DataSet(
     EGOPLAN_BENCH2,
     {"test": {"questions": EGOPLAN_BENCH2.official["test"], "videos": 1113, "domains": 4, "scenarios": 24}},
-    {"domain": "string", "scenario": "string", "first_frame": "int64"},
+    ("domain", "scenario", "first_frame"),
 )
 
 
@@ -301,23 +305,13 @@ def _clips_summary(footage: Mapping[Id, Footage]) -> dict[str, Any]:
     return {"media": READY_CLIPS, "clips": counts, **({"cut_off_ids": cut_off} if cut_off else {})}
 
 
-def _dataset(rows: Sequence[dict[str, Any]], columns: Mapping[str, str]) -> "Dataset":
-    from datasets import Dataset, Features, Value
+def _dataset(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> "Dataset":
+    from datasets import Value
 
     text, integer = Value("string"), Value("int64")
-    features = Features(
-        {
-            "sample_id": text if isinstance(rows[0]["sample_id"], str) else integer,
-            **dict.fromkeys(("video_source", "video_id", "task_goal", "question"), text),
-            "choices": [text],
-            **dict.fromkeys(("golden_choice_idx", "answer"), text),
-            "current_observation_frame": integer,
-            "past_actions": [{"narration_text": text, "start_frame": integer, "stop_frame": integer}],
-            "media_path": text,
-            "split_size": integer,
-            **{name: Value(kind) for name, kind in columns.items()},
-            **({"clip_frames": integer} if "clip_frames" in rows[0] else {}),
-            **({"origin": text} if "origin" in rows[0] else {}),
-        }
+    names = [name for name in (*_COLUMNS, *columns, "clip_frames", "origin") if name in rows[0]]
+    return table(
+        [{name: row[name] for name in names} for row in rows],
+        choices=[text],
+        past_actions=[{"narration_text": text, "start_frame": integer, "stop_frame": integer}],
     )
-    return Dataset.from_list([{name: row[name] for name in features} for row in rows], features=features)

@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.benchmarks.egothink.records import HUB_DATASET, Record, check_records, read_folder, read_hub
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.progress import track
-from lmms_egoplan.storage import compare_counts, fingerprint
+from lmms_egoplan.storage import compare_counts, fingerprint, table
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -95,10 +95,9 @@ def _mean_words(texts: Sequence[str]) -> float:
 
 
 def _dataset(records: Sequence[Record]) -> "Dataset":
-    from datasets import Dataset, Features, Image, Value
+    from datasets import Image
 
-    text = Value("string")
-    origin = {"origin": text} if any(record.origin for record in records) else {}
-    columns = dict.fromkeys(("id", "dimension", "question", "answer"), text) | {"image": Image()} | origin
+    origin = ["origin"] if any(record.origin for record in records) else []
+    columns = ["id", "dimension", "question", "answer", "image", *origin]
     rows = [{name: getattr(record, name) for name in columns} | {"split_size": len(records)} for record in records]
-    return Dataset.from_list(rows, features=Features(columns | {"split_size": Value("int64")}))
+    return table(rows, image=Image())
