@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, TypeGuard, TypeVar
 
+from annotated_types import Predicate
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS, QUESTION
@@ -191,6 +192,14 @@ class Record(Question):
     sample_id: SampleId
 
 
+def _domain(name: Any) -> str:
+    """Return a domain by any spelling: ``daily_life`` is ``Daily life``."""
+    spelt = {_letters(domain): domain for domain in DOMAINS}
+    if not isinstance(name, str) or _letters(name) not in spelt:
+        raise expected(f"one of {', '.join(DOMAINS)}")
+    return spelt[_letters(name)]
+
+
 class Bench2Record(Question):
     """A question of EgoPlan-Bench2.
 
@@ -201,20 +210,15 @@ class Bench2Record(Question):
     task_start_frame: the first frame that a model may see.
     """
 
-    sample_id: Any
+    sample_id: Annotated[
+        str, Predicate(_BENCH2_ID.fullmatch), Expected("a video id, an underscore and a number, as a text")
+    ]
     question: Text = Field(default=None, validate_default=True)
     video_source: Annotated[Literal["Ego4D"], Expected(f"{EGO4D!r}")] = "Ego4D"
     video_id: Any = Field(default=None, validate_default=True)
-    domain: Any
+    domain: Annotated[Any, AfterValidator(_domain)]
     scenario: Text
     task_start_frame: Any
-
-    @field_validator("sample_id")
-    @classmethod
-    def _check_sample_id(cls, sample_id: Any) -> str:
-        if not isinstance(sample_id, str) or not _BENCH2_ID.fullmatch(sample_id):
-            raise expected("a video id, an underscore and a number, as a text")
-        return sample_id
 
     @field_validator("question", mode="before")
     @classmethod
@@ -229,15 +233,6 @@ class Bench2Record(Question):
         if not isinstance(video_id, str) or not VIDEO_ID[EGO4D].fullmatch(video_id):
             raise expected("a UUID")
         return video_id
-
-    @field_validator("domain")
-    @classmethod
-    def _check_domain(cls, domain: Any) -> str:
-        """Accept any spelling: ``daily_life`` is ``Daily life``."""
-        by_letters = {_letters(name): name for name in DOMAINS}
-        if not isinstance(domain, str) or _letters(domain) not in by_letters:
-            raise expected(f"one of {', '.join(DOMAINS)}")
-        return by_letters[_letters(domain)]
 
     @field_validator("task_start_frame")
     @classmethod
