@@ -1,81 +1,53 @@
 """How a written answer is read."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
 from patience import processor_time_below
 
+CORPUS = SimpleNamespace(**yaml.safe_load(Path(__file__).with_name("replies.yaml").read_text(encoding="utf-8")))
+ALIKE = [(alike["choices"], *reply) for alike in CORPUS.alike for reply in alike["replies"]]
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "B",
-        " B\n",
-        "B.",
-        "B:",
-        "(B)",
-        "(B).",
-        "B) take bag",
-        "B. take bag",
-        "(B) take bag",
-        "**B**",
-        "**B.** take bag",
-        "Answer: B",
-        "answer:B",
-        "The answer is B.",
-        "The answer is: **B**",
-        "The correct option is (B) take bag",
-        "Option B",
-        "B\nThe bag comes next, so B.",
-        r"\boxed{B}",
-        r"A is done, and C needs the bag. So the answer is $\boxed{\text{B}}$.",
-        r"\boxed{(B)} and again \boxed{B. take bag}",
-        "<think>A? No, C. Or D.</think>B",
-        "<think>A? No, C.</think> The cat is out.\n\n\\boxed{B}",
-        "the prompt began the thought. A or C?</think>\n\nB.",
-        "<think>A</think>So D is out.\n<answer>B</answer>",
-        "<answer>\nB\n</answer>",
-    ],
-)
+
+@pytest.mark.parametrize("reply", CORPUS.claims)
 def test_claims(reply):
     assert parse_letter(reply) == "B"
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "",
-        "b",
-        "E",
-        "AB",
-        "take bag",
-        "A or B",
-        "A/B",
-        "(A)(B)",
-        "A. or B.",
-        "Answer: (A) or (B)",
-        "A cat sits there",
-        "A cat...",
-        "The answer is A cat",
-        "B take bag",
-        "The answer",
-        "I think B",
-        "B\nor rather C",
-        "(B",
-        "B.take",
-        r"\boxed{A} or \boxed{B}",
-        r"\boxed{}",
-        r"\boxed{take bag}",
-        r"B \boxed{A or B}",
-        "<think>so B. The answer is B",
-        "<think>B</think>",
-        "<answer>A</answer><answer>B</answer>",
-    ],
-)
+@pytest.mark.parametrize("reply", CORPUS.unclear)
 def test_no_clear_claim(reply):
     assert parse_letter(reply) is None
+
+
+@pytest.mark.parametrize("around", CORPUS.around)
+@pytest.mark.parametrize("letter", "ABCD")
+def test_claims_are_read(around, letter):
+    """Of the answers, l, s and f are the letter, small or fullwidth; t is its choice's text."""
+    choice = CORPUS.choices["ABCD".index(letter)]
+    letters = {"l": letter, "s": letter.lower(), "f": chr(ord(letter) + 0xFEE0), "t": choice}
+    answers = CORPUS.answers
+    if around in CORPUS.boxes:
+        answers = [answer for answer in answers if not ("\n" in answer or "boxed" in answer or "<answer>" in answer)]
+    replies = [CORPUS.around[around].format(answer.format(**letters)) for answer in answers]
+    assert [reply for reply in replies if parse_letter(reply, CORPUS.choices) != letter] == []
+    assert len(replies) > 100
+
+
+@pytest.mark.parametrize("reply", CORPUS.no_claim)
+def test_no_claim_is_read(reply):
+    choices = ["take bag", "open the drawer", "cut the bread", "wash a cup"]
+    assert parse_letter(reply, choices) is None
+
+
+@pytest.mark.parametrize(("choices", "reply", "letter"), ALIKE)
+def test_choices_that_begin_alike(choices, reply, letter):
+    assert parse_letter(reply, choices) == letter
 
 
 PIECES = st.sampled_from(["A", "B", "D", "(", ")", ".", ":", " ", "\n", "*", "the ", "Answer", " is", "option", "cat"])
