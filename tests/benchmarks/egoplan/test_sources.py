@@ -8,10 +8,118 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.egoplan.test_prepare import bench2_question, question
+from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
 from lmms_egoplan.benchmarks.egoplan.records import FIRST_FRAME, read_annotations
-from lmms_egoplan.benchmarks.egoplan.sources import needed_frames
+from lmms_egoplan.benchmarks.egoplan.sources import (
+    frames_per_second,
+    has_own_rate,
+    needed_frames,
+    read_video_info,
+    too_many_frames,
+)
 from lmms_egoplan.cli import app
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.outputs import MANIFEST
+from media.files import write_epic_folder
+from shared_data import DATA
+
+EPIC = DATA / "epic-kitchens-100"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    (tmp_path / "info.csv").write_text(
+        "video_id,duration,fps,resolution\nP01_02,0.5,59.94,1920x1080\nP01_102,1.0,50.0,1920x1080\n"
+    )
+    return tmp_path
+
+
+def prepare(folder, *questions, skip_missing=False):
+    (folder / "a.json").write_text(json.dumps(questions))
+    roots = {"EpicKitchens": folder / "epic", "Ego4D": None}
+    media = Media(roots, epic_video_info=folder / "info.csv", skip_missing=skip_missing)
+    return prepare_egoplan(folder / "a.json", "val", media)
+
+
+def frames(folder, video_id, first, last):
+    write_epic_folder(folder / "epic" / "P01" / "rgb_frames" / video_id, first, last)
+
+
+def test_ids_that_are_none_and_observations_behind_the_end_are_named(folder):
+    frames(folder, "P01_02", 1, 30)
+    good = question(5, "EpicKitchens", "P01_02", 30, (1, 9))
+    unknown = question(6, "EpicKitchens", "P01_99", 30, (1, 9))
+    late = question(7, "EpicKitchens", "P01_02", 60, (1, 9))
+    with pytest.raises(LmmsEgoplanError) as caught:
+        prepare(folder, good, unknown, late)
+    for fact in (
+        "a.json: record 1, sample_id 6, video_id: 'P01_99' .* 2 ",
+        "a.json: record 2, sample_id 7, current_observation_frame: 60 .* 1.00 s, .* 60 frames .*P01_02 .* 0.50 s",
+    ):
+        assert re.search(fact, str(caught.value))
+    summary = prepare(folder, good, unknown, late, skip_missing=True)
+    assert summary["questions"] == 1
+
+
+def test_frames_numbered_from_0_are_refused(folder):
+    frames(folder, "P01_02", 0, 30)
+    with pytest.raises(LmmsEgoplanError, match=r"frame_0000000000.jpg: .* from 0.* from 1"):
+        prepare(folder, question(5, "EpicKitchens", "P01_02", 30, (1, 9)))
+
+
+def test_frames_of_another_rate_are_refused(folder):
+    frames(folder, "P01_102", 1, 60)
+    with pytest.raises(LmmsEgoplanError, match=r"P01_102: .* 60, .* 1.00 s .* 50 .* 60.00 a second"):
+        prepare(folder, question(5, "EpicKitchens", "P01_102", 30, (1, 9)))
+
+
+def test_frames_at_the_videos_own_rate_are_warned_of(folder):
+    (folder / "info.csv").write_text("video_id,duration,fps\nP01_02,1.0,29.97\n")
+    frames(folder, "P01_02", 1, 30)
+    summary = prepare(folder, question(5, "EpicKitchens", "P01_02", 30, (1, 9)))
+    (warning,) = summary["warnings"]
+    assert re.search("30 frames .* 1.00 s .* 29.97 .* 60", warning)
+
+
+def test_some_frames_of_a_video_are_enough(folder):
+    frames(folder, "P01_02", 9, 25)
+    assert "warnings" not in prepare(folder, question(5, "EpicKitchens", "P01_02", 25, (9, 12)))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("video,length\nP01_02,1\n", "video_id, duration, fps"),
+        ("video_id,duration,fps\nP01_02,long,60\n", "line 2: duration: .*'long'"),
+        ("video_id,duration,fps\nP01_02,1,nan\n", "line 2: fps: .*'nan'"),
+        ("video_id,duration,fps\nP01_02,1\n", "line 2: fps: .*None"),
+        ("video_id,duration,fps\n", "no videos"),
+    ],
+)
+def test_a_wrong_list_is_named(folder, text, problem):
+    path = folder / "info.csv"
+    path.write_text(text)
+    with pytest.raises(LmmsEgoplanError, match=f"{path}.*{problem}"):
+        read_video_info(path)
+
+
+@pytest.mark.skipif(not EPIC.is_dir(), reason="EPIC-KITCHENS-100's annotations are not in ../shared/data")
+def test_narrations_count_by_this_clock_and_fit_into_their_videos():
+    videos = read_video_info(EPIC / "EPIC_100_video_info.csv")
+    assert len(videos) == 700
+    with (EPIC / "EPIC_100_validation.csv").open(encoding="utf-8") as lines:
+        rows = [*csv.DictReader(lines)]
+    for row in rows:
+        hours, minutes, seconds = map(float, row["stop_timestamp"].split(":"))
+        seconds += 3600 * hours + 60 * minutes
+        rate = frames_per_second("EpicKitchens", row["video_id"])
+        assert int(row["stop_frame"]) == pytest.approx(seconds * rate, abs=1.01)
+        assert too_many_frames(row["video_id"], int(row["stop_frame"]), videos[row["video_id"]]) is None
+    for video_id, video in videos.items():
+        rate = frames_per_second("EpicKitchens", video_id)
+        assert not has_own_rate(video_id, round(video.seconds * rate), video)
+
 
 QUESTIONS = [
     question(1, "EpicKitchens", "P22_107", 100, (51, 60)),
