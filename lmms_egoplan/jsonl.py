@@ -1,8 +1,10 @@
-"""JSON and JSON lines from elsewhere, with one-line errors that name the file and the line."""
+"""JSON, JSON lines and CSV from elsewhere, with one-line errors that name the file and the line."""
 
+import csv
+import io
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,27 @@ def read_lines(path: Path, what: str | None = None) -> list[tuple[str, str]]:
     """
     lines = read_text(path, what).split("\n")
     return [(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def read_csv(path: Path, what: str | None = None, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Yield number and cells of the non-blank lines of a CSV file.
+
+    Args:
+        what: as for `read_text`.
+        strict: refuse wrong quotation marks.
+
+    Raises:
+        LmmsEgoplanError: the file cannot be read, or is not UTF-8 or CSV.
+    """
+    rows = csv.reader(io.StringIO(read_text(path, what), newline=""), strict=strict)
+    number = 0
+    try:
+        for cells in rows:
+            number = rows.line_num
+            if cells:
+                yield number, cells
+    except csv.Error as error:
+        raise LmmsEgoplanError(f"{path}, after line {number}: no CSV: {error}") from error
 
 
 def json_lines(records: Iterable[Any]) -> str:

@@ -4,9 +4,7 @@ The keys of a file tell what they mean (``records.yaml``). Which key was taken f
 `datasets.load_dataset` would guess types, drop duplicate keys, and not name the line of what is wrong.
 """
 
-import csv
 import hashlib
-import io
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,7 +19,7 @@ from pydantic import AfterValidator, ValidationInfo, field_validator
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import check_kind
-from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, decode_objects, parse, read_text
+from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, decode_objects, parse, read_csv, read_text
 from lmms_egoplan.paths import LMMS_EVAL_TASKS, yaml_beside
 from lmms_egoplan.storage import without_bars
 from lmms_egoplan.validation import Checked, Expected, Seconds, Text, expected, is_text, listing, shown
@@ -145,9 +143,9 @@ def _tables(folder: Path) -> dict[str, list[Path]]:
 def _load_file(path: Path, given: Mapping[str, str]) -> list[Raw]:
     match path.suffix.lower():
         case ".csv":
-            rows = csv.reader(io.StringIO(read_text(path, "annotations")))
-            header = next(rows, [])
-            values = [(f"line {rows.line_num}", _typed(header, row, given)) for row in rows if row]
+            rows = read_csv(path, "annotations")
+            _, header = next(rows, (0, []))
+            values = [(f"line {number}", _typed(header, row, given)) for number, row in rows]
         case ".parquet":
             values = _numbered("row", (_typed([*row], [*row.values()], given) for row in _read_parquet(path)))
         case _:

@@ -420,7 +420,7 @@ def read_checked(folders: Sequence[Path]) -> Verified:
                     reason = row["reason"].partition(":")[0]
                     if reason not in (OPEN, SERVED):
                         checked[int(row["sample_id"]), row["record"]] = reason
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, csv.Error) as error:
             raise LmmsEgoplanError(
                 f"{folder}: {KEPT} or {REJECTED} is not as annotate export writes it: {type(error).__name__}: {error}. "
                 "Export the labels again"

@@ -1,20 +1,19 @@
 """The source videos of questions: the clock of the records' frame numbers, needed frames, and finding them on disk."""
 
-import csv
-import io
 import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS, FIRST_FRAME, Shown
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
-from lmms_egoplan.jsonl import read_text
+from lmms_egoplan.jsonl import read_csv
 from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.media.frames import FrameError, count_video_frames, frame_path
 
@@ -62,16 +61,16 @@ def read_video_info(path: Path) -> dict[str, VideoInfo]:
     Raises:
         LmmsEgoplanError: the file cannot be read, lacks a column, or a row is wrong; names line and field.
     """
-    rows = csv.DictReader(io.StringIO(read_text(path, "list of EPIC-KITCHENS' videos")))
-    if absent := [name for name in ("video_id", *_NUMBERS) if name not in (rows.fieldnames or ())]:
+    rows = read_csv(path, "list of EPIC-KITCHENS' videos")
+    _, header = next(rows, (0, []))
+    if absent := [name for name in ("video_id", *_NUMBERS) if name not in header]:
         raise LmmsEgoplanError(f"{path}: no column {', '.join(absent)}; is it {_VIDEO_INFO}?")
     videos: dict[str, VideoInfo] = {}
-    for row in rows:
+    for number, cells in rows:
+        row = dict(zip_longest(header, cells))
         for name in _NUMBERS:
             if not _is_positive(row[name]):
-                raise LmmsEgoplanError(
-                    f"{path}, line {rows.line_num}: {name}: expected a number above 0, found {row[name]!r}"
-                )
+                raise LmmsEgoplanError(f"{path}, line {number}: {name}: expected a number above 0, found {row[name]!r}")
         videos[row["video_id"]] = VideoInfo(float(row["duration"]), float(row["fps"]))
     if not videos:
         raise LmmsEgoplanError(f"{path}: no videos; is it {_VIDEO_INFO}?")

@@ -1,7 +1,5 @@
 """EgoThink's answers in files, as runs and other frameworks store them, and their ratings, by judges and by people."""
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,7 +15,7 @@ from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import parse_record, read_lines, read_text
+from lmms_egoplan.jsonl import parse_record, read_csv, read_lines
 from lmms_egoplan.report.labelled import check_once
 from lmms_egoplan.report.logged_samples import Origin, stored_lines, write_lines
 from lmms_egoplan.text import cell_text, clean_text
@@ -237,26 +235,24 @@ def read_human(path: Path) -> dict[str, Rated]:
     Raises:
         LmmsEgoplanError: The file cannot be read or contains something else; names line and column.
     """
-    lines = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
-    try:
-        lines.fieldnames = [cell_text(name) for name in lines.fieldnames or ()]
-        columns = list(lines.fieldnames or ())
-        names = [name for name in columns if name != "id"]
-        if "id" not in columns or not names or not all(map(str.strip, names)) or len(set(columns)) < len(columns):
-            raise LmmsEgoplanError(f"{path}, line 1: expected the columns id and a name for each rater, all different")
-        raters: dict[str, Rated] = {name: {} for name in names}
-        for row in lines:
-            where = f"{path}, line {lines.line_num}"
-            if None in row or None in row.values():
-                raise LmmsEgoplanError(f"{where}: not as many cells as the header has")
-            question = row["id"].strip()
-            check_dimension(where, question)
-            if question in raters[names[0]]:
-                raise LmmsEgoplanError(f"{where}: id {question!r} is there twice")
-            for name in names:
-                raters[name][question] = _human_rating(f"{where}, column {name}", row[name])
-    except csv.Error as error:
-        raise LmmsEgoplanError(f"{path}, after line {lines.line_num}: no CSV: {error}") from error
+    lines = read_csv(path, strict=True)
+    _, header = next(lines, (1, []))
+    columns = [cell_text(name) for name in header]
+    names = [name for name in columns if name != "id"]
+    if "id" not in columns or not names or not all(map(str.strip, names)) or len(set(columns)) < len(columns):
+        raise LmmsEgoplanError(f"{path}, line 1: expected the columns id and a name for each rater, all different")
+    raters: dict[str, Rated] = {name: {} for name in names}
+    for number, cells in lines:
+        where = f"{path}, line {number}"
+        if len(cells) != len(columns):
+            raise LmmsEgoplanError(f"{where}: not as many cells as the header has")
+        row = dict(zip(columns, cells, strict=True))
+        question = row["id"].strip()
+        check_dimension(where, question)
+        if question in raters[names[0]]:
+            raise LmmsEgoplanError(f"{where}: id {question!r} is there twice")
+        for name in names:
+            raters[name][question] = _human_rating(f"{where}, column {name}", row[name])
     return raters
 
 

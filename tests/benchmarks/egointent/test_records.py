@@ -142,6 +142,7 @@ def test_a_folder_without_steps_says_what_its_files_lack(tmp_path):
     ("name", "content", "problem"),
     [
         ("a.csv", "step_id,video_id\na\n", "line 2: 1 cells under 2 columns"),
+        ("a.csv", "step_id\n" + "9" * 200_000, "after line 1: no CSV"),
         ("a.csv", "", "no records"),
         ("a.parquet", "no parquet", "cannot be read as parquet"),
         ("a.json", '{"a": [1], "b": [2]}', "several lists of records, 'a', 'b'; keep one"),
