@@ -30,6 +30,34 @@ from lmms_egoplan.prepared_counts import SkipMissing, print_counts
 from lmms_egoplan.report.labelled import write_folder
 from lmms_egoplan.storage import split_dir, summary_path
 
+METRICS = Path(__file__).resolve().with_name("evaluate_metrics")
+Instances = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="The folder `annotation` of the release, for tasks and images. Without it, the prepared data.",
+    ),
+]
+_MEASURES = {
+    "lcs": "LCS",
+    "lcs_norm": "normalised",
+    "lcs_parsed": "LCS, parsed",
+    "lcs_norm_parsed": "normalised, parsed",
+    "form_validity": "valid form",
+    "plan_length": "steps",
+    "bleurt_correct": "called correct",
+    "correct": "correct (people)",
+    "commonsense": "commonsense (people)",
+}
+# Of every group.
+_COLUMNS = ("lcs", "lcs_norm", "lcs_norm_parsed", "correct")
+_REMARKS = {
+    "empty": "Empty plans, which score 0",
+    "ends_in_thought": "Of these, replies that end inside a thought",
+    "unparsed": "Plans without a step in the parsed reading",
+    "repeated_ids": "Plans whose id was there before",
+}
+_BREAKDOWNS = {"model": "model", "setting": "setting", "length": "gold steps", "activity_type": "activity type"}
 # Instances that a line names.
 _NAMED = 5
 
@@ -84,33 +112,6 @@ def _print_gaps(summary: dict[str, Any]) -> None:
     typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}")
 
 
-_MEASURES = {
-    "lcs": "LCS",
-    "lcs_norm": "normalised",
-    "lcs_parsed": "LCS, parsed",
-    "lcs_norm_parsed": "normalised, parsed",
-    "form_validity": "valid form",
-    "plan_length": "steps",
-    "bleurt_correct": "called correct",
-    "correct": "correct (people)",
-    "commonsense": "commonsense (people)",
-}
-# Of every group.
-_COLUMNS = ("lcs", "lcs_norm", "lcs_norm_parsed", "correct")
-_REMARKS = {
-    "empty": "Empty plans, which score 0",
-    "ends_in_thought": "Of these, replies that end inside a thought",
-    "unparsed": "Plans without a step in the parsed reading",
-    "repeated_ids": "Plans whose id was there before",
-}
-_BREAKDOWNS = {
-    "by_model": "model",
-    "by_setting": "setting",
-    "by_length": "gold steps",
-    "by_activity_type": "activity type",
-}
-
-
 def score(
     plans: Annotated[
         Path,
@@ -150,10 +151,11 @@ def _print_scores(summary: dict[str, Any]) -> None:
     columns = [name for name in _COLUMNS if summary[name] is not None]
     titles = (_MEASURES[name] for name in columns)
     parts = Table(Column("by", no_wrap=True), *(Column(title, justify="right") for title in ("plans", *titles)))
-    for key, title in _BREAKDOWNS.items():
-        if key in summary:
+    for name, title in _BREAKDOWNS.items():
+        groups = summary.get(f"by_{name}", {})
+        if groups:
             parts.add_row(title)
-        for group, values in summary.get(key, {}).items():
+        for group, values in groups.items():
             parts.add_row(f"  {group}", str(values["plans"]), *(_cell(values[name]) for name in columns))
         parts.add_section()
     Console().print(whole, parts)
@@ -166,15 +168,6 @@ def _print_scores(summary: dict[str, Any]) -> None:
 
 def _cell(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
-
-
-Instances = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="The folder `annotation` of the release, for tasks and images. Without it, the prepared data.",
-    ),
-]
 
 
 def judge(
@@ -239,9 +232,6 @@ def _print_errors(judged: list[JudgedPlan]) -> None:
     if both:
         typer.echo(f"kappa n/a: fewer than {MIN_ITEMS} plans that both marked, or one of them marks all plans alike")
     typer.echo(f"Plans judged: {rated} of {len(judged)}; marked by people, too: {both}. Judge: {names}")
-
-
-METRICS = Path(__file__).resolve().with_name("evaluate_metrics")
 
 
 def metrics_path() -> None:

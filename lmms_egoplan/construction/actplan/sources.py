@@ -83,13 +83,13 @@ def read_activities(folder: Path) -> tuple[list[Activity], list[Rejection]]:
             continue
         try:
             problem = read_problem(path)
+            wrong = "; ".join(flaws_in(problem))
         except LmmsEgoplanError as error:
-            rejections.append(Rejection("problem", INVALID, where, str(error)))
-            continue
-        if wrong := flaws_in(problem):
-            rejections.append(Rejection("problem", INVALID, where, "; ".join(wrong)))
-            continue
-        activities.append(Activity(name, number, problem))
+            wrong = str(error)
+        if wrong:
+            rejections.append(Rejection("problem", INVALID, where, wrong))
+        else:
+            activities.append(Activity(name, number, problem))
     if not activities:
         first = next((f"{left.where}: {left.detail}" for left in rejections), "")
         raise LmmsEgoplanError(f"{folder}: none of its {len(paths)} problems can be used. The first: {first}")

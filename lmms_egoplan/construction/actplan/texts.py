@@ -1,8 +1,7 @@
 """Activities described in English by a language model, and checked against their problems (sec. 3.2)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from lmms_egoplan.construction.actplan.description import unnamed
 from lmms_egoplan.construction.actplan.prompts import (
@@ -34,54 +33,38 @@ def describe(
     Raises:
         JudgeError: the language model cannot be asked.
     """
-    prompts = {
-        activity.key: description_prompt(
-            activity.problem, examples_for(activity, examples, NUM_EXAMPLES), activity.circumstance
-        )
-        for activity in activities
-    }
     by_key = {activity.key: activity for activity in activities}
-    replies, rejections = ask_json("description", prompts, settings, "descriptions", schema=SCHEMAS["describe"])
-    if settings.asking.is_estimate:  # each may be asked for twice
-        replies = {key: {"description": str(activity.problem)} for key, activity in by_key.items()}
-    texts, wrong, incomplete = _read(replies, by_key)
-    rejections += wrong
-    second = {key: second_description_prompt(prompts[key], *found) for key, found in incomplete.items()}
-    if second:
-        replies, unread = ask_json(
-            "description", second, settings, "descriptions, second time", schema=SCHEMAS["describe"]
-        )
-        more, wrong, still = _read(replies, by_key)
-        texts |= more
-        rejections += [*unread, *wrong]
-        rejections += [
-            Rejection("description", INCOMPLETE, key, f"{'; '.join(absent)}: {shown(text)}")
-            for key, (text, absent) in still.items()
-        ]
-    if settings.asking.is_estimate:
-        texts |= {key: text for key, (text, _) in incomplete.items()}
-    whole = {key: f"{texts[key]}\n{INSTRUCTION}\n" for key in by_key if key in texts}
-    return whole, rejections
-
-
-def _read(
-    replies: Mapping[str, Any], activities: Mapping[str, Activity]
-) -> tuple[dict[str, str], list[Rejection], dict[str, tuple[str, list[str]]]]:
-    """Return complete descriptions, replies without one, and incomplete ones with what they lack."""
+    prompts = {
+        key: description_prompt(each.problem, examples_for(each, examples, NUM_EXAMPLES), each.circumstance)
+        for key, each in by_key.items()
+    }
     texts: dict[str, str] = {}
     rejections: list[Rejection] = []
     incomplete: dict[str, tuple[str, list[str]]] = {}
-    for key, reply in replies.items():
-        text = reply.get("description")
-        if not is_text(text):
-            rejections.append(Rejection("description", NO_DESCRIPTION, key, shown(reply)))
-            continue
-        text = " ".join(text.split())
-        if absent := _absent(activities[key], text):
-            incomplete[key] = (text, absent)
-        else:
-            texts[key] = text
-    return texts, rejections, incomplete
+    for title in ("descriptions", "descriptions, second time"):
+        replies, unread = ask_json("description", prompts, settings, title, schema=SCHEMAS["describe"])
+        rejections += unread
+        if settings.asking.is_estimate and not incomplete:  # each may be asked for twice
+            replies = {key: {"description": str(activity.problem)} for key, activity in by_key.items()}
+        incomplete = {}
+        for key, reply in replies.items():
+            if not is_text(reply.get("description")):
+                rejections.append(Rejection("description", NO_DESCRIPTION, key, shown(reply)))
+                continue
+            text = " ".join(reply["description"].split())
+            absent = _absent(by_key[key], text)
+            if absent:
+                incomplete[key] = (text, absent)
+            if not absent or settings.asking.is_estimate:
+                texts[key] = text
+        if not incomplete:
+            break
+        prompts = {key: second_description_prompt(prompts[key], *found) for key, found in incomplete.items()}
+    rejections += [
+        Rejection("description", INCOMPLETE, key, f"{'; '.join(absent)}: {shown(text)}")
+        for key, (text, absent) in incomplete.items()
+    ]
+    return {key: f"{texts[key]}\n{INSTRUCTION}\n" for key in by_key if key in texts}, rejections
 
 
 def _absent(activity: Activity, text: str) -> list[str]:

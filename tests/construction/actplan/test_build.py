@@ -29,6 +29,7 @@ from lmms_egoplan.construction.actplan import sources as sources_module
 from lmms_egoplan.construction.actplan.build import NO_ACTIVITY
 from lmms_egoplan.construction.actplan.description import unnamed
 from lmms_egoplan.construction.actplan.folders import alone
+from lmms_egoplan.construction.actplan.prompts import DEFAULT_MODEL
 from lmms_egoplan.construction.actplan.sources import INSTRUCTION
 from lmms_egoplan.judging.json_replies import NOT_JSON, WRONG_FORM
 from lmms_egoplan.outputs import MANIFEST
@@ -273,6 +274,10 @@ def test_wrong_inputs_are_told_before_anything_is_asked(sources, monkeypatch, mo
         assert (code, server.prompts) == (1, [])
     assert message in " ".join(output.split())
     assert not (sources / "built").exists()
+
+
+def test_the_help_names_the_default_model():
+    assert f"else {DEFAULT_MODEL}." in " ".join(run("data", "build", "actplan", "--help")[1].replace("│", " ").split())
 
 
 def contents(folder):
