@@ -2,7 +2,7 @@
 
 import pytest
 
-from lmms_egoplan.benchmarks.actplan.splits import official_instances
+from lmms_egoplan.benchmarks.actplan.instances import official_instances
 from lmms_egoplan.benchmarks.aggregations import tallied
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
 from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade

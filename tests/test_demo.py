@@ -16,8 +16,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
 from lmms_egoplan.benchmarks.actplan import demo as actplan
-from lmms_egoplan.benchmarks.actplan.activities import SETTINGS, activity_type
-from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
+from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, activity_type, find_instances, read_instance
 from lmms_egoplan.benchmarks.actplan.reply import form_validity
 from lmms_egoplan.benchmarks.egointent import demo as egointent
 from lmms_egoplan.benchmarks.egointent import records as egointent_records

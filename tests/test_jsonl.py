@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.egothink.source import write_source
-from lmms_egoplan.benchmarks.actplan.answer_files import read_plans
-from lmms_egoplan.benchmarks.actplan.labelled_plans import read_labelled_plans
+from lmms_egoplan.benchmarks.actplan.plans import read_labelled_plans, read_plans
 from lmms_egoplan.benchmarks.egointent.records import read_annotations as read_steps
 from lmms_egoplan.benchmarks.egoplan.records import read_annotations as read_questions
 from lmms_egoplan.benchmarks.egoplan.submission import read_predictions

@@ -11,11 +11,9 @@ from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Prose, Steps, Values, majority
 from lmms_egoplan.benchmarks.actplan import demo
-from lmms_egoplan.benchmarks.actplan.answer_files import StoredPlan, read_plans
-from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS, PLANS, VERDICTS
-from lmms_egoplan.benchmarks.actplan.records import find_instances, instance_key, instances_of, read_instance
+from lmms_egoplan.benchmarks.actplan.instances import find_instances, instance_key, instances_of, read_instance
+from lmms_egoplan.benchmarks.actplan.plans import ERRORS, PLANS, VERDICTS, GeneratedPlan, StoredPlan, read_plans
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
-from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.text import csv_text
 

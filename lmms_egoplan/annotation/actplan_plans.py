@@ -8,7 +8,7 @@ from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
 from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Label, Labelled, Stage
 from lmms_egoplan.annotation.forms import Form, FormError, Picture, Prose, Values, Words
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
-from lmms_egoplan.benchmarks.actplan.goal_check.check import GoalCheck, check_goal
+from lmms_egoplan.benchmarks.actplan.goal_check import GoalCheck, check_goal
 from lmms_egoplan.benchmarks.actplan.reply import is_well_formed, official_steps, parsed_steps
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside

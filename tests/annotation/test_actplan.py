@@ -8,9 +8,9 @@ from annotation.serving import enter, export, form_in, label_all, post, run, ser
 from benchmarks.actplan.release import write_release
 from lmms_egoplan.annotation.actplan import FLOW, read_items
 from lmms_egoplan.annotation.serve import Team, open_store
-from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS
+from lmms_egoplan.benchmarks.actplan.instances import find_instances, read_instance
+from lmms_egoplan.benchmarks.actplan.plans import ERRORS
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
-from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
 from lmms_egoplan.errors import LmmsEgoplanError
 from shared_data import DATA
 

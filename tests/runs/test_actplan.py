@@ -15,9 +15,9 @@ from benchmarks.actplan.slow import is_call, lcs, lines, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.bleurt import load_classifier
-from lmms_egoplan.benchmarks.actplan.goal_check.check import check_goal
+from lmms_egoplan.benchmarks.actplan.goal_check import check_goal
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
-from lmms_egoplan.benchmarks.actplan.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.cli import app
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from runs.answerer import save_attentive_answerer
@@ -121,7 +121,7 @@ def done(data, checkpoint, classifier):
 
 @pytest.fixture(scope="module")
 def docs(data):
-    return {doc["id"]: doc for doc in PREPARED.load("test").remove_columns("images")}
+    return {doc["id"]: doc for doc in ACTPLAN.load("test").remove_columns("images")}
 
 
 @pytest.mark.whole
@@ -198,7 +198,7 @@ def tasks(data):
 
 
 def test_images_come_first_then_the_description_as_released(tasks):
-    docs = PREPARED.load("test")
+    docs = ACTPLAN.load("test")
     for doc in (docs[0], docs[len(docs) - 1]):
         (message,) = tasks["actplan"].doc_to_messages(doc)
         *images, text = message["content"]

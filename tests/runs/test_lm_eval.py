@@ -12,9 +12,9 @@ from loguru import logger
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.actplan.slow import lcs, lines, normalised
-from lmms_egoplan.benchmarks.actplan.splits import PREPARED as ACTPLAN
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.splits import ACTPLAN
 from runs.answerer import save_attentive_answerer
 from runs.both_harnesses import (
     FEW_TOKENS,

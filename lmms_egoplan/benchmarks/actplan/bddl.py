@@ -4,16 +4,24 @@ BDDL: Srivastava et al. (2021), https://github.com/StanfordVL/bddl.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar, NoReturn, TypeAlias
+from typing import NoReturn
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.validation import shown
+
+Bound = Mapping[str, str]
+"""The objects, or the types, of variables."""
+Facts = Callable[[str, tuple[str, ...]], bool]
+"""Whether a predicate of objects holds."""
+_NONE: Bound = MappingProxyType({})
+_OF_ALL, _PAIRED = ("and", "forall"), ("forpairs", "fornpairs")
 
 _SECTIONS = (":domain", ":objects", ":init", ":goal")
 # The deepest condition of the release has 7.
@@ -71,52 +79,36 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class Atom:
-    """A predicate of objects or bound variables.
+class Formula:
+    """A condition: an atom, which is a predicate of objects or bound variables, or one made of others.
 
-    arguments: Names, without the ``?`` that BDDL's goals write before both kinds.
-    line: Line in the file that it was read from, from 1; 0 elsewhere. Not part of its value.
-    op, parts, variables, number: As in a `Compound`.
-    """
-
-    op: ClassVar[str] = "atom"
-    parts: ClassVar[tuple["Formula", ...]] = ()
-    variables: ClassVar[tuple[Variable, ...]] = ()
-    number: ClassVar[int] = 0
-
-    predicate: str
-    arguments: tuple[str, ...]
-    line: int = field(default=0, compare=False, repr=False)
-
-    def __str__(self) -> str:
-        return f"({' '.join((self.predicate, *(f'?{name}' for name in self.arguments)))})"
-
-
-@dataclass(frozen=True)
-class Compound:
-    """A condition made of others.
-
-    op: BDDL's word. ``and``: all parts hold, at least one. ``or``: one part holds. ``not``: the part does not hold.
-        ``imply``: the second part holds if the first does. ``forall``, ``exists``, ``forn``: the part holds for all
-        objects of the variable's type, for one, for exactly `number`. ``forpairs``: objects of two types go together,
-        the part holding for a first and a second one. As many of both types have a partner as there are of the rarer
-        type, or, in ``fornpairs``, as `number` says. A partner may have several, as in BDDL's implementation. No object
-        is its own.
+    op: An atom's predicate, or BDDL's word. ``and``: all parts hold, at least one. ``or``: one part holds. ``not``: the
+        part does not hold. ``imply``: the second part holds if the first does. ``forall``, ``exists``, ``forn``: the
+        part holds for all objects of the variable's type, for one, for exactly `number`. ``forpairs``: objects of two
+        types go together, the part holding for a first and a second one. As many of both types have a partner as there
+        are of the rarer type, or, in ``fornpairs``, as `number` says. A partner may have several, as in BDDL's
+        implementation. No object is its own.
     number: In ``forn`` and ``fornpairs``.
+    arguments: An atom's names, without the ``?`` that BDDL's goals write before objects and variables.
+    line: An atom's line in the file that it was read from, from 1; 0 elsewhere. Not part of its value.
     """
 
     op: str
-    parts: tuple["Formula", ...]
+    parts: tuple["Formula", ...] = ()
     variables: tuple[Variable, ...] = ()
     number: int = 0
+    arguments: tuple[str, ...] = ()
+    line: int = field(default=0, compare=False, repr=False)
+
+    @property
+    def is_atom(self) -> bool:
+        """Whether it is a predicate's."""
+        return self.op not in _FORMS
 
     def __str__(self) -> str:
-        number = [f"({self.number})"] if "NUMBER" in _FORMS[self.op] else []
-        return f"({' '.join(map(str, (self.op, *number, *self.variables, *self.parts)))})"
-
-
-Formula: TypeAlias = Atom | Compound
-"""A condition."""
+        number = [f"({self.number})"] if "NUMBER" in _FORMS.get(self.op, "") else []
+        names = (f"?{name}" for name in self.arguments)
+        return f"({' '.join(map(str, (self.op, *number, *self.variables, *names, *self.parts)))})"
 
 
 @dataclass(frozen=True)
@@ -170,22 +162,20 @@ def predicates_text() -> str:
     return ", ".join(f"({name} {' '.join(known.arguments)})" for name, known in PREDICATES.items())
 
 
-def is_known(atom: Atom) -> bool:
+def is_known(atom: Formula) -> bool:
     """Check that an atom's predicate exists and has so many arguments."""
-    predicate = PREDICATES.get(atom.predicate)
+    predicate = PREDICATES.get(atom.op)
     return predicate is not None and len(predicate.arguments) == len(atom.arguments)
 
 
-def literals_of(
-    formula: Formula, *, asked: bool = True, bound: Mapping[str, str] = MappingProxyType({})
-) -> Iterator[tuple[Atom, bool, Mapping[str, str]]]:
+def literals_of(formula: Formula, *, asked: bool = True, bound: Bound = _NONE) -> Iterator[tuple[Formula, bool, Bound]]:
     """Yield the atoms of a condition, in order.
 
     Yields:
         Each atom, whether it is asked for rather than its contrary, and the types of the variables bound around it.
     """
     bound = {**bound, **{variable.name: variable.type for variable in formula.variables}}
-    if isinstance(formula, Atom):
+    if formula.is_atom:
         yield formula, asked, bound
     for index, part in enumerate(formula.parts):
         is_contrary = formula.op == "not" or (formula.op == "imply" and index == 0)
@@ -221,6 +211,116 @@ def parse_problem(text: str, where: str) -> Problem:
     ('cup.n.01', '(not (dusty ?cup.n.01_1))')
     """
     return _Reader(where).problem(text)
+
+
+def grounded(problem: Problem) -> list[Formula]:
+    """Return the goal's conditions in order, with objects for the variables of ``forall``.
+
+    The parts of ``and`` and ``forall`` are conditions, each once; all others stay whole.
+
+    >>> text = '''(define (problem tea_0) (:domain igibson)
+    ...     (:objects cup.n.01_1 cup.n.01_2 - cup.n.01 box.n.01_1 - box.n.01)
+    ...     (:init) (:goal (and (open ?box.n.01_1) (forall (?cup.n.01 - cup.n.01) (inside ?cup.n.01 ?box.n.01_1)))))'''
+    >>> [str(condition) for condition in grounded(parse_problem(text, "problem0.bddl"))]
+    ['(open ?box.n.01_1)', '(inside ?cup.n.01_1 ?box.n.01_1)', '(inside ?cup.n.01_2 ?box.n.01_1)']
+    """
+    conditions = (part for formula in problem.goal for part in _ground(problem, formula, {}))
+    return [_substitute(formula, dict(bound)) for formula, bound in dict.fromkeys(conditions)]
+
+
+def is_checkable(problem: Problem, condition: Formula, reachable: frozenset[str]) -> bool:
+    """Check whether a condition can be checked: all names are declared, and all types have objects.
+
+    Args:
+        reachable: The predicates that understood actions, or the problem's initial facts, decide.
+    """
+    types = problem.types
+    return all(
+        atom.op in reachable
+        and is_known(atom)
+        and {*types.values()}.issuperset(bound.values())
+        and {*types, *bound}.issuperset(atom.arguments)
+        for atom, _, bound in literals_of(condition)
+    )
+
+
+def holds(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE) -> bool:
+    """Check whether a condition holds, as in BDDL's implementation; `Formula` defines each form.
+
+    Args:
+        bound: The objects of the variables around the condition.
+    """
+    if formula.is_atom:
+        return facts(formula.op, tuple(bound.get(name, name) for name in formula.arguments))
+    if formula.op in _PAIRED:
+        with_partner, wanted = _pairs(problem, formula, facts, bound)
+        return all(count >= wanted for count in with_partner)
+    of_each = (holds(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound))
+    if formula.op in ("not", "imply"):
+        return not next(of_each) or any(of_each)
+    if formula.op == "forn":
+        return sum(of_each) == formula.number
+    return all(of_each) if formula.op in _OF_ALL else any(of_each)
+
+
+def degree(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE) -> float:
+    """Return how far a condition is reached, in [0, 1], 1 if it holds: this orders worlds in which it does not.
+
+    The mean over the parts of ``and`` and ``forall``, the largest of those of ``or`` and ``exists``.
+    """
+    if formula.is_atom or formula.op in ("not", "imply"):
+        return float(holds(problem, formula, facts, bound))
+    if formula.op in _PAIRED:
+        with_partner, wanted = _pairs(problem, formula, facts, bound)
+        return min(1.0, sum(min(count, wanted) for count in with_partner) / (2 * wanted)) if wanted else 1.0
+    degrees = [degree(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound)]
+    if formula.op == "forn":
+        return max(0.0, 1 - abs(degrees.count(1.0) - formula.number) / max(formula.number, 1))
+    if formula.op in _OF_ALL:
+        return sum(degrees) / len(degrees) if degrees else 1.0
+    return max(degrees, default=0.0)
+
+
+def _ground(problem: Problem, formula: Formula, bound: Bound) -> Iterator[tuple[Formula, tuple[tuple[str, str], ...]]]:
+    """Yield conditions with the objects of their variables."""
+    if formula.op in _OF_ALL:
+        for part, inner in _parts(problem, formula, bound):
+            yield from _ground(problem, part, inner)
+    else:
+        used = {name for atom, _, _ in literals_of(formula) for name in atom.arguments}
+        yield formula, tuple((name, thing) for name, thing in bound.items() if name in used)
+
+
+def _substitute(formula: Formula, bound: Bound) -> Formula:
+    """Write objects for variables that the formula does not bind itself."""
+    inside = {name: thing for name, thing in bound.items() if name not in {each.name for each in formula.variables}}
+    return replace(
+        formula,
+        parts=tuple(_substitute(part, inside) for part in formula.parts),
+        arguments=tuple(bound.get(name, name) for name in formula.arguments),
+    )
+
+
+def _parts(problem: Problem, formula: Formula, bound: Bound) -> list[tuple[Formula, Bound]]:
+    """Return the parts, each with the objects of its variables; once for each object that a quantifier ranges over."""
+    if not formula.variables:
+        return [(part, bound) for part in formula.parts]
+    (variable,) = formula.variables
+    return [(formula.parts[0], {**bound, variable.name: name}) for name in problem.of_type(variable.type)]
+
+
+def _pairs(problem: Problem, formula: Formula, facts: Facts, bound: Bound) -> tuple[tuple[int, int], int]:
+    """Count the objects of either type that have a partner, and those that should."""
+    names = [variable.name for variable in formula.variables]
+    firsts, seconds = (problem.of_type(variable.type) for variable in formula.variables)
+    pairs = [
+        pair
+        for pair in product(firsts, seconds)
+        if pair[0] != pair[1]
+        and holds(problem, formula.parts[0], facts, {**bound, **dict(zip(names, pair, strict=True))})
+    ]
+    wanted = formula.number if formula.op == "fornpairs" else min(len(firsts), len(seconds))
+    return (len({first for first, _ in pairs}), len({second for _, second in pairs})), wanted
 
 
 @dataclass(frozen=True)
@@ -321,7 +421,7 @@ class _Reader:
     def _fact(self, node: _Node) -> Formula:
         fact = self._condition(node)
         inner = fact.parts[0] if fact.op == "not" else fact
-        if not isinstance(inner, Atom):
+        if not inner.is_atom:
             self._fail(node, "a fact, or (not FACT)")
         return fact
 
@@ -331,13 +431,13 @@ class _Reader:
             self._fail(node, f"(PREDICATE NAME ...) or {', '.join(_FORMS.values())}")
         if head not in _FORMS:
             names = (self._word(item, "a name").removeprefix("?") for item in items)
-            return Atom(head, tuple(names), node.line)
+            return Formula(head, arguments=tuple(names), line=node.line)
         form = _FORMS[head]
         numbers, variables, parts = map(form.count, ("NUMBER", "?NAME", "CONDITION"))
         first_part = numbers + variables
         if not items or ("..." not in form and len(items) != first_part + parts):
             self._fail(node, form)
-        return Compound(
+        return Formula(
             head,
             number=self._number(items[0]) if numbers else 0,
             variables=tuple(map(self._variable, items[numbers:first_part])),
@@ -345,16 +445,12 @@ class _Reader:
         )
 
     def _variable(self, node: _Node) -> Variable:
-        words = [item.word for item in node.items]
-        if len(words) != 3 or words[1] != "-" or not words[0].startswith("?") or not all(words) or words[0] == "?":
-            self._fail(node, "(?NAME - TYPE)")
-        return Variable(words[0].removeprefix("?"), words[2])
+        words = re.fullmatch(r"\(\?([^ ()]+) - ([^ ()]+)\)", str(node))
+        return Variable(words[1], words[2]) if words else self._fail(node, "(?NAME - TYPE)")
 
     def _number(self, node: _Node) -> int:
-        words = [item.word for item in node.items]
-        if len(words) != 1 or not re.fullmatch("[0-9]{1,4}", words[0]):
-            self._fail(node, "(NUMBER)")
-        return int(words[0])
+        number = re.fullmatch(r"\(([0-9]{1,4})\)", str(node))
+        return int(number[1]) if number else self._fail(node, "(NUMBER)")
 
     def _word(self, node: _Node, what: str) -> str:
         if node.word in ("", "?"):

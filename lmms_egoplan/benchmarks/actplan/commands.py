@@ -1,15 +1,16 @@
-"""ActPlan-1K's commands: ``data prepare``, ``score``, ``judge`` and ``metrics-path``."""
+"""ActPlan-1K's commands: ``data prepare``, ``score``, ``judge``, ``evaluate`` and ``metrics-path``."""
 
 import json
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from lmms_egoplan.benchmarks.actplan.answer_files import read_plans, score_stored
-from lmms_egoplan.benchmarks.actplan.bleurt import BLEURT_VARIABLE
+from lmms_egoplan.benchmarks.actplan.bleurt import BLEURT_VARIABLE, SourceScores, evaluate_bleurt, load_classifier
 from lmms_egoplan.benchmarks.actplan.error_judge import (
     DEFAULT_JUDGE,
     JUDGED_ERRORS,
@@ -18,17 +19,22 @@ from lmms_egoplan.benchmarks.actplan.error_judge import (
     judge_errors,
     judged_lines,
 )
-from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS
+from lmms_egoplan.benchmarks.actplan.goal_check import agreement, check_labelled
+from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, instances_of
+from lmms_egoplan.benchmarks.actplan.metrics import score_stored
+from lmms_egoplan.benchmarks.actplan.plans import ERRORS, read_labelled_plans, read_plans
 from lmms_egoplan.benchmarks.actplan.prepare import LABELS, prepare_actplan
-from lmms_egoplan.benchmarks.actplan.records import instances_of
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
 from lmms_egoplan.judging.json_replies import language_model
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.prepared_counts import SkipMissing, print_counts
 from lmms_egoplan.report.labelled import write_folder
+from lmms_egoplan.report.published import load_table
 from lmms_egoplan.storage import split_dir, summary_path
+from lmms_egoplan.text import join_list
 
 METRICS = Path(__file__).resolve().with_name("evaluate_metrics")
 Instances = Annotated[
@@ -38,27 +44,23 @@ Instances = Annotated[
         help="The folder `annotation` of the release, for tasks and images. Without it, the prepared data.",
     ),
 ]
-_MEASURES = {
-    "lcs": "LCS",
-    "lcs_norm": "normalised",
-    "lcs_parsed": "LCS, parsed",
-    "lcs_norm_parsed": "normalised, parsed",
-    "form_validity": "valid form",
-    "plan_length": "steps",
-    "bleurt_correct": "called correct",
-    "correct": "correct (people)",
-    "commonsense": "commonsense (people)",
+_TITLES = yaml_beside(__file__)
+# Rows of Table 5 by classifier and the model that wrote the plans: MCC on val, accuracies in percent.
+TABLE_5 = {
+    classifier: {str(row["vlm"]): row for row in rows}
+    for classifier, rows in groupby(load_table("actplan", "table5").rows, key=itemgetter("model"))
 }
-# Of every group.
-_COLUMNS = ("lcs", "lcs_norm", "lcs_norm_parsed", "correct")
-_REMARKS = {
-    "empty": "Empty plans, which score 0",
-    "ends_in_thought": "Of these, replies that end inside a thought",
-    "unparsed": "Plans without a step in the parsed reading",
-    "repeated_ids": "Plans whose id was there before",
-}
-_BREAKDOWNS = {"model": "model", "setting": "setting", "length": "gold steps", "activity_type": "activity type"}
-# Instances that a line names.
+LabelledPlans = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PLANS",
+        help="Plans with human labels: finetuning_data.jsonl in bleu-cls/data of ActPlan-1K's repository.",
+    ),
+]
+Splits = Annotated[
+    Path, typer.Argument(metavar="ACTIVITIES", help="The activities' splits: activities.txt beside the plans.")
+]
+# Instances, or problems, that a line names.
 _NAMED = 5
 
 
@@ -144,14 +146,14 @@ def score(
 def _print_scores(summary: dict[str, Any]) -> None:
     whole = Table("all plans", Column("", justify="right", no_wrap=True))
     whole.add_row("plans", str(summary["plans"]))
-    for name, title in _MEASURES.items():
+    for name, title in _TITLES["measures"].items():
         if summary[name] is not None:
             labelled = f", of {summary['labelled'][name]}" if name in summary["labelled"] else ""
             whole.add_row(f"{title}{labelled}", _cell(summary[name]))
-    columns = [name for name in _COLUMNS if summary[name] is not None]
-    titles = (_MEASURES[name] for name in columns)
+    columns = [name for name in _TITLES["columns"] if summary[name] is not None]
+    titles = (_TITLES["measures"][name] for name in columns)
     parts = Table(Column("by", no_wrap=True), *(Column(title, justify="right") for title in ("plans", *titles)))
-    for name, title in _BREAKDOWNS.items():
+    for name, title in _TITLES["groups"].items():
         groups = summary.get(f"by_{name}", {})
         if groups:
             parts.add_row(title)
@@ -159,15 +161,11 @@ def _print_scores(summary: dict[str, Any]) -> None:
             parts.add_row(f"  {group}", str(values["plans"]), *(_cell(values[name]) for name in columns))
         parts.add_section()
     Console().print(whole, parts)
-    for name, what in _REMARKS.items():
+    for name, what in _TITLES["remarks"].items():
         if summary[name]:
             typer.echo(f"{what}: {summary[name]}")
     typer.echo(f"Encoder: {summary['encoder']}")
     typer.echo(f"Classifier: {summary['classifier'] or f'none, {BLEURT_VARIABLE} is not set'}")
-
-
-def _cell(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
 
 
 def judge(
@@ -234,6 +232,82 @@ def _print_errors(judged: list[JudgedPlan]) -> None:
     typer.echo(f"Plans judged: {rated} of {len(judged)}; marked by people, too: {both}. Judge: {names}")
 
 
+def bleurt(
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="The classifier: folder that `lmms-egoplan train actplan-bleurt` wrote."),
+    ],
+    plans: LabelledPlans,
+    activities: Splits,
+    split: Annotated[Literal["val", "test"], typer.Option(help="The split to measure on.")],
+) -> None:
+    """Measure how far a classifier's verdicts on ActPlan-1K's plans agree with people's, beside the paper's Table 5.
+
+    Compare each accuracy with the line "majority": that of always giving the more frequent label.
+
+    Example: `lmms-egoplan evaluate actplan-bleurt classifier finetuning_data.jsonl activities.txt --split val`
+    """
+    classifier = load_classifier(model)
+    scores, unknown = evaluate_bleurt(classifier, plans, activities, split)
+    for activity, count in unknown.items():
+        typer.echo(f"Left out: {count} instances of {activity}, which {activities} does not name", err=True)
+    _print_table(scores, split)
+    typer.echo(f"Trained with {classifier.pairs}")
+
+
+def _print_table(by_model: dict[str, SourceScores], split: Literal["val", "test"]) -> None:
+    table = Table("", *by_model)
+    scores = by_model.values()
+    table.add_row("plans", *(str(each.plans) for each in scores))
+    table.add_row("accuracy", *(f"{each.accuracy:.1%}" for each in scores))
+    table.add_row("majority", *(f"{each.majority:.1%}" for each in scores))
+    table.add_row("MCC", *("n/a" if each.mcc is None else f"{each.mcc:.3f}" for each in scores))
+    table.add_row("called correct: right, wrong", *(f"{each.true_correct}, {each.false_correct}" for each in scores))
+    table.add_row("called wrong: right, wrong", *(f"{each.true_wrong}, {each.false_wrong}" for each in scores))
+    table.add_row("pairs cut", *(str(each.truncated) for each in scores), end_section=True)
+    for name, rows in TABLE_5.items():
+        shown = [rows[source] for source in by_model]
+        table.add_row(f"paper's {name}: accuracy", *(f"{each[f'{split}_acc']}%" for each in shown))
+        if split == "val":
+            table.add_row(f"paper's {name}: MCC", *(f"{each['mcc']:.3f}" for each in shown))
+    Console().print(table)
+    if any(each.mcc is None for each in scores):
+        typer.echo("MCC n/a: all labels or all verdicts are the same")
+
+
+def goal_check(
+    plans: LabelledPlans,
+    bddl: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Folder with the activities' BDDL problems: bddl/activity_definitions of ActPlan-1K's repository, or "
+            "its full release.",
+        ),
+    ],
+) -> None:
+    """Compare ActPlan-1K's goal check with people's verdicts on published plans.
+
+    The check carries out a plan on its activity's BDDL problem. A plan is correct by the check if it reaches all goal
+    conditions that can be checked. A plan has no value without such a condition, without a step that is understood, or
+    if its names fit nothing in the problem.
+
+    The check's words come from the plans of the train and val activities, so its figures on these are in-sample.
+
+    Example: `lmms-egoplan evaluate actplan-goal-check finetuning_data.jsonl --bddl bddl/activity_definitions`
+    """
+    checked, wrong = check_labelled(read_labelled_plans(plans), bddl)
+    groups = {"all plans": checked} | {name: [plan for plan in checked if plan.setting == name] for name in SETTINGS}
+    figures = {name: agreement(members) for name, members in groups.items() if members}
+    table = Table(Column("", no_wrap=True), *(Column(name, justify="right") for name in figures))
+    for field, title in _TITLES["agreement"].items():
+        table.add_row(title, *(_cell(of_group[field]) for of_group in figures.values()))
+    Console().print(table)
+    if wrong:
+        count = sum(plan.check is None for plan in checked)
+        typer.echo(f"Without a problem: {count} plans: {join_list(wrong, _NAMED)}")
+
+
 def metrics_path() -> None:
     """Print the folder of the metrics for Hugging Face's library evaluate: `actplan_lcs` and `actplan_classifier`.
 
@@ -242,3 +316,7 @@ def metrics_path() -> None:
     In Python: `evaluate.load(f"{METRICS}/actplan_lcs").compute(predictions=[...], references=[...])`
     """
     typer.echo(METRICS)
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else str(value) if isinstance(value, int) else f"{value:.3f}"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from lmms_egoplan.benchmarks.actplan.records import ORIGIN
+from lmms_egoplan.benchmarks.actplan.instances import ORIGIN
 from lmms_egoplan.coverage import RENDERED_SCENES
 from lmms_egoplan.demo.scenes import SCENES
 from lmms_egoplan.paths import rows_beside, yaml_beside

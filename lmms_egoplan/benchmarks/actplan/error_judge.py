@@ -1,6 +1,5 @@
 """A judge's types of errors in plans (sec. 5.6), and their agreement with people's."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from io import BytesIO
@@ -9,11 +8,10 @@ from typing import Any
 
 from PIL import Image
 
-from lmms_egoplan.benchmarks.actplan.answer_files import StoredPlan
-from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS
-from lmms_egoplan.benchmarks.actplan.records import ShownInstance, instance_key
+from lmms_egoplan.benchmarks.actplan.instances import ShownInstance, instance_key
+from lmms_egoplan.benchmarks.actplan.plans import ERRORS, StoredPlan
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
-from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.jsonl import json_lines, parse_record, read_lines
 from lmms_egoplan.judging.agreement import Agreement, agreement
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.judgement import Prompt
@@ -162,7 +160,7 @@ def agreements(judged: Sequence[JudgedPlan]) -> dict[str, tuple[int, int, int, A
 
 def judged_lines(judged: Sequence[JudgedPlan]) -> str:
     """Write a JSON object in a line for each plan."""
-    return "".join(f"{json.dumps(plan.model_dump(), ensure_ascii=False)}\n" for plan in judged)
+    return json_lines(plan.model_dump() for plan in judged)
 
 
 def read_judged(path: Path) -> list[JudgedPlan]:

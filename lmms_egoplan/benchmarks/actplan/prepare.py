@@ -10,9 +10,18 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS, InstanceId, activity_type
-from lmms_egoplan.benchmarks.actplan.records import Record, check_folder, find_instances, read_instance, read_origin
-from lmms_egoplan.benchmarks.actplan.splits import PREPARED
+from lmms_egoplan.benchmarks.actplan.instances import (
+    ACTIVITY_TYPES,
+    SETTINGS,
+    InstanceId,
+    ReleasedInstance,
+    activity_type,
+    check_folder,
+    find_instances,
+    read_instance,
+    read_origin,
+)
+from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.progress import track
@@ -82,7 +91,7 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
             raise LmmsEgoplanError(refusal(found, problems, how, "instance", skip_missing=skip_missing))
         from datasets import Dataset
 
-        return PREPARED.save(
+        return ACTPLAN.save(
             SPLIT,
             Dataset.from_file(str(rows)),
             source=str(source.resolve()),
@@ -105,7 +114,7 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
 
 def _write_rows(
     source: Path, instances: Sequence[InstanceId], path: Path, bddl: Path | None, origin: dict[str, str]
-) -> tuple[list[Record], str]:
+) -> tuple[list[ReleasedInstance], str]:
     """Write the rows of all instances without problems, a batch in memory at a time.
 
     Returns:
@@ -113,7 +122,7 @@ def _write_rows(
     """
     from datasets.arrow_writer import ArrowWriter
 
-    records: list[Record] = []
+    records: list[ReleasedInstance] = []
     digest = sha256()
     settings = Counter(instance.setting for instance in instances)
     with ArrowWriter(features=_features(origin), path=str(path), writer_batch_size=_ROWS) as writer:
@@ -159,7 +168,7 @@ def _features(origin: Iterable[str]) -> "Features":
     )
 
 
-def _counts(records: Sequence[Record]) -> dict[str, float | None]:
+def _counts(records: Sequence[ReleasedInstance]) -> dict[str, float | None]:
     by_setting = {name: [record for record in records if record.id.setting == name] for name in SETTINGS}
     types = Counter(activity_type(record.id.activity) for record in records)
     images = [record.num_images for record in records]
@@ -177,6 +186,6 @@ def _counts(records: Sequence[Record]) -> dict[str, float | None]:
     }
 
 
-def _mean_steps(records: Sequence[Record]) -> float | None:
+def _mean_steps(records: Sequence[ReleasedInstance]) -> float | None:
     lengths = [len(record.gold_plan_1) for record in records if record.gold_plan_1]
     return round(fmean(lengths), 2) if lengths else None

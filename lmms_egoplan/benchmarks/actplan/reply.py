@@ -1,11 +1,54 @@
 """A plan as text and as steps: the reference's split, the steps found in what a model writes, and their form."""
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from html import unescape
+from itertools import dropwhile, pairwise
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
-from lmms_egoplan.benchmarks.actplan.reply_lines import ascii_form, find_calls, read_lines
 from lmms_egoplan.judging.reply import without_thinking
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.text import clean_text
+
+
+def _compiled(patterns: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
+    """Compile patterns; each may use those above it, as ``<name>``."""
+    whole: dict[str, str] = {}
+    for name, pattern in patterns.items():
+        whole[name] = re.sub(r"(?<!\?P)<([a-z_]+)>", lambda used: f"(?:{whole[used[1]]})", pattern)
+    return {name: re.compile(pattern) for name, pattern in whole.items()}
+
+
+_DATA = yaml_beside(__file__)
+_RE = SimpleNamespace(**_compiled(_DATA["patterns"]))
+_KEYS: dict[str, list[str]] = _DATA["keys"]
+_PROSE, _LABELS, _OTHER_TITLES, _LINKS = (frozenset(words.split()) for words in _DATA["words"].values())
+_TITLES = _LABELS | _OTHER_TITLES
+# Belong to no call.
+_NO_WORDS = _PROSE | _TITLES | _LINKS
+# No verb, as the only key of an object.
+_NO_VERBS = {*_KEYS["plan"], *_KEYS["object"], *_KEYS["aside"]}
+_LONGEST_OBJECT, _LONGEST_ACTION, _LONGEST = 5, 3, 40  # words
+_FULL_WIDTH = str.maketrans("\uff08\uff09\uff0c", "(),")
+_FULL_WIDTH_ENDS = str.maketrans("\uff1a\uff1f", ":?")
+
+
+class _Line(NamedTuple):
+    """A line, or a numbered item of one. It has calls, or words that may be a step, or neither.
+
+    indent: How many characters of white space it begins with.
+    is_item: Whether the words have a number or bullet.
+    heading: The words of a numbered heading, in place of the others.
+    """
+
+    indent: int = 0
+    calls: Sequence[str] = ()
+    words: str = ""
+    is_item: bool = False
+    heading: str = ""
 
 
 def plan_text(reply: str) -> str:
@@ -57,13 +100,13 @@ def parsed_steps(text: str) -> list[str]:
     1. A call is ``name(...)`` with no blank before the parenthesis, up to the one that closes it, calls inside it
        included. If none on its line does, it goes to the next call or to the line's end. ``cookie(s)`` is no call.
     2. One to three plain words directly before a name belong to its call, as in ``Walk to(table)``, unless one of them
-       begins sentences or titles (rules 3 and 4) or is a linking word, such as ``then`` (`reply_lines.LINKS`); linking
+       begins sentences or titles (rules 3 and 4) or is a linking word, such as ``then`` (`_LINKS`); linking
        words before them are dropped.
     3. A line with calls gives these as steps. What stands around them is dropped, calls behind ``#`` or ``//`` too. It
        gives none if the text before its first call does not end with ``:`` and has more than 40 words, or begins with a
        word that sentences begin with, and steps do not (``I``, ``the``, ``this``, ``here`` and so on:
-       `reply_lines.PROSE`), has no number or bullet, and words follow its last call. Nor does it if that text begins
-       with a title's word (`reply_lines.TITLES`), unless this is a label: ``Plan:``, ``Step 1``, ``Action``.
+       `_PROSE`), has no number or bullet, and words follow its last call. Nor does it if that text begins
+       with a title's word (`_TITLES`), unless this is a label: ``Plan:``, ``Step 1``, ``Action``.
     4. A line without is a step of words, such as ``Wait until tea is ready``. Dropped are numbers (``1.``, ``(1)``,
        ``1)``, ``1.1``, ``II.``, ``Step 1:``, a number that is one sign), bullets, boxes and LaTeX's ``\item`` before
        it, and emphasis, backticks and quotation marks around all of it. Items that are numbered one after the other on
@@ -80,7 +123,7 @@ def parsed_steps(text: str) -> list[str]:
        objects in it, are lines; only those of ``plan``, ``steps``, ``actions`` and ``procedure``, if there are any. An
        object such as ``{"action": "grab", "object": "cup"}`` is the line ``grab(cup)``. Nothing counts before a line
        that is ``Final plan:`` or ``Final answer:``.
-    8. Before that, markup is resolved (`reply_markup.without_markup`): ``walk\_to``, ``&#40;`` and
+    8. Before that, markup is resolved (`without_markup`): ``walk\_to``, ``&#40;`` and
        ``<step id="1">walk_to(x)</step>`` are read as ``walk_to``, ``(`` and ``walk_to(x)``.
 
     For every text without markup, the steps are pieces of it (of the strings in its JSON) and in its order; none is
@@ -89,7 +132,7 @@ def parsed_steps(text: str) -> list[str]:
     Args:
         text: a model's answer without its thinking (`plan_text`), of any content; time is linear in its length.
     """
-    lines = read_lines(text)
+    lines = _read_lines(text)
     with_calls = [index for index, line in enumerate(lines) if line.calls]
     if not with_calls:
         items = [line.words for line in lines if line.is_item]
@@ -126,3 +169,271 @@ def form_validity(steps: Sequence[str]) -> float:
     0.5
     """
     return sum(map(is_well_formed, steps)) / len(steps) if steps else float("nan")
+
+
+def ascii_form(text: str) -> str:
+    """Replace full-width parentheses and commas by ASCII ones; the length stays."""
+    return text.translate(_FULL_WIDTH)
+
+
+def find_calls(line: str) -> list[tuple[int, int]]:
+    """Find where the calls of a line begin and end, without calls in other calls (rule 1 of `parsed_steps`)."""
+    line = ascii_form(line)
+    if "(" not in line:
+        return []
+    closed: dict[int, int] = {}
+    opened: list[int] = []
+    for parenthesis in re.finditer("[()]", line):
+        if parenthesis[0] == "(":
+            opened.append(parenthesis.start())
+        elif opened:
+            closed[opened.pop()] = parenthesis.end()
+    names = [
+        (match.start("marked" if match["marked"] else "name"), match.end() - 1)
+        for match in _RE.name.finditer(line)
+        if match["marked"] or match["name"]
+    ]
+    calls: list[tuple[int, int]] = []
+    position = 0
+    for (start, opening), (following, _) in pairwise([*names, (len(line), 0)]):
+        if start >= position:
+            position = closed.get(opening, following)
+            calls.append((start, start + len(line[start:position].rstrip())))
+    return calls
+
+
+def without_markup(text: str) -> str:
+    """Resolve character references and Markdown's escapes, and remove tags and tokens of chat templates.
+
+    A tag becomes a line break, and begins an item if it is named after a step; emphasis becomes asterisks. A tag
+    stays if it has no attributes and is never closed: it may name an object.
+    """
+    plain = _RE.escaped.sub(r"\1", _RE.reference.sub(lambda reference: unescape(f"&{reference[1]}"), text))
+    closed = {"br"} | {tag["name"].casefold() for tag in _RE.tag.finditer(plain) if tag["end"]}
+    return _RE.tag.sub(lambda tag: _line_break(tag, closed), _RE.fields.sub(_as_item, _RE.token.sub("\n", plain)))
+
+
+def json_as_lines(text: str) -> str:
+    """Replace JSON by its steps, one per line; if the JSON is broken, replace each of its innermost objects."""
+    parts: list[str] = []
+    position = 0
+    while opening := _RE.json.search(text, position):
+        start = opening.start("value")
+        try:
+            # A long integer would take quadratic time.
+            value, end = json.JSONDecoder(parse_int=float).raw_decode(text, start)
+        except (ValueError, RecursionError):
+            break
+        lists = _lists_of_steps(value)
+        strings = clean_text("\n\n".join(map("\n".join, lists)))
+        parts += [text[position:start], f"\n\n{strings}\n\n" if lists else text[start:end]]
+        position = end
+    return _RE.object.sub(_as_line, "".join([*parts, text[position:]]))
+
+
+def _line_break(tag: re.Match[str], closed: set[str]) -> str:
+    name = tag["name"].casefold()
+    if name in _KEYS["emphasis"]:
+        return "**"
+    if not tag["attributes"] and name not in closed:
+        return tag[0]
+    return "\n- " if name.startswith(("step", "action", "item", "li")) and not tag["end"] else "\n"
+
+
+def _lists_of_steps(value: Any) -> Sequence[list[str]]:
+    """Return the lists of steps, with those of inner objects; only those under a plan's key, if there are any."""
+    lists: list[tuple[bool, list[str]]] = []
+    is_step = isinstance(value, dict) and value.keys() & _KEYS["call"]
+    members: list[tuple[str, Any]] = [("", [value] if is_step else value)]
+    for key, member in members:
+        if isinstance(member, dict) and not all(map(_RE.numbered.fullmatch, member)):
+            members += member.items()
+        elif isinstance(member, str) and key.casefold() in _KEYS["plan"]:
+            members.append((key, [member]))
+        elif isinstance(member, dict | list):
+            items = [*member.values()] if isinstance(member, dict) else member
+            steps = [step for item in items if (step := _step(item)) is not None]
+            if len(steps) == len(items):
+                lists.append((key.casefold() in _KEYS["plan"], steps))
+            members += [(key, item) for item in items if isinstance(item, dict | list) and _step(item) is None]
+    return [steps for is_plan, steps in lists if is_plan] or [steps for _, steps in lists]
+
+
+def _step(item: Any) -> str | None:
+    """Return a step that is a text, an object, or a list of an action and its objects; None for anything else."""
+    if isinstance(item, list) and len(item) > 1 and isinstance(item[0], str) and _RE.action.fullmatch(item[0]):
+        item = {"action": item[0], "objects": item[1:]}
+    if not isinstance(item, dict):
+        return item if isinstance(item, str) else None
+    members = {key.casefold(): member for key, member in item.items()}
+    names = [*_KEYS["action"], *(["name"] if members.keys() & _KEYS["object"] else [])]
+    key = next((name for name in names if isinstance(members.get(name), str)), None)
+    if key is None and len(members) == 1:
+        (verb,) = members
+        if _RE.action.fullmatch(verb) and not (verb in _NO_VERBS or _RE.numbered.fullmatch(verb)):
+            return _step([verb, *_texts(members[verb])])
+    if key is None or members.keys() & _KEYS["plan"]:
+        return None
+    action = members.pop(key)
+    texts = [text for name, member in members.items() if name not in _KEYS["aside"] for text in _texts(member)]
+    texts = [text for text in texts if text.strip().casefold() not in _KEYS["nothing"]]
+    objects = [text for text in texts if len(text.split()) <= _LONGEST_OBJECT and f" {text} " not in f" {action} "]
+    is_call = objects and "(" not in action and len(action.split()) <= _LONGEST_ACTION
+    return f"{action}({', '.join(objects)})" if is_call else action
+
+
+def _texts(member: Any) -> list[str]:
+    if isinstance(member, dict):
+        member = [*member.values()]
+    return [text for text in (member if isinstance(member, list) else [member]) if isinstance(text, str)]
+
+
+def _as_item(fields: re.Match[str]) -> str:
+    """Write elements such as ``<action>grab</action><object>cup</object>`` as a call; those of one name stay."""
+    pairs = re.findall(r"<(\w+)>([^<>]*)</", fields[0])
+    step = _step(dict(pairs)) if len(dict(pairs)) == len(pairs) else None
+    return f"\n- {step}\n" if step and "(" in step else fields[0]
+
+
+def _as_line(value: re.Match[str]) -> str:
+    for text in (value[0], value[0].replace("'", '"')):
+        with suppress(ValueError, RecursionError):
+            if (step := _step(json.loads(text, parse_int=float))) is not None:
+                return f"\n{step}\n"
+    return value[0]
+
+
+def _read_lines(text: str) -> list[_Line]:
+    """Read a text's lines, with those of its JSON instead of it (rules 1 to 4, 7 and 8 of `parsed_steps`)."""
+    text = json_as_lines(_final("\n".join(without_markup(text).splitlines())))
+    lines: list[_Line] = []
+    for line, following in pairwise([*text.splitlines(), ""]):
+        if not _RE.letter.search(line) or (line.lstrip().startswith("|") and _RE.separator.fullmatch(following)):
+            lines.append(_Line())
+            continue
+        indent = len(line) - len(line.lstrip())
+        calls = find_calls(line)
+        items = _numbered_items(line, indent, calls)
+        lines += [_read_line(item, indent, calls if len(items) == 1 else find_calls(item)) for item in items]
+    return lines
+
+
+def _with_words(line: str, calls: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Add to the calls of a line the words before each name that belong to it (rule 2 of `parsed_steps`)."""
+    with_words: list[tuple[int, int]] = []
+    position = 0
+    for start, end in calls:
+        for mark in _RE.gap.finditer(line, position, start):
+            position = mark.end()
+        before = line[position:start]
+        if before.strip() and before[-1].isspace():
+            words = list(dropwhile(lambda word: word[0].casefold() in _LINKS, re.finditer(r"\S+", before)))
+            are_plain = all(_RE.plain.fullmatch(word[0]) and word[0].casefold() not in _NO_WORDS for word in words)
+            if 1 <= len(words) <= 3 and are_plain:
+                start = position + words[0].start()
+        with_words.append((start, end))
+        position = end
+    return with_words
+
+
+def _read_line(line: str, indent: int, calls: Sequence[tuple[int, int]]) -> _Line:
+    if calls:
+        return _Line(indent, calls=_steps(line, _with_words(line, calls)))
+    words, is_item, is_numbered, is_bold = _unwrap(line)
+    is_heading = words.startswith("#")
+    if is_heading:
+        words, is_item, is_numbered, _ = _unwrap(words.lstrip("#"))
+        if not is_numbered:
+            return _Line()
+    is_title = _begins_with(words, _TITLES) or _ends_with(words, ":") or (is_bold and not is_item)
+    is_prose = _is_long(words) or _ends_with(words, "?") or _begins_with(words, _PROSE)
+    if is_title or is_prose or _RE.no_step.match(words) or not _RE.letter.search(words):
+        return _Line()
+    return _Line(indent, heading=words) if is_heading else _Line(indent, words=words, is_item=is_item)
+
+
+def _steps(line: str, calls: Sequence[tuple[int, int]]) -> list[str]:
+    before, is_item, _, _ = _unwrap(line[: calls[0][0]])
+    may_be_prose = not is_item and _RE.word.search(line, calls[-1][1])
+    is_prose = _is_long(before) or (_begins_with(before, _PROSE) and may_be_prose)
+    if before.startswith("//") or (is_prose and not _ends_with(before, ":")) or _is_about_calls(before):
+        return []
+    steps: list[str] = []
+    position = calls[0][0]
+    for start, end in calls:
+        if _RE.comment.search(line, position, start):
+            break
+        steps.append(line[start:end])
+        position = end
+    return steps
+
+
+def _numbered_items(line: str, indent: int, calls: Sequence[tuple[int, int]]) -> list[str]:
+    """Cut a line before the numbers that count on from the one it begins with, or from a 1 that a 2 follows."""
+    numbers = [
+        (number.start(), int(number["number"]))
+        for (_, start), (end, _) in pairwise([(0, 0), *calls, (len(line), 0)])
+        for number in _RE.number_inside.finditer(line, start, end)
+    ]
+    cuts = [0]
+    expected = None
+    for (start, number), (_, following) in pairwise([*numbers, (len(line), 0)]):
+        if start == indent:
+            expected = number + 1
+        elif number == expected or (number, following) == (1, 2):
+            cuts.append(start)
+            expected = number + 1
+    return [line[start:end] for start, end in pairwise([*cuts, len(line)])]
+
+
+def _unwrap(line: str) -> tuple[str, bool, bool, bool]:
+    """Return a line's text, whether it had a number or bullet, whether a number, and whether it was in bold."""
+    is_item = is_numbered = is_bold = False
+    text, before = line.strip(), None
+    while text != before:
+        before = text
+        position = 0
+        while marker := _RE.marker.match(text, position):
+            position = marker.end()
+            is_numbered |= marker["bullet"] is None
+        is_item |= position > 0
+        text = text[position:].strip()
+        if text.startswith("|") and text.endswith("|") and _RE.letter.search(text):
+            is_item = True
+            text = max(filter(_RE.letter.search, text.split("|")), key=len).strip()
+        # Else the steps of a broken JSON list might be whole JSON.
+        if _RE.json.match(text):
+            text = text[1:].strip()
+        mark = text[:1]
+        inside = text.strip(mark) if mark and mark in '*_`"' and text.endswith(mark) else ""
+        if inside and mark not in inside:
+            is_bold |= text.startswith(("**", "__"))
+            text = inside.strip()
+    return text, is_item, is_numbered, is_bold
+
+
+def _is_about_calls(before: str) -> bool:
+    """Check whether a title precedes a call that is more than the label of a step or plan."""
+    words = _RE.word.findall(before.casefold())
+    if not words or words[0] not in _TITLES:
+        return False
+    is_label = _LABELS.issuperset(words) or "".join(words[1:2]).isdigit() or _ends_with(before, ":")
+    return not is_label or any(word in _TITLES - _LABELS for word in words)
+
+
+def _is_long(text: str) -> bool:
+    return len(text.split()) > _LONGEST
+
+
+def _begins_with(text: str, words: frozenset[str]) -> bool:
+    first = _RE.word.search(text)
+    return first is not None and first[0].casefold() in words
+
+
+def _ends_with(text: str, mark: str) -> bool:
+    return text.rstrip("\"'*_` ").translate(_FULL_WIDTH_ENDS).endswith(mark)
+
+
+def _final(text: str) -> str:
+    """Return the text after the last line that announces the final plan, if there is one."""
+    return text[max((title.end() for title in _RE.final.finditer(text)), default=0) :]

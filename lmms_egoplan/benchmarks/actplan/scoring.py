@@ -1,47 +1,34 @@
-"""Scores of plans: LCS of two readings with the gold plans, form, goal check and the classifier's verdict."""
+"""Scores of plans: longest common subsequences with gold plans (4.2.1), form, goal check and classifier (4.2.2)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+import numpy as np
+from loguru import logger
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, ValidationInfo, field_validator
 
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.bleurt import PlanClassifier, Verdict, classifier_path, load_classifier
-from lmms_egoplan.benchmarks.actplan.goal_check.check import GoalCheck, check_goal
-from lmms_egoplan.benchmarks.actplan.lcs import Steps, lcs_lengths, lcs_norm
+from lmms_egoplan.benchmarks.actplan.goal_check import GoalCheck, check_goal
+from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan, Steps
 from lmms_egoplan.benchmarks.actplan.reply import form_validity, official_steps, parsed_steps, plan_text
 from lmms_egoplan.encoder import DEFAULT_ENCODER, encoder_name, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.progress import track
 from lmms_egoplan.serialization import TextRecord
-from lmms_egoplan.validation import AnyText, Expected, expected
+from lmms_egoplan.text import clean_text
+from lmms_egoplan.validation import AnyText, Expected, expected, shown
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+# The reference implementation's; the paper says "greater than 0.8".
+THRESHOLD = 0.8
+_BATCH = 64
 
 _Counts = list[Annotated[StrictInt, Field(ge=0), Expected("a number from 0")] | None]
 _Share = Annotated[StrictFloat, Field(ge=0, le=1), Expected("a number from 0 to 1")]
-
-
-@dataclass(frozen=True)
-class GeneratedPlan:
-    """A plan as a model wrote it, with the gold plans of its instance.
-
-    id: ID of the instance.
-    text: The model's answer.
-    references: Lines of gold plans 1, 2, ...; empty where there is none.
-    truncated: Whether the answer ends at the limit of new tokens; None if unknown.
-    problem: The instance's activity in BDDL; "" if not available.
-    """
-
-    id: str
-    text: str
-    references: Sequence[Steps]
-    truncated: bool | None = None
-    problem: str = ""
-
-    @classmethod
-    def of_reply(cls, doc: Mapping[str, Any], reply: str, *, truncated: bool | None = None) -> "GeneratedPlan":
-        """Make a plan of a model's reply about an instance, a row of the prepared dataset."""
-        golds = (doc["gold_plan_1"], doc["gold_plan_2"])
-        return cls(doc["id"], reply, golds, truncated, doc["problem"])
 
 
 class Reading(NamedTuple):
@@ -49,6 +36,17 @@ class Reading(NamedTuple):
 
     steps: list[str]
     golds: list[Steps]
+
+
+class GoldScore(NamedTuple):
+    """What a reading scores against a gold plan; None where there is none.
+
+    lcs: LCS in steps.
+    norm: `lcs_norm`.
+    """
+
+    lcs: int | None = None
+    norm: float | None = None
 
 
 @dataclass(frozen=True)
@@ -104,17 +102,18 @@ class PlanScore(TextRecord):
         ``_best`` the larger of the two, with ``_parsed`` of the parsed reading against gold plan 1;
         ``form_validity`` and ``plan_length`` (steps) of the parsed reading.
         """
-        official = _norms(self.lcs_each, self.official, self.reference_lines or self.reference_lengths)
-        parsed = _norms(self.lcs_parsed_each, self.parsed, self.reference_lengths)
+        official = _gold_scores(self.lcs_each, self.official, self.reference_lines or self.reference_lengths)
+        parsed = _gold_scores(self.lcs_parsed_each, self.parsed, self.reference_lengths)
+        first, second = [*official, GoldScore()][:2]
         return {
-            "lcs_norm": official[0],
-            "lcs": self.lcs_each[0],
-            "lcs_norm_gold_2": official[1] if len(official) > 1 else None,
-            "lcs_gold_2": self.lcs_each[1] if len(self.lcs_each) > 1 else None,
-            "lcs_norm_best": _largest(official),
-            "lcs_best": _largest(self.lcs_each),
-            "lcs_norm_parsed": parsed[0],
-            "lcs_parsed": self.lcs_parsed_each[0],
+            "lcs_norm": first.norm,
+            "lcs": first.lcs,
+            "lcs_norm_gold_2": second.norm,
+            "lcs_gold_2": second.lcs,
+            "lcs_norm_best": max((score.norm for score in official if score.norm is not None), default=None),
+            "lcs_best": max((score.lcs for score in official if score.lcs is not None), default=None),
+            "lcs_norm_parsed": parsed[0].norm,
+            "lcs_parsed": parsed[0].lcs,
             "form_validity": self.form_validity,
             "plan_length": len(self.parsed),
         }
@@ -184,19 +183,20 @@ def score_plans(
         for pair in ((official.steps, lines), (parsed.steps, steps))
     ]
     lengths = lcs_lengths(pairs, encoding)
-    official_lengths, parsed_lengths = iter(lengths[::2]), iter(lengths[1::2])
+    both = iter(zip(lengths[::2], lengths[1::2], strict=True))
     verdicts = classify_plans([parsed for _, parsed in readings], classifying)
     scores = []
     for plan, (official, parsed), verdict in zip(plans, readings, verdicts, strict=True):
         steps, lines = ([len(gold) or None for gold in reading.golds] for reading in (parsed, official))
+        lcs = [pair if gold else (None, None) for gold, pair in zip(parsed.golds, both, strict=False)]
         scores.append(
             PlanScore(
                 id=plan.id,
                 official=official.steps,
                 parsed=parsed.steps,
                 reference_lengths=steps,
-                lcs_each=_where_gold(official.golds, official_lengths),
-                lcs_parsed_each=_where_gold(parsed.golds, parsed_lengths),
+                lcs_each=[length for length, _ in lcs],
+                lcs_parsed_each=[length for _, length in lcs],
                 form_validity=form_validity(parsed.steps) if parsed.steps else None,
                 truncated=plan.truncated,
                 bleurt=None if classifier is None else verdict is not None and verdict.correct,
@@ -228,17 +228,55 @@ def classify_plans(plans: Sequence[Reading], classifier: PlanClassifier | None) 
     return [verdicts.get(index) for index in range(len(plans))]
 
 
+def lcs_lengths(pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransformer") -> list[int]:
+    """Return the LCS lengths of pairs of plans.
+
+    Two steps match if the cosine of their embeddings is at least `THRESHOLD`. Every distinct step is embedded once.
+
+    Args:
+        pairs: the steps of both plans; the order of the two does not matter.
+
+    Returns:
+        A number of steps for each pair; 0 where a plan is empty.
+
+    Raises:
+        LmmsEgoplanError: the encoder gives something other than numbers.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from sentence_transformers import SentenceTransformer
+    >>> from lmms_egoplan.demo.checkpoint import write_encoder
+    >>> with TemporaryDirectory() as folder:  # any sentence encoder, or a name on the hub
+    ...     write_encoder(Path(folder))
+    ...     encoder = SentenceTransformer(folder, device="cpu")
+    >>> gold = ["walk_to(table)", "open(box)", "grab(cup)"]
+    >>> lcs_lengths([(["walk_to(table)", "grab(cup)"], gold), ([], gold)], encoder)
+    [2, 0]
+    """
+    steps = list(dict.fromkeys(step for pair in pairs if all(pair) for plan in pair for step in plan))
+    embeddings = _embeddings(steps, encoder)
+    rows = {step: row for row, step in enumerate(steps)}
+    return [
+        _length([rows[step] for step in first], [rows[step] for step in second], embeddings) if first and second else 0
+        for first, second in pairs
+    ]
+
+
+def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float:
+    """Divide the LCS length by the longer plan's (sec. 4.2.1), in [0, 1]; 0 if a plan is empty.
+
+    >>> lcs_norm(2, candidate_length=2, reference_length=4)
+    0.5
+    """
+    return length / max(candidate_length, reference_length) if candidate_length and reference_length else 0.0
+
+
 def _read(plan: GeneratedPlan) -> tuple[Reading, Reading]:
     """Read a plan officially, with all lines of its gold plans, and parsed, without their blank lines."""
     text = plan_text(plan.text)
     golds = [[line for line in lines if line.strip()] for lines in plan.references]
     lines = [lines if steps else [] for lines, steps in zip(plan.references, golds, strict=True)]
     return Reading(official_steps(text), lines), Reading(parsed_steps(text), list(golds))
-
-
-def _where_gold(golds: Sequence[Steps], lengths: Iterator[int]) -> list[int | None]:
-    """Take the next LCS length for each gold plan; None for one without steps."""
-    return [length if gold else None for gold, length in zip(golds, lengths, strict=False)]
 
 
 def _goal_check(problem: str, steps: Steps) -> GoalCheck | None:
@@ -249,12 +287,69 @@ def _goal_check(problem: str, steps: Steps) -> GoalCheck | None:
         return None
 
 
-def _norms(lengths: Sequence[int | None], steps: Steps, reference_lengths: Sequence[int | None]) -> list[float | None]:
+def _gold_scores(
+    lengths: Sequence[int | None], steps: Steps, reference_lengths: Sequence[int | None]
+) -> list[GoldScore]:
     return [
-        None if length is None or reference is None else lcs_norm(length, len(steps), reference)
-        for length, reference in zip(lengths, reference_lengths, strict=True)
+        GoldScore(length, None if length is None or gold is None else lcs_norm(length, len(steps), gold))
+        for length, gold in zip(lengths, reference_lengths, strict=True)
     ]
 
 
-def _largest(values: Sequence[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
+def _length(first: list[int], second: list[int], embeddings: np.ndarray) -> int:
+    """Return the LCS length of two plans of at least one step, given as rows of `embeddings`.
+
+    With L[i, j] for the first i and j steps, and m[i, j] = 1 where the last of them match, else 0, the recurrence is
+    L[i, j] = L[i-1, j-1] + 1 where they match, else max(L[i-1, j], L[i, j-1]). L grows by 0 or 1 from one prefix to
+    the next, so that this is max(L[i-1, j], L[i-1, j-1] + m[i, j], L[i, j-1]) in both cases: row i is the running
+    maximum of what the first two, from the row above, give.
+    """
+    distinct_first, of_first = np.unique(first, return_inverse=True)
+    distinct_second, of_second = np.unique(second, return_inverse=True)
+    alike = embeddings[distinct_first] @ embeddings[distinct_second].T >= THRESHOLD
+    lengths = np.zeros(len(second) + 1, dtype=np.int32)
+    for step in of_first:
+        np.maximum(lengths[1:], lengths[:-1] + alike[step, of_second], out=lengths[1:])
+        np.maximum.accumulate(lengths, out=lengths)
+    return int(lengths[-1])
+
+
+def _embeddings(steps: list[str], encoder: "SentenceTransformer") -> np.ndarray:
+    """Embed the steps as unit vectors, float32 [steps, dimension]."""
+    if not steps:
+        return np.zeros((0, 0), dtype=np.float32)
+    texts = [clean_text(step) for step in steps]
+    # By tokens: the encoder itself sorts by characters, and computes a fifth more for it, all padding.
+    order = np.argsort(_token_counts(texts, encoder), kind="stable")[::-1]
+    batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
+    vectors = [_encode([texts[index] for index in batch], encoder) for batch in track(batches, "Embedding steps")]
+    embeddings = np.empty((len(steps), vectors[0].shape[1]), dtype=np.float32)
+    embeddings[order] = np.concatenate(vectors)
+    broken = ~np.isfinite(embeddings).all(axis=1)
+    if broken.any():
+        raise LmmsEgoplanError(
+            f"the sentence encoder gives no numbers for {broken.sum()} of {len(steps)} steps, the first "
+            f"{shown(steps[broken.argmax()])}: its weights are damaged, take another copy"
+        )
+    return embeddings
+
+
+def _token_counts(texts: list[str], encoder: "SentenceTransformer") -> list[int]:
+    if callable(encoder.tokenizer):
+        return [len(tokens) for tokens in encoder.tokenizer(texts, truncation=True, verbose=False)["input_ids"]]
+    # A static encoder pads nothing: any order is as fast.
+    return [0] * len(texts)
+
+
+def _encode(texts: list[str], encoder: "SentenceTransformer") -> np.ndarray:
+    import torch
+
+    def encode() -> np.ndarray:
+        return encoder.encode(texts, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
+
+    try:
+        return encode()
+    except torch.OutOfMemoryError:
+        logger.warning("no GPU memory is left for the sentence encoder: it goes on on the CPU")
+        encoder.to("cpu")
+        return encode()

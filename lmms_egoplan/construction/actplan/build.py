@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES, Circumstance
-from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, activity_type
+from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, activity_type
 from lmms_egoplan.construction.actplan.circumstances import CATEGORIES, change, propose, read_verdicts
 from lmms_egoplan.construction.actplan.folders import alone
 from lmms_egoplan.construction.actplan.layout import (

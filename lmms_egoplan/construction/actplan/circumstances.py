@@ -148,7 +148,7 @@ def _read(reply: dict[str, Any], where: str, name: str, normal: Problem) -> tupl
     except LmmsEgoplanError as error:
         return Rejection("change", BAD_BDDL, where, str(error))
     atoms = (atom for part in (*problem.init, *problem.goal) for atom, _, _ in literals_of(part))
-    is_known = all(atom.predicate in PREDICATES for atom in atoms)
+    is_known = all(atom.op in PREDICATES for atom in atoms)
     if wrong := flaws_in(problem):
         return Rejection("change", BAD_BDDL if is_known else UNKNOWN_PREDICATE, where, "; ".join(wrong))
     if _content(problem) == _content(normal):

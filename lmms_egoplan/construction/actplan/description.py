@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
 from typing import Any, NamedTuple, TypeAlias
 
-from lmms_egoplan.benchmarks.actplan.bddl import Atom, Formula, Problem, literals_of
-from lmms_egoplan.benchmarks.actplan.goal_check.steps import lemma_of, names_of_type, singulars
+from lmms_egoplan.benchmarks.actplan.bddl import Formula, Problem, literals_of
+from lmms_egoplan.benchmarks.actplan.steps import lemma_of, names_of_type, singulars
 from lmms_egoplan.paths import yaml_beside
 
 _DATA: dict[str, Any] = yaml_beside(__file__)
@@ -86,14 +86,14 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
 def _involved(problem: Problem) -> set[str]:
     """Return the types that an initial fact or the goal says more of than the room, or that the agent is there."""
     types = problem.types
-    facts = [atom for fact in problem.init for atom, _, _ in literals_of(fact) if atom.predicate != "inroom"]
+    facts = [atom for fact in problem.init for atom, _, _ in literals_of(fact) if atom.op != "inroom"]
     alone = [atom.arguments for atom in facts if not any(lemma_of(name) == _AGENT for name in atom.arguments)]
     wanted = (({**types, **bound}, atom) for formula in problem.goal for atom, _, bound in literals_of(formula))
     goal = {kinds[name] for kinds, atom in wanted for name in atom.arguments if name in kinds}
     return goal | {types[name] for names in alone for name in names if name in types}
 
 
-def _literals(problem: Problem) -> Iterator[tuple[Atom, bool, dict[str, tuple[int, int]]]]:
+def _literals(problem: Problem) -> Iterator[tuple[Formula, bool, dict[str, tuple[int, int]]]]:
     """Yield the goal's atoms, each with the types that it is about: how many objects of each, and of how many.
 
     Atoms that differ in their objects alone are about all of these.
@@ -105,7 +105,7 @@ def _literals(problem: Problem) -> Iterator[tuple[Atom, bool, dict[str, tuple[in
         counts = _counts(problem, condition)
         for atom, asked, bound in literals_of(condition):
             kinds = types | dict(bound)
-            group = groups[atom.predicate, asked, tuple(map(kinds.get, atom.arguments))]
+            group = groups[atom.op, asked, tuple(map(kinds.get, atom.arguments))]
             group.update((name, (kinds[name], counts.get(name, 1))) for name in atom.arguments if name in kinds)
             atoms.append((atom, asked, group))
     for atom, asked, group in atoms:
@@ -122,7 +122,7 @@ def _counts(problem: Problem, formula: Formula) -> dict[str, int]:
 
 
 def _lacking(
-    atom: Atom,
+    atom: Formula,
     numbers: Mapping[str, tuple[int, int]],
     words: Sequence[str],
     places: Mapping[str, _Places],
@@ -137,8 +137,8 @@ def _lacking(
     # Words of objects' names are not predicates, as in "scrub brush".
     named = {at for of_kind in places.values() for place in of_kind for at in range(place.start, place.end)}
     other_words = [word for at, word in enumerate(words) if at not in named]
-    if not _is_stated(atom.predicate, other_words, asked=asked):
-        lacking.append(atom.predicate if asked else f"not {atom.predicate}")
+    if not _is_stated(atom.op, other_words, asked=asked):
+        lacking.append(atom.op if asked else f"not {atom.op}")
     return lacking
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmms_egoplan.annotation.actplan_plans import FEWEST_PLANS, GOLD_PLANS
-from lmms_egoplan.benchmarks.actplan.records import ORIGIN
+from lmms_egoplan.benchmarks.actplan.instances import ORIGIN
 from lmms_egoplan.construction.actplan.folders import replacing
 from lmms_egoplan.construction.actplan.sources import Activity
 from lmms_egoplan.construction.actplan.views import Views

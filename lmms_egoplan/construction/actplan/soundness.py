@@ -4,10 +4,9 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from itertools import combinations, islice, product
 
-from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Atom, Formula, Problem, literals_of
-from lmms_egoplan.benchmarks.actplan.goal_check.executor import Executor
-from lmms_egoplan.benchmarks.actplan.goal_check.steps import STATES
-from lmms_egoplan.benchmarks.actplan.goal_check.world import PLACES, SUPPORTS, Condition, Fact, World, grounded, holds
+from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Formula, Problem, grounded, holds, literals_of
+from lmms_egoplan.benchmarks.actplan.goal_check import PLACES, SUPPORTS, Executor, Fact, World
+from lmms_egoplan.benchmarks.actplan.steps import STATES
 
 # States in the release's domain_igibson.bddl that the simulator does not have (appendix A: "The simulator can not model
 # states of cookie as 'going bad' but state of 'burnt'").
@@ -49,7 +48,7 @@ def problems_in(problem: Problem) -> list[str]:
         problems += [
             f"{_where(atom)}: an initial fact cannot say where an object is not"
             for atom, asked, _ in literals_of(fact)
-            if not asked and atom.predicate in PREDICATES and PREDICATES[atom.predicate].place
+            if not asked and atom.op in PREDICATES and PREDICATES[atom.op].place
         ]
     if not any(thing.type.startswith("agent.") for thing in problem.objects):
         problems.append("no agent is declared under :objects; add agent.n.01_1 - agent.n.01")
@@ -79,9 +78,9 @@ def flaws_in(problem: Problem) -> list[str]:
     if flaws := problems_in(problem):
         return flaws
     goal = grounded(problem)
-    flaws = [f"initial facts: {clash}" for clash in _clashes(map(Condition, problem.init))]
+    flaws = [f"initial facts: {clash}" for clash in _clashes(problem.init)]
     flaws += [f"goal: {clash}" for clash in _clashes(goal)]
-    if all(holds(problem, each.formula, World.of(problem), dict(each.bound)) for each in goal):
+    if all(holds(problem, condition, World.of(problem).holds) for condition in goal):
         flaws.append("goal: it holds at the start")
     return flaws
 
@@ -96,7 +95,7 @@ def unreached(problem: Problem) -> list[str]:
     """
     executor = Executor(problem)
     facts = dict.fromkeys(
-        (atom.predicate, *things)
+        (atom.op, *things)
         for atom, _, bound in (literal for formula in problem.goal for literal in literals_of(formula))
         for things in product(*(problem.of_type(bound[name]) if name in bound else [name] for name in atom.arguments))
     )
@@ -111,18 +110,16 @@ def unreached(problem: Problem) -> list[str]:
                 if (value := executor.goal_reached(after)) > best:
                     world, best, waiting = after, value, deque([after])
                     break
-    return [str(formula) for formula in problem.conditions if not holds(problem, formula, world)]
+    return [str(formula) for formula in problem.conditions if not holds(problem, formula, world.holds)]
 
 
-def _clashes(conditions: Iterable[Condition]) -> Iterator[str]:
+def _clashes(conditions: Iterable[Formula]) -> Iterator[str]:
     """Yield the facts that contradict themselves or one another; other conditions are passed over."""
     literals: dict[tuple[Fact, bool], str] = {}
     for condition in conditions:
-        asked = condition.formula.op != "not"
-        if isinstance(atom := condition.formula if asked else condition.formula.parts[0], Atom):
-            bound = dict(condition.bound)
-            fact = (atom.predicate, *(bound.get(name, name) for name in atom.arguments))
-            literals[fact, asked] = str(Atom(fact[0], fact[1:]))
+        asked = condition.op != "not"
+        if (atom := condition if asked else condition.parts[0]).is_atom:
+            literals[(atom.op, *atom.arguments), asked] = str(atom)
     facts = {fact: text for (fact, asked), text in literals.items() if asked}
     world = World(facts)
     for (fact, asked), text in literals.items():
@@ -165,7 +162,7 @@ def _changed(executor: Executor, world: World, fact: Fact) -> Iterator[World]:
 
 def _check(formula: Formula, names: set[str], types: set[str]) -> list[str]:
     """Return what is wrong with a condition; `names` are those of objects and of the variables around it."""
-    if isinstance(formula, Atom):
+    if formula.is_atom:
         return _check_atom(formula, names)
     problems = [
         f"{variable}: no object is declared of type {variable.type}"
@@ -176,13 +173,13 @@ def _check(formula: Formula, names: set[str], types: set[str]) -> list[str]:
     return problems + [problem for part in formula.parts for problem in _check(part, names, types)]
 
 
-def _check_atom(atom: Atom, names: set[str]) -> list[str]:
-    predicate = PREDICATES.get(atom.predicate)
+def _check_atom(atom: Formula, names: set[str]) -> list[str]:
+    predicate = PREDICATES.get(atom.op)
     if predicate is None:
-        if atom.predicate in _WITHOUT_STATE:
-            why = f"iGibson 2 has no state {atom.predicate}, though BDDL's domain file names it (appendix A)"
+        if atom.op in _WITHOUT_STATE:
+            why = f"iGibson 2 has no state {atom.op}, though BDDL's domain file names it (appendix A)"
         else:
-            why = f"no predicate {atom.predicate}; expected one of {', '.join(PREDICATES)}"
+            why = f"no predicate {atom.op}; expected one of {', '.join(PREDICATES)}"
         return [f"{_where(atom)}: {why}"]
     if len(atom.arguments) != len(predicate.arguments):
         return [f"{_where(atom)}: expected {len(predicate.arguments)} arguments, found {len(atom.arguments)}"]
@@ -193,5 +190,5 @@ def _check_atom(atom: Atom, names: set[str]) -> list[str]:
     ]
 
 
-def _where(atom: Atom) -> str:
+def _where(atom: Formula) -> str:
     return f"line {atom.line}: {atom}" if atom.line else str(atom)

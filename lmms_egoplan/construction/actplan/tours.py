@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from lmms_egoplan.benchmarks.actplan.activities import InstanceId, parse_id
+from lmms_egoplan.benchmarks.actplan.instances import InstanceId, parse_id
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version
 from lmms_egoplan.media.frames import (

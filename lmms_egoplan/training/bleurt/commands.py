@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from lmms_egoplan.benchmarks.actplan.bleurt import Positives, Shuffled
-from lmms_egoplan.benchmarks.actplan.commands_evaluate import LabelledPlans, Splits
+from lmms_egoplan.benchmarks.actplan.commands import LabelledPlans, Splits
 from lmms_egoplan.training.bleurt.pairs import Recipe
 from lmms_egoplan.training.bleurt.training import train_bleurt
 

@@ -6,9 +6,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import factorial, prod
 
-from lmms_egoplan.benchmarks.actplan.bleurt import Positives, Shuffled, joined
-from lmms_egoplan.benchmarks.actplan.bleurt_evaluation import PlanPair
-from lmms_egoplan.benchmarks.actplan.labelled_plans import LabelledInstance
+from lmms_egoplan.benchmarks.actplan.bleurt import PlanPair, Positives, Shuffled, joined
+from lmms_egoplan.benchmarks.actplan.plans import LabelledInstance
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line
 
 # Shares of the kinds of training pairs that are tried first; the rest is shuffled gold plans.

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from lmms_egoplan.benchmarks.actplan.bleurt import PlanClassifier, encode_pair, load_model
-from lmms_egoplan.benchmarks.actplan.bleurt_evaluation import (
+from lmms_egoplan.benchmarks.actplan.bleurt import (
+    PlanClassifier,
     PlanPair,
+    encode_pair,
     in_split,
     labelled_pairs,
+    load_model,
     score_by_source,
     score_verdicts,
     unknown_activities,
 )
-from lmms_egoplan.benchmarks.actplan.labelled_plans import read_activities, read_labelled_plans
+from lmms_egoplan.benchmarks.actplan.plans import read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.paths import yaml_beside

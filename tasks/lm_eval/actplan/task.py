@@ -6,8 +6,10 @@ from typing import Any
 
 from datasets import Dataset
 
-from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, load_scorers, score_plans
-from lmms_egoplan.benchmarks.actplan.splits import PREPARED, only_counterfactual, only_normal, prompt_text  # noqa: F401
+from lmms_egoplan.benchmarks.actplan.instances import only_counterfactual, only_normal, prompt_text  # noqa: F401
+from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan
+from lmms_egoplan.benchmarks.actplan.scoring import load_scorers, score_plans
+from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
 from lmms_egoplan.harnesses.lm_eval.task import Answered, TogetherScoredTask, without_images
 
@@ -18,7 +20,7 @@ class Plans(TogetherScoredTask):
     metadata: ``encoder`` and ``bleurt``, as the task's YAML says.
     """
 
-    PREPARED = PREPARED
+    PREPARED = ACTPLAN
     FILTER = "scored"
 
     def prepare_scoring(self) -> None:
@@ -37,7 +39,7 @@ class Plans(TogetherScoredTask):
 
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     """The views of the environment."""
-    load = partial(stored_images, PREPARED, "test", doc["data"], doc["row"], "images")
+    load = partial(stored_images, ACTPLAN, "test", doc["data"], doc["row"], "images")
     return LazyImages(images_name("ActPlan-1K", doc, doc["id"]), load)
 
 

@@ -6,17 +6,19 @@ from typing import Any
 from datasets import Dataset
 from PIL import Image
 
-from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, load_scorers, score_plans
-from lmms_egoplan.benchmarks.actplan.splits import PREPARED, only_counterfactual, only_normal, prompt_text, views  # noqa: F401
+from lmms_egoplan.benchmarks.actplan.instances import only_counterfactual, only_normal, prompt_text, views  # noqa: F401
+from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan
+from lmms_egoplan.benchmarks.actplan.scoring import load_scorers, score_plans
+from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
 
 
 def __getattr__(name: str) -> str:
     """Folder and fingerprint of the prepared instances, found when a task is loaded, not when listed."""
     if name == "TEST":
-        return str(PREPARED.folder("test"))
+        return str(ACTPLAN.folder("test"))
     if name == "TEST_DATA":
-        return PREPARED.fingerprint("test")
+        return ACTPLAN.fingerprint("test")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

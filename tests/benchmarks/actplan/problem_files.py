@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Atom, Compound, Object, Problem, Variable
+from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Formula, Object, Problem, Variable
 from shared_data import DATA
 
 RELEASED = DATA / "actplan" / "bddl" / "activity_definitions"
@@ -19,8 +19,10 @@ def described():
 
 def atoms(names):
     names = st.sampled_from(names)
-    states = st.builds(lambda state, name: Atom(state, (name,)), st.sampled_from(_STATES), names)
-    pairs = st.builds(lambda relation, *two: Atom(relation, two), st.sampled_from(_RELATIONS), names, names)
+    states = st.builds(lambda state, name: Formula(state, arguments=(name,)), st.sampled_from(_STATES), names)
+    pairs = st.builds(
+        lambda relation, *two: Formula(relation, arguments=two), st.sampled_from(_RELATIONS), names, names
+    )
     return states | pairs
 
 
@@ -32,15 +34,15 @@ def formulas(draw, names, depth=3):
         return draw(atoms(names))
     inner = formulas(names, depth - 1)
     if kind in ("and", "or"):
-        return Compound(kind, tuple(draw(st.lists(inner, min_size=1, max_size=3))))
+        return Formula(kind, tuple(draw(st.lists(inner, min_size=1, max_size=3))))
     if kind in ("not", "imply"):
-        return Compound(kind, tuple(draw(inner) for _ in range(1 if kind == "not" else 2)))
+        return Formula(kind, tuple(draw(inner) for _ in range(1 if kind == "not" else 2)))
     quantifiers = ("forall", "exists", "forn") if kind == "one" else ("forpairs", "fornpairs")
     letters = "a" if kind == "one" else "ab"
     variables = tuple(Variable(f"v{depth}{letter}", draw(st.sampled_from(TYPES))) for letter in letters)
     op = draw(st.sampled_from(quantifiers))
     body = draw(formulas([*names, *(variable.name for variable in variables)], depth - 1))
-    return Compound(op, (body,), variables, draw(st.integers(0, 3)) if op in ("forn", "fornpairs") else 0)
+    return Formula(op, (body,), variables, draw(st.integers(0, 3)) if op in ("forn", "fornpairs") else 0)
 
 
 @st.composite
@@ -49,5 +51,5 @@ def problems(draw):
     names = [thing.name for thing in objects]
     facts = draw(st.lists(atoms(names), max_size=8))
     denied = draw(st.lists(atoms(names).filter(lambda atom: len(atom.arguments) == 1), max_size=2))
-    denied = [Compound("not", (atom,)) for atom in denied]
+    denied = [Formula("not", (atom,)) for atom in denied]
     return Problem("made_0", "igibson", tuple(objects), (*facts, *denied), (draw(formulas(names)),))

@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from lmms_egoplan.benchmarks.actplan.activities import InstanceId
+from lmms_egoplan.benchmarks.actplan.instances import InstanceId
 from media.files import number_image
 
 SCENES = (

@@ -4,9 +4,9 @@ import random
 from pathlib import Path
 
 from benchmarks.actplan.release import PROBLEM, instance_ids, plan, task_description, variant, write_release
-from lmms_egoplan.benchmarks.actplan.activities import activity_type
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
-from lmms_egoplan.benchmarks.actplan.goal_check.check import check_goal
+from lmms_egoplan.benchmarks.actplan.goal_check import check_goal
+from lmms_egoplan.benchmarks.actplan.instances import activity_type
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.actplan.reply import form_validity
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS, InstanceId, activity_type, parse_id
+from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, SETTINGS, InstanceId, activity_type, parse_id
 from shared_data import DATA
 
 DEFINITIONS = DATA / "actplan" / "bddl" / "activity_definitions"

@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 from benchmarks.actplan.labelled_plans import PLANS
 from benchmarks.actplan.slow import lcs, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
-from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, score_plans
+from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan
+from lmms_egoplan.benchmarks.actplan.scoring import score_plans
 from lmms_egoplan.cli import app
 
 pytestmark = pytest.mark.usefixtures("real_encoder")

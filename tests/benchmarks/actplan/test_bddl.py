@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.actplan.problem_files import RELEASED, described, problems
-from lmms_egoplan.benchmarks.actplan.bddl import Atom, Compound, Variable, parse_problem, read_problem
+from lmms_egoplan.benchmarks.actplan.bddl import Formula, Variable, parse_problem, read_problem
 from lmms_egoplan.errors import LmmsEgoplanError
 
 TEXT = """; a comment with (parentheses
@@ -23,19 +23,18 @@ def test_reads_the_grammar():
     problem = parse_problem(TEXT, "p.bddl")
     assert (problem.name, problem.domain) == ("tea_0", "igibson")
     assert problem.of_type("cup.n.01") == ["cup.n.01_1", "cup.n.01_2"]
-    assert problem.init[:2] == (Atom("dusty", ("cup.n.01_1",)), Compound("not", (Atom("open", ("box.n.01_1",)),)))
+    is_open = Formula("open", arguments=("box.n.01_1",))
+    assert problem.init[:2] == (Formula("dusty", arguments=("cup.n.01_1",)), Formula("not", (is_open,)))
     cup, box = Variable("cup.n.01", "cup.n.01"), Variable("box.n.01", "box.n.01")
-    assert problem.goal == (
-        Compound(
-            "and",
-            (
-                Compound("forn", (Atom("inside", ("cup.n.01", "box.n.01_1")),), (cup,), 2),
-                Compound("not", (Atom("open", ("box.n.01_1",)),)),
-                Compound("fornpairs", (Atom("inside", ("cup.n.01", "box.n.01")),), (cup, box), 1),
-            ),
-        ),
+    in_one_box = Formula("inside", arguments=("cup.n.01", "box.n.01_1"))
+    in_a_box = Formula("inside", arguments=("cup.n.01", "box.n.01"))
+    parts = (
+        Formula("forn", (in_one_box,), (cup,), 2),
+        Formula("not", (is_open,)),
+        Formula("fornpairs", (in_a_box,), (cup, box), 1),
     )
-    assert [fact.line for fact in problem.init if isinstance(fact, Atom)] == [6, 6]
+    assert problem.goal == (Formula("and", parts),)
+    assert [fact.line for fact in problem.init if fact.is_atom] == [6, 6]
     assert len(problem.conditions) == 3
 
 

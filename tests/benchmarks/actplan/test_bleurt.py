@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from benchmarks.actplan.labelled_plans import PLANS
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.benchmarks.actplan.bleurt import classifier_path, encode_pair, joined, load_classifier
-from lmms_egoplan.benchmarks.actplan.labelled_plans import read_labelled_plans
+from lmms_egoplan.benchmarks.actplan.plans import read_labelled_plans
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line
 from lmms_egoplan.errors import LmmsEgoplanError
 from patience import processor_time_below

@@ -8,16 +8,17 @@ from hypothesis import strategies as st
 
 from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
-from lmms_egoplan.benchmarks.actplan.bleurt import Verdict, load_classifier
-from lmms_egoplan.benchmarks.actplan.bleurt_evaluation import (
-    TABLE_5,
+from lmms_egoplan.benchmarks.actplan.bleurt import (
+    Verdict,
     evaluate_bleurt,
     in_split,
     labelled_pairs,
+    load_classifier,
     score_verdicts,
     unknown_activities,
 )
-from lmms_egoplan.benchmarks.actplan.labelled_plans import read_activities, read_labelled_plans
+from lmms_egoplan.benchmarks.actplan.commands import TABLE_5
+from lmms_egoplan.benchmarks.actplan.plans import read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 
 real_data = pytest.mark.skipif(not PLANS.is_file(), reason="needs ../shared/data/actplan")

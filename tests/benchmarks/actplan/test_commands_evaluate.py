@@ -84,7 +84,7 @@ def test_help_names_the_authors_file(command):
 
 def test_commands_load_no_heavy_library():
     code = (
-        "import sys\nfrom lmms_egoplan.benchmarks.actplan import commands, commands_evaluate\n"
+        "import sys\nfrom lmms_egoplan.benchmarks.actplan import commands\n"
         "heavy = {'torch', 'datasets', 'transformers', 'sklearn', 'sentence_transformers'} & {*sys.modules}\n"
         "sys.exit(','.join(heavy) or 0)"
     )

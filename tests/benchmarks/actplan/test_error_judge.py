@@ -18,8 +18,8 @@ from lmms_egoplan.benchmarks.actplan.error_judge import (
     read_errors,
     read_judged,
 )
-from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS
-from lmms_egoplan.benchmarks.actplan.records import find_instances
+from lmms_egoplan.benchmarks.actplan.instances import find_instances
+from lmms_egoplan.benchmarks.actplan.plans import ERRORS
 from lmms_egoplan.cli import app
 
 

@@ -9,13 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
-from lmms_egoplan.benchmarks.actplan.activities import InstanceId
-from lmms_egoplan.benchmarks.actplan.labelled_plans import (
-    LabelledInstance,
-    LabelledPlan,
-    read_activities,
-    read_labelled_plans,
-)
+from lmms_egoplan.benchmarks.actplan.instances import InstanceId
+from lmms_egoplan.benchmarks.actplan.plans import LabelledInstance, LabelledPlan, read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 
 

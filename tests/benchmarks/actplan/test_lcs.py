@@ -16,7 +16,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import cos_sim
 
 from benchmarks.actplan.labelled_plans import PLANS
-from lmms_egoplan.benchmarks.actplan.lcs import THRESHOLD, lcs_lengths, lcs_norm
+from lmms_egoplan.benchmarks.actplan.scoring import THRESHOLD, lcs_lengths, lcs_norm
 from lmms_egoplan.encoder import load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from patience import processor_time_below

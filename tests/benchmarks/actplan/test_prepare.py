@@ -9,9 +9,9 @@ from datasets import Image, load_from_disk
 from typer.testing import CliRunner
 
 from benchmarks.actplan.release import PROBLEM, SCENES, instance_ids, task_description, write_instance, write_release
-from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, InstanceId, activity_type, parse_id
+from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, InstanceId, activity_type, parse_id
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
-from lmms_egoplan.benchmarks.actplan.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.storage import load_summary, prepared_splits, split_dir
@@ -37,7 +37,7 @@ def lines(path):
 
 
 def stored_bytes():
-    rows = PREPARED.load("test").cast_column("images", [Image(decode=False)])["images"]
+    rows = ACTPLAN.load("test").cast_column("images", [Image(decode=False)])["images"]
     return [[cell["bytes"] for cell in row] for row in rows]
 
 
@@ -228,7 +228,7 @@ def test_skipping_leaves_out_what_is_wrong(source):
     reasons = {entry["folder"]: entry["reason"] for entry in rest}
     assert sorted(reasons) == sorted(ids)
     assert all(problem in reasons[ids[0]] for problem in ("00014.png: no image", "; ", "nothing but blanks"))
-    dataset = PREPARED.load("test")
+    dataset = ACTPLAN.load("test")
     assert not set(ids).intersection(dataset["id"][:])
     assert dataset["split_size"][:] == [60] * 56
     sizes = dict(zip(dataset["setting"][:], dataset["setting_size"][:], strict=True))
@@ -262,7 +262,7 @@ def test_a_source_without_gold_plan_1_has_no_mean_length(tmp_path):
     assert summary["without_gold_plan_1"] == 1
     unknown = {"prepared": None, "source": None, "paper": 23.95, "matches": False}
     assert load_summary("actplan", "test")["counts"]["normal_steps"] == unknown
-    assert PREPARED.load("test")[0]["gold_plan_1"] == []
+    assert ACTPLAN.load("test")[0]["gold_plan_1"] == []
 
 
 def test_the_fingerprint_tells_data_apart(tmp_path):
@@ -298,7 +298,7 @@ def test_a_failure_leaves_the_older_data(tmp_path):
     with pytest.raises(LmmsEgoplanError):
         prepare_actplan(source)
     assert load_summary("actplan", "test") == before
-    assert len(PREPARED.load("test")) == 4
+    assert len(ACTPLAN.load("test")) == 4
 
 
 def test_equal_releases_are_generated_equal(tmp_path):
@@ -314,7 +314,7 @@ def test_published_instances():
     assert summary["counts"]["normal_steps"]["prepared"] == 64.0
     assert summary["counts"]["counterfactual_steps"]["prepared"] == 56.0
     assert (summary["counts"]["fewest_images"]["source"], summary["images_outside"]) == (3, [])
-    dataset = PREPARED.load("test")
+    dataset = ACTPLAN.load("test")
     place = "Beechwood_0_int/assembling_gift_baskets"
     assert dataset["id"][:] == [f"{place}/0/sample_0", f"{place}/1/sample_0"]
     assert dataset["activity_type"][:] == ["other", "other"]
@@ -340,7 +340,7 @@ def test_problems_come_from_the_release_or_from_a_folder(tmp_path):
         "making_tea: no problem0.bddl",
         f"{paths['sorting_mail']}:1: expected a ')' for the '(' of this line, found the end",
     ]
-    assert [bool(problem) for problem in PREPARED.load("test")["problem"]] == [False, False, True]
+    assert [bool(problem) for problem in ACTPLAN.load("test")["problem"]] == [False, False, True]
     result = CliRunner().invoke(app, ["data", "prepare", "actplan", str(source)])
     assert (
         "Without a BDDL problem, so without a goal check: 2 of 3: making_tea: no problem0.bddl; 2 reas" in result.output
@@ -348,7 +348,7 @@ def test_problems_come_from_the_release_or_from_a_folder(tmp_path):
     (bddl / "making_tea").mkdir(parents=True)
     (bddl / "making_tea" / "problem0.bddl").write_text(PROBLEM.format("from_folder"))
     assert prepare_actplan(source, bddl=bddl)["without_bddl"] == 1
-    assert "from_folder" in PREPARED.load("test")["problem"][0]
+    assert "from_folder" in ACTPLAN.load("test")["problem"][0]
 
 
 def test_a_folder_without_problems_is_an_error(source, tmp_path, data):

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from benchmarks.actplan.release import instance_ids, task_description, write_instance, write_release
-from lmms_egoplan.benchmarks.actplan.activities import InstanceId
-from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
+from lmms_egoplan.benchmarks.actplan.instances import InstanceId, find_instances, read_instance
 from lmms_egoplan.errors import LmmsEgoplanError
 from media.files import number_image
 

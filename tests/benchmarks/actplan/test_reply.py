@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from lmms_egoplan.benchmarks.actplan.reply import (
     form_validity,
     is_well_formed,
+    json_as_lines,
     official_steps,
     one_per_line,
     parsed_steps,
+    without_markup,
 )
-from lmms_egoplan.benchmarks.actplan.reply_lines import json_as_lines, without_markup
 from patience import processor_time_below
 from shared_data import DATA
 

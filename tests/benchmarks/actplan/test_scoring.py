@@ -17,7 +17,8 @@ from lmms_egoplan.benchmarks.actplan.metrics import (
     plans_by_group,
     score_plan,
 )
-from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, PlanScore, score_plans
+from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan
+from lmms_egoplan.benchmarks.actplan.scoring import PlanScore, score_plans
 from lmms_egoplan.benchmarks.aggregations import mean_score
 from lmms_egoplan.coverage import coverage
 

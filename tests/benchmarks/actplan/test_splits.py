@@ -1,9 +1,9 @@
 import pytest
 
 from benchmarks.actplan.release import write_release
+from lmms_egoplan.benchmarks.actplan.instances import find_instances, prompt_text, read_instance, views
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
-from lmms_egoplan.benchmarks.actplan.records import find_instances, read_instance
-from lmms_egoplan.benchmarks.actplan.splits import PREPARED, prompt_text, views
+from lmms_egoplan.benchmarks.splits import ACTPLAN
 from media.files import read_number
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("data")
 @pytest.fixture
 def docs(tmp_path):
     prepare_actplan(write_release(tmp_path / "source", 8))
-    return PREPARED.load("test")
+    return ACTPLAN.load("test")
 
 
 def test_the_task_description_is_asked_to_the_letter(docs, tmp_path):

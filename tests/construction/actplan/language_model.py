@@ -105,7 +105,7 @@ def _words(name):
 
 
 def _state(atom, asked):
-    return f"{'' if asked else 'not '}{_WORDS.get(atom.predicate, atom.predicate)}"
+    return f"{'' if asked else 'not '}{_WORDS.get(atom.op, atom.op)}"
 
 
 def _describe(prompt):
@@ -125,7 +125,7 @@ def _change(prompt):
     predicate = next((name for name in ("burnt", "stained", "soaked") if name in circumstance), "perished")
     thing = next(one.name for one in problem.objects if not one.name.startswith("agent"))
     bddl = str(problem).replace("(:init", f"(:init\n        ({predicate} {thing})")
-    assert not any(fact.op == "not" and fact.parts[0].predicate == predicate for fact in problem.init)
+    assert not any(fact.op == "not" and fact.parts[0].op == predicate for fact in problem.init)
     category = "object property" if predicate == "burnt" else "event causality"
     return {"category": category, "problem": bddl}
 

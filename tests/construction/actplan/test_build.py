@@ -22,7 +22,7 @@ from lmms_egoplan.annotation import actplan_circumstances
 from lmms_egoplan.annotation import actplan_plans as actplan_plans
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
-from lmms_egoplan.benchmarks.actplan.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.cli import app
 from lmms_egoplan.construction.actplan import circumstances, layout, tours, views
 from lmms_egoplan.construction.actplan import sources as sources_module
@@ -160,7 +160,7 @@ def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
         assert {name for name, content in contents(built).items() if content != before[name]} <= {"rejections.jsonl"}
     code, output = run("data", "prepare", "actplan", built / "annotation")
     assert code == 0, output
-    rows = {row["id"]: row for row in PREPARED.load("test")}
+    rows = {row["id"]: row for row in ACTPLAN.load("test")}
     assert set(rows) == {
         "home/cleaning_cups/0/sample_0",
         "home/packing_cookies/0/sample_0",
@@ -385,7 +385,7 @@ def test_all_released_problems(tmp_path, monkeypatch):
     assert "198 instances with views, 198 with gold plans" in output
     code, output = run("data", "prepare", "actplan", built / "annotation")
     assert code == 0, output
-    rows = PREPARED.load("test")
+    rows = ACTPLAN.load("test")
     lines = [json.loads(line) for line in (built / "instances.jsonl").read_text().splitlines()]
     assert len(rows) == len(lines) == 149 + 49
     texts = {row["id"]: row["task_description"] for row in rows}

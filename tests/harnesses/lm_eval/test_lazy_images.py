@@ -19,9 +19,8 @@ from PIL import Image
 from benchmarks.actplan.release import instance_ids
 from benchmarks.egothink.source import shade, write_source
 from harnesses.lm_eval.prepared_sets import build, images_of
-from lmms_egoplan.benchmarks.actplan import splits as actplan
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
-from lmms_egoplan.benchmarks.splits import EGOTHINK
+from lmms_egoplan.benchmarks.splits import ACTPLAN, EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages, stored_images
 from lmms_egoplan.media.frames import FrameError
@@ -41,7 +40,7 @@ for images in dill.loads(Path(sys.argv[1]).read_bytes()):
 
 
 def fingerprint():
-    return actplan.PREPARED.fingerprint("test")
+    return ACTPLAN.fingerprint("test")
 
 
 def numbers(start, count):
@@ -92,7 +91,7 @@ def test_requests_are_read_in_another_process(data):
     """As from the request cache; the same images are shown there."""
     tasks = ["egoplan_val", "egothink_planning_navigation", "egointent"]
     requested = [images_of(instance) for task in tasks for instance in build(task).instances]
-    requested.append(LazyImages("views", partial(stored_images, actplan.PREPARED, "test", fingerprint(), 3, "images")))
+    requested.append(LazyImages("views", partial(stored_images, ACTPLAN, "test", fingerprint(), 3, "images")))
     (data / "requests").write_bytes(dill.dumps(requested))
     command = [sys.executable, "-c", TELL, str(data / "requests")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=FOREVER_S)
@@ -116,8 +115,8 @@ def test_building_requests_reads_no_image(tmp_path, monkeypatch):
 
 def test_images_of_the_right_row_in_rgb(data):
     released = [str(instance) for instance in instance_ids(24)]
-    for row, name in enumerate(actplan.PREPARED.load("test")["id"]):
-        images = stored_images(actplan.PREPARED, "test", fingerprint(), row, "images")
+    for row, name in enumerate(ACTPLAN.load("test")["id"]):
+        images = stored_images(ACTPLAN, "test", fingerprint(), row, "images")
         number = released.index(name)
         assert read_numbers(images) == list(range(5 * number, 5 * number + 2 + number % 4))
         assert {image.mode for image in images} == {"RGB"}

@@ -7,14 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
-from lmms_egoplan.benchmarks.actplan.activities import InstanceId
-from lmms_egoplan.benchmarks.actplan.bleurt_evaluation import PlanPair, in_split
-from lmms_egoplan.benchmarks.actplan.labelled_plans import (
-    LabelledInstance,
-    LabelledPlan,
-    read_activities,
-    read_labelled_plans,
-)
+from lmms_egoplan.benchmarks.actplan.bleurt import PlanPair, in_split
+from lmms_egoplan.benchmarks.actplan.instances import InstanceId
+from lmms_egoplan.benchmarks.actplan.plans import LabelledInstance, LabelledPlan, read_activities, read_labelled_plans
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line
 from lmms_egoplan.training.bleurt.pairs import Recipe, TrainingPairs
 

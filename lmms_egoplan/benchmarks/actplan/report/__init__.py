@@ -5,9 +5,9 @@ from functools import cached_property, partial
 from pathlib import PurePath
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.activities import parse_id
 from lmms_egoplan.benchmarks.actplan.error_judge import JudgedPlan
-from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS, VERDICTS
+from lmms_egoplan.benchmarks.actplan.instances import parse_id
+from lmms_egoplan.benchmarks.actplan.plans import ERRORS, VERDICTS
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, MEASURES, Planned, answer_of, key_of
@@ -20,7 +20,7 @@ from lmms_egoplan.benchmarks.actplan.report.marks import (
     read_labelled,
 )
 from lmms_egoplan.benchmarks.actplan.report.tables import DECIMALS, all_tables, note
-from lmms_egoplan.benchmarks.actplan.splits import PREPARED
+from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared, with_images
 from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
 from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, number, score_notes, scored, share_cell
@@ -236,7 +236,7 @@ def _told(answer: Answer) -> Iterator[str]:
 
 
 def _read_rows() -> dict[Key, tuple[str, Images]]:
-    rows = with_images(PREPARED.load(SPLIT), "images")
+    rows = with_images(ACTPLAN.load(SPLIT), "images")
     return {
         key_of(row["id"], row["gold_plan_1"], row["gold_plan_2"]): (row["task_description"], images)
         for row, images in rows

@@ -8,10 +8,9 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES, SETTINGS
+from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, INSTANCES, SETTINGS
 from lmms_egoplan.benchmarks.actplan.metrics import LENGTH_BINS, length_bin
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
-from lmms_egoplan.benchmarks.actplan.splits import INSTANCES
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.numbers import counted
 from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, in_percent, logged, mean_of

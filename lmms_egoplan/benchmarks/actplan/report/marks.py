@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.activities import SETTINGS, parse_id
 from lmms_egoplan.benchmarks.actplan.error_judge import JUDGED_ERRORS, Errors, JudgedPlan, agreements, read_judged
-from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS, PLANS, VERDICTS
+from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, parse_id
+from lmms_egoplan.benchmarks.actplan.plans import ERRORS, PLANS, VERDICTS
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, parsed_steps
 from lmms_egoplan.benchmarks.actplan.report.answers import INSTANCES, Planned
 from lmms_egoplan.jsonl import parse_record, read_lines

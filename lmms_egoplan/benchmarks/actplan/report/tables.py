@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.actplan.activities import SETTINGS
 from lmms_egoplan.benchmarks.actplan.error_judge import JudgedPlan
+from lmms_egoplan.benchmarks.actplan.instances import SETTINGS
 from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, INSTANCES, MEASURES, Planned
 from lmms_egoplan.benchmarks.actplan.report.marks import (
     Labelled,

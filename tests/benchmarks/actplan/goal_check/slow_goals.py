@@ -2,14 +2,12 @@
 
 from itertools import combinations, product
 
-from lmms_egoplan.benchmarks.actplan.bddl import Atom
-
 
 def naive(problem, formula, facts, bound=None):
     """Whether a formula holds, by writing quantifiers out as and, or and not; `facts` are those that hold."""
     bound = bound or {}
-    if isinstance(formula, Atom):
-        return (formula.predicate, *(bound.get(name, name) for name in formula.arguments)) in facts
+    if formula.is_atom:
+        return (formula.op, *(bound.get(name, name) for name in formula.arguments)) in facts
     if formula.op in ("forpairs", "fornpairs"):
         return _pairs(problem, formula, facts, bound)
     if not formula.variables:

@@ -6,8 +6,8 @@ from typer.testing import CliRunner
 
 from benchmarks.actplan.labelled_plans import PLANS, record, write_plans
 from benchmarks.actplan.problem_files import RELEASED
-from lmms_egoplan.benchmarks.actplan.goal_check.check import CheckedPlan, GoalCheck, agreement, check_labelled
-from lmms_egoplan.benchmarks.actplan.labelled_plans import read_labelled_plans
+from lmms_egoplan.benchmarks.actplan.goal_check import CheckedPlan, GoalCheck, agreement, check_labelled
+from lmms_egoplan.benchmarks.actplan.plans import read_labelled_plans
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from benchmarks.actplan.labelled_plans import PLANS
 from benchmarks.actplan.problem_files import RELEASED
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem, read_problem
-from lmms_egoplan.benchmarks.actplan.goal_check.check import REACHABLE, check_goal
+from lmms_egoplan.benchmarks.actplan.goal_check import REACHABLE, check_goal
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line, parsed_steps
 
 KITCHEN = """(define (problem kitchen_0) (:domain igibson)

@@ -1,6 +1,6 @@
 import pytest
 
-from lmms_egoplan.benchmarks.actplan.goal_check.steps import Name, names_of_type, read_step, singulars
+from lmms_egoplan.benchmarks.actplan.steps import Name, names_of_type, read_step, singulars
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from benchmarks.actplan.report.synthetic_runs import GOOD, LENGTHS, PART, TEXT, WEAK, defined, interval, mean, percent
-from lmms_egoplan.benchmarks.actplan.activities import ACTIVITY_TYPES
+from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES
 from report.joined import near, run_rows
 
 

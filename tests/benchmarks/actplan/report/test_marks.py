@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.actplan.report.synthetic_runs import GOOD
-from lmms_egoplan.benchmarks.actplan.labelled_plans import ERRORS
+from lmms_egoplan.benchmarks.actplan.plans import ERRORS
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError

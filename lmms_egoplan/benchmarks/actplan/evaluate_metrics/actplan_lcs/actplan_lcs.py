@@ -7,8 +7,9 @@ import evaluate
 
 from lmms_egoplan.benchmarks.actplan import evaluate_metrics
 from lmms_egoplan.benchmarks.actplan.evaluate_metrics import check_texts, metric_info
+from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
-from lmms_egoplan.benchmarks.actplan.scoring import GeneratedPlan, score_plans
+from lmms_egoplan.benchmarks.actplan.scoring import score_plans
 from lmms_egoplan.benchmarks.aggregations import mean_score
 
 _MEASURES = ("lcs", "lcs_norm", "lcs_best", "lcs_norm_best", "lcs_parsed", "lcs_norm_parsed")

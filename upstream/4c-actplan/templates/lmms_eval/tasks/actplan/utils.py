@@ -67,7 +67,7 @@ def actplan_empty(values: Sequence[dict[str, Any]]) -> float:
 # source: lmms_egoplan.benchmarks.actplan.reply: official_steps
 
 
-# source: lmms_egoplan.benchmarks.actplan.lcs: THRESHOLD, lcs_norm, _length
+# source: lmms_egoplan.benchmarks.actplan.scoring: THRESHOLD, lcs_norm, _length
 
 
 def _lcs_length(plan: Sequence[str], gold: Sequence[str]) -> int:

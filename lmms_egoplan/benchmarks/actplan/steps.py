@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Atom, Problem
-from lmms_egoplan.benchmarks.actplan.reply_lines import ascii_form
+from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Problem
+from lmms_egoplan.benchmarks.actplan.reply import ascii_form
 from lmms_egoplan.paths import yaml_beside
 
 _DATA: Mapping[str, Mapping[str, Any]] = yaml_beside(__file__)
@@ -117,7 +117,7 @@ class Names:
         self._rooms = {
             fact.arguments[0]: fact.arguments[1]
             for fact in problem.init
-            if isinstance(fact, Atom) and fact.predicate == "inroom" and len(fact.arguments) == 2
+            if fact.op == "inroom" and len(fact.arguments) == 2
         }
 
     def room_of(self, thing: str) -> str | None:

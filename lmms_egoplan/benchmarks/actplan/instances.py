@@ -1,20 +1,35 @@
-"""ActPlan-1K's instances: folders of the release, activities' BDDL files, and what plans are made for."""
+"""ActPlan-1K's instances: their ids, settings and types, the folders of the release, and the prepared data."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from lmms_egoplan.benchmarks.actplan.activities import InstanceId, parse_id
+from PIL import Image
+
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
-from lmms_egoplan.benchmarks.actplan.splits import PREPARED, REPOSITORY_URL
+from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.media.image_files import check_image
 from lmms_egoplan.validation import is_text, listing
 
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+# By the number of the task description.
+SETTINGS = ("normal", "counterfactual")
+# Sec. 3.4, in its order.
+ACTIVITY_TYPES = ("cleaning", "filling", "packing", "putting away", "storing", "other")
+REPOSITORY_URL = "https://github.com/HKUST-KnowComp/ActPlan-1K"
+# Table 2.
+INSTANCES = {"normal": 825, "counterfactual": 362}
+# In rows of one setting alone: instances of both.
+_WHOLE = "release_size"
 LAYOUT = (
     "DIR/<scene>/<activity>/<n>/sample_<k>/ with images (png, jpg, jpeg), plan_gold_1.txt and plan_gold_2.txt, and "
     f"DIR/<scene>/<activity>/<n>/task_description_<n>.txt, n 0 or 1, as in the full release that {REPOSITORY_URL} "
@@ -34,11 +49,92 @@ _LEVELS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("0 (normal) or 1 (counterfactual)", ("0", "1").__contains__),
     ("sample_<k>, k from 0", lambda name: parse_id(f"scene/activity/0/{name}") is not None),
 )
+# Without leading zeros: two folders never have the same number.
+_SAMPLE = re.compile("sample_(0|[1-9][0-9]{0,8})")
 _Content = TypeVar("_Content")
 
 
+@dataclass(frozen=True, order=True)
+class InstanceId:
+    """Which instance: ``<scene>/<activity>/<description>/sample_<sample>``; ordered by these four.
+
+    scene: household environment of iGibson 2, as ``Beechwood_0_int``.
+    activity: as ``making_tea``.
+    description: 0 for the normal activity, 1 for the counterfactual one.
+    sample: which sampling of the activity in the scene, from 0 (sec. 3.4).
+    """
+
+    scene: str
+    activity: str
+    description: int
+    sample: int
+
+    @property
+    def setting(self) -> str:
+        """One of `SETTINGS`."""
+        return SETTINGS[self.description]
+
+    def __str__(self) -> str:
+        return f"{self.scene}/{self.activity}/{self.description}/sample_{self.sample}"
+
+
+def parse_id(text: str) -> InstanceId | None:
+    """Read an id as `InstanceId` writes it, with or without folders before it; None if it is none."""
+    *_, scene, activity, description, sample = ["", "", "", "", *text.split("/")]
+    match = _SAMPLE.fullmatch(sample)
+    named = all(is_text(name) and name not in (".", "..") for name in (scene, activity))
+    if match is None or not named or description not in ("0", "1"):
+        return None
+    return InstanceId(scene, activity, int(description), int(match[1]))
+
+
+def activity_type(activity: str) -> str:
+    """Return the one of `ACTIVITY_TYPES` that fits an activity's name.
+
+    Sec. 3.4 names the types without assigning activities; ``cleaning_...``, ``filling_...``, ``packing_...``,
+    ``storing_...``, ``putting_away_...`` and ``putting_..._away`` are theirs, all others are ``other``.
+    """
+    if named := re.fullmatch("(cleaning|filling|packing|storing)_.*", activity, re.DOTALL):
+        return named[1]
+    is_put_away = re.fullmatch("putting_(.*_)?away(_.*)?", activity, re.DOTALL) is not None
+    return "putting away" if is_put_away else "other"
+
+
+def _of_setting(docs: "Dataset", setting: str) -> "Dataset":
+    """Select a setting's instances; their split is the setting."""
+    chosen = docs.select([index for index, value in enumerate(docs["setting"]) if value == setting])
+    return chosen.rename_columns({"split_size": _WHOLE, "setting_size": "split_size"})
+
+
+def official_instances(doc: Mapping[str, Any]) -> int:
+    """Instances that the paper has for the row's task: of its setting after `only_normal` or `only_counterfactual`."""
+    return INSTANCES[doc["setting"]] if _WHOLE in doc else ACTPLAN.official["test"]
+
+
+only_normal = partial(_of_setting, setting="normal")
+only_counterfactual = partial(_of_setting, setting="counterfactual")
+
+
+def views(doc: Mapping[str, Any]) -> list[Image.Image]:
+    """Return the views of the environment as RGB images, in the order of the release; Table 6 is without them.
+
+    Args:
+        doc: a row of the prepared dataset.
+    """
+    return [image.convert("RGB") for image in doc["images"]]
+
+
+def prompt_text(doc: Mapping[str, Any]) -> str:
+    """Return the task description as released; the instruction and the eight actions are part of it (sec. 3.1).
+
+    Args:
+        doc: a row of the prepared dataset; only ``task_description`` is read.
+    """
+    return doc["task_description"]
+
+
 @dataclass(frozen=True)
-class Record:
+class ReleasedInstance:
     r"""One instance as its folder has it.
 
     task_description: To the letter, except for a byte order mark and line breaks, which are ``\n``.
@@ -98,7 +194,7 @@ def find_instances(source: Path) -> tuple[list[InstanceId], dict[str, str]]:
     return instances, {_storable(path): reason for path, reason in reasons.items() if reason}
 
 
-def read_instance(source: Path, instance: InstanceId, bddl: Path | None = None) -> Record:
+def read_instance(source: Path, instance: InstanceId, bddl: Path | None = None) -> ReleasedInstance:
     """Read one instance that `find_instances` found, decoding its images; the record lists what is wrong.
 
     Files other than images, gold plans 1 and 2, the task description and the problem next to it are ignored.
@@ -130,8 +226,8 @@ def read_instance(source: Path, instance: InstanceId, bddl: Path | None = None) 
         problems.append(f"{folder}: no image (png, jpg or jpeg)")
     images = tuple(image for name in image_names if (image := collect(_read_image, folder / name)) is not None)
     problem, bddl_problem = _read_problem(source, instance, bddl)
-    wrong = tuple(map(_storable, problems))
-    return Record(instance, description, images, first, second, problem, bddl_problem, wrong, len(image_names))
+    wrong, count = tuple(map(_storable, problems)), len(image_names)
+    return ReleasedInstance(instance, description, images, first, second, problem, bddl_problem, wrong, count)
 
 
 def read_origin(source: Path) -> dict[str, str]:
@@ -206,7 +302,7 @@ def _prepared(wanted: set[str]) -> dict[str, ShownInstance]:
     from datasets import Image
     from datasets import Sequence as Several
 
-    rows = PREPARED.load("test").select_columns(["id", "task_description", "images"])
+    rows = ACTPLAN.load("test").select_columns(["id", "task_description", "images"])
     chosen = rows.select([index for index, name in enumerate(rows["id"]) if name in wanted])
     return {
         row["id"]: ShownInstance(row["task_description"], tuple(image["bytes"] for image in row["images"]))

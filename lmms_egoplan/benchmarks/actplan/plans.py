@@ -1,0 +1,267 @@
+"""Plans: as a model writes them, as files have them, and as people have labelled them, published ones among them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from annotated_types import MaxLen, Predicate
+from pydantic import AfterValidator, ValidationInfo, field_validator
+
+from lmms_egoplan.benchmarks.actplan.instances import InstanceId, parse_id
+from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line, plan_text
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.judging.reply import without_thinking
+from lmms_egoplan.text import clean_text
+from lmms_egoplan.validation import AnyText, Checked, Expected, Text, expected, is_text, read_as, shown
+
+# Labels: verdicts (sec. 4.1) and types of errors (sec. 5.6, in its order).
+VERDICTS = ("correct", "commonsense")
+ERRORS = {
+    "missing_actions": "Missing actions",
+    "object": "Mistake of object property or function",
+    "event": "Mistake of event cause or effect",
+    "form": "Incorrect form",
+    "extra_tools": "Hallucination of extra tools",
+    "image": "Incorrect image understanding",
+}
+# The file of labelled plans in an export.
+PLANS = "plans.jsonl"
+
+Model = Literal["GPT-4V", "Gemini-Pro-1.5"]
+"""A model as Table 5 names it."""
+MODELS: tuple[Model, ...] = get_args(Model)
+SPLITS = ("train", "val", "test")
+Steps = Sequence[str]
+
+_Gold = Annotated[list[Text], MaxLen(1), Expected("at most one gold plan")]
+_FORM = '{"id": "...", "candidate": "...", "references": ["...", ...]}'
+# A field that only the file of labelled plans has.
+_LABELLED = "gold_gpt"
+_Label = Annotated[Any, Predicate((None, 0, 1).__contains__), Expected("true, false, 1, 0 or null")]
+
+
+@dataclass(frozen=True)
+class GeneratedPlan:
+    """A plan as a model wrote it, with the gold plans of its instance.
+
+    id: ID of the instance.
+    text: The model's answer.
+    references: Lines of gold plans 1, 2, ...; empty where there is none.
+    truncated: Whether the answer ends at the limit of new tokens; None if unknown.
+    problem: The instance's activity in BDDL; "" if not available.
+    """
+
+    id: str
+    text: str
+    references: Sequence[Steps]
+    truncated: bool | None = None
+    problem: str = ""
+
+    @classmethod
+    def of_reply(cls, doc: Mapping[str, Any], reply: str, *, truncated: bool | None = None) -> "GeneratedPlan":
+        """Make a plan of a model's reply about an instance, a row of the prepared dataset."""
+        golds = (doc["gold_plan_1"], doc["gold_plan_2"])
+        return cls(doc["id"], reply, golds, truncated, doc["problem"])
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """A plan as a file has it.
+
+    plan: With its gold plans, and without the model's thinking.
+    labels: What people said of it, under ``correct`` and ``commonsense`` (sec. 4.1); None where they did not.
+    model: Name of the model that wrote it; None if the file has none.
+    images: Whether the model was shown images; true if the file does not say.
+    errors: The steps that people marked, by type of error (sec. 5.6); None if they marked none.
+    ends_in_thought: Whether the reply ends inside a thought, so that it has no plan.
+    """
+
+    plan: GeneratedPlan
+    labels: dict[str, bool | None]
+    model: str | None = None
+    images: bool = True
+    errors: dict[str, list[int]] | None = None
+    ends_in_thought: bool = False
+
+
+@dataclass(frozen=True)
+class LabelledPlan:
+    """A model's plan that people have judged (sec. 4.1).
+
+    text: As published, the steps separated by blanks.
+    """
+
+    model: Model
+    text: str
+    correct: bool
+
+
+@dataclass(frozen=True)
+class LabelledInstance:
+    """An instance's gold plans, at least one of which exists, and the models' plans for it."""
+
+    id: InstanceId
+    gold_1: str | None
+    gold_2: str | None
+    plans: tuple[LabelledPlan, ...]
+
+    @property
+    def golds(self) -> list[str]:
+        """The existing gold plans."""
+        return [gold for gold in (self.gold_1, self.gold_2) if gold is not None]
+
+
+class _LabelledLine(Checked):
+    path: Any
+    activity: Any
+    gold_gpt: _Gold
+    gold_gemini: _Gold
+    pos_gpt: list[Text]
+    neg_gpt: list[Text]
+    pos_gemini: list[Text]
+    neg_gemini: list[Text]
+
+    @field_validator("path")
+    @classmethod
+    def _read_path(cls, path: Any) -> InstanceId:
+        instance = parse_id(path) if is_text(path) else None
+        if instance is None:
+            raise expected("<scene>/<activity>/<n>/sample_<k>")
+        return instance
+
+    @field_validator("activity")
+    @classmethod
+    def _check_activity(cls, activity: Any, info: ValidationInfo) -> Any:
+        if "path" in info.data and activity != info.data["path"].activity:
+            raise expected(f"{info.data['path'].activity}, as in path")
+        return activity
+
+
+class _StoredLine(Checked):
+    id: Annotated[Text, AfterValidator(clean_text)]
+    candidate: Annotated[AnyText, AfterValidator(clean_text), Expected("the plan as text")]
+    references: list[Annotated[Text, AfterValidator(clean_text), Expected("a gold plan")]]
+    correct: _Label = None
+    commonsense: _Label = None
+    model: Annotated[Annotated[Text, AfterValidator(clean_text)] | None, Expected("a text or nothing")] = None
+    images: Annotated[bool, Expected("true or false")] = True
+    errors: Annotated[
+        dict[str, list[int]] | None,
+        Predicate(lambda errors: errors is None or errors.keys() <= ERRORS.keys()),
+        Expected(f"an object with lists of steps by {', '.join(ERRORS)}"),
+    ] = None
+
+
+def read_plans(path: Path) -> list[StoredPlan]:
+    """Read plans in the order of the file.
+
+    Args:
+        path: JSON lines with ``id`` (a text), ``candidate`` (the plan as text, may be empty), ``references`` (gold
+            plans 1, 2, ... as texts) and, optional, ``correct`` and ``commonsense`` (true, false, 1, 0 or null),
+            ``model``, ``images`` (false if the model had none) and ``errors`` (steps by type, as people marked
+            them). A plan has one step per line. If gold plan 1 has all steps on one line, as in
+            ``finetuning_data.jsonl``, a plan on one line is split like it. The path may also be that file: GPT-4V's
+            plans get gold plan 1 and Gemini's gold plan 2 (as in the authors' code; the paper does not say), or the
+            other one if that is missing.
+
+    Raises:
+        LmmsEgoplanError: The file cannot be read or has another form; names line and field.
+    """
+    lines = read_lines(path)
+    if not lines:
+        raise LmmsEgoplanError(f"{path}: no plans in it; expected JSON lines {_FORM}")
+    if isinstance(first := _load(*lines[0]), dict) and _LABELLED in first:
+        return [
+            StoredPlan(
+                _plan(str(instance.id), plan.text, [instance.golds[0 if plan.model == "GPT-4V" else -1]]),
+                {"correct": plan.correct, "commonsense": None},
+                plan.model,
+            )
+            for instance in read_labelled_plans(path)
+            for plan in instance.plans
+        ]
+    return [_stored_plan(where, _load(where, line)) for where, line in lines]
+
+
+def read_labelled_plans(path: Path) -> list[LabelledInstance]:
+    """Read instances in the order of the file.
+
+    Args:
+        path: JSON lines as ``finetuning_data.jsonl``: ``path`` (the instance's folder), ``activity``, ``gold_gpt`` and
+            ``gold_gemini`` (lists of at most one plan: gold plans 1 and 2), ``pos_gpt``, ``neg_gpt``, ``pos_gemini``,
+            ``neg_gemini`` (lists of a model's correct and wrong plans).
+
+    Raises:
+        LmmsEgoplanError: The file cannot be read, has no instances, a duplicate, or one of another form; names line
+            and field.
+    """
+    instances: dict[InstanceId, LabelledInstance] = {}
+    for where, line in read_lines(path):
+        instance = _instance(where, line)
+        if instance.id in instances:
+            raise LmmsEgoplanError(f"{where}: path: instance {instance.id} is there twice; remove one of the lines")
+        instances[instance.id] = instance
+    if not instances:
+        raise LmmsEgoplanError(f"{path}: no instances in it; expected JSON lines as in finetuning_data.jsonl")
+    return list(instances.values())
+
+
+def read_activities(path: Path) -> dict[str, str]:
+    """Read the split of every activity (sec. 4.2.2: 60, 20 and 20 activities).
+
+    Args:
+        path: Lines as in ``activities.txt``: an activity's name, a tab, its split.
+
+    Raises:
+        LmmsEgoplanError: The file cannot be read, has no activities, a duplicate, or a line of another form.
+    """
+    activities: dict[str, str] = {}
+    for where, line in read_lines(path):
+        name, _, split = (part.strip() for part in line.partition("\t"))
+        if not name or split not in SPLITS:
+            raise LmmsEgoplanError(f"{where}: expected an activity, a tab and train, val or test, found {shown(line)}")
+        if name in activities:
+            raise LmmsEgoplanError(f"{where}: activity {name} is there twice; remove one of the lines")
+        activities[name] = split
+    if not activities:
+        raise LmmsEgoplanError(f"{path}: no activities in it; expected lines as in activities.txt")
+    return activities
+
+
+def _load(where: str, line: str) -> Any:
+    return parse_record(where, line, f"expected lines {_FORM}")
+
+
+def _stored_plan(where: str, record: Any) -> StoredPlan:
+    if not isinstance(record, dict):
+        raise LmmsEgoplanError(f"{where}: expected an object {_FORM}, found {shown(record)}")
+    line = read_as(_StoredLine, where, record)
+    if not line.references:
+        raise LmmsEgoplanError(f"{where}: references: expected at least one gold plan, found none")
+    labels = {name: label if (label := getattr(line, name)) is None else bool(label) for name in VERDICTS}
+    plan = _plan(line.id, plan_text(line.candidate), line.references)
+    ends_in_thought = without_thinking(line.candidate) is None
+    return StoredPlan(plan, labels, line.model, line.images, line.errors, ends_in_thought)
+
+
+def _plan(identifier: str, candidate: str, references: Sequence[str]) -> GeneratedPlan:
+    lines = [one_per_line(reference) for reference in references]
+    is_on_one_line = lines[0].strip() != references[0].strip()
+    text = one_per_line(candidate) if is_on_one_line else candidate
+    return GeneratedPlan(identifier, text, [official_steps(reference) for reference in lines])
+
+
+def _instance(where: str, line: str) -> LabelledInstance:
+    record = read_as(_LabelledLine, where, parse_record(where, line, "expected a line as in finetuning_data.jsonl"))
+    if not (record.gold_gpt or record.gold_gemini):
+        raise LmmsEgoplanError(f"{where}: gold_gpt and gold_gemini: both empty; an instance needs a gold plan")
+    gpt, gemini = MODELS
+    plans = (
+        *(LabelledPlan(gpt, text, correct=True) for text in record.pos_gpt),
+        *(LabelledPlan(gpt, text, correct=False) for text in record.neg_gpt),
+        *(LabelledPlan(gemini, text, correct=True) for text in record.pos_gemini),
+        *(LabelledPlan(gemini, text, correct=False) for text in record.neg_gemini),
+    )
+    return LabelledInstance(record.path, next(iter(record.gold_gpt), None), next(iter(record.gold_gemini), None), plans)
