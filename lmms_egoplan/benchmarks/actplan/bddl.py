@@ -27,17 +27,6 @@ _SECTIONS = (":domain", ":objects", ":init", ":goal")
 # The deepest condition of the release has 7.
 _DEEPEST = 50
 _TOKEN = re.compile(r";[^\n]*|[()]|[^\s();]+")
-_FORMS = {
-    "and": "(and CONDITION ...)",
-    "or": "(or CONDITION ...)",
-    "not": "(not CONDITION)",
-    "imply": "(imply CONDITION CONDITION)",
-    "forall": "(forall (?NAME - TYPE) CONDITION)",
-    "exists": "(exists (?NAME - TYPE) CONDITION)",
-    "forn": "(forn (NUMBER) (?NAME - TYPE) CONDITION)",
-    "forpairs": "(forpairs (?NAME - TYPE) (?NAME - TYPE) CONDITION)",
-    "fornpairs": "(fornpairs (NUMBER) (?NAME - TYPE) (?NAME - TYPE) CONDITION)",
-}
 
 
 @dataclass(frozen=True)
@@ -52,9 +41,11 @@ class Predicate:
     place: bool = False
 
 
+_DATA = yaml_beside(__file__)
+_FORMS: dict[str, str] = _DATA["forms"]
 PREDICATES = {
     name: Predicate(tuple(fields["arguments"]), fields.get("place", False))
-    for name, fields in yaml_beside(__file__).items()
+    for name, fields in _DATA["predicates"].items()
 }
 """All predicates by name; ``bddl.yaml`` names their source."""
 

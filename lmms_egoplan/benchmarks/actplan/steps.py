@@ -21,12 +21,7 @@ _CALL = re.compile(r"[\s*`]*([^\W\d_][\w\\ /-]*?)[*`]*[ ]?\((.*)", re.DOTALL)
 _BETWEEN = re.compile(r",|\band\b")
 # Plural endings and their singulars.
 _PLURALS = (("s", ""), ("es", ""), ("ies", "y"), ("ves", "f"), ("ves", "fe"))
-# Words that end the thing's own name and begin its place, with the predicate between the two.
-_RELATIONS = {
-    "on": "ontop", "ontop": "ontop", "in": "inside", "inside": "inside", "near": "nextto", "next": "nextto",
-    "beside": "nextto", "under": "under", "underneath": "under", "touching": "touching", "from": "", "with": "",
-    "for": "", "to": "", "at": "", "by": "", "using": "", "until": "",
-}  # fmt: skip
+_RELATIONS: Mapping[str, str] = _DATA["relations"]
 _STATES = frozenset(name for name, predicate in PREDICATES.items() if len(predicate.arguments) == 1)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES, Circumstance
 from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, activity_type
+from lmms_egoplan.construction.actplan.activities import Activity, describe, read_activities, read_examples
 from lmms_egoplan.construction.actplan.circumstances import CATEGORIES, change, propose, read_verdicts
 from lmms_egoplan.construction.actplan.folders import alone
 from lmms_egoplan.construction.actplan.layout import (
@@ -19,8 +20,6 @@ from lmms_egoplan.construction.actplan.layout import (
 )
 from lmms_egoplan.construction.actplan.prompts import object_names
 from lmms_egoplan.construction.actplan.soundness import unreached
-from lmms_egoplan.construction.actplan.sources import Activity, read_activities, read_examples
-from lmms_egoplan.construction.actplan.texts import describe
 from lmms_egoplan.construction.actplan.tours import find_tours
 from lmms_egoplan.construction.actplan.views import choose_views, read_choices
 from lmms_egoplan.errors import LmmsEgoplanError

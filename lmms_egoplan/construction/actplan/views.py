@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from lmms_egoplan.construction.actplan.activities import Activity
 from lmms_egoplan.construction.actplan.folders import replacing
 from lmms_egoplan.construction.actplan.prompts import object_names, seen_prompt
-from lmms_egoplan.construction.actplan.sources import Activity
 from lmms_egoplan.construction.actplan.tours import (
     Candidate,
     Tour,

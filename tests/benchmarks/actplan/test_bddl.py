@@ -1,9 +1,24 @@
+import random
+from itertools import product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.actplan.problem_files import RELEASED, described, problems
-from lmms_egoplan.benchmarks.actplan.bddl import Formula, Variable, parse_problem, read_problem
+from benchmarks.actplan.slow_goals import naive
+from lmms_egoplan.benchmarks.actplan.bddl import (
+    PREDICATES,
+    Formula,
+    Variable,
+    degree,
+    grounded,
+    holds,
+    is_checkable,
+    parse_problem,
+    read_problem,
+)
+from lmms_egoplan.benchmarks.actplan.goal_check import PLACES, World
 from lmms_egoplan.errors import LmmsEgoplanError
 
 TEXT = """; a comment with (parentheses
@@ -96,3 +111,117 @@ def test_all_released_problems_are_read():
     problems = [read_problem(path) for _, path in described()]
     assert len(problems) == 153
     assert all(parse_problem(str(problem), "written") == problem for problem in problems)
+
+
+ALL = frozenset(PREDICATES)
+
+
+def plain(facts):
+    """These facts hold, and no others."""
+    return lambda predicate, arguments: (predicate, *arguments) in facts
+
+
+@st.composite
+def situations(draw):
+    """A problem, and facts about its objects: half of them, so that conditions hold and do not."""
+    problem = draw(problems())
+    names = [thing.name for thing in problem.objects]
+    possible = [
+        (name, *arguments)
+        for name, predicate in sorted(PREDICATES.items())
+        if "room" not in predicate.arguments
+        for arguments in product(names, repeat=len(predicate.arguments))
+    ]
+    chance = draw(st.randoms(use_true_random=False))
+    return problem, {fact for fact in possible if chance.random() < 0.5}
+
+
+@given(situations())
+@settings(deadline=None, max_examples=80)
+def test_as_the_slow_way(situation):
+    problem, facts = situation
+    (goal,) = problem.goal
+    result = holds(problem, goal, plain(facts))
+    assert result == naive(problem, goal, facts)
+    conditions = grounded(problem)
+    assert result == all(holds(problem, each, plain(facts)) for each in conditions)
+    assert (degree(problem, goal, plain(facts)) == 1) == result
+    assert 0 <= degree(problem, goal, plain(facts)) <= 1
+    assert all(is_checkable(problem, each, ALL) for each in conditions)
+
+
+def goal(text, objects="cup.n.01_1 cup.n.01_2 - cup.n.01 box.n.01_1 box.n.01_2 box.n.01_3 - box.n.01"):
+    return parse_problem(
+        f"(define (problem x_0) (:domain igibson) (:objects {objects}) (:init) (:goal {text}))", "p.bddl"
+    )
+
+
+PAIRS = "(forpairs (?cup.n.01 - cup.n.01) (?box.n.01 - box.n.01) (inside ?cup.n.01 ?box.n.01))"
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ([(1, 1), (2, 2)], True),
+        ([(1, 1), (2, 1)], False),  # two cups in one box
+        ([(1, 1), (1, 2)], False),
+        ([(1, 3), (2, 1)], True),
+        ([], False),
+    ],
+)
+def test_pairs_need_partners_on_both_sides(pairs, expected):
+    facts = plain({("inside", f"cup.n.01_{cup}", f"box.n.01_{box}") for cup, box in pairs})
+    problem = goal(PAIRS)
+    assert holds(problem, problem.goal[0], facts) is expected
+
+
+def test_variables_of_quantifiers_are_put_in():
+    conditions = grounded(goal("(forall (?cup.n.01 - cup.n.01) (or (open ?cup.n.01) (dusty ?cup.n.01)))"))
+    assert list(map(str, conditions)) == [
+        f"(or (open ?cup.n.01_{number}) (dusty ?cup.n.01_{number}))" for number in (1, 2)
+    ]
+
+
+def test_what_occurs_twice_counts_once():
+    assert len(grounded(goal("(and (open ?box.n.01_1) (open ?box.n.01_1) (not (open ?box.n.01_1)))"))) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(nextto ?cup.n.01_1 ?box.n.01_1)",
+        "(exists (?cup.n.01 - cup.n.01) (and (open ?cup.n.01) (nextto ?cup.n.01 ?box.n.01_1)))",
+        "(perished ?cup.n.01_1)",
+        "(open ?jar.n.01_1)",
+        "(open ?cup.n.01_1 ?box.n.01_1)",
+    ],
+)
+def test_what_cannot_be_checked(text):
+    problem = goal(text)
+    (condition,) = grounded(problem)
+    assert not is_checkable(problem, condition, ALL - {"nextto"})
+
+
+@given(st.integers(0, 10**6))
+@settings(deadline=None, max_examples=60)
+def test_a_world_as_the_slow_way(seed):
+    """Against a table of where each thing is."""
+    chance = random.Random(seed)
+    things = list("abcdef")
+    world, where = World(), {}
+    for _ in range(12):
+        thing, other = chance.sample(things, 2)
+        if chance.random() < 0.3:
+            world.take(thing)
+            where[thing] = "held"
+        else:
+            world.put(thing, ("inside", other))
+            where[thing] = other
+    assert set(world.held) == {thing for thing in things if where.get(thing) == "held"}
+    for thing in things:
+        chain = [where.get(thing)]
+        while chain[-1] in where and len(chain) < 10:
+            chain.append(where[chain[-1]])
+        outer = {place for place in chain if place in things}
+        assert {other for other in things if world.holds("inside", (thing, other))} == outer
+        assert len({fact for fact in world.facts if fact[0] in PLACES and fact[1] == thing}) <= 1

@@ -10,11 +10,19 @@ from construction.actplan.rooms import ACTIVITIES, write_activities
 from judge_server import Reply
 from judging.asked import KEY
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
-from lmms_egoplan.construction.actplan import circumstances, sources, texts
+from lmms_egoplan.construction.actplan import circumstances
+from lmms_egoplan.construction.actplan.activities import (
+    INCOMPLETE,
+    INVALID,
+    NO_DESCRIPTION,
+    NOT_COUNTERFACTUAL,
+    describe,
+    examples_for,
+    read_activities,
+    read_examples,
+)
 from lmms_egoplan.construction.actplan.circumstances import change, propose, read_verdicts
 from lmms_egoplan.construction.actplan.description import unnamed
-from lmms_egoplan.construction.actplan.sources import examples_for, read_activities, read_examples
-from lmms_egoplan.construction.actplan.texts import describe
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -59,7 +67,7 @@ def test_descriptions_lack_nothing_or_have_a_reason(folder):
         (f"{names[1]}/0", NOT_JSON),
         (f"{names[2]}/0", CUT_OFF),
         (f"{names[3]}/0", NO_REPLY),
-        (f"{names[4]}/0", texts.NO_DESCRIPTION),
+        (f"{names[4]}/0", NO_DESCRIPTION),
     ]
 
 
@@ -70,7 +78,7 @@ def test_a_description_is_asked_for_twice_at_most(folder):
         made, rejections = describe(activities, examples, settings(server))
         assert len(server.prompts) == 2
     assert made == {}
-    assert reasons(rejections) == [(f"{name}/0", texts.INCOMPLETE)]
+    assert reasons(rejections) == [(f"{name}/0", INCOMPLETE)]
     assert "cup.n.01" in rejections[0].detail
 
 
@@ -137,7 +145,7 @@ def test_nothing_is_proposed_where_a_counterfactual_is_there(folder):
         (folder / name / "problem1.bddl").write_text(bddl)
     (folder / "cleaning_cups" / "task_description_1.txt").write_text("The sink is blocked.\n")
     activities, rejections = read_activities(folder)
-    assert reasons(rejections) == [("packing_cookies/problem1.bddl", sources.NOT_COUNTERFACTUAL)]
+    assert reasons(rejections) == [("packing_cookies/problem1.bddl", NOT_COUNTERFACTUAL)]
     assert [activity.key for activity in activities].count("cleaning_cups/1") == 1
     told = {activity.key: "There are a cup." for activity in activities}
     with LanguageModel() as server:
@@ -153,7 +161,7 @@ def test_problems_that_cannot_be_used_are_told(folder):
     (folder / "filling_sink/problem0.bddl").write_bytes(b"\xff")
     activities, rejections = read_activities(folder)
     assert [activity.name for activity in activities] == ["packing_cookies", "putting_away_cookies"]
-    assert [left.reason for left in rejections] == [sources.INVALID] * 3
+    assert [left.reason for left in rejections] == [INVALID] * 3
     assert "perished" in rejections[2].detail
     for name in ("packing_cookies", "putting_away_cookies"):
         (folder / name / "problem0.bddl").write_text("")

