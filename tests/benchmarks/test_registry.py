@@ -45,7 +45,7 @@ def names_in(folder):
 
 
 def test_every_folder_of_a_benchmark_is_in_the_registry():
-    folders = {path.parent.name for path in PACKAGE.glob("benchmarks/*/records.py")}
+    folders = {path.parent.name for path in PACKAGE.glob("benchmarks/*/__init__.py")}
     assert {benchmark.report.partition(".")[0] for benchmark in BENCHMARKS} == folders
     names = [benchmark.name for benchmark in BENCHMARKS]
     assert names == [splits.benchmark for splits in SPLITS]
