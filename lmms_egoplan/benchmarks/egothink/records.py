@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension, dimension_of
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, dimension_of
 from lmms_egoplan.coverage import RENDERED_SCENES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import check_kind
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 HUB_DATASET = "EgoThink/EgoThink"
 REPOSITORY_URL = "https://github.com/AdaCheng/EgoThink"
+_FIRST = DIMENSIONS[0].folder
+_LAYOUT = f"DIR holds {_FIRST}/annotations.json, {_FIRST}/images/1.jpg and so on, as in {REPOSITORY_URL}"
 
 
 class _Texts(Checked):
@@ -74,7 +76,7 @@ def read_folder(source: Path) -> list[Draft]:
         LmmsEgoplanError: A folder or an ``annotations.json`` is missing, or contains no list of records; lists all.
     """
     if not source.is_dir():
-        raise LmmsEgoplanError(f"{source}: no such folder; {_layout()}")
+        raise LmmsEgoplanError(f"{source}: no such folder; {_LAYOUT}")
     drafts: list[Draft] = []
     problems: list[str] = []
     for dimension in DIMENSIONS:
@@ -82,15 +84,15 @@ def read_folder(source: Path) -> list[Draft]:
         try:
             records = _load_list(folder)
         except LmmsEgoplanError as error:
+            records = []
             problems.append(str(error))
-            continue
         for number, raw in enumerate(records, 1):
             fields = raw if isinstance(raw, dict) else {}
             read_image = partial(_read_image_file, folder / "images", fields.get("image_path"))
             place = f"{folder / 'annotations.json'}, record {number}"
             drafts.append(Draft(f"{dimension.name}/{number}", place, fields, read_image))
     if problems:
-        raise LmmsEgoplanError(f"{_listing(problems)}\n{_layout()}")
+        raise LmmsEgoplanError(f"{_listing(problems)}\n{_LAYOUT}")
     return drafts
 
 
@@ -102,11 +104,14 @@ def read_hub() -> list[Draft]:
     Raises:
         LmmsEgoplanError: The dataset cannot be loaded, or a config lacks a single split with question, answer, image.
     """
-    return [
-        Draft(f"{dimension.name}/{number}", f"{_config(dimension)}, record {number}", row, partial(_read_cell, row))
-        for dimension in track(DIMENSIONS, "Loading dimensions from the hub")
-        for number, row in enumerate(_load_config(dimension), 1)
-    ]
+    drafts: list[Draft] = []
+    for dimension in track(DIMENSIONS, "Loading dimensions from the hub"):
+        where = f"{HUB_DATASET}, config {dimension.hub_config}"
+        for number, row in enumerate(_load_config(where, dimension.hub_config), 1):
+            drafts.append(
+                Draft(f"{dimension.name}/{number}", f"{where}, record {number}", row, partial(_read_cell, row))
+            )
+    return drafts
 
 
 def check_records(drafts: Iterable[Draft]) -> list[Record]:
@@ -149,23 +154,18 @@ def _load_list(folder: Path) -> list[Any]:
     return content
 
 
-def _config(dimension: Dimension) -> str:
-    return f"{HUB_DATASET}, config {dimension.hub_config}"
-
-
-def _load_config(dimension: Dimension) -> "Dataset":
+def _load_config(where: str, config: str) -> "Dataset":
     from datasets import DatasetDict, Image, load_dataset
     from datasets.exceptions import DatasetGenerationError
 
-    where = _config(dimension)
     try:
         with without_bars():
-            splits: DatasetDict = load_dataset(HUB_DATASET, dimension.hub_config)
+            splits: DatasetDict = load_dataset(HUB_DATASET, config)
     except Exception as error:  # datasets, hub client, HTTP client and pyarrow have no common base class
         cause = f": {error.__cause__}" if isinstance(error, DatasetGenerationError) else ""
         raise LmmsEgoplanError(
             f"{where}: cannot load it from the hub: {error}{cause}\n"
-            f"Without the hub: lmms-egoplan data prepare egothink DIR. {_layout()}"
+            f"Without the hub: lmms-egoplan data prepare egothink DIR. {_LAYOUT}"
         ) from error
     if len(splits) != 1:
         raise LmmsEgoplanError(f"{where}: expected one split, found {len(splits)}: {', '.join(splits)}")
@@ -205,8 +205,3 @@ def _read_cell(row: dict[str, Any]) -> bytes:
 
 def _listing(problems: Sequence[str]) -> str:
     return f"EgoThink's data have {len(problems)} problem(s):\n{listing(problems)}"
-
-
-def _layout() -> str:
-    first = DIMENSIONS[0].folder
-    return f"DIR holds {first}/annotations.json, {first}/images/1.jpg and so on, as in {REPOSITORY_URL}"
