@@ -27,6 +27,7 @@ from lmms_egoplan.media.frames import (
     stream_video_frames,
     write_video,
 )
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.progress import progress_bar
 
 # As lmms-eval's own task looks for its clips.
@@ -53,6 +54,9 @@ shorter: it ends before the progress does, by the clocks; it is taken for the wh
 cut off: it continues after the progress; the rest is not shown.
 other rate: it lasts as long, with another number of frames.
 """
+
+FITS: dict[Fit, str] = yaml_beside(__file__)
+"""What `data prepare` says of each."""
 
 
 @dataclass(frozen=True)

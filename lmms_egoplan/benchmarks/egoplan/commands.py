@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from lmms_egoplan.benchmarks.egoplan import records, submission
-from lmms_egoplan.benchmarks.egoplan.clips import Fit, cut_clips
+from lmms_egoplan.benchmarks.egoplan.clips import FITS, cut_clips
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, find_media, prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.sources import NeededFrames, needed_frames
@@ -17,14 +17,6 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
 
-_FITS: dict[Fit, str] = {
-    "labelled": "cut by lmms-egoplan. Their frames are those of the source, but for H.264's loss",
-    "frame for frame": "as many frames as the progress, so each frame stands for one of the source",
-    "other rate": "as long as the progress, with another number of frames. Frames of the same times are shown, nearly",
-    "shorter": "shorter than the progress. The clip is taken for all of it, and its last frame for the observation",
-    "cut off": "longer than the progress. The clip is taken to begin with the first past action; what lies behind the "
-    "observation is not shown",
-}
 # Files that lists of videos come with.
 _ALSO_LISTED = ("{stem}_epic_kitchens{suffix}", "{stem}_frames.csv")
 
@@ -119,7 +111,7 @@ def _print_prepared(summary: dict[str, Any]) -> None:
     if "clips" in summary:
         typer.echo(f"Media: {summary['media']}, which results tell as media.")
         for fit, count in summary["clips"].items():
-            typer.echo(f"  {count}: {_FITS[fit]}")
+            typer.echo(f"  {count}: {FITS[fit]}")
     for warning in summary.get("warnings", ()):
         typer.echo(f"Warning: {warning}", err=True)
 

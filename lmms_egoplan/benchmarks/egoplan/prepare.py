@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS, ReadyClip, find_clip
-from lmms_egoplan.benchmarks.egoplan.records import (
-    CHOICES,
-    EGO4D,
-    EPIC_KITCHENS,
-    HUB,
-    VIDEO_URLS,
-    Question,
-)
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, HUB, Question
 from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video, read_video_info, record_problem
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -215,7 +208,7 @@ def _check_roots(questions: Sequence[Question], media: Media) -> None:
     """Check that each source of videos that questions need has a folder; one is enough to skip the others."""
     may_lack = media.skip_missing and any(root is not None for root in media.roots.values())
     for source, count in Counter(record.video_source for record in questions).items():
-        root, download = media.roots[source], f"(download: {VIDEO_URLS[source]})"
+        root, download = media.roots[source], f"(download: {records.VIDEO_URLS[source]})"
         if root is None and not may_lack:
             raise LmmsEgoplanError(
                 f"{count} of {len(questions)} questions need videos of {source}: give their folder with "
@@ -236,7 +229,7 @@ def _missing_message(lost: Sequence[Lost], num_records: int, media: Media) -> st
         lines = [
             f"the frames of {num_lost} of {num_records} questions are {state}:",
             *(
-                f"  {count} from {source} ({_OPTIONS[source]}; download: {VIDEO_URLS[source]})"
+                f"  {count} from {source} ({_OPTIONS[source]}; download: {records.VIDEO_URLS[source]})"
                 for source, count in per_source.items()
             ),
             f"in {len({video for video, _, _ in lost})} videos:",
@@ -289,7 +282,7 @@ def _save(
 def _row(record: Question, footage: Footage, data: _DataSet, split_size: int) -> dict[str, Any]:
     """All fields of a record but the single choices, and what the tasks need beside them."""
     return (
-        record.model_dump(exclude={*CHOICES})
+        record.model_dump(exclude={*records.CHOICES})
         | {"choices": record.choices, "media_path": str(footage.path), "split_size": split_size}
         | {name: getattr(record, name) for name in data.columns}
         | ({"clip_frames": len(footage.frames)} if isinstance(footage, ReadyClip) else {})

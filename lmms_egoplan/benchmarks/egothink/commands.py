@@ -11,15 +11,8 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from lmms_egoplan.benchmarks.aggregations import names
+from lmms_egoplan.benchmarks.egothink import answer_files
 from lmms_egoplan.benchmarks.egothink.agreement import NONE, OVERALL, Means, RaterAgreement, agreement_csv, compare
-from lmms_egoplan.benchmarks.egothink.answer_files import (
-    Rated,
-    between_levels,
-    read_raters,
-    read_stored,
-    with_questions,
-    write_judged,
-)
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE, prepare_egothink
@@ -110,15 +103,15 @@ def judge(
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
     settings = judge_for(DEFAULT_JUDGE, concurrency, Asking(retry_rejected, estimate, prices))
-    stored = read_stored(samples)
-    answers = with_questions(stored)
+    stored = answer_files.read_stored(samples)
+    answers = answer_files.with_questions(stored)
     if not estimate:
         probe(settings)
     repeated = grade_repeatedly(answers, settings, repeats)
     judged = repeated[0]
     unjudged = sum(None in (answer.rating for answer in same) for same in zip(*repeated, strict=True))
     written = written_path(out, unjudged)
-    write_judged(written, repeated, [answer.run for answer in stored])
+    answer_files.write_judged(written, repeated, [answer.run for answer in stored])
     _print_scores(judged)
     if repeats > 1:
         _print_noise(repeated)
@@ -158,7 +151,7 @@ def agreement(
     paths = judged or []
     if len({path.resolve() for path in paths}) < len(paths):
         raise typer.BadParameter("the same file twice")
-    raters = read_raters(paths, human)
+    raters = answer_files.read_raters(paths, human)
     if len(raters) < 2:
         raise typer.BadParameter(f"needs at least two raters, got {len(raters)}")
     _print_counts(raters)
@@ -231,7 +224,7 @@ def _print_noise(repeated: Sequence[Sequence[JudgedAnswer]]) -> None:
     Console().print(table)
 
 
-def _print_counts(raters: Mapping[str, Rated]) -> None:
+def _print_counts(raters: Mapping[str, answer_files.Rated]) -> None:
     """Print how many questions have ratings, and which ratings are means.
 
     Raises:
@@ -246,7 +239,7 @@ def _print_counts(raters: Mapping[str, Rated]) -> None:
     if not by_several:
         raise LmmsEgoplanError("no question has two ratings. Compare raters of the same answers")
     for rater, rated in raters.items():
-        if between := between_levels(rated):
+        if between := answer_files.between_levels(rated):
             question, rating = next(iter(between.items()))
             typer.echo(
                 f"  {rater}: {len(between)} ratings are none of 0, 0.5 and 1, first {rating:g} of {question}; taken as "
