@@ -2,28 +2,18 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from html import unescape
 from itertools import dropwhile, pairwise
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from lmms_egoplan.judging.reply import without_thinking
 from lmms_egoplan.paths import yaml_beside
-from lmms_egoplan.text import clean_text
-
-
-def _compiled(patterns: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
-    """Compile patterns; each may use those above it, as ``<name>``."""
-    whole: dict[str, str] = {}
-    for name, pattern in patterns.items():
-        whole[name] = re.sub(r"(?<!\?P)<([a-z_]+)>", lambda used: f"(?:{whole[used[1]]})", pattern)
-    return {name: re.compile(pattern) for name, pattern in whole.items()}
-
+from lmms_egoplan.text import clean_text, compile_patterns
 
 _DATA = yaml_beside(__file__)
-_RE = SimpleNamespace(**_compiled(_DATA["patterns"]))
+_RE = compile_patterns(_DATA["patterns"])
 _KEYS: dict[str, list[str]] = _DATA["keys"]
 _PROSE, _LABELS, _OTHER_TITLES, _LINKS = (frozenset(words.split()) for words in _DATA["words"].values())
 _TITLES = _LABELS | _OTHER_TITLES
