@@ -32,8 +32,8 @@ def refusal(name):
     with pytest.raises(LmmsEgoplanError) as caught:
         load_encoder(str(name))
     text = str(caught.value)
-    assert text.startswith(f"sentence encoder {name} cannot be loaded: ")
-    assert f"Set {ENCODER_VARIABLE} to" in text
+    assert str(name) in text
+    assert ENCODER_VARIABLE in text
     assert "hf download" in text
     assert "\n" not in text
     return text
@@ -63,18 +63,17 @@ def test_a_folder_below_home(copy, monkeypatch):
 
 @pytest.mark.parametrize("name", [DEFAULT_ENCODER, "no-such/encoder", "/no/such/folder", "what is this?"])
 def test_an_encoder_that_is_not_to_be_had(name):
-    assert "no folder, and the hub has no sentence encoder of this name or cannot be reached" in refusal(name)
+    refusal(name)
 
 
-def test_a_plain_language_model_is_no_sentence_encoder(copy):
-    (copy / "modules.json").unlink()
-    assert "no modules.json" in refusal(copy)
-
-
-@pytest.mark.parametrize("absent", ["model.safetensors", "config.json", "1_Pooling"])
+@pytest.mark.parametrize(
+    "absent",
+    [["modules.json"], ["model.safetensors"], ["config.json"], ["1_Pooling"], ["tokenizer.json", "vocab.txt"]],
+)
 def test_a_half_copied_folder(copy, absent):
-    path = copy / absent
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    """sentence-transformers loads one without modules, a plain language model, or without vocabulary."""
+    for path in (copy / name for name in absent):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
     refusal(copy)
 
 
@@ -84,13 +83,6 @@ def test_cut_weights(copy):
     weights.unlink()
     weights.write_bytes(head)
     assert "SafetensorError" in refusal(copy)
-
-
-def test_a_folder_without_vocabulary(copy):
-    """sentence-transformers loads it without a word; every text is then the same to it."""
-    (copy / "tokenizer.json").unlink()
-    (copy / "vocab.txt").unlink()
-    assert "cannot tell a table from a cup" in refusal(copy)
 
 
 def test_an_error_does_not_stay(copy):

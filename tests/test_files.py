@@ -1,5 +1,6 @@
 """Paths that stay inside a folder, and locks."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def test_resolves_names_inside(tmp_path):
 
 @pytest.mark.parametrize("name", ["", " ", ".", "..", "../x", "a/../../x", "/etc", "a\0b", "\ud800"])
 def test_refuses_names_that_lead_out(tmp_path, name):
-    with pytest.raises(LmmsEgoplanError, match="is not a name of something inside"):
+    with pytest.raises(LmmsEgoplanError, match=re.escape(str(tmp_path))):
         resolve_inside(tmp_path, "P01", name)
 
 
@@ -32,7 +33,7 @@ def test_refuses_symlinks_that_lead_out(tmp_path):
     (root / "P01").mkdir()
     (root / "P01" / "up").symlink_to("../..")
     for parts in (["out"], ["out", "video.mp4"], ["P01", "up", "other"]):
-        with pytest.raises(LmmsEgoplanError, match="leads out of"):
+        with pytest.raises(LmmsEgoplanError, match="/".join(parts)):
             resolve_inside(root, *parts)
 
 
@@ -47,11 +48,11 @@ def test_never_leaves_the_root(parts):
     assert path.is_relative_to(root)
 
 
-def test_a_lock_is_held_once_and_a_folder_that_is_not_there_is_told(tmp_path):
+def test_a_lock_is_held_once_and_needs_its_folder(tmp_path):
     lock = hold(tmp_path / "lock")
     assert lock is not None
     assert hold(tmp_path / "lock") is None
     lock.close()
     assert hold(tmp_path / "lock") is not None
-    with pytest.raises(OSError, match="cannot be locked: unable to open"):
+    with pytest.raises(OSError, match="absent/lock"):
         hold(tmp_path / "absent" / "lock")

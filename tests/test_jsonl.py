@@ -15,9 +15,7 @@ from lmms_egoplan.benchmarks.egothink.answer_files import read_stored
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.records import check_records, read_folder
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import decode, decode_objects, read_json, read_lines, repeated_keys
-
-TWICE = "given more than once; remove all but one"
+from lmms_egoplan.jsonl import REPEATED, decode, decode_objects, read_json, read_lines, repeated_keys
 
 
 def write(path, text):
@@ -27,65 +25,41 @@ def write(path, text):
 
 
 @pytest.mark.parametrize(
-    ("read", "error", "text", "told"),
+    ("read", "text", "where"),
     [
         (
             lambda path: read_questions(path, "val"),
-            LmmsEgoplanError,
             '[{"sample_id": 7, "choice_a": "take", "choice_a": "take"}]',
-            f"record 0, sample_id 7, choice_a: {TWICE}",
+            "record 0, sample_id 7, choice_a",
         ),
         (
             lambda path: read_questions(path, "test"),
-            LmmsEgoplanError,
             '[{}, {"sample_id": 7, "task_progress_metadata": [{"start_frame": 1, "start_frame": 2}]}]',
-            f"record 1, sample_id 7, task_progress_metadata[0].start_frame: {TWICE}",
+            "record 1, sample_id 7, task_progress_metadata[0].start_frame",
         ),
-        (lambda path: read_questions(path, "val"), LmmsEgoplanError, '{"a": [{}], "a": [{}]}', f"'a': {TWICE}"),
-        (
-            read_steps,
-            LmmsEgoplanError,
-            '\n{"step_id": "s1", "event": 1, "event": 1}',
-            f"line 2, step_id 's1', 'event': {TWICE}",
-        ),
-        (
-            read_labelled_plans,
-            LmmsEgoplanError,
-            '{"path": "a", "gold_gpt": [], "gold_gpt": []}',
-            f"line 1: 'gold_gpt': {TWICE}",
-        ),
-        (
-            read_plans,
-            LmmsEgoplanError,
-            '{"id": "a", "candidate": "b", "candidate": "c"}',
-            f"line 1: 'candidate': {TWICE}",
-        ),
+        (lambda path: read_questions(path, "val"), '{"a": [{}], "a": [{}]}', "'a'"),
+        (read_steps, '\n{"step_id": "s1", "event": 1, "event": 1}', "line 2, step_id 's1', 'event'"),
+        (read_labelled_plans, '{"path": "a", "gold_gpt": [], "gold_gpt": []}', "line 1: 'gold_gpt'"),
+        (read_plans, '{"id": "a", "candidate": "b", "candidate": "c"}', "line 1: 'candidate'"),
         (
             lambda path: read_stored([path]),
-            LmmsEgoplanError,
             '{"id": "existence/1", "answer": "a", "answer": "b"}',
-            f"line 1: 'answer': {TWICE}",
+            "line 1: 'answer'",
         ),
         (
             lambda path: read_stored([path]),
-            LmmsEgoplanError,
             '{"score": {"id": "existence/1", "rating": 1, "rating": 0, "answer": "b"}}',
-            f"line 1: 'score.rating': {TWICE}",
+            "line 1: 'score.rating'",
         ),
-        (
-            read_predictions,
-            LmmsEgoplanError,
-            '{"sample_id": 1, "prediction": "A", "prediction": "B"}',
-            f"line 1: 'prediction': {TWICE}",
-        ),
+        (read_predictions, '{"sample_id": 1, "prediction": "A", "prediction": "B"}', "line 1: 'prediction'"),
     ],
 )
-def test_a_repeated_key_is_refused(tmp_path, read, error, text, told):
+def test_a_repeated_key_is_refused(tmp_path, read, text, where):
     path = write(tmp_path / "20260101_samples_egointent.jsonl", text)
-    with pytest.raises(error) as caught:
+    with pytest.raises(LmmsEgoplanError) as caught:
         read(path)
     assert str(path) in str(caught.value)
-    assert told in str(caught.value)
+    assert f"{where}: {REPEATED}" in str(caught.value)
 
 
 def test_a_repeated_key_in_egothinks_annotations_is_refused(tmp_path):
@@ -94,7 +68,7 @@ def test_a_repeated_key_in_egothinks_annotations_is_refused(tmp_path):
     path.write_text(path.read_text().replace('"question":', '"question": "Why?", "question":', 1))
     with pytest.raises(LmmsEgoplanError) as caught:
         check_records(read_folder(source))
-    assert f"{path}, record 1, question: {TWICE}" in str(caught.value)
+    assert f"{path}, record 1, question: {REPEATED}" in str(caught.value)
 
 
 def test_repeated_keys_at_any_depth():
@@ -124,21 +98,21 @@ def test_what_is_no_json_is_a_value_error(text):
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"),
+    ("content", "facts"),
     [
-        (None, "cannot read the list: No such file or directory"),
-        (b"caf\xe9", "cannot read the list: no text in UTF-8: "),
-        (b"[1,", "no JSON: Expecting value: line 1 column 4 (char 3); make it again"),
-        (b"[" * 100_000, "no JSON: nested too deeply; make it again"),
+        (None, ["list"]),
+        (b"caf\xe9", ["list", "UTF-8"]),
+        (b"[1,", ["line 1 column 4 (char 3)", "make it again"]),
+        (b"[" * 100_000, ["make it again"]),
     ],
 )
-def test_a_file_that_is_no_json_is_named(tmp_path, content, problem):
+def test_a_file_that_is_no_json_is_named(tmp_path, content, facts):
     path = tmp_path / "list.json"
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(LmmsEgoplanError) as caught:
         read_json(path, "list", "make it again")
-    assert str(caught.value).startswith(f"{path}: {problem}")
+    assert all(fact in str(caught.value).removeprefix(f"{path}: ") for fact in facts)
 
 
 def test_lines_are_numbered_as_an_editor_does(tmp_path):

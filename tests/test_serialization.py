@@ -34,22 +34,18 @@ def test_a_field_with_a_default_may_be_absent():
 
 
 def test_a_field_without_one_may_not():
-    with pytest.raises(
-        ValueError, match=r"expected an object with id, rating, reply, flags; absent: rating, which an ea"
-    ):
+    with pytest.raises(ValueError, match=r"id, rating, reply, flags.*rating"):
         Late.from_text('{"id": "a", "reply": "x"}')
 
 
 def test_a_field_of_a_newer_version_is_not_dropped():
-    with pytest.raises(
-        ValueError, match=r"not known: 'reply', 'flags', which a newer version may have written; update"
-    ):
+    with pytest.raises(ValueError, match=r"'reply', 'flags'"):
         Early.from_text(Late("a", 0.5, "Yes.").to_text())
 
 
 @pytest.mark.parametrize("wrong", [{"reply": 1}, {"flags": None}, {"id": None}])
 def test_a_value_that_is_there_is_checked(wrong):
-    with pytest.raises(ValueError, match=f"wrong value: {next(iter(wrong))}"):
+    with pytest.raises(ValueError, match=f"{next(iter(wrong))}: "):
         Late.from_text(json.dumps({"id": "a", "rating": 0.5} | wrong))
 
 
@@ -60,6 +56,6 @@ def test_any_object_is_read_or_refused(values):
     try:
         found = Late.from_text(json.dumps(values))
     except ValueError as error:
-        assert str(error).startswith("expected a record, got ")  # noqa: PT017 - most are refused
+        assert Late.WHAT in str(error)  # noqa: PT017 - most are refused
     else:
         assert values.items() <= vars(found).items()

@@ -57,19 +57,18 @@ def test_a_failure_leaves_the_older_split(data):
     assert [entry.name for entry in (data / "egoplan").iterdir()] == ["val"]
 
 
-def test_a_damaged_summary_is_an_error():
+@pytest.mark.parametrize(
+    ("damaged", "facts"),
+    [
+        *((content, "") for content in (b"{", b"\xff", b"[" * 100_000, json.dumps({"a": 1}).encode("utf-16"))),
+        (b'{"prepared": 3}', "prepared: .*3.* split_size: .* questions: "),
+        *((json.dumps(SUMMARY | {"format": wrong}).encode(), "format: ") for wrong in ("1", None, 1.5, [1])),
+    ],
+)
+def test_a_damaged_summary_is_an_error(damaged, facts):
     save()
-    summary = split_dir("egoplan", "val") / "summary.json"
-    for damaged in (b"{", b"\xff", b"[" * 100_000, json.dumps({"a": 1}).encode("utf-16")):
-        summary.write_bytes(damaged)
-        with pytest.raises(LmmsEgoplanError, match=r"summary.json: damaged, prepare the split again"):
-            load_summary("egoplan", "val")
-
-
-def test_all_that_a_damaged_summary_lacks_is_told():
-    save_as({"prepared": 3})
-    told = "prepared: expected a text, found 3; split_size: expected an integer, found nothing; questions: "
-    with pytest.raises(LmmsEgoplanError, match=told):
+    (split_dir("egoplan", "val") / "summary.json").write_bytes(damaged)
+    with pytest.raises(LmmsEgoplanError, match=rf"summary\.json: .*{facts}"):
         load_summary("egoplan", "val")
 
 
@@ -78,20 +77,16 @@ def test_a_summary_without_a_promised_field_is_an_error(field):
     lacking = {name: value for name, value in SUMMARY.items() if name != field}
     for damaged in (lacking, SUMMARY | {field: None}):
         save_as(damaged)
-        with pytest.raises(
-            LmmsEgoplanError, match=rf"summary.json: damaged, prepare the split again: {field}: expected"
-        ):
+        with pytest.raises(LmmsEgoplanError, match=rf"summary\.json.* {field}: "):
             load_summary("egoplan", "val")
 
 
-@pytest.mark.parametrize("told", [{}, {"format": 1}])
-def test_early_data_are_of_the_first_format(told):
-    save_as(SUMMARY | told)
+@pytest.mark.parametrize("data_format", [{}, {"format": 1}])
+def test_early_data_are_of_the_first_format(data_format):
+    save_as(SUMMARY | data_format)
     for newest in (1, 2):
         assert PreparedData("egoplan", "The {} split", "{split}", newest).load("val")["a"][:] == [1]
-    with pytest.raises(
-        LmmsEgoplanError, match=r"an earlier version .* from its files, in format 1; .* reads format 2\. val$"
-    ):
+    with pytest.raises(LmmsEgoplanError, match=r"format 1.* format 2.* val$"):
         PreparedData("egoplan", "The {} split", "{split}", 2, oldest_format=2).load("val")
 
 
@@ -105,14 +100,5 @@ def test_the_formats_that_each_benchmark_reads():
 @pytest.mark.parametrize("method", ["folder", "fingerprint", "load"])
 def test_data_of_another_format_are_refused_by_all(method):
     save_as(SUMMARY | {"format": 3, "source": "/data"})
-    with pytest.raises(LmmsEgoplanError, match=r"The val split in .*: a newer version .* from /data, in format 3"):
+    with pytest.raises(LmmsEgoplanError, match=r"The val split.* /data.* format 3"):
         getattr(PreparedData("egoplan", "The {} split", "{split}", 2), method)("val")
-
-
-@pytest.mark.parametrize("damaged", ["1", None, 1.5, [1]])
-def test_a_format_that_is_no_number_is_damage(damaged):
-    save_as(SUMMARY | {"format": damaged})
-    with pytest.raises(
-        LmmsEgoplanError, match=r"summary.json: damaged, prepare the split again: format: expected an integer"
-    ):
-        load_summary("egoplan", "val")

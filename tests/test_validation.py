@@ -31,31 +31,27 @@ def problems(value):
 
 
 @pytest.mark.parametrize(
-    ("value", "lines"),
+    ("value", "facts"),
     [
-        (3, ["expected an object, found 3"]),
-        ({}, ["id: expected a number from 0, found nothing", "actions: expected a list, found nothing"]),
-        ({"id": True, "actions": []}, ["id: expected a number from 0, found True"]),
-        (
-            {"id": -1, "actions": [1]},
-            ["id: expected a number from 0, found -1", "actions[0]: expected an object, found 1"],
-        ),
+        (3, [("", "3")]),
+        ({}, [("id: ", ""), ("actions: ", "")]),
+        ({"id": True, "actions": []}, [("id: ", "True")]),
+        ({"id": -1, "actions": [1]}, [("id: ", "-1"), ("actions[0]: ", "1")]),
         (
             {"id": 1, "actions": [{"name": "a", "start": 0}, {"name": " ", "start": float("nan")}]},
-            [
-                "actions[1].name: expected a text, found ' '",
-                "actions[1].start: expected seconds, a number from 0, found ",
-            ],
+            [("actions[1].name: ", "' '"), ("actions[1].start: ", "")],
         ),
-        ({"id": 1, "actions": [{"name": "\ud800"}]}, ["actions[0].name: expected a text, found '\\ud800'"]),
-        ({"id": 1, "actions": [], "seen": 1}, ["seen: expected true or false, found 1"]),
-        ({"id": 1, "actions": [], "names": {"a b": "c"}}, ["names['a b']: expected an integer, found 'c'"]),
+        ({"id": 1, "actions": [{"name": "\ud800"}]}, [("actions[0].name: ", "'\\ud800'")]),
+        ({"id": 1, "actions": [], "seen": 1}, [("seen: ", "1")]),
+        ({"id": 1, "actions": [], "names": {"a b": "c"}}, [("names['a b']: ", "'c'")]),
     ],
 )
-def test_field_expected_and_found(value, lines):
-    found = problems(value)
-    assert all(line.startswith(start) for line, start in zip(found, lines, strict=False))
-    assert len(found) >= len(lines)
+def test_lines_name_the_field_and_its_value(value, facts):
+    lines = problems(value)
+    assert len(lines) >= len(facts)
+    for line, (field, wrong) in zip(lines, facts, strict=False):
+        assert line.startswith(field)
+        assert wrong in line.removeprefix(field)
 
 
 def test_what_is_right_is_read_and_other_fields_left_out():
@@ -65,7 +61,7 @@ def test_what_is_right_is_read_and_other_fields_left_out():
 
 
 def test_a_value_alone_is_named():
-    with pytest.raises(LmmsEgoplanError, match=r"^a.json, line 2: id: expected a number from 0, found 'x'$"):
+    with pytest.raises(LmmsEgoplanError, match=r"^a\.json, line 2: id: .*'x'"):
         read_as(Question, "a.json, line 2", {"id": "x", "actions": []})
 
 
