@@ -83,7 +83,8 @@ def test_a_label_is_saved_and_the_next_item_shown(make):
     (label,) = next(iter(store.labelled().labels.values()))
     assert (label.values, label.comment, label.seconds) == ({"rating": "1"}, "<i>odd</i>", 3.3)
     page = post(client, rating="0")
-    assert "You have labelled 2 items" in page.text
+    assert 'id="label"' not in page.text
+    assert "2 items" in page.text
 
 
 def test_what_does_not_fit_is_not_saved_and_comment_is_kept(make):
@@ -114,11 +115,10 @@ def test_a_form_sent_again_with_another_choice_is_a_correction(make):
 @pytest.mark.parametrize(
     "path", ["/media/99999999999999999999/0", "/media/x/0", "/media/1/-1", "/item/x", "/item/1/99999999999999999999"]
 )
-def test_wrong_addresses_get_the_page_that_says_so(make, path):
+def test_wrong_addresses_are_not_found(make, path):
     address, store = make()
     answer = enter(address, store, "lead").get(path)
     assert answer.status_code == 404
-    assert "There is no such page" in answer.text
     assert httpx.get(address + path).status_code == 403
 
 
@@ -127,7 +127,6 @@ def test_a_file_that_cannot_be_written_is_told_without_its_path(make, tmp_path):
     (tmp_path / "seen.sqlite.media").write_text("no folder")
     answer = enter(address, store, "annotator-1").get("/media/1/0")
     assert answer.status_code == 500
-    assert "cannot use one of its files" in answer.text
     assert str(tmp_path) not in answer.text
 
 
@@ -148,16 +147,16 @@ def test_forms_of_others_are_refused(make):
 def test_the_lead_sees_all_and_decides(make):
     address, store = make(count=1, annotators=2, per_item=2)
     refused = enter(address, store, "lead").get("/adjudicate/0")
-    assert (refused.status_code, "0 of 2 labels" in refused.text) == (403, True)
+    assert (refused.status_code, "0 of 2" in refused.text) == (403, True)
     for name, rating in (("annotator-1", "0"), ("annotator-2", "1")):
         post(enter(address, store, name), rating=rating, comment=f"by {name}")
     lead = enter(address, store, "lead")
-    for text in ("annotator-1", "by annotator-2", "2 of 2 labels", "/adjudicate/0"):
+    for text in ("annotator-1", "by annotator-2", "2 of 2", "/adjudicate/0"):
         assert text in lead.page.text
     assert "Krippendorff" in lead.get("/agreement").text
     lead.page = lead.get("/adjudicate/0")
     assert "annotator-2" in lead.page.text
-    assert "decided" in post(lead, rating="1").text
+    assert "/undecide/0" in post(lead, rating="1").text
     labelled = store.labelled()
     assert labelled.adjudicated(labelled.items[0]).values == {"rating": "1"}
     assert enter(address, store, "annotator-1").get("/adjudicate/0").status_code == 403
@@ -166,7 +165,7 @@ def test_the_lead_sees_all_and_decides(make):
 def test_seniors_review_a_qualification(make):
     address, store = make(count=3, annotators=1, per_item=1, qualification=1, seniors=2)
     client = enter(address, store, "annotator-1")
-    assert "Two seniors review them" in post(client, rating="1").text
+    assert 'id="label"' not in post(client, rating="1").text
     for name in ("senior-1", "senior-2"):
         senior = enter(address, store, name)
         assert "/item/0" in senior.page.text
@@ -174,7 +173,7 @@ def test_seniors_review_a_qualification(make):
         post(senior, "/qualify", verdict="pass")
     client.page = client.get("/")
     post(client, rating="1")
-    assert "nothing to label" in post(client, rating="1").text
+    assert 'id="label"' not in post(client, rating="1").text
 
 
 def test_a_full_disk_is_told_and_the_form_can_be_sent_again(make):
@@ -189,7 +188,7 @@ def test_a_full_disk_is_told_and_the_form_can_be_sent_again(make):
         if answer.status_code == 507:
             break
         data["comment"] = data["comment"][1:]
-    assert "disk is full" in answer.text
+    assert answer.status_code == 507
     assert str(store.database.path.parent) not in answer.text
     store.database._connection.execute(f"PRAGMA max_page_count = {pages + 100}")
     assert client.post(where, data=data).status_code == 200
@@ -201,7 +200,7 @@ def test_a_skipped_item_is_told_to_the_lead_and_goes_to_another_person(make):
     client = enter(address, store, "annotator-1")
     assert post(client, "/skip/", reason="  ").status_code == 422
     assert post(client, "/skip/", reason="too <b>dark</b>\nby far").status_code == 200
-    assert "nothing to label" in client.page.text
+    assert 'id="label"' not in client.page.text
     mine = client.get("/mine").text
     assert "too &lt;b&gt;dark&lt;/b&gt; by far" in mine
     assert "too &lt;b&gt;dark" in client.get(re.search(r'href="(/p/[^"]+/label/[0-9]+)"', mine)[1]).text
@@ -261,7 +260,7 @@ def test_two_links_in_one_browser_keep_their_sessions(make):
     assert lead.page.url.path != of_lead
     assert "annotator-1" in lead.page.text
     assert lead.get("/adjudicate/0").status_code in (200, 403)
-    assert "Disagreements" in lead.get(f"{of_lead}/").text
+    assert "/people/name" in lead.get(f"{of_lead}/").text
     # Another person's path shows nothing with one's own cookie.
     own = enter(address, store, "annotator-2")
     assert (

@@ -46,15 +46,14 @@ def test_ratings_go_from_the_link_to_agreement(prepared, tmp_path):
     count = iter(range(10_000))
     rate(store, lambda person, page: ("0", "0.5", "1")[next(count) % 3])
     store.close()
-    assert "answers have their 2 ratings" in export(store)[0]
+    assert f"{len(prepared)} of {len(prepared)}" in export(store)[0]
     for name in ("annotators", "ratings", "pooled"):
         code, output = run("agreement", "egothink", judged, "--human", tmp_path / "out" / f"gpt-{name}.csv")
         assert code == 0, output
-        assert f"Questions: {len(prepared)}. Rated by all" in output
+        assert str(len(prepared)) in output
     code, output = run("annotate", "status", store.database.path)
     assert code == 0, output
-    assert f"Rating: {2 * len(prepared)} of {2 * len(prepared)} labels" in output
-    assert "judge and the people's mean" in output
+    assert f"{2 * len(prepared)} of {2 * len(prepared)}" in output
 
 
 def test_one_r_has_one_interval_on_all_pages(prepared, tmp_path):
@@ -94,7 +93,8 @@ def test_one_r_has_one_interval_on_all_pages(prepared, tmp_path):
         rows = list(csv.DictReader(file))
     (row,) = (r for r in rows if (r["second"], r["dimension"]) == ("mean of 2 people", "overall"))
     value, low, high = (float(row[name]) for name in ("pearson", "pearson_low", "pearson_high"))
-    assert remark.endswith(f"over 40 answers: {value:.3f} [{low:.3f}, {high:.3f}]")
+    assert "40" in remark
+    assert f"{value:.3f} [{low:.3f}, {high:.3f}]" in remark
 
 
 def test_raters_see_neither_model_nor_judge(prepared, tmp_path):
@@ -134,7 +134,7 @@ def test_unfinished_answers_are_counted_and_in_no_pool(prepared, tmp_path):
     slot = store.assignments.next_slot("annotator-1")
     store.save(slot, "form", {"rating": "1"})
     store.close()
-    assert f"0 of {len(prepared)} answers have their 2 ratings" in export(store)[0]
+    assert f"0 of {len(prepared)}" in export(store)[0]
     assert not (tmp_path / "out" / "one-pooled.csv").exists()
     assert "1.0" in (tmp_path / "out" / "one-annotators.csv").read_text()
 
@@ -154,7 +154,7 @@ def test_where_ratings_differ_their_mean_counts(prepared, tmp_path):
     assert json.loads(line)["rating"] == 0.25
 
 
-def test_changed_and_missing_items_are_told(prepared, tmp_path):
+def test_changed_and_missing_items_are_named(prepared, tmp_path):
     answers = write_answers(tmp_path / "one.jsonl", prepared)
     store = start(tmp_path, [answers])
     store.close()
@@ -167,7 +167,8 @@ def test_changed_and_missing_items_are_told(prepared, tmp_path):
     write_answers(answers, prepared)
     start(tmp_path, [answers]).close()
     code, output = run("annotate", "export", store.database.path, "--out", tmp_path / "out")
-    assert (code, output) == (1, "lmms-egoplan: there are no labels yet\n")
+    assert (code, len(output.splitlines())) == (1, 1)
+    assert not (tmp_path / "out").exists()
     code, output = run("annotate", "status", tmp_path / "absent.sqlite")
     assert (code, "absent.sqlite" in output) == (1, True)
 
@@ -180,13 +181,13 @@ def test_a_later_start_brings_a_judge(prepared, tmp_path):
     assert num_judged(store.items()) == 3
     store.close()
     other = write_answers(tmp_path / "other.jsonl", prepared, text="No.", rating=0.5, judge="j")
-    with pytest.raises(LmmsEgoplanError, match=rf"other\.jsonl: rates none of the {len(prepared)} answers"):
+    with pytest.raises(LmmsEgoplanError, match=rf"other\.jsonl.*{len(prepared)}"):
         start(tmp_path, [answers], judged=[other])
 
 
 def test_a_database_of_another_benchmark_gets_no_media(prepared, tmp_path):
     create(tmp_path / "labels.sqlite", Settings("actplan", 2, 2), [Item("a", {})], FLOW.stages)
-    with pytest.raises(LmmsEgoplanError, match="holds labels of actplan, not of egothink"):
+    with pytest.raises(LmmsEgoplanError, match=r"labels\.sqlite.*actplan.*egothink"):
         start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared)])
     assert not (tmp_path / "labels.sqlite.media").exists()
 
@@ -209,5 +210,5 @@ def test_a_browser_keeps_no_picture_of_another_database(prepared, tmp_path):
 def test_a_judges_rating_is_checked(prepared, tmp_path, rating):
     answers = write_answers(tmp_path / "one.jsonl", prepared)
     judged = write_answers(tmp_path / "judged.jsonl", prepared, rating=rating, judge="j")
-    with pytest.raises(LmmsEgoplanError, match=r"judged\.jsonl, line 1: rating: expected 0, 0\.5, 1 or nothing"):
+    with pytest.raises(LmmsEgoplanError, match=r"judged\.jsonl, line 1: rating"):
         start(tmp_path, [answers], judged=[judged])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from test_extras import NOT_INSTALLED, python_without
+from test_extras import python_without
 
 
 @pytest.mark.parametrize("package", ["fastapi", "uvicorn"])
@@ -12,6 +12,7 @@ def test_a_page_for_annotators_tells_what_it_needs(package, tmp_path):
     commands = [["annotate", "demo", "actplan", "--out", str(out)]]
     commands += [["annotate", "status", str(out / "actplan.sqlite")]]
     ((code, opened), (other, counted)) = python_without(package, "print(json.dumps(said))", tmp_path, commands)
-    assert (code, opened.splitlines(True)[-1]) == (1, NOT_INSTALLED.format(package, "lmms-egoplan[annotate]"))
+    assert code == 1
+    assert all(fact in opened.splitlines()[-1] for fact in (package, "pip install 'lmms-egoplan[annotate]'"))
     assert other == 0
-    assert "Labels: 0 of 24 labels" in counted
+    assert "0 of 24" in counted
