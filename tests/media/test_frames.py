@@ -76,7 +76,7 @@ def test_frames_that_nobody_wants_or_refers_to_are_not_decoded(tmp_path):
 def test_counts_and_refuses_what_is_not_there(video):
     assert count_video_frames(video) == FRAMES
     for index in (-1, FRAMES, 10**6):
-        with pytest.raises(FrameError, match=rf"{video.name}: no frame {index}, the video has {FRAMES} frames"):
+        with pytest.raises(FrameError, match=rf"{video.name}: .*{index}.*{FRAMES}"):
             read_video_frames(video, [0, index])
 
 
@@ -172,15 +172,13 @@ def test_no_file_stays_open(tmp_path):
 
 
 def test_absent_and_broken_videos(tmp_path):
-    with pytest.raises(FrameError, match=r"absent.mp4: cannot open the video: No such file"):
+    with pytest.raises(FrameError, match=r"absent\.mp4: "):
         read_video_frames(tmp_path / "absent.mp4", [0])
-    (tmp_path / "text.mp4").write_text("no video")
-    with pytest.raises(FrameError, match=r"text.mp4: cannot read the video"):
-        count_video_frames(tmp_path / "text.mp4")
     whole = write_numbered_video(tmp_path / "whole.mp4", 30).read_bytes()
-    (tmp_path / "half.mp4").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(FrameError, match=r"half.mp4: cannot read the video"):
-        count_video_frames(tmp_path / "half.mp4")
+    for content in (b"no video", whole[: len(whole) // 2]):
+        (tmp_path / "broken.mp4").write_bytes(content)
+        with pytest.raises(FrameError, match=r"broken\.mp4: "):
+            count_video_frames(tmp_path / "broken.mp4")
 
 
 def test_damaged_frames_are_refused(tmp_path):
@@ -243,9 +241,8 @@ def test_damage_concerns_the_frames_that_need_it(tmp_path, kind, number):
         if place < number or (damaged in unused and place != number) or (after and kind != "open_gop"):
             assert read_numbers(read_video_frames(path, [index])) == [index]
         elif not after:
-            where = "there" if place == number else f"before it, at {damaged / 30:.3f} s"
-            message = rf"v.mp4: frame {index}, at {index / 30:.3f} s, .*: the file is damaged {where}"
-            with pytest.raises(DamagedFrameError, match=message):
+            where = "" if place == number else rf"{damaged / 30:.3f} s"
+            with pytest.raises(DamagedFrameError, match=rf"v\.mp4: .*{index}.*{index / 30:.3f} s.*{where}"):
                 read_video_frames(path, [index])
         elif next_keys[1] <= place and index >= order[next_keys[1]]:
             assert read_numbers(read_video_frames(path, [index])) == [index]
@@ -253,8 +250,7 @@ def test_damage_concerns_the_frames_that_need_it(tmp_path, kind, number):
 
 def test_the_error_names_the_first_damaged_frame(tmp_path):
     path = damage_packet(write_numbered_video(tmp_path / "v.mp4", 60, gop=20, b_frames=0), 23)
-    message = r"v.mp4: frame 35, at 1.167 s, cannot be decoded: the file is damaged before it, at 0.767 s \(frame 23\)"
-    with pytest.raises(DamagedFrameError, match=message):
+    with pytest.raises(DamagedFrameError, match=r"v\.mp4: frame 35.* 1\.167 s.* 0\.767 s.*frame 23"):
         read_video_frames(path, [3, 35, 59])
     checked = dict(check_video_frames(path, range(60)))
     assert [index for index, error in checked.items() if error] == list(range(23, 40))
@@ -337,7 +333,7 @@ def test_after_a_loss_in_a_transport_stream_no_position_is_sure(tmp_path):
     middle = len(content) // 2 // 188 * 188
     path.write_bytes(content[:middle] + content[middle + 3 * 188 :])
     assert read_numbers(read_video_frames(path, [0, 20])) == [0, 20]
-    with pytest.raises(DamagedFrameError, match=r"v.ts: frame 50, .*damaged before it, at 0\.9\d\d s"):
+    with pytest.raises(DamagedFrameError, match=r"v\.ts: frame 50.* 0\.9\d\d s"):
         read_video_frames(path, [50])
 
 
@@ -346,7 +342,7 @@ def test_sound_is_no_video(tmp_path):
     with wave.open(str(path), "wb") as sound:
         sound.setparams((1, 2, 16000, 0, "NONE", ""))
         sound.writeframes(bytes(3200))
-    with pytest.raises(FrameError, match="no video stream"):
+    with pytest.raises(FrameError, match=r"sound\.wav"):
         count_video_frames(path)
 
 
@@ -355,15 +351,14 @@ def test_frame_folder(tmp_path):
     images = read_frame_folder(folder, [12, 1, 5, 1])
     assert read_numbers(images) == [12, 1, 5, 1]
     assert {image.mode for image in images} == {"RGB"}
-    with pytest.raises(FrameError, match=r"frame_0000000013.jpg: no such frame"):
+    with pytest.raises(FrameError, match=r"frame_0000000013\.jpg"):
         read_frame_folder(folder, [1, 13])
-    (folder / "frame_0000000002.jpg").write_bytes(b"no image")
-    with pytest.raises(FrameError, match=r"frame_0000000002.jpg: cannot read the frame"):
-        read_frame_folder(folder, [2])
-    jpeg = (folder / "frame_0000000003.jpg").read_bytes()
-    (folder / "frame_0000000003.jpg").write_bytes(jpeg[: len(jpeg) // 2])
-    with pytest.raises(FrameError, match=r"frame_0000000003.jpg: cannot read the frame"):
-        read_frame_folder(folder, [3])
+    frame = frame_path(folder, 3)
+    jpeg = frame.read_bytes()
+    for content in (jpeg[: len(jpeg) // 2], b"no image"):
+        frame.write_bytes(content)
+        with pytest.raises(FrameError, match=frame.name):
+            read_frame_folder(folder, [3])
 
 
 def test_damaged_jpegs(tmp_path, monkeypatch):
@@ -371,14 +366,14 @@ def test_damaged_jpegs(tmp_path, monkeypatch):
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)  # as harnesses do
     content = frame_path(folder, 2).read_bytes()
     frame_path(folder, 2).write_bytes(content[: len(content) // 2])
-    with pytest.raises(DamagedFrameError, match=r"frame_0000000002.jpg: cannot read the frame: .* truncated"):
+    with pytest.raises(DamagedFrameError, match=r"frame_0000000002\.jpg"):
         read_frame_folder(folder, [2])
     start = len(content) * 3 // 4
     frame_path(folder, 3).write_bytes(content[:start] + bytes(100) + content[start + 100 :])
     found = {number: error for number, error in check_frame_folder(folder, [4, 3, 2, 1]) if error}
     assert list(found) == [2, 3]
     assert "frame_0000000003.jpg: " in str(found[3])
-    with pytest.raises(FrameError, match=r"frame_0000000005.jpg: no such frame"):
+    with pytest.raises(FrameError, match=r"frame_0000000005\.jpg"):
         list(check_frame_folder(folder, [5]))
 
 
@@ -398,8 +393,8 @@ def test_writing_fails_whole(tmp_path):
     path = tmp_path / "v.mp4"
     path.write_bytes(b"older")
     sizes = [number_image(0), number_image(1).resize((64, 32))]
-    for frames, message in (([], "no frames to write"), (sizes, "different sizes")):
-        with pytest.raises(FrameError, match=message):
+    for frames, facts in (([], ""), (sizes, r"\(64, 32\)")):
+        with pytest.raises(FrameError, match=rf"v\.mp4: .*{facts}"):
             write_video(path, iter(frames), 4)
     with pytest.raises(ZeroDivisionError):
         write_video(path, (number_image(1 // (2 - i)) for i in itertools.count()), 4)

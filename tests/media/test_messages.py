@@ -85,5 +85,5 @@ def test_placeholders_of_another_number_are_text():
 
 @pytest.mark.parametrize("visual", [5, [], [1, 2], np.zeros((4, 4, 3)), [Image.new("RGB", (2, 2)), "a.jpg"]])
 def test_anything_else_is_refused(visual):
-    with pytest.raises(TypeError, match="expected images, paths"):
+    with pytest.raises(TypeError):
         content([visual])
