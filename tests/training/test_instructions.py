@@ -65,26 +65,26 @@ def test_videochat_and_minigpt4(read):
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        (llava("<image>\nWhat?", "x", image="none.jpg"), r"record 0, image: .*none.jpg: no such file"),
-        (llava("<image>\nWhat?", "x"), "record 0, conversations: 1 placeholders of media, but no image"),
-        (llava("<image><image>What?", "x", image="a.jpg"), "2 placeholders of media, but one medium"),
-        (llava("What?", "x", image="../a.jpg"), "record 0, image: .*not a name of something inside"),
-        (llava("What?"), "conversations: expected turns"),
-        ({"conversations": [{"from": "cat", "value": "x"}]}, r"conversations\[0\]\.from: expected 'human' or 'gpt'"),
-        ({"video": "/b.mp4", "QA": [{"q": "x", "a": "y"}]}, "record 0, video: '/b.mp4' is not a name"),
-        ({"caption": "x", "image_id": "../9"}, r"record 0, image_id: '../9.jpg' is not a name"),
-        ({"video": "v/b.mp4", "QA": []}, "QA: expected at least one question"),
-        ({"video": "v/b.mp4", "QA": [{"q": "x"}]}, r"QA\[0\]\.a: expected a text"),
-        ({"caption": "x", "image_id": "9"}, r"image_id: .*9.jpg: no such file"),
-        ({"text": "x"}, r"record 0, expected conversations \(LLaVA\), QA"),
+        (llava("<image>\nWhat?", "x", image="none.jpg"), r"image: .*none\.jpg"),
+        (llava("<image>\nWhat?", "x"), "conversations: .*1"),
+        (llava("<image><image>What?", "x", image="a.jpg"), "conversations: .*2"),
+        (llava("What?", "x", image="../a.jpg"), r"image: .*'\.\./a\.jpg'"),
+        (llava("What?"), "conversations: .*'human'.*'gpt'"),
+        ({"conversations": [{"from": "cat", "value": "x"}]}, r"conversations\[0\]\.from: .*'human'.*'gpt'"),
+        ({"video": "/b.mp4", "QA": [{"q": "x", "a": "y"}]}, r"video: .*'/b\.mp4'"),
+        ({"caption": "x", "image_id": "../9"}, r"image_id: .*'\.\./9\.jpg'"),
+        ({"video": "v/b.mp4", "QA": []}, "QA: "),
+        ({"video": "v/b.mp4", "QA": [{"q": "x"}]}, r"QA\[0\]\.a: "),
+        ({"caption": "x", "image_id": "9"}, r"image_id: .*9\.jpg"),
+        ({"text": "x"}, "conversations.*QA"),
     ],
 )
 def test_wrong_records_are_named(read, record, message):
-    with pytest.raises(LmmsEgoplanError, match=message):
+    with pytest.raises(LmmsEgoplanError, match=f"record 0, .*{message}"):
         read([record])
 
 
 @pytest.mark.parametrize("content", [[], {}, {"annotations": []}, "x"])
 def test_files_of_other_layouts_are_refused(read, content):
-    with pytest.raises(LmmsEgoplanError, match="expected a list of records"):
+    with pytest.raises(LmmsEgoplanError, match=r"\.json: "):
         read(content)

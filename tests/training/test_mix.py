@@ -66,12 +66,12 @@ def test_a_turn_of_a_dialogue_is_learned_with_those_before_it():
 @pytest.mark.parametrize(
     ("proportions", "message"),
     [
-        ({"plan": 0}, "the mix is empty"),
-        ({"empty": 1}, "the mix is empty"),
-        ({"plans": 1}, "proportions: plans: no such part; there are plan, recognition, empty"),
-        ({"plan": -1}, "proportions: plan: expected a number from 0, found -1"),
-        ({"plan": float("nan")}, "expected a number from 0"),
-        ({"plan": 1}, "proportions: recognition: no share is given; 0 leaves the part out"),
+        ({"plan": 0}, "proportions: plan: 0"),
+        ({"empty": 1}, "proportions: empty: 1.* empty: 0"),
+        ({"plans": 1}, "proportions: plans: .*plan, recognition, empty"),
+        ({"plan": -1}, "proportions: plan: .*-1"),
+        ({"plan": float("nan")}, "proportions: plan: .*nan"),
+        ({"plan": 1}, "proportions: recognition: "),
     ],
 )
 def test_wrong_proportions_are_refused(proportions, message):

@@ -150,9 +150,7 @@ def test_a_joining_module_among_the_decoders_layers_is_refused():
     model = copy.deepcopy(build("llava")[0])
     model.get_decoder = lambda: model.model
     model.model.connector = nn.ModuleList([nn.Linear(2, 2)])
-    with pytest.raises(
-        LmmsEgoplanError, match=r"llava: its parts cannot be told apart: model.connector.0 would be .*encoders: "
-    ):
+    with pytest.raises(LmmsEgoplanError, match=r"llava: .*model\.connector\.0"):
         find_parts(model)
 
 
@@ -164,7 +162,7 @@ def test_default_targets_have_the_names_of_the_model(name, names, capsys):
     tuned = add_adapter(fused() if name == "phi" else copy.deepcopy(build(name)[0]), Lora(r=8))
     assert ", ".join(adapted_layers(tuned)) == names
     assert all(count % 2 == 0 for count in adapted_layers(tuned).values())
-    (remark,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("LoRA: "))
+    (remark,) = (line for line in capsys.readouterr().err.splitlines() if "LoRA" in line)
     assert {*names.split(", ")} <= {*remark.replace(",", "").split()}
 
 
@@ -180,5 +178,6 @@ def fused():
 
 @pytest.mark.parametrize("targets", [["q_proj", "wrong"], ["wrong"]])
 def test_targets_that_no_layer_has_are_refused(targets):
-    with pytest.raises(LmmsEgoplanError, match=r"lora.targets: .* no layers named wrong; it has .*q_proj"):
-        add_adapter(copy.deepcopy(build("llava")[0]), Lora(targets=targets))
+    model = copy.deepcopy(build("llava")[0])
+    with pytest.raises(LmmsEgoplanError, match=r"lora\.targets: .*wrong.*q_proj"):
+        add_adapter(model, Lora(targets=targets))

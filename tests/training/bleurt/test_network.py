@@ -61,20 +61,20 @@ def test_a_checkpoint_with_a_head_of_its_own(tmp_path, encoder):
 
 def test_unusable_encoders(tmp_path, encoder):
     GPT2Model(GPT2Config(n_layer=1, n_head=1, n_embd=8, vocab_size=9)).save_pretrained(tmp_path / "gpt2")
-    with pytest.raises(LmmsEgoplanError, match="expected an encoder of the type bert, found gpt2"):
+    with pytest.raises(LmmsEgoplanError, match=r"bert.*gpt2"):
         new_model(str(tmp_path / "gpt2"), 512, 0)
     for name in ("Elron/bleurt-base-128", str(tmp_path / "none"), str(tmp_path)):
-        with pytest.raises(LmmsEgoplanError, match="hf download NAME --local-dir DIR") as caught:
+        with pytest.raises(LmmsEgoplanError, match=rf"(?s)^{name}: .*hf download"):
             new_model(name, 512, 0)
-        assert str(caught.value).startswith(f"{name}: ")
     shutil.copytree(encoder, tmp_path / "part")
     weights = load_file(encoder / "model.safetensors")
     weights.pop("encoder.layer.0.output.dense.bias")
     save_file(weights, tmp_path / "part" / "model.safetensors", {"format": "pt"})
-    with pytest.raises(LmmsEgoplanError, match=r"lacks bert\.encoder\.layer\.0\.output\.dense\.bias"):
+    with pytest.raises(LmmsEgoplanError, match=r"bert\.encoder\.layer\.0\.output\.dense\.bias"):
         new_model(str(tmp_path / "part"), 512, 0)
-    with pytest.raises(LmmsEgoplanError, match="is a plan classifier already"):
-        new_model(str(write_classifier(tmp_path / "classifier", encoder)), 512, 0)
+    classifier = str(write_classifier(tmp_path / "classifier", encoder))
+    with pytest.raises(LmmsEgoplanError, match=classifier):
+        new_model(classifier, 512, 0)
 
 
 def test_action_words_are_single_tokens():

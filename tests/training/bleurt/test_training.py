@@ -59,7 +59,8 @@ def test_a_finished_run(whole, inputs):
         "tokenizer_config.json",
     ]  # fmt: skip
     assert json.loads((out / "scores.json").read_text()) == scores
-    assert remarks == [f"Left out: 1 instances of filling_a_box_13, which {inputs[1]} does not name"]
+    (remark,) = remarks
+    assert all(fact in remark for fact in ("1", "filling_a_box_13", str(inputs[1])))
     assert scores["data"] == {
         "train_instances": 9,
         "without_pair": [],
@@ -79,9 +80,6 @@ def test_a_finished_run(whole, inputs):
         assert (stored["positives"], stored["shuffled"]) == ("mixed", "activity")
     classifier = load_classifier(out)
     scores_by_model, _ = evaluate_bleurt(classifier, *inputs[:2], "val")
-    assert classifier.pairs == (
-        "positive pairs: two correct plans in any order; shuffled gold plans: of the same activity"
-    )
     assert {model: vars(each) for model, each in scores_by_model.items()} == scores["val"]
 
 
@@ -111,7 +109,7 @@ def test_a_finished_run_is_not_repeated(whole, inputs):
     before = {path: path.stat().st_mtime_ns for path in out.iterdir()}
     remarks = []
     assert train_bleurt(*inputs, out, RECIPE, remarks.append) == scores
-    assert remarks[-1] == f"{out}: this run is finished"
+    assert str(out) in remarks[-1]
     assert {path: path.stat().st_mtime_ns for path in out.iterdir()} == before
 
 
@@ -143,17 +141,8 @@ def test_killed_and_resumed_ends_the_same(whole, inputs, tmp_path):
     assert not (out / "scores.json").exists()
     remarks = []
     train_bleurt(*inputs, out, RECIPE, remarks.append)
-    assert remarks[-1] == f"Going on from {out / 'checkpoints' / 'checkpoint-6'}"
+    assert str(out / "checkpoints" / "checkpoint-6") in remarks[-1]
     assert same_end(out, whole[0])
-
-
-def test_a_finished_run_goes_on_with_its_own_recipe_alone(whole, inputs):
-    out = whole[0]
-    with pytest.raises(LmmsEgoplanError, match=r"'activity' there, 'instance' now\); .* run: --shuffled activity$"):
-        train_bleurt(*inputs, out, replace(RECIPE, shuffled="instance"), print)
-    remarks = []
-    train_bleurt(*inputs, out, RECIPE, remarks.append)
-    assert remarks[-1] == f"{out}: this run is finished"
 
 
 def test_a_classifier_that_does_not_name_its_pairs_is_refused(whole, tmp_path):
@@ -161,18 +150,17 @@ def test_a_classifier_that_does_not_name_its_pairs_is_refused(whole, tmp_path):
     config = json.loads((folder / "config.json").read_text())
     del config["shuffled"]
     (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(LmmsEgoplanError, match=r"config\.json: shuffled: expected activity or instance, found nothing"):
+    with pytest.raises(LmmsEgoplanError, match=r"config\.json: shuffled.*activity.*instance"):
         load_classifier(folder)
 
 
-def test_gold_first_is_recorded_and_scored_alike(inputs, tmp_path):
+def test_gold_first_is_recorded_and_scored_alike(whole, inputs, tmp_path):
     out, recipe = tmp_path / "run", replace(RECIPE, epochs=1, positives="gold-first")
     scores = train_bleurt(*inputs, out, recipe, print)
     assert (scores["settings"]["positives"], scores["settings"]["shuffled"]) == ("gold-first", "activity")
-    assert "a gold plan first" in (out / "README.md").read_text()
     classifier = load_classifier(out)
     scores_by_model, _ = evaluate_bleurt(classifier, *inputs[:2], "val")
-    assert classifier.pairs.startswith("positive pairs: a gold plan first, then another correct plan; ")
+    assert classifier.pairs != load_classifier(whole[0]).pairs
     assert {model: vars(each) for model, each in scores_by_model.items()} == scores["val"]
 
 
@@ -229,19 +217,21 @@ def test_half_written_and_half_removed_checkpoints(stopped, whole, inputs):
 
 def test_another_runs_folder_is_refused(whole, inputs, tmp_path):
     out, _, _ = whole
-    for recipe, name in (
-        (replace(RECIPE, epochs=4), "epochs: 3 there, 4 now"),
-        (replace(RECIPE, seed=1), "seed: 3 there"),
+    for recipe, facts in (
+        (replace(RECIPE, epochs=4), r"epochs.* 3 .* 4 "),
+        (replace(RECIPE, seed=1), r"seed.* 3 .* 1 "),
+        (replace(RECIPE, shuffled="instance"), r"'activity'.*'instance'.*--shuffled activity$"),
     ):
-        with pytest.raises(LmmsEgoplanError, match=rf"holds a run with other settings \({name}"):
+        with pytest.raises(LmmsEgoplanError, match=facts):
             train_bleurt(*inputs, out, recipe, print)
     plans, activities, encoder = inputs
     changed = tmp_path / "plans.jsonl"
     changed.write_text(plans.read_text().replace("close(box)", "close(lid)"))
     with pytest.raises(LmmsEgoplanError, match="plans_sha256"):
         train_bleurt(changed, activities, encoder, out, RECIPE, print)
+    large = str(write_encoder(tmp_path / "large", hidden_size=64))
     with pytest.raises(LmmsEgoplanError, match="encoder_sha256"):
-        train_bleurt(plans, activities, str(write_encoder(tmp_path / "large", hidden_size=64)), out, RECIPE, print)
+        train_bleurt(plans, activities, large, out, RECIPE, print)
     copy = shutil.copytree(encoder, tmp_path / "copy")
     assert train_bleurt(plans, activities, str(copy), out, RECIPE, print) == whole[1]
 
@@ -249,23 +239,23 @@ def test_another_runs_folder_is_refused(whole, inputs, tmp_path):
 def test_needs_both_splits(inputs, tmp_path):
     for missing, splits in (("val", ["train"] * 2), ("train", ["val", "test"])):
         plans, activities = write_plans(tmp_path, [record(0), record(1)], splits)
-        with pytest.raises(LmmsEgoplanError, match=f"no usable instances of the split {missing}"):
+        with pytest.raises(LmmsEgoplanError, match=rf"\b{missing}\b"):
             train_bleurt(plans, activities, inputs[2], tmp_path / "run", RECIPE, print)
     assert not (tmp_path / "run").exists()
 
 
 def test_divergence_is_an_error(inputs, tmp_path):
-    with pytest.raises(LmmsEgoplanError, match="diverged"):
+    with pytest.raises(LmmsEgoplanError, match="--learning-rate"):
         train_bleurt(*inputs, tmp_path / "run", replace(RECIPE, learning_rate=1e30), print)
 
 
-def test_a_shorter_encoder_is_told(inputs, tmp_path):
+def test_a_shorter_encoder_is_remarked(inputs, tmp_path):
     plans, activities, _ = inputs
     encoder, remarks = write_encoder(tmp_path / "short", positions=64), []
     scores = train_bleurt(
         plans, activities, str(encoder), tmp_path / "run", Recipe(epochs=1, batch_size=32), remarks.append
     )
-    assert "Pairs are cut to 64 tokens, not 512: the encoder has no more positions" in remarks
+    assert any("64" in remark and "512" in remark for remark in remarks)
     assert scores["settings"]["max_length"] == 64
     assert scores["settings"]["learning_rate"] == 1e-6
     assert scores["train"]["truncated"] > 0

@@ -89,12 +89,12 @@ def test_the_run_leaves_an_adapter_a_card_and_all_settings(run):
     assert (first["step"], second["step"]) == (0, 1)
     assert "eval_accuracy" in first  # before the first update
     assert "violated" in second
-    card = (out / "README.md").read_text()
-    assert "model.multi_modal_projector as a whole" in card
-    assert "5 questions held out, of other videos (33.3% of the records)" in card
-    assert "on 8 layers of the language model (2 k_proj, 2 o_proj, 2 q_proj, 2 v_proj)" in " ".join(card.split())
-    assert "10 egoplan (55.6% of the 24 seen), 8 recognition (44.4% of the 24 seen)" in " ".join(card.split())
-    assert "in each group of 2 samples (`contrastive_group`)" in " ".join(card.split())
+    card = " ".join((out / "README.md").read_text().split())
+    for fact in (
+        *("model.multi_modal_projector", "5 questions", "33.3%", "8 layers", "2 k_proj, 2 o_proj, 2 q_proj, 2 v_proj"),
+        *("10 egoplan (55.6%", "8 recognition (44.4%", "24", "group of 2", "`contrastive_group`"),
+    ):
+        assert fact in card
     assert yaml.safe_load((out / "config.yaml").read_text())["contrastive_group"] == 2
     names = set(weights(out))
     assert any("language_model.layers.0.self_attn.q_proj.lora_A" in name for name in names)
@@ -124,7 +124,7 @@ def test_an_adapter_for_another_base_is_refused(folder, run, tmp_path):
     with torch.no_grad():
         for parameter in other.parameters():
             parameter.mul_(1.5)
-    with pytest.raises(LmmsEgoplanError, match=r"an adapter for another base: it was trained on .*has other values"):
+    with pytest.raises(LmmsEgoplanError, match=re.escape(str(run[0]))):
         load_adapter(other, run[0])
 
 
@@ -216,9 +216,9 @@ def test_two_processes_have_the_loss_of_one(folder, group):
 @pytest.mark.parametrize(
     ("changes", "without", "message"),
     [
-        ({"negative_answers": []}, None, "record 3, sample_id 13, negative_answers: .* at least one"),
+        ({"negative_answers": []}, None, "record 3, sample_id 13, negative_answers: "),
         ({"negative_answers": [" pour milk into the bowl", ACTIONS[3]]}, None, r"record 3, .*negative_answers\[1\]"),
-        ({"answer": ""}, None, "record 3, sample_id 13, answer: .* a text"),
+        ({"answer": ""}, None, "record 3, sample_id 13, answer: "),
         ({}, 12, r"P01_01 \(sample_id 11, 12, 13\): .*frame_0000000012.jpg"),
     ],
 )
@@ -262,7 +262,7 @@ def test_losses_are_logged_as_means_over_updates_and_unseen_parts_are_not_in_the
     proportions = {"egoplan": 1.0, "recognition": 0.0}
     summary = tune_egoplan(tuning(folder, log_every=3, proportions=proportions), folder / "logged")
     card = (folder / "logged" / "README.md").read_text()
-    assert "10 egoplan (100.0% of the 24 seen)" in card
+    assert "10 egoplan (100.0%" in card
     assert "recognition" not in card
     logged = [entry for entry in summary["history"] if "loss" in entry]
     assert [entry["step"] for entry in logged] == [3, 6]
@@ -357,39 +357,38 @@ def test_a_mask_that_leaks_from_one_answer_to_the_next_is_found(folder, monkeypa
 @pytest.mark.parametrize(
     ("field", "text", "message"),
     [
-        ("negative_answers", [ACTIONS[0], "take <image> cup"], r"negative_answers[1]: holds <image>"),
-        ("answer", "take </s> cup", "answer: holds </s>"),
-        ("question", "What next, <s>?", "question: holds <s>"),
+        ("negative_answers", [ACTIONS[0], "take <image> cup"], r"negative_answers\[1\].*<image>"),
+        ("answer", "take </s> cup", "answer.*</s>"),
+        ("question", "What next, <s>?", "question.*<s>"),
     ],
 )
 def test_placeholders_and_special_tokens_are_refused_before_any_training(tmp_path, folder, field, text, message):
     (tmp_path / "model").symlink_to(folder / "model")
     write_set(tmp_path, {field: text})
     refused = refusal(tmp_path, tmp_path / "out", recognition=False)
-    assert refused.startswith(f"{tmp_path / 'EgoPlan_IT.json'}, sample_id 13, {message}")
-    assert "\n" not in refused
+    assert re.fullmatch(rf"{tmp_path / 'EgoPlan_IT.json'}, sample_id 13, {message}.*", refused)  # in one line
 
 
 def test_special_tokens_in_dialogues_are_named_by_record_and_field(folder, tmp_path):
     path = dialogues(tmp_path, ("Hi", "Hello"), ("Who?", "</s>"), ("<pad>", "x"))
-    told = refusal(folder, folder / "special", instructions=[path]).splitlines()
-    assert told[0] == "2 texts cannot be learned:"
-    assert told[1].startswith(f"  {path}, record 1, conversations[1]: holds </s>")
-    assert told[2].startswith(f"  {path}, record 2, conversations[0]: holds <pad>")
+    head, *lines = refusal(folder, folder / "special", instructions=[path]).splitlines()
+    assert "2" in head
+    facts = [(f"{path}, record 1, conversations[1]", "</s>"), (f"{path}, record 2, conversations[0]", "<pad>")]
+    for line, (field, token) in zip(lines, facts, strict=True):
+        assert field in line
+        assert token in line
 
 
 def test_a_text_of_many_tokens_and_few_characters_is_refused(folder, tmp_path):
     path = dialogues(tmp_path, ("Hi", "take a bowl " * 100), ("Hi", "\u4e00" * 1000))
-    told = refusal(folder, folder / "long", instructions=[path])
-    assert told.startswith(f"{path}, record 1: turns and visuals: ")
-    assert "positions" in told
+    assert f"{path}, record 1: " in refusal(folder, folder / "long", instructions=[path])
 
 
 def test_a_sample_that_turns_out_too_long_ends_the_run_with_its_name(folder, tmp_path, monkeypatch):
     """As where images differ in size: the check up front knows the largest that it has encoded."""
     monkeypatch.setattr("lmms_egoplan.training.run.check_lengths", lambda *_: None)
     path = dialogues(tmp_path, ("Hi", "\u4e00" * 1000))
-    with pytest.raises(LmmsEgoplanError, match=r"record 0: turns and visuals: \d+ tokens of context"):
+    with pytest.raises(LmmsEgoplanError, match=r"record 0: .*\d+ tokens"):
         tune_egoplan(tuning(folder, instructions=[path], workers=1), folder / "guard")
 
 
@@ -416,12 +415,12 @@ def test_damaged_media_are_named_before_training_unless_unchecked(tmp_path, fold
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"learning_rate": 5e-6}, "final_learning_rate: .*learning_rate, 5e-06, .*1e-05"),
+        ({"learning_rate": 5e-6}, "final_learning_rate: .*learning_rate.*5e-06.*1e-05"),
         ({"learning_rate": 5e-6, "final_learning_rate": 0}, None),
-        ({"warmup_learning_rate": 1e-2}, "warmup_learning_rate: .*learning_rate, 0.001, .*0.01"),
-        ({"trainer": {"max_steps": 3}}, "trainer.max_steps: .*steps"),
+        ({"warmup_learning_rate": 1e-2}, "warmup_learning_rate: .*learning_rate.*0.001.*0.01"),
+        ({"trainer": {"max_steps": 3}}, "trainer.max_steps: "),
         ({"trainer": {"output_dir": "x"}}, "trainer.output_dir: .*--out"),
-        ({"trainer": {"gradient_accumulation_steps": 2}}, "trainer.gradient_accumulation_steps: .*batch_size and"),
+        ({"trainer": {"gradient_accumulation_steps": 2}}, "trainer.gradient_accumulation_steps: .*batch_size"),
         ({"trainer": {"remove_unused_columns": True}}, "trainer.remove_unused_columns"),
         ({"trainer": {"optim": "adafactor"}}, None),
     ],
@@ -438,7 +437,7 @@ def test_settings_that_contradict_each_other_are_refused(folder, settings, messa
 def test_a_loss_that_is_no_number_ends_the_run_with_what_to_do(folder):
     settings = tuning(folder, learning_rate=0.9, trainer={"optim": "sgd"}, max_grad_norm=0, warmup_learning_rate=0.9)
     settings = settings.model_copy(update={"steps": 60, "weight_decay": 1e30})
-    with pytest.raises(LmmsEgoplanError, match="start again in a new --out with a smaller learning_rate"):
+    with pytest.raises(LmmsEgoplanError, match=r"--out.*learning_rate"):
         tune_egoplan(settings, folder / "diverges")
 
 
@@ -460,11 +459,11 @@ def test_a_run_goes_on_with_other_workers_and_not_with_other_files(folder, run):
     message = str(told.value)
     for fact in (
         f"files: {folder / 'EgoPlan_IT.json'}: ",
-        "lora: nothing there",
-        "contrastive_group: nothing there, 2 now",
+        "lora: ",
+        "contrastive_group: ",
+        "--resume",
     ):
         assert fact in message
-    assert message.endswith("--resume")
     assert "0000" not in message
 
 
@@ -480,7 +479,7 @@ def test_a_full_volume_is_named_with_the_checkpoints_file(folder, tmp_path, capf
     told = capfd.readouterr().err
     line = next(line for line in told.splitlines() if "lmms-egoplan: " in line)
     assert f"checkpoint-2/{file}: " in line
-    assert f"volume {mount} " in line
+    assert str(mount) in line
     assert "Traceback" not in told
 
 
@@ -493,7 +492,7 @@ def test_a_folder_in_which_a_process_trains_is_refused(folder):
         [sys.executable, "-c", code, str(out)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout.readline() == "ready\n"
-        with pytest.raises(LmmsEgoplanError, match=r"another process trains in .*locked"):
+        with pytest.raises(LmmsEgoplanError, match="locked"):
             tune_egoplan(tuning(folder), out)
         other.kill()
     tune_egoplan(tuning(folder, steps=1), out)
@@ -581,9 +580,10 @@ def test_videos_are_held_out_that_fit_the_share(tmp_path, counts, share, expecte
 
 
 def test_one_video_cannot_be_held_out(tmp_path):
-    with pytest.raises(LmmsEgoplanError, match=r"held_out: 0.5: all records are of one video"):
-        hold_out(videos(tmp_path, 7), 0.5, 0)
-    assert len(hold_out(videos(tmp_path, 7), 0, 0)[0]) == 7
+    records = videos(tmp_path, 7)
+    with pytest.raises(LmmsEgoplanError, match=r"held_out: 0\.5"):
+        hold_out(records, 0.5, 0)
+    assert len(hold_out(records, 0, 0)[0]) == 7
 
 
 @pytest.fixture
@@ -600,21 +600,22 @@ def without_lora(path):
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "message"),
+    ("name", "change", "facts"),
     [
-        ("adapter_model.safetensors", cut, "damaged: "),
-        ("adapter_model.safetensors", without_lora, r"lacks 16 of \d+ tensors \(e.g. "),
-        ("adapter_model.safetensors", Path.unlink, "no such file"),
-        ("base.json", lambda path: path.write_text("{}"), "damaged: name: "),
-        ("base.json", lambda path: path.write_text("[]"), "damaged: "),
-        ("adapter_config.json", lambda path: path.write_text("[]"), "damaged: expected an object"),
+        ("adapter_model.safetensors", cut, ""),
+        ("adapter_model.safetensors", without_lora, r" 16 .*\d+ tensors.*lora"),
+        ("adapter_model.safetensors", Path.unlink, ""),
+        ("base.json", lambda path: path.write_text("{}"), "name"),
+        ("base.json", lambda path: path.write_text("[]"), ""),
+        ("adapter_config.json", lambda path: path.write_text("[]"), ""),
     ],
 )
-def test_damaged_adapters_are_refused_in_one_line(folder, adapter, name, change, message):
+def test_damaged_adapters_are_refused_in_one_line(folder, adapter, name, change, facts):
     change(adapter / name)
-    with pytest.raises(LmmsEgoplanError, match=rf"adapter/{name}: {message}") as told:
-        load_adapter(AutoModelForImageTextToText.from_pretrained(folder / "model"), adapter)
-    assert "\n" not in str(told.value)
+    model = AutoModelForImageTextToText.from_pretrained(folder / "model")
+    with pytest.raises(LmmsEgoplanError, match=rf"adapter/{name}: .*{facts}") as caught:
+        load_adapter(model, adapter)
+    assert "\n" not in str(caught.value)
 
 
 def test_merge_names_the_option_where_the_base_is_not_found(adapter, tmp_path):
@@ -622,6 +623,4 @@ def test_merge_names_the_option_where_the_base_is_not_found(adapter, tmp_path):
     (adapter / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "elsewhere/model"}))
     result = CliRunner().invoke(app, ["merge", "egoplan", str(adapter), "--out", str(tmp_path / "merged")])
     assert result.exit_code == 1
-    message = " ".join(result.output.split())
-    assert "elsewhere/model: the base cannot be loaded" in message
-    assert "--model" in message
+    assert all(fact in result.output for fact in ("elsewhere/model", "--model"))
