@@ -71,7 +71,7 @@ def test_only_a_note_gives_its_metric():
 def test_a_path_that_another_process_rejects_ends_the_run():
     found = values(PathUse("packed", "image"), PathUse("full", "image", rejected=("packed",)))
     for aggregate in (num_audits, largest_difference):
-        with pytest.raises(LmmsEgoplanError, match=r"1 questions \(image\).*path packed.*ranking_path=full"):
+        with pytest.raises(LmmsEgoplanError, match=r"1 .*image.* packed.*ranking_path=full"):
             aggregate(found)
     assert num_audits(values(PathUse("packed", "text"), PathUse("full", "image", rejected=("packed",)))) == 0
 
@@ -89,5 +89,5 @@ def test_a_pair_carries_its_path():
 
 @pytest.mark.parametrize("use", ["packed", {"path": "packed"}, {"path": 1, "kind": "", "audit": None, "rejected": []}])
 def test_what_is_no_path_is_refused(use):
-    with pytest.raises(ValueError, match="must be"):
+    with pytest.raises(ValueError, match=r"\(loss, is_greedy\)"):
         metrics.score_ranking(DOC, [{"loss": 0.5, "use": use}] * 4)

@@ -1,6 +1,7 @@
 """A path is taken only where it gives what full passes give, for every question and not for the first alone."""
 
 import copy
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -86,15 +87,16 @@ def test_contexts_with_more_keys_than_sparse_attention_takes_are_another_kind():
     ranker = CandidateRanker(model, processor)
     for seed in range(4):
         assert_full(ranker, model, processor, question(images=1, seed=seed), ACTIONS)
-    with pytest.raises(RankingError, match="see the tokens behind them"):
+    with pytest.raises(RankingError, match="nats"):
         ranker.score(question("tap " * 20, images=1), ACTIONS)
     assert list(ranker.paths) == ["image"]
 
 
 @pytest.mark.parametrize("candidates", [LETTERS, ["A"], ACTIONS], ids=["letters", "one", "actions"])
 def test_a_model_that_chooses_keys_behind_a_token_is_refused(candidates):
-    with pytest.raises(RankingError, match="see the tokens behind them"):
-        CandidateRanker(*build_around("doge")).score(question(images=3), candidates)
+    ranker = CandidateRanker(*build_around("doge"))
+    with pytest.raises(RankingError, match="nats"):
+        ranker.score(question(images=3), candidates)
 
 
 @pytest.mark.parametrize("candidates", [LETTERS, ACTIONS])
@@ -104,7 +106,7 @@ def test_a_model_in_training_mode_is_refused_for_that_reason(candidates):
     ranker = CandidateRanker(model, processor)
     ranker.score(question(), candidates)
     model.model.language_model.train()
-    with pytest.raises(RankingError, match="question 7: the model is in training mode"):
+    with pytest.raises(RankingError, match=r"question 7: .*model\.eval\(\)"):
         ranker.score(question(), candidates, question_id="7")
 
 
@@ -252,7 +254,7 @@ def test_more_images_than_ever_are_audited():
     ranker = CandidateRanker(model, processor)
     for images in (1, 2, 1, 2, 1):
         assert_full(ranker, model, processor, question(images=images), ACTIONS)
-    with pytest.raises(PathError, match=r"question q3: the path packed, .*\(image\).* differs .*ranking_path=full"):
+    with pytest.raises(PathError, match=r"question q3: .* packed.*image.*ranking_path=full"):
         ranker.score(question(images=3), ACTIONS, question_id="q3")
 
 
@@ -262,7 +264,7 @@ def test_a_longer_context_than_ever_is_audited():
     ranker = CandidateRanker(model, processor)
     for words in (0, 1, 3, 0, 2):
         assert_full(ranker, model, processor, question("tap " * words), ACTIONS)
-    with pytest.raises(PathError, match="question long: the path packed"):
+    with pytest.raises(PathError, match=r"question long: .* packed"):
         ranker.score(question("tap " * 90), ACTIONS, question_id="long")
 
 
@@ -308,7 +310,7 @@ def test_what_one_process_rejects_no_other_uses(tmp_path, order):
         ledger.note(use, "q")
 
     rank(*processes[order[0]])
-    with pytest.raises(PathError, match="question q: the path packed"):
+    with pytest.raises(PathError, match=r"question q: .* packed"):
         rank(*processes[order[1]])
     assert PathLedger(tmp_path, "model").failed() == ["cached", "packed"]
 
@@ -329,7 +331,7 @@ def test_a_path_can_be_forced(path, warned):
 
 @pytest.mark.parametrize(("name", "path"), [("llava", "shared"), ("blip2", "packed"), ("llava", "fast")])
 def test_a_path_that_the_model_cannot_take_is_an_error(name, path):
-    with pytest.raises(ValueError, match=f"ranking_path={path}: .* can take auto, "):
+    with pytest.raises(ValueError, match=f"ranking_path={path}: .*auto, "):
         CandidateRanker(*build(name), path=path)
 
 
@@ -343,16 +345,17 @@ def test_remote_code_with_a_fault_is_found_by_an_audit(tmp_path):
         ranker.score(question("And in room Z?"), ACTIONS, question_id="4")
 
 
-@pytest.mark.parametrize("candidate", ["<image>", "put <image> there", "a<video>"])
-@pytest.mark.parametrize("name", ["llava", "qwen2_5_vl", "blip2"])
+@pytest.mark.parametrize(
+    ("name", "candidate"),
+    [
+        *itertools.product(["llava", "qwen2_5_vl", "blip2"], ["<image>", "put <image> there", "a<video>"]),
+        ("qwen2_vl", "<|image_pad|> mug"),
+    ],
+)
 def test_a_candidate_with_a_placeholder_is_named(name, candidate):
-    with pytest.raises(RankingError, match=r"question q: candidate 1 holds <(image|video)>.*a candidate must be text"):
-        CandidateRanker(*build(name)).score(question(), ["mug", candidate], question_id="q")
-
-
-def test_a_candidate_with_the_models_own_placeholder_is_named():
-    with pytest.raises(RankingError, match=r"candidate 0 holds <\|image_pad\|>"):
-        CandidateRanker(*build("qwen2_vl")).score(question(), ["<|image_pad|> mug"])
+    ranker = CandidateRanker(*build(name))
+    with pytest.raises(RankingError, match=r"question q: candidate 1 .*<(image|video|\|image_pad\|)>"):
+        ranker.score(question(), ["mug", candidate], question_id="q")
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

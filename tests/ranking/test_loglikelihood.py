@@ -129,7 +129,7 @@ def test_copies_of_a_pair_keep_its_count(copied):
     ],
 )
 def test_anything_else_is_refused(response):
-    with pytest.raises(ValueError, match=r"must be \(loss, is_greedy\)") as error:
+    with pytest.raises(ValueError, match=r"\(loss, is_greedy\)") as error:
         parse_loglikelihood(response)
     assert len(str(error.value)) < 500
 

@@ -134,7 +134,7 @@ def test_a_failed_audit_ends_the_ranking_after_the_questions_before_it():
     engine = TableEngine(wrong={"q3"})
     scores = ranker(engine).scores(question(number) for number in range(30))
     rows = []
-    with pytest.raises(PathError, match=r"question q3: the path forced.*method=prompt_logprobs") as raised:
+    with pytest.raises(PathError, match=r"question q3: .* forced.*method=prompt_logprobs") as raised:
         rows.extend(row for row in map(rows.append, scores) if row)
     assert len(rows) == 3
     assert raised.value.paths == (FORCED,)
@@ -145,7 +145,7 @@ def test_a_question_that_does_not_fit_is_named_with_its_lengths():
     fits = question(0, prefix=97)
     scores = ranker(TableEngine(limit=100), FORCED).scores([fits, question(1, prefix=98)])
     next(scores)
-    with pytest.raises(ContextTooLongError, match=r"question q1: .* 101 tokens \(98 \+ 3\).*max_model_len is 100"):
+    with pytest.raises(ContextTooLongError, match=r"question q1: .* 101 tokens \(98 \+ 3\).*max_model_len.*100"):
         next(scores)
 
 
@@ -158,18 +158,18 @@ def test_media_count_where_the_engine_has_made_tokens_of_them():
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "facts"),
     [
-        (EngineResponse(20, [0, 7], [(-1.0, 1)] * 2, []), "the tokens \\[0, 7\\], not of \\[0, 7, 8\\]"),
-        (EngineResponse(20, [0, 7, 9], [(-1.0, 1)] * 3, []), "not of"),
-        (EngineResponse(20, [0, 7, 8], [(-1.0, 1)] * 2, []), "not of"),
-        (EngineResponse(20, [0, 7, 8], [(-1.0, 1), (0.5, 1), (-1.0, 1)], []), "impossible log-probabilities"),
-        (EngineResponse(20, [0, 7, 8], [(-1.0, 1), (math.nan, 1), (-1.0, 1)], []), "impossible log-probabilities"),
+        (EngineResponse(20, [0, 7], [(-1.0, 1)] * 2, []), r"\[0, 7\].*\[0, 7, 8\]"),
+        (EngineResponse(20, [0, 7, 9], [(-1.0, 1)] * 3, []), r"\[0, 7, 9\].*\[0, 7, 8\]"),
+        (EngineResponse(20, [0, 7, 8], [(-1.0, 1)] * 2, []), r"\[0, 7, 8\]"),
+        (EngineResponse(20, [0, 7, 8], [(-1.0, 1), (0.5, 1), (-1.0, 1)], []), r"0\.5"),
+        (EngineResponse(20, [0, 7, 8], [(-1.0, 1), (math.nan, 1), (-1.0, 1)], []), "nan"),
     ],
 )
-def test_an_engine_that_answers_something_else_is_refused(reply, said):
+def test_an_engine_that_answers_something_else_is_refused(reply, facts):
     engine = TableEngine(replies=lambda name, request: reply if name == "0-candidate-0" else None)
-    with pytest.raises(EngineError, match=f"question q0: .*{said}"):
+    with pytest.raises(EngineError, match=f"question q0: .*{facts}"):
         list(ranker(engine, FORCED).scores([question(0)]))
 
 
@@ -187,7 +187,7 @@ def test_a_known_inexact_method_is_not_chosen_again():
     schedule.exclude([FORCED])
     (request, _) = schedule.open(0, question(0))
     assert request.takes_prompt_logprobs
-    with pytest.raises(ValueError, match="method=other: one of auto, forced, prompt_logprobs"):
+    with pytest.raises(ValueError, match=r"method=other.*auto, forced, prompt_logprobs"):
         Schedule("other", 100, 1e-4, 1e-4)
 
 
@@ -227,7 +227,7 @@ def test_clips_are_images_and_said_to_be(warned):
     assert (first.prefix, first.media) == (plain.prefix, plain.media)
     assert len(warned) == 1
     sound = [{"role": "user", "content": [{"type": "audio", "audio": b""}, text]}]
-    with pytest.raises(RankingError, match="question q3: an engine ranks behind text, images and clips only"):
+    with pytest.raises(RankingError, match="question q3: "):
         ranked.encode(sound, ["put mug"], "q3")
 
 

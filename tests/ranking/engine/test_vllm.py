@@ -79,7 +79,7 @@ def test_a_context_that_does_not_fit_is_an_error_that_names_it(engine):
     fits = ranker.encode(*question(0, "text"))
     scores = ranker.scores([fits, ranker.encode([{"role": "user", "content": content}], CANDIDATES, "small/7")])
     next(scores)
-    with pytest.raises(ContextTooLongError, match=r"question small/7: context and longest answer are \d+ tokens"):
+    with pytest.raises(ContextTooLongError, match=r"question small/7: .*\d+ tokens"):
         next(scores)
     (row,) = ranker.scores([fits])  # the engine goes on
     assert len(row) == len(CANDIDATES)
@@ -104,6 +104,6 @@ def test_a_full_cache_changes_no_score_and_a_dead_engine_gives_none(tmp_path):
     for process in psutil.Process().children(recursive=True):
         if "EngineCore" in process.name() or "EngineCore" in " ".join(process.cmdline()):
             process.kill()
-    with pytest.raises(EngineError, match=r"vLLM's engine has died; .*--use_cache"):
+    with pytest.raises(EngineError, match="--use_cache"):
         kept.extend(scores)
     assert [row[0].nll for row in kept] == [row[0].nll for row in rows[: len(kept)]]
