@@ -278,7 +278,7 @@ def test_as_many_workers_as_the_process_has_cores(monkeypatch):
     assert num_workers() == MOST_WORKERS
     assert num_workers("3") == 3
     for wrong in ("0", "many", -1, 1.5):
-        with pytest.raises(ValueError, match="workers must be a whole number of at least 1"):
+        with pytest.raises(ValueError, match=f"workers.*{wrong}"):
             num_workers(wrong)
 
 

@@ -56,11 +56,11 @@ def in_lm_eval(name):
 )
 def test_what_is_prepared_runs_and_the_rest_has_a_line_each(prepared, told, load, name, tasks):
     assert load(name) == tasks
-    left_out = [line for line in told if line.startswith(f"{SUITE}: without ")]
+    left_out = [line for line in told if line.startswith(f"{SUITE}: ")]
     assert len(left_out) == len(BENCHMARKS) - 1
     assert all(len(line.splitlines()) == 1 for line in left_out)
     for benchmark in BENCHMARKS:
-        assert any(f"without {benchmark.title}: " in line for line in left_out) is (benchmark.name != "egoplan_bench2")
+        assert any(f" {benchmark.title}: " in line for line in left_out) is (benchmark.name != "egoplan_bench2")
 
 
 @pytest.mark.parametrize("load", [in_lmms_eval, in_lm_eval])
@@ -68,14 +68,14 @@ def test_nothing_prepared_is_an_error(told, load):
     """lmms-eval makes an error of its own of each that a function of YAML raises."""
     with pytest.raises((LmmsEgoplanError, ImportError)):
         load(SUITE)
-    assert told[-1] == f"{SUITE}: no benchmark's data are prepared; lmms-egoplan data status tells how to"
+    assert "lmms-egoplan data status" in told[-1]
 
 
 def test_damaged_data_are_not_left_out_in_silence(prepared, told):
     summary_path("egoplan_bench2", "test").write_text("{")
     with pytest.raises((LmmsEgoplanError, ImportError)):
         in_lmms_eval(SUITE)
-    assert "damaged, prepare the split again" in told[-1]
+    assert "summary.json" in told[-1]
 
 
 def test_the_suite_has_tasks_that_both_harnesses_know():

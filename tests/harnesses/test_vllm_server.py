@@ -69,7 +69,7 @@ def test_scores_are_those_of_the_checkpoints_tokens(name, method, score_eos):
 
 def test_a_template_that_ends_no_turn_cannot_score_its_end():
     processor = build("llava")[1]
-    with ChatServer(processor) as server, pytest.raises(EngineError, match="or without score_eos"):
+    with ChatServer(processor) as server, pytest.raises(EngineError, match="score_eos"):
         rank(server, processor, method=PROMPT_LOGPROBS, score_eos=True)
 
 
@@ -123,20 +123,20 @@ def later(number, fault):
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "facts"),
     [
-        (Reply("at most 40 images", status=400), "question q2: the server refuses this question: HTTP 400: at most 40"),
-        (Reply(f"no key {KEY}", status=401), r"question q2: The server at .* refuses: HTTP 401: no key \[API key\]"),
-        (Reply(body=b"<html>busy</html>"), "question q2: the server's answer is no chat completion of vLLM"),
+        (Reply("at most 40 images", status=400), "400: at most 40"),
+        (Reply(f"no key {KEY}", status=401), r"401: no key \[API key\]"),
+        (Reply(body=b"<html>busy</html>"), ""),
     ],
     ids=["400", "401", "page"],
 )
-def test_what_was_ranked_before_a_refusal_is_kept(processor, reply, said):
+def test_what_was_ranked_before_a_refusal_is_kept(processor, reply, facts):
     with ChatServer(processor, later(2, reply)) as server:
         ranked = ranker(server, processor, PROMPT_LOGPROBS)
         rows = []
         scores = ranked.scores(ranked.encode(*question(number)) for number in range(6))
-        with pytest.raises(EngineError, match=said) as raised:
+        with pytest.raises(EngineError, match=f"question q2: .*{facts}") as raised:
             rows.extend(row for row in map(rows.append, scores) if row)
         assert len(rows) == 2
         assert KEY not in str(raised.value)
@@ -164,22 +164,22 @@ def forget(answer):
 
 
 @pytest.mark.parametrize(
-    ("edit", "method", "said"),
+    ("edit", "method", "facts"),
     [
-        (drop("prompt_logprobs"), PROMPT_LOGPROBS, "the server returned no prompt_logprobs of the whole prompt"),
-        (forget, PROMPT_LOGPROBS, "the server returned no prompt_logprobs of the whole prompt"),
-        (drop("prompt_token_ids"), PROMPT_LOGPROBS, "the server returned no prompt_token_ids"),
-        (drop("logprobs"), FORCED, "the server returned no logprobs of the tokens that it generated"),
-        (change, PROMPT_LOGPROBS, r"tokens differ from the checkpoint's from the 2\. on: .*--chat-template-content"),
-        (change, FORCED, r"tokens differ from the checkpoint's from the 2\. on"),
+        (drop("prompt_logprobs"), PROMPT_LOGPROBS, "prompt_logprobs"),
+        (forget, PROMPT_LOGPROBS, "prompt_logprobs"),
+        (drop("prompt_token_ids"), PROMPT_LOGPROBS, "prompt_token_ids"),
+        (drop("logprobs"), FORCED, " logprobs"),
+        (change, PROMPT_LOGPROBS, r"\b2\b.*--chat-template-content"),
+        (change, FORCED, r"\b2\b.*--chat-template-content"),
     ],
     ids=["no prompt_logprobs", "one too few", "no tokens", "no logprobs", "other template", "other template, forced"],
 )
-def test_answers_that_leave_something_out_are_refused(processor, edit, method, said):
+def test_answers_that_leave_something_out_are_refused(processor, edit, method, facts):
     with ChatServer(processor) as server:
         ranked = ranker(server, processor, method)
         server.edit = edit
-        with pytest.raises(EngineError, match=f"question q0: .*{said}"):
+        with pytest.raises(EngineError, match=f"question q0: .*{facts}"):
             list(ranked.scores([ranked.encode(*question(0))]))
 
 
@@ -193,26 +193,23 @@ def test_images_that_the_server_resizes_are_seen_in_its_tokens(processor):
         larger = ranked.encode(larger, CANDIDATES, "q0")
         assert len(larger.prefix) > len(asked.prefix)
         mixed = type(asked)(**(vars(larger) | {"messages": small}))
-        with pytest.raises(EngineError, match="tokens differ from the checkpoint's"):
+        with pytest.raises(EngineError, match="--chat-template-content"):
             list(ranked.scores([mixed]))
 
 
 def test_a_context_that_does_not_fit_is_never_sent(processor):
     with ChatServer(processor, limit=30) as server:
-        with pytest.raises(ContextTooLongError, match=r"question q0: .* tokens .*max_model_len is 30"):
+        with pytest.raises(ContextTooLongError, match=r"question q0: .*max_model_len.*30"):
             rank(server, processor)
         assert len(server.bodies) == 1  # that of the start
 
 
 def test_another_model_is_named(processor):
-    with ChatServer(processor) as server, pytest.raises(EngineError, match="serves served, not other/model"):
-        ServedEngine(server.url, "other/model", probe)
-
-
-def test_a_server_without_models(processor):
     with ChatServer(processor) as server:
+        with pytest.raises(EngineError, match=r"served.*other/model"):
+            ServedEngine(server.url, "other/model", probe)
         server.models = []
-        with pytest.raises(EngineError, match="serves no model, not other/model"):
+        with pytest.raises(EngineError, match="other/model"):
             ServedEngine(server.url, "other/model", probe)
 
 
@@ -224,7 +221,7 @@ def test_what_a_server_can_do_is_logged_and_no_other_key_is_sent(processor, monk
     with ChatServer(processor, most=3) as server:
         ranker(server, processor)
     (line,) = [line for line in log if server.url in line]
-    assert "forces tokens, at most 3" in line
+    assert "3" in line.removeprefix(server.url)
     assert ("LMMS_EGOPLAN_SERVER_API_KEY" in line) == (key is not None)
     assert {headers["authorization"] for headers in server.headers} == {f"Bearer {key or 'none'}"}
     assert not [word for word in (KEY, "sk-of-somebody-else") if word in "".join(log)]
@@ -249,7 +246,7 @@ def test_a_server_that_generates_few_tokens_reads_prompts_of_longer_candidates(p
         limit = lambda: setattr(server, "most", most)  # noqa: E731
         assert paths(server, processor, edit=limit) == [PROMPT_LOGPROBS] * 3
         server.most = None if is_late else most
-        with pytest.raises(RankingError, match=r"question q0: |forces no tokens"):
+        with pytest.raises(RankingError, match=r"question q0: |method=forced"):
             paths(server, processor, method=FORCED, edit=limit)
 
 
@@ -293,7 +290,7 @@ def test_each_image_is_sent_once(processor, method, log):
         paths(server, processor, 3, method)
         names = {item["uuid"] for body in server.bodies for item in body["messages"][0]["content"] if "uuid" in item}
         assert len(names) == 6
-    assert sum("MiB of images in" in line for line in log) == 2
+    assert sum("MiB" in line for line in log) == 2
 
 
 def test_an_image_that_the_server_has_forgotten_is_sent_again(processor):
@@ -342,7 +339,7 @@ def test_a_prefix_cache_that_is_switched_off_is_an_error(value):
 def test_an_address_without_a_server(processor):
     with ChatServer(processor) as server:
         url = server.url
-    with pytest.raises(EngineError, match=r"The server at http.* does not answer: .*Check base_url, model and LMMS_"):
+    with pytest.raises(EngineError, match=rf"{url}.*base_url, model.*LMMS_"):
         ServedEngine(url, MODEL, probe)
-    with pytest.raises(LmmsEgoplanError, match="base_url is not an address"):
+    with pytest.raises(LmmsEgoplanError, match="base_url"):
         ServedEngine("127.0.0.1:8000", MODEL, probe)

@@ -71,7 +71,7 @@ def test_answers_that_have_come_are_stored_before_a_run_ends(chat, tmp_path, mon
 def test_prompts_that_do_not_fit_are_an_error_in_generation(chat, count):
     model = chat["llava"]
     request = generation(0, prompt(LONG, count, model), lazy(0, count) if count else None, max_gen_toks=8)
-    with pytest.raises(ContextTooLongError, match=r"a prompt has \d+ tokens, and 2040 fit .*word word"):
+    with pytest.raises(ContextTooLongError, match=r"\d+ tokens.* 2040 .*word word"):
         model.generate_until([request])
 
 
@@ -80,7 +80,7 @@ def test_a_prompt_that_just_fits_is_not_refused(chat):
     context, images = prompt("Next?", 1, model), [pictures(0, 1)]
     length = model.tok_batch_multimodal_encode([context], images)["input_ids"].shape[1]
     assert model.tok_batch_multimodal_encode([context], images, left_truncate_len=length)
-    with pytest.raises(ContextTooLongError, match=f"has {length} tokens, and {length - 1} fit"):
+    with pytest.raises(ContextTooLongError, match=rf"\b{length} tokens.*\b{length - 1}\b"):
         model.tok_batch_multimodal_encode([context], images, left_truncate_len=length - 1)
 
 

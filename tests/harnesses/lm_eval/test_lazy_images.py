@@ -64,7 +64,7 @@ def test_they_are_a_text_for_json_and_for_hashing(images):
 def test_iteration_and_slices_give_images_fresh_each_time(images):
     assert read_numbers(list(images)) == [5, 6, 7]
     assert read_numbers(images[:3]) == [5, 6, 7]
-    with pytest.raises(ValueError, match=r"five to seven: only 2 of 3 images would be sent; give .* max_images=3"):
+    with pytest.raises(ValueError, match=r"five to seven: .*2 of 3.* max_images=3"):
         images[:2]
     assert read_numbers([images[-1]]) == [7]
     first, second = list(images), list(images)
@@ -163,7 +163,7 @@ def test_data_that_were_prepared_anew_are_an_error(tmp_path, monkeypatch):
     prepare_egothink(write_source(tmp_path / "old", 4))
     requested = [images_of(instance) for instance in build("egothink_reasoning_counting").instances]
     prepare_egothink(write_source(tmp_path / "new", 5))
-    with pytest.raises(LmmsEgoplanError, match=r"egothink/counting: prepared anew .*run the command again"):
+    with pytest.raises(LmmsEgoplanError, match="egothink/counting"):
         list(requested[0])
     again = [images_of(instance) for instance in build("egothink_reasoning_counting").instances]
     assert [len(list(images)) for images in again] == [1] * 5

@@ -89,7 +89,7 @@ def with_likeliest(model, images):
 @pytest.mark.parametrize("place", ["What {} is this?", "What is this? {}"])
 def test_plain_images_behind_text_are_refused(plain, place):
     requests = ranking(0, place.format("<image>"), [" mug"], lazy(0, 1))
-    with pytest.raises(RankingError, match=r"images stand before the text.*What "):
+    with pytest.raises(RankingError, match=r"--apply_chat_template.*What "):
         plain["llava"].loglikelihood(requests)
 
 
@@ -111,7 +111,7 @@ def test_chat_images_stand_where_the_prompt_places_them(chat):
 def test_images_without_placeholders_of_their_own_are_refused(chat, plain, kind, shown):
     model = {"chat": chat, "plain": plain}[kind]["qwen2_5_vl"]
     context = prompt("Next?", 2, model if kind == "chat" else None)
-    with pytest.raises(RankingError, match=f"question task/7: {shown} images for 2 placeholders"):
+    with pytest.raises(RankingError, match=rf"question task/7: .*\b{shown}\b.*\b2\b"):
         model.loglikelihood(ranking(7, context, [" mug"], lazy(0, shown)))
 
 

@@ -171,5 +171,5 @@ def test_a_clip_keeps_its_rate_and_one_frame_is_an_image():
 
 @pytest.mark.parametrize("rate", [0, -6, float("nan"), float("inf")])
 def test_a_rate_that_is_none_is_refused(rate):
-    with pytest.raises(ValueError, match="frame rate must be a positive number"):
+    with pytest.raises(ValueError, match=str(rate)):
         Clip(frames(2), rate)

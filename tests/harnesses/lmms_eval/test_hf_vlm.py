@@ -153,8 +153,9 @@ def test_images_videos_and_their_paths(checkpoint, name, tmp_path):
 
 
 def test_dialogues_are_not_supported(checkpoint):
-    with pytest.raises(NotImplementedError, match="hf_vlm does not support generate_until_multi_round"):
-        HFVLM(checkpoint["llava"], dtype="float32").generate_until_multi_round([])
+    model = HFVLM(checkpoint["llava"], dtype="float32")
+    with pytest.raises(NotImplementedError, match="generate_until_multi_round"):
+        model.generate_until_multi_round([])
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -214,7 +215,7 @@ def test_a_missing_frame_is_named_with_its_question_when_its_turn_comes(checkpoi
             context, second, _, *rest = request.arguments
             request.arguments = (context, second, visuals, *rest)
         finished = []
-        with pytest.raises(LmmsEgoplanError, match=r"question small/4: .*frame_0000000007\.jpg: no such frame"):
+        with pytest.raises(LmmsEgoplanError, match=r"question small/4: .*frame_0000000007\.jpg"):
             finished.extend(answer(requests))
         assert len(finished) >= len(requests) // 2
 
@@ -222,7 +223,7 @@ def test_a_missing_frame_is_named_with_its_question_when_its_turn_comes(checkpoi
 def test_frames_that_do_not_fit_are_refused_with_both_lengths(checkpoint):
     model = HFVLM(checkpoint["llava"], dtype="float32", batch_size=2)
     docs = [{"text": "What?", "visuals": [picture(0)] * count, "choices": CHOICES} for count in (1, 200)]
-    pattern = r"question small/1: .*3\d\d\d tokens.* 2048 positions; show it fewer"
+    pattern = r"question small/1: .*3\d\d\d tokens.* 2048 positions"
     with pytest.raises(ContextTooLongError, match=pattern):
         list(model.loglikelihood(ranking_requests(model, docs)))
     with pytest.raises(ContextTooLongError, match=pattern):
@@ -278,7 +279,7 @@ def test_a_damaged_frame_names_its_record_once(checkpoint, tmp_path, requests_of
 
 
 def test_batch_size_must_be_a_number(checkpoint):
-    with pytest.raises(ValueError, match="batch_size must be a whole number of at least 1, got 'auto'"):
+    with pytest.raises(ValueError, match=r"batch_size.*'auto'"):
         HFVLM(checkpoint["llava"], batch_size="auto")
 
 
