@@ -222,7 +222,7 @@ def test_diagnostics_show_the_judge_what_the_model_saw(data, checkpoint, tmp_pat
     arguments = hf_vlm(checkpoint, "diagnostics_of_few", "--include_path", own, "--limit", "6")
     with JudgeServer(lambda prompt, asked_before: Reply("I see it.\n[[40]]", model="sees")) as server:
         done = run(data, tmp_path / "out", *arguments, judge=judge_at(server, "sees"))
-    assert "input tokens by OpenAI's rule" in (data / "log.txt").read_text()
+    assert re.search(r"\d input tokens", (data / "log.txt").read_text())
     rows = list(EGOINTENT.load("test"))[:6]
     seen = {tuple(read_numbers(visual_input(row, {"media": "frames", "max_frames": 3}))) for row in rows}
     labels = [row[name] for row in rows for name in (*FIELDS, "category", "event", "goal", "video_id", "step_id")]

@@ -170,8 +170,7 @@ def test_llava_gets_its_own_prompt(data):
 def test_without_a_judge_answers_are_kept_and_judged_later(data, checkpoint, monkeypatch):
     done = run(data, data / "unjudged", *hf_vlm(checkpoint, SHORT, "--limit", "6"))
     words = log(data)
-    assert words.index("No judge is set") < words.index("Running on rank")
-    assert "LMMS_EGOPLAN_JUDGE_MODEL" in words
+    assert words.index("LMMS_EGOPLAN_JUDGE_MODEL") < words.index("Running on rank")
     results = done.results[SHORT]
     assert math.isnan(results["score,judged"])
     assert results["judge_coverage,judged"] == 0
@@ -233,6 +232,5 @@ def test_groups_that_overlap_give_no_wrong_average(data, checkpoint):
     arguments = hf_vlm(checkpoint, tasks, "--limit", "1", "--gen_kwargs", "max_new_tokens=4")
     done = run(data, data / "overlap", *arguments, judge={"LMMS_EGOPLAN_JUDGE_MODEL": "demo"})
     assert math.isnan(done.results["egothink_bench"]["score,judged"])
-    assert "run egothink_bench without the groups that it holds" in (data / "log.txt").read_text()
     expected = fmean(done.results[TASKS[name]]["score,judged"] for name in ("existence", "attribute", "affordance"))
     assert done.results["egothink_bench_object"]["score,judged"] == pytest.approx(expected)

@@ -240,7 +240,7 @@ def test_without_a_known_tokenizer_sums_alone_are_compared(language_model, in_tr
     unknown = evaluate(model, [task])
     logger.remove(sink)
     named = evaluate(model, [task], {"tokenizer": str(language_model)})
-    assert sum("no tokenizer is known for this model" in message for message in words) == 1
+    assert sum("tokenizer" in message for message in words) == 1
     assert not {"acc,none", "acc_ego4d,none"} & unknown.results[task].keys()
     assert metric(unknown.results[task], "coverage") == 0
     assert metric(named.results[task], "coverage") == pytest.approx(QUESTIONS / 3355)
