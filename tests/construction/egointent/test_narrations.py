@@ -81,7 +81,7 @@ def test_two_narrations_without_text_at_one_time_are_no_repetition(tmp_path):
 
 
 def test_a_video_whose_passes_are_empty_is_said_to_be_there(tmp_path):
-    with pytest.raises(LmmsEgoplanError, match=r"1 of the wanted ones, without narrations"):
+    with pytest.raises(LmmsEgoplanError, match=UID):
         read(tmp_path, {"narration_pass_1": {"narrations": []}})
 
 
@@ -97,7 +97,7 @@ def test_other_videos_are_not_read(tmp_path):
     videos, rejections = read_narrations(path, (UID, "other"))
     assert [*videos] == [UID]
     assert reasons(rejections) == [ego4d.NO_TIME]
-    with pytest.raises(LmmsEgoplanError, match=r"no narrations of any of the videos .* such as third; the file has"):
+    with pytest.raises(LmmsEgoplanError, match=r"n\.json.*third"):
         read_narrations(path, ("third",))
 
 
@@ -113,5 +113,5 @@ def test_a_time_is_seconds_from_zero(tmp_path, time):
 @pytest.mark.parametrize("content", [[], {}, {"videos": []}, "text"])
 def test_another_file_is_one_error(tmp_path, content):
     path = write_narrations(tmp_path / "n.json", content)
-    with pytest.raises(LmmsEgoplanError, match=r"expected an object with each video's narration_pass_1"):
+    with pytest.raises(LmmsEgoplanError, match=r"n\.json.*narration_pass_1"):
         read_narrations(path, (UID,))

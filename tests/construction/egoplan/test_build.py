@@ -5,8 +5,8 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections import Counter
+from functools import partial
 
 import pytest
 from typer.testing import CliRunner
@@ -14,46 +14,30 @@ from typer.testing import CliRunner
 from construction.egoplan.language_model import FAULTS, fault_of, reply, rows_of
 from construction.egoplan.language_model import goals_of as goals_of_prompt
 from construction.egoplan.small import as_ego4d, epic_rows, goals_of, write_ego4d, write_epic
+from construction.language_model import KEY, Metered, environment, served
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egoplan.records import read_annotations
 from lmms_egoplan.cli import app
+from lmms_egoplan.construction.egoplan import goals as goal_reasons
 from lmms_egoplan.construction.egoplan.goals import DEFAULT_MODEL, goal_prompt
 from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
+from lmms_egoplan.construction.egoplan.questions import COPY, NOTHING_DONE
 from lmms_egoplan.judging.asking import prompt_tokens
 from lmms_egoplan.judging.cache import default_cache_path
+from lmms_egoplan.judging.json_replies import NO_REPLY
+from lmms_egoplan.judging.json_text import CUT_OFF, NOT_JSON
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.outputs import MANIFEST
-from patience import FOREVER_S, wait_until
+from patience import FOREVER_S
 from shared_data import DATA
 
 EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
-KEY = "sk-very-secret-key-456"
 QUESTIONS, IT, RECOGNITION = "EgoPlan_validation.json", "EgoPlan_IT.json", "EgoPlan_IT_action_recognition.json"
 
+__all__ = ["environment", "served"]  # fixtures
+pytestmark = pytest.mark.usefixtures("environment")
 real = pytest.mark.skipif(not EPIC.exists(), reason=f"needs {EPIC}")
-
-
-@pytest.fixture(autouse=True)
-def environment(tmp_path, monkeypatch):
-    for name in list(os.environ):
-        if name.startswith(("LMMS_EGOPLAN_JUDGE", "OPENAI_", "AZURE_", "API_TYPE", "MODEL_VERSION")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("COLUMNS", "300")
-
-
-@pytest.fixture
-def served(monkeypatch):
-    """Start a language model, and set it."""
-
-    def serve(answer):
-        server = JudgeServer(answer)
-        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
-        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", KEY)
-        return server
-
-    return serve
 
 
 def build(narrations, out, *more, source="epic-kitchens"):
@@ -109,14 +93,13 @@ def test_the_walk_from_narrations_to_questions(tmp_path, narrations, served):
         assert build(narrations, out, "--instruction-data").exit_code == 0
         assert len(server.prompts) == 1
     assert contents(out) == again
-    assert result.stdout.splitlines()[-1] == (
-        f"16 questions, which nobody has verified, of 3 task goals in 1 videos, written to {out / QUESTIONS}"
-    )
+    facts = ("16 questions", "3 task goals", "1 video", str(out / QUESTIONS))
+    assert all(fact in result.stdout.splitlines()[-1] for fact in facts)
     records = read_annotations(out / QUESTIONS, "val")
     assert Counter(record.task_goal for record in records) == {"Make tea": 6, "prepare a cup": 6, "heat water": 4}
     assert [record["answer"] for record in json.loads((out / IT).read_text())] == [record.answer for record in records]
     assert len(json.loads((out / RECOGNITION).read_text())) == 13
-    assert rejections(out) == {"question without a past action, for action recognition": 3}
+    assert rejections(out) == {NOTHING_DONE: 3}
     assert set(again) == {
         QUESTIONS,
         IT,
@@ -148,10 +131,7 @@ def test_the_summary_is_stored_and_printed(tmp_path, narrations):
         *("--drop", "copies,listing-goals", "--epic-video-info", _info(tmp_path, 18.5)),
     )
     assert dropped.exit_code == 0, dropped.output
-    assert rejections(tmp_path / "fewer") == {
-        "goal that names its actions in their order": 1,
-        "question with the view and answer of another goal's question": 4,
-    }
+    assert rejections(tmp_path / "fewer") == {goal_reasons.LISTING: 1, COPY: 4}
     records = read_annotations(tmp_path / "fewer" / QUESTIONS, "val")
     assert Counter(record.task_goal for record in records) == {"prepare a cup": 6}
 
@@ -163,17 +143,17 @@ def _info(tmp_path, seconds):
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "facts"),
     [
         (
             ["--drop", "copies,near"],
             ["--drop copies,near", "near-equal,concurrent,copies,listing-goals,unsure-actions"],
         ),
-        (["--epic-video-info", 2.0], ["n.csv, line 2", "stop_frame: 180", "P01_01 ends at 2.00 s"]),
-        ([], ["n.csv, line 2", "start_frame: 30, expected 60 at 00:00:01.00", "60 times the seconds"]),
+        (["--epic-video-info", 2.0], ["n.csv, line 2", "stop_frame: 180", "P01_01", "2.00 s"]),
+        ([], ["n.csv, line 2", "start_frame: 30", "60", "00:00:01.00"]),
     ],
 )
-def test_what_cannot_be_built_is_refused_before_anything_is_asked(tmp_path, more, told):
+def test_what_cannot_be_built_is_refused_before_anything_is_asked(tmp_path, more, facts):
     rows = epic_rows()
     if not more:
         rows = [row | {f"{end}_frame": row[f"{end}_frame"] // 2 for end in ("start", "stop")} for row in rows]
@@ -181,7 +161,7 @@ def test_what_cannot_be_built_is_refused_before_anything_is_asked(tmp_path, more
     more = [_info(tmp_path, option) if isinstance(option, float) else option for option in more]
     result = build(narrations, tmp_path / "built", *more)
     assert result.exit_code == 1
-    assert all(text in result.stderr for text in told), result.stderr
+    assert all(fact in result.stderr for fact in facts), result.stderr
     assert not (tmp_path / "built").exists()
 
 
@@ -201,7 +181,7 @@ def test_unsure_actions_cost_their_goals_or_only_themselves(tmp_path, served):
             result = build(narrations, tmp_path / name, "--mean-gap", "4.9", *more, source="ego4d")
             assert result.exit_code == 0, result.output
             counts[name] = json.loads((tmp_path / name / "summary.json").read_text())
-    unknown = "goal with an action whose narration cannot be used"
+    unknown = goal_reasons.UNKNOWN_ACTION
     assert unknown not in counts["kept"]["left_out"]
     assert counts["kept"]["task_goals"] > counts["lost"]["task_goals"]
     assert counts["lost"]["left_out"][unknown] > 0
@@ -225,26 +205,23 @@ def test_halves_of_surrogate_pairs_can_be_written(tmp_path, narrations):
     (tmp_path / "goals.json").write_text(json.dumps({"P01_01": odd, "P9\ud800": odd}))
     result = build(narrations, tmp_path / "built", "--goals", tmp_path / "goals.json")
     assert result.exit_code == 0, result.output
-    assert dict(rejections(tmp_path / "built")) == {
-        "goals of a video that is not in the narrations": 1,
-        "goal that is no text in Latin letters": 1,
-    }
+    assert dict(rejections(tmp_path / "built")) == {goal_reasons.UNKNOWN_VIDEO: 1, goal_reasons.NO_GOAL: 1}
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "facts"),
     [
-        (Reply("no such key", status=401), "refuses: HTTP 401: no such key (asked about P01_01)"),
-        (Reply("I am sorry, I cannot help with that."), "no question comes out. Left out: reply that is not JSON: 1"),
-        (Reply(json.dumps(goals_of()), finish="length"), "reply that was cut off: 1"),
-        (Reply("no prompts of kitchens", status=400), "no reply: 1"),
+        (Reply("no such key", status=401), r"401: no such key.*P01_01"),
+        (Reply("I am sorry, I cannot help with that."), f"{NOT_JSON}.*1"),
+        (Reply(json.dumps(goals_of()), finish="length"), f"{CUT_OFF}.*1"),
+        (Reply("no prompts of kitchens", status=400), f"{NO_REPLY}.*1"),
     ],
 )
-def test_a_language_model_that_gives_no_goals_ends_with_exit_code_1(tmp_path, narrations, served, answer, told):
+def test_a_language_model_that_gives_no_goals_ends_with_exit_code_1(tmp_path, narrations, served, answer, facts):
     with served(lambda *_: answer):
         result = build(narrations, tmp_path / "built")
     assert result.exit_code == 1
-    assert told in result.stderr
+    assert re.search(facts, result.stderr), result.stderr
     assert "Traceback" not in result.output
     assert not (tmp_path / "built").exists()
 
@@ -281,7 +258,8 @@ def test_all_138_replies_of_careless_models_are_read(tmp_path, served):
 
 
 def figures(text):
-    return [int(figure.replace(",", "")) for figure in re.findall(r"\d[\d,]*(?= requests| prompt| reply)", text)]
+    """Requests, prompt tokens and reply tokens."""
+    return [int(figure.replace(",", "")) for figure in re.findall(r"\d[\d,]*\b", text)[:3]]
 
 
 @real
@@ -296,11 +274,10 @@ def test_an_estimate_sends_nothing_and_counts_what_is_missing(tmp_path, monkeypa
         assert len(server.prompts) == sent
     assert priced.exit_code == 0, priced.output
     step, total = priced.stdout.splitlines()[:2]
-    assert step.startswith("task goals: ")
     requests, prompt, reply = figures(total)
     assert figures(step) == [requests, prompt, reply]
     assert (requests, reply) == (136, 136 * 4096)
-    money = [float(amount) for amount in re.findall(r"(?:~|at most )([\d.]+) for", priced.stdout)]
+    money = [float(amount) for amount in re.findall(r"\d+\.\d\d\b", priced.stdout)]
     assert money == [round(prompt * 2.5 / 1e6, 2), round(reply * 10 / 1e6, 2)]
     # No endpoint is needed, and another model's replies are not those in the cache.
     monkeypatch.delenv("LMMS_EGOPLAN_JUDGE_BASE_URL")
@@ -313,24 +290,23 @@ def test_an_estimate_sends_nothing_and_counts_what_is_missing(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("prices", "options", "told"),
+    ("prices", "options", "facts"),
     [
         ("gpt-4: 3", ["--estimate"], ["prices.json", "JSON"]),
-        ('{"gpt-4": 3}', ["--estimate"], ["prices.json", "gpt-4", "expected an object"]),
-        ('{"gpt-4": {"input": 1, "output": 2, "input": 3}}', ["--estimate"], ["prices.json", "input", "once"]),
+        ('{"gpt-4": 3}', ["--estimate"], ["prices.json", "gpt-4"]),
+        ('{"gpt-4": {"input": 1, "output": 2, "input": 3}}', ["--estimate"], ["prices.json", "input"]),
         ('{"gpt-4": {"input": -1, "output": 2}}', ["--estimate"], ["prices.json", "input", "-1"]),
         ('{"gpt-4": {"input": 1}}', ["--estimate"], ["prices.json", "output"]),
         ('{"gpt-4": {"input": NaN, "output": true}}', ["--estimate"], ["prices.json", "input"]),
-        ('{"gpt-4": ', ["--estimate"], ["prices.json", "JSON"]),
         ('{"gpt-4": {"input": 1, "output": 2}}', ["--estimate"], ["prices.json", "gpt-4o-2024-11-20"]),
         ('{"gpt-4": {"input": 1, "output": 2}}', [], ["--estimate"]),
     ],
 )
-def test_wrong_prices_are_told_before_anything_is_sent(tmp_path, narrations, prices, options, told):
+def test_wrong_prices_are_named_before_anything_is_sent(tmp_path, narrations, prices, options, facts):
     (tmp_path / "prices.json").write_text(prices)
     result = build(narrations, tmp_path / "built", "--prices", tmp_path / "prices.json", *options)
     assert result.exit_code == 1
-    assert all(word in result.stderr for word in told), result.stderr
+    assert all(fact in result.stderr for fact in facts), result.stderr
 
 
 # Tokens of prompt and reply together, as OpenAI publishes them.
@@ -365,13 +341,13 @@ def test_instruction_data_of_an_earlier_build_do_not_stay(tmp_path, narrations, 
 
 
 FAULT_REASONS = {
-    "bad json": {"reply that was cut off": 1},
+    "bad json": {CUT_OFF: 1},
     "prose": {},
-    "invented times": {"time that is not copied from the narrations": 5},
-    "cut off": {"reply that was cut off": 1},
-    "refused": {"no reply": 1},
-    "broken": {"no reply": 1},
-    "overlap": {"goal with an action of another goal of its level": 1},
+    "invented times": {goal_reasons.INVENTED_TIME: 5},
+    "cut off": {CUT_OFF: 1},
+    "refused": {NO_REPLY: 1},
+    "broken": {NO_REPLY: 1},
+    "overlap": {goal_reasons.OVERLAP: 1},
     "fenced": {},
     "twice 500": {},
 }
@@ -385,9 +361,9 @@ def test_each_fault_has_its_reason(tmp_path, served, fault):
     narrations = write_epic(tmp_path / "n.csv", rows)
     with served(lambda prompt, before: reply(prompt, before, lambda _: fault if "again" in prompt else "")):
         result = build(narrations, tmp_path / "built")
-    is_lost = {"reply that was cut off", "no reply"} & FAULT_REASONS[fault].keys()
+    is_lost = {CUT_OFF, NO_REPLY} & FAULT_REASONS[fault].keys()
     assert result.exit_code == bool(is_lost), result.output
-    assert ("1 of 2 prompts have no usable reply" in result.stderr) == bool(is_lost)
+    assert ("1 of 2" in result.stderr) == bool(is_lost)
     assert dict(rejections(tmp_path / "built")) == FAULT_REASONS[fault]
     records = read_annotations(tmp_path / "built" / QUESTIONS, "val")
     # 16 of the overall goal, 12 and 4 of its clips, 6, 6 and 4 of theirs.
@@ -413,8 +389,8 @@ def test_ego4d_narrations_become_phrases_and_questions(tmp_path, served):
     assert sum(map(bool, asked)) == len(videos)
     left = rejections(tmp_path / "built")
     # All 50 sentences of one reply; no goal is kept over narrations without phrases.
-    assert left["reply that was cut off"] >= 50
-    assert left["goal with an action whose narration cannot be used"] >= 1
+    assert left[CUT_OFF] >= 50
+    assert left[goal_reasons.UNKNOWN_ACTION] >= 1
 
 
 def start(narrations, out, data, server, concurrency):
@@ -429,39 +405,23 @@ def start(narrations, out, data, server, concurrency):
 
 def same_output(tmp_path, narrations, concurrencies):
     """Compares undisturbed runs of several concurrencies with one that is killed half way and started again."""
-    paid = Counter()
-    held = threading.Event()
-    limit = [None]
-
-    def answer(prompt, before):
-        if limit[0] is not None and paid.total() >= limit[0]:
-            held.wait(FOREVER_S)
-        made = reply(prompt, before)
-        paid[prompt] += made.status == 200
-        return made
-
+    answer = Metered(reply)
     with JudgeServer(answer) as server:
         outputs, codes = [], set()
         for concurrency in concurrencies:
             out = tmp_path / f"at-{concurrency}"
             codes.add(start(narrations, out, tmp_path / f"data-{concurrency}", server, concurrency).wait(FOREVER_S))
             outputs.append(contents(out))
-            assert all(count <= 2 if fault_of(prompt) else count == 1 for prompt, count in paid.items())
-            prompts = paid.total()
-            paid.clear()
-        limit[0] = prompts // 2
-        killed = start(narrations, tmp_path / "killed", tmp_path / "data", server, concurrencies[0])
-        wait_until(lambda: paid.total() >= limit[0] or killed.poll() is not None)
-        killed.kill()
-        killed.wait()
+            assert all(count <= 2 if fault_of(prompt) else count == 1 for prompt, count in answer.paid.items())
+            prompts = answer.paid.total()
+            answer.paid.clear()
+        again = partial(start, narrations, tmp_path / "killed", tmp_path / "data", server, concurrencies[0])
+        before = answer.kill_half_way(again, prompts)
         assert not (tmp_path / "killed" / QUESTIONS).exists()
-        before = paid.total()
-        limit[0] = None
-        held.set()
-        codes.add(start(narrations, tmp_path / "killed", tmp_path / "data", server, concurrencies[0]).wait(FOREVER_S))
+        codes.add(again().wait(FOREVER_S))
         assert len(codes) == 1
         # What was in flight at the kill may have been answered to nobody.
-        assert paid.total() <= prompts + concurrencies[0]
+        assert answer.paid.total() <= prompts + concurrencies[0]
         assert before >= prompts // 2
         outputs.append(contents(tmp_path / "killed"))
     assert all(output == outputs[0] for output in outputs)

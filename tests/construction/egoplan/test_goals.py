@@ -1,5 +1,4 @@
 import json
-import re
 from dataclasses import replace
 
 import pytest
@@ -161,22 +160,21 @@ def test_goals_of_a_file(video, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "facts"),
     [
-        ('{"P99_01": {}}', "goals of 'P99_01', and of none of the videos in the narrations, such as P01_01"),
-        ("{}", "goals of no video"),
-        ("[]", "expected an object with goals by video id"),
-        ('{"P01_01": {}, "P01_01": {}}', "more than once"),
-        ("tea", "no JSON"),
+        ('{"P99_01": {}}', "'P99_01'.*P01_01"),
+        ("{}", "P01_01"),
+        ("[]", r"\[\]"),
+        ('{"P01_01": {}, "P01_01": {}}', "P01_01"),
+        ("tea", "JSON"),
     ],
 )
-def test_a_goal_file_that_is_none_is_one_line(video, tmp_path, content, told):
+def test_a_goal_file_that_is_none_is_one_line(video, tmp_path, content, facts):
     path = tmp_path / "goals.json"
     path.write_text(content)
-    with pytest.raises(LmmsEgoplanError, match=re.escape(told)) as error:
+    with pytest.raises(LmmsEgoplanError, match=rf"^{path}: .*{facts}") as caught:
         read_goals(path, [video])
-    assert str(error.value).startswith(str(path))
-    assert "\n" not in str(error.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_actions_are_named_in_the_prompt_in_order(video):

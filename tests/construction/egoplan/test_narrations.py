@@ -67,14 +67,13 @@ def test_a_real_video_at_another_frame_rate_is_refused(tmp_path, video_id, rate)
     wrong = [row for row in rows if row["video_id"] == video_id]
     at_rate(wrong, rate)
     path = write_epic(tmp_path / "n.csv", rows)
-    with pytest.raises(LmmsEgoplanError) as told:
+    with pytest.raises(LmmsEgoplanError) as caught:
         read_epic_kitchens(path)
-    line, frame = re.search(r"n\.csv, line (\d+): (?:start|stop)_frame: (\d+), expected ", str(told.value)).groups()
+    line, frame = re.search(r"n\.csv, line (\d+): (?:start|stop)_frame: (\d+)", str(caught.value)).groups()
     assert rows[int(line) - 2] in wrong
     assert frame in [str(rows[int(line) - 2][f"{end}_frame"]) for end in ("start", "stop")]
-    assert f"narrations of {video_id} " in str(told.value)
-    assert ": 60 times the seconds" in str(told.value)
-    assert "\n" not in str(told.value)
+    assert re.search(rf"\b{video_id}\b.*\b60\b", str(caught.value))
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("video_id", "fps"), [("P01_01", 60), ("P01_101", 50)])
@@ -83,8 +82,9 @@ def test_both_frame_rates_of_epic_kitchens_are_known(tmp_path, video_id, fps):
     (video,), rejections = read_epic_kitchens(write_epic(tmp_path / "n.csv", at_rate(rows, fps)))
     assert (video.fps, len(video.actions), rejections) == (fps, 12, [])
     for rate in {25, 30, 50, 60} - {fps}:
-        with pytest.raises(LmmsEgoplanError, match=f": {fps} times the seconds"):
-            read_epic_kitchens(write_epic(tmp_path / "n.csv", at_rate(rows, rate)))
+        path = write_epic(tmp_path / "n.csv", at_rate(rows, rate))
+        with pytest.raises(LmmsEgoplanError, match=rf"n\.csv, line .*\b{fps}\b"):
+            read_epic_kitchens(path)
 
 
 def test_narrations_after_the_end_of_their_video_are_named(tmp_path):
@@ -95,8 +95,7 @@ def test_narrations_after_the_end_of_their_video_are_named(tmp_path):
     assert len(video.actions) == 5
     assert video.unknown == ((1600, 1800),)
     assert (rejection.reason, rejection.where) == (reading.NO_RATE, f"{path}, line 7")
-    assert rejection.detail.startswith("stop_frame: 1080 is at 18.00 s")
-    assert rejection.detail.endswith("P01_01 ends at 17.00 s")
+    assert all(fact in rejection.detail for fact in ("stop_frame: 1080", "18.00 s", "P01_01", "17.00 s"))
 
 
 @pytest.mark.parametrize(
@@ -116,8 +115,8 @@ def test_narrations_of_another_list_of_videos_are_refused(tmp_path, official, fi
         ({"stop_timestamp": "soon"}, layout.NO_TIME, "stop_timestamp: 'soon'"),
         ({"start_frame": "-3"}, reading.NO_FRAMES, "start_frame: '-3'"),
         ({"stop_frame": "1e3"}, reading.NO_FRAMES, "stop_frame: '1e3'"),
-        ({"stop_frame": "99999"}, reading.NO_RATE, "stop_frame: 99999, expected 1800 at 00:00:30.00"),
-        ({"start_frame": 1693}, reading.NO_RATE, "start_frame: 1693, expected 1680 at 00:00:28.00"),
+        ({"stop_frame": "99999"}, reading.NO_RATE, "stop_frame: 99999.*1800.*00:00:30.00"),
+        ({"start_frame": 1693}, reading.NO_RATE, "start_frame: 1693.*1680.*00:00:28.00"),
         ({"stop_timestamp": "00:00:00.10"}, reading.NO_LENGTH, "stop_timestamp: 00:00:00.10"),
         ({"video_id": "../../etc"}, reading.UNKNOWN_VIDEO, "video_id: '../../etc'"),
         ({"narration": " "}, layout.NO_TEXT, "narration: ' '"),
@@ -130,7 +129,7 @@ def test_a_row_that_cannot_be_used_is_named(tmp_path, changes, reason, detail):
     assert len(video.actions) == len(TEA)
     assert (rejection.step, rejection.reason) == ("narration", reason)
     assert rejection.where == f"{path}, line 8"
-    assert rejection.detail.startswith(detail)
+    assert re.match(detail, rejection.detail)
 
 
 def test_a_file_of_nothing_usable_or_another_layout_is_one_line(tmp_path):
