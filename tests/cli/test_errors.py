@@ -40,11 +40,10 @@ def test_what_only_we_can_mend_keeps_its_traceback(ending, error):
     assert "lmms-egoplan: " not in result.stderr
 
 
-def test_a_wrong_use_is_told_with_the_usage(ending):
+def test_a_wrong_use_is_answered_with_the_usage(ending):
     result = ending(typer.BadParameter("above 0", param_hint="--rate"))
     assert result.exit_code == 2
-    assert "Usage: " in result.stderr
-    assert "Invalid value for --rate: above 0" in result.stderr
+    assert all(fact in result.stderr for fact in ("Usage: ", "--rate", "above 0"))
 
 
 def test_lm_eval_shows_its_own_errors_itself(ending):

