@@ -13,10 +13,10 @@ _HALF = re.compile("[\ud800-\udfff]")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 
 
-def clean_text(text: str, half: str = "?") -> str:
+def clean_text(text: str) -> str:
     """Return a text that can be sent and stored: JSON files may contain halves of surrogate pairs.
 
-    Two halves in a row become their character, a single one becomes `half`.
+    Two halves in a row become their character, a single one becomes ``?``.
 
     >>> clean_text(chr(0xD83D) + chr(0xDE00) + chr(0xD83D))
     '😀?'
@@ -24,7 +24,7 @@ def clean_text(text: str, half: str = "?") -> str:
     if text.isascii():
         return text
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-    return _HALF.sub(half, joined)
+    return _HALF.sub("?", joined)
 
 
 def compile_patterns(patterns: Mapping[str, str], flags: int = 0) -> SimpleNamespace:

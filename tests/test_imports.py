@@ -22,7 +22,7 @@ EXCEPTIONS = {
     # The command's entry point watches for signals while all else loads.
     ("lmms_egoplan.__main__", "lmms_egoplan.cli"),
     # Only runs of judged tasks need a judge.
-    ("lmms_egoplan.harnesses.lmms_eval.plugin", "lmms_egoplan.judging.startup"),
+    ("lmms_egoplan.harnesses.lmms_eval.plugin", "lmms_egoplan.judging.judge"),
 }
 MODULES = {
     ".".join(("lmms_egoplan", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path

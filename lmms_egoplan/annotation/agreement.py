@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import combinations
 from statistics import fmean
 from typing import Any
@@ -77,18 +77,10 @@ def measure(scale: Scale, labels: Units, items_skipped: int = 0) -> Agreement:
     overlaps = [overlap for _, overlap in kappas]
     cohen = fmean((kappa for kappa, _ in kappas), overlaps) if kappas else None
     alpha = krippendorff_alpha([list(unit.values()) for unit in units], scale.levels, is_ordered=scale.is_ordered)
+    value, low, high = (None, None, None) if alpha is None else astuple(alpha)
+    smallest = min(overlaps, default=None)
     return Agreement(
-        scale.title,
-        len(units),
-        percent,
-        alpha.value if alpha else None,
-        alpha.low if alpha else None,
-        alpha.high if alpha else None,
-        cohen,
-        len(kappas),
-        min(overlaps, default=None),
-        skipped,
-        items_skipped,
+        scale.title, len(units), percent, value, low, high, cohen, len(kappas), smallest, skipped, items_skipped
     )
 
 

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 from loguru import logger
 from pydantic import BaseModel, ValidationError
 
-from lmms_egoplan.judging.endpoint import PROBING, Endpoint, EndpointError, Patience, RefusedRequestError
+from lmms_egoplan.judging.client import Client
+from lmms_egoplan.judging.endpoint import PROBING, EndpointError, Patience, RefusedRequestError
 from lmms_egoplan.judging.settings import NO_KEY, SERVER_KEY, JudgeSettings, server_settings
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.engine.chat import (
@@ -70,11 +71,11 @@ class ServedEngine:
         self._requests = self._image_bytes = 0
         threading.Thread(target=self._loop.run_forever, name="vllm server", daemon=True).start()
         try:
-            self._endpoint = self._wait(_opened(settings, PROBING))
+            self._client = self._wait(_opened(settings, PROBING))
             self.name, self.limit = self._wait(self._served(model))
             tokens = tokenizer(_PROBE, add_special_tokens=False)["input_ids"] * _PROBED
             self.forces, self._most = self._wait(self._probed(tokens[: min(_PROBED, self.limit // 2)]))
-            self._endpoint = self._wait(_opened(settings, PATIENCE))
+            self._client = self._wait(_opened(settings, PATIENCE))
             self.description = f" served as {self.name} at {self.where}"
         except EndpointError as error:
             raise EngineError(self._told(error)) from None
@@ -157,7 +158,7 @@ class ServedEngine:
 
     async def _read(self, body: dict[str, Any], read: Callable[[str], Result]) -> Result:
         for left in reversed(range(_TRIES)):
-            answer = await self._endpoint.post(body)
+            answer = await self._client.post(body)
             try:
                 return read(answer)
             except UnreadableError:
@@ -168,7 +169,7 @@ class ServedEngine:
     async def _served(self, model: str) -> tuple[str, int]:
         """Return the name of the served model, and the most tokens of a request."""
         try:
-            models = _Models.model_validate_json(await self._endpoint.models()).data
+            models = _Models.model_validate_json(await self._client.models()).data
         except ValidationError:
             raise EngineError(f"{self.where}/models is no list of models of vLLM's server; check base_url") from None
         chosen = [each for each in models if model in (each.id, each.root)]
@@ -187,7 +188,7 @@ class ServedEngine:
             raise EngineError(f"The server at {self.where}: {error}") from None
 
     def _told(self, error: EndpointError) -> str:
-        return f"The server at {self.where} {error.WHAT}: {error}. Check base_url, model and {SERVER_KEY}"
+        return f"The server at {self.where} {error.what}: {error}. Check base_url, model and {SERVER_KEY}"
 
     def _wait(self, main: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(main, self._loop).result()
@@ -203,5 +204,5 @@ class _Models(BaseModel):
     data: list[_Model]
 
 
-async def _opened(settings: JudgeSettings, patience: Patience) -> Endpoint:
-    return Endpoint(settings, lambda: None, patience)
+async def _opened(settings: JudgeSettings, patience: Patience) -> Client:
+    return Client(settings, lambda: None, patience)

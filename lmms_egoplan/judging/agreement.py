@@ -1,4 +1,6 @@
-"""Measure how far raters agree: Pearson's r and Cohen's kappa of pairs, Krippendorff's alpha of any number of raters.
+"""Measure how far raters agree with each other, and one judge with itself.
+
+Raters: Pearson's r and Cohen's kappa of pairs, Krippendorff's alpha of any number of raters.
 
 Every coefficient has a bootstrap interval. It depends neither on the order of the items nor on that of the raters.
 Below `MIN_ITEMS` items there is no coefficient.
@@ -7,7 +9,7 @@ Below `MIN_ITEMS` items there is no coefficient.
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -119,9 +121,9 @@ def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[
         *min(sorted(zip(first, second, strict=True)), sorted(zip(second, first, strict=True))), strict=True
     )
 
-    def coefficients(a: np.ndarray, b: np.ndarray, axis: int) -> np.ndarray:
-        kappas = [] if levels is None else [_kappas(a, b, levels, axis), _linear_kappas(a, b, levels, axis)]
-        return np.stack([pearsonr(a, b, axis=axis).statistic, *kappas])
+    def coefficients(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        kappas = [] if levels is None else [_kappas(a, b, levels), _linear_kappas(a, b, levels)]
+        return np.stack([pearsonr(a, b, axis=-1).statistic, *kappas])
 
     values = [pearsonr(first, second).statistic]
     if levels is not None:
@@ -162,11 +164,11 @@ def krippendorff_alpha(units: Iterable[Sequence[Any]], levels: Sequence[Any], *,
     distances = (domain[:, None] - domain) ** 2 if is_ordered else 1 - np.eye(len(domain))
     observed = (counts @ distances * counts).sum(axis=1) / (counts.sum(axis=1) - 1)
 
-    def alphas(observed: np.ndarray, *counts: np.ndarray, axis: int) -> np.ndarray:
-        totals = np.stack([count.sum(axis) for count in counts])
+    def alphas(observed: np.ndarray, *counts: np.ndarray) -> np.ndarray:
+        totals = np.stack([count.sum(axis=-1) for count in counts])
         expected = np.einsum("i...,ij,j...->...", totals, distances, totals) / (totals.sum(axis=0) - 1)
         # Where all ratings of a resample are equal, alpha is 1 - 0 / 0.
-        return np.stack([1 - observed.sum(axis) / np.where(expected > 0, expected, np.nan)])
+        return np.stack([1 - observed.sum(axis=-1) / np.where(expected > 0, expected, np.nan)])
 
     value = alpha(None, counts, domain, "interval" if is_ordered else "nominal")
     ((estimate,), _) = _estimates([value], alphas, (observed, *counts.T))
@@ -181,36 +183,34 @@ def _check_scale(ratings: Collection[float], levels: Sequence[float]) -> None:
 def _estimates(
     values: Sequence[float], statistic: Callable[..., np.ndarray], samples: Sequence[Sequence[float]]
 ) -> tuple[list[Estimate], int]:
-    """Return the values with their intervals, and how many resamples are undefined, by the first coefficient."""
-    from scipy.stats import ConstantInputWarning, DegenerateDataWarning, bootstrap
+    """Return the values with their intervals, and how many resamples are undefined, by the first coefficient.
 
+    Args:
+        statistic: of resamples, each in a row; returns a row of values for each coefficient.
+        samples: of items, which are drawn together.
+    """
+    from scipy.stats import ConstantInputWarning
+
+    items = len(samples[0])
+    drawn = np.random.default_rng(_SEED).integers(0, items, (RESAMPLES, items))
     with warnings.catch_warnings():
         # Resamples in which a rater is constant: their coefficients are NaN, and they are left out below.
         warnings.simplefilter("ignore", ConstantInputWarning)
-        warnings.simplefilter("ignore", DegenerateDataWarning)
-        resampled = bootstrap(
-            samples,
-            statistic,
-            paired=True,
-            vectorized=True,
-            n_resamples=RESAMPLES,
-            method="percentile",
-            rng=np.random.default_rng(_SEED),
-        ).bootstrap_distribution
+        resampled = statistic(*(np.asarray(sample)[drawn] for sample in samples))
     defined = resampled[:, np.isfinite(resampled[0])]
     lows, highs = np.percentile(defined, _PERCENTILES, axis=1)
     estimates = [Estimate(*map(float, estimate)) for estimate in zip(values, lows, highs, strict=True)]
     return estimates, RESAMPLES - defined.shape[1]
 
 
-def _kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float], axis: int) -> np.ndarray:
+def _kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float]) -> np.ndarray:
     """Compute the unweighted kappa of many resamples at once, hundreds in the time of one by scikit-learn."""
-    expected = sum((a == level).mean(axis) * (b == level).mean(axis) for level in levels)
+    expected = sum((a == level).mean(axis=-1) * (b == level).mean(axis=-1) for level in levels)
     # Without any expected disagreement both raters are constant: left out with the other undefined ones.
-    return ((a == b).mean(axis) - expected) / (1 - expected + (expected == 1))
+    return ((a == b).mean(axis=-1) - expected) / (1 - expected + (expected == 1))
 
 
-def _linear_kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float], axis: int) -> np.ndarray:
+def _linear_kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float]) -> np.ndarray:
     """Compute the kappa with linear weights of many resamples at once.
 
     A linear weight counts the steps of the scale between two ratings, so disagreement is summed over the steps:
@@ -219,8 +219,82 @@ def _linear_kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float], axis: 
     observed = expected = np.zeros(())
     for level in levels[:-1]:
         low_a, low_b = a <= level, b <= level
-        share_a, share_b = low_a.mean(axis), low_b.mean(axis)
-        observed = observed + (low_a != low_b).mean(axis)
+        share_a, share_b = low_a.mean(axis=-1), low_b.mean(axis=-1)
+        observed = observed + (low_a != low_b).mean(axis=-1)
         expected = expected + (share_a + share_b - 2 * share_a * share_b)
     # As above.
     return 1 - observed / (expected + (expected == 0))
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Ratings of the same answers in several repeats.
+
+    scores: of each repeat, over the answers with a rating in all of them; empty where there are none.
+    answers: how many these are.
+    left_out: how many lack a rating in some repeat.
+    changed: share in [0, 1] of the answers whose ratings are not all the same; None without answers.
+    rating_sd: mean over the answers of the standard deviation of their ratings; None without answers.
+    """
+
+    scores: tuple[float, ...]
+    answers: int
+    left_out: int
+    changed: float | None
+    rating_sd: float | None
+
+    @property
+    def score(self) -> float | None:
+        """Mean score; None without answers."""
+        return fmean(self.scores) if self.scores else None
+
+    @property
+    def score_sd(self) -> float | None:
+        """Sample standard deviation of the scores; None without answers."""
+        return stdev(self.scores) if self.scores else None
+
+
+def noise(ratings: Sequence[Sequence[float | None]]) -> Noise:
+    """Measure the noise of some answers; their score is the mean rating.
+
+    Args:
+        ratings: of each answer, as many as there are repeats, at least two; None where there is none.
+
+    Raises:
+        ValueError: fewer than two repeats, or not as many for each answer.
+
+    >>> found = noise([(1.0, 1.0), (0.5, 0.0), (1.0, None)])
+    >>> found.scores, found.answers, found.left_out, found.changed
+    ((0.75, 0.5), 2, 1, 0.5)
+    """
+    if len({len(repeated) for repeated in ratings}) > 1 or any(len(repeated) < 2 for repeated in ratings):
+        raise ValueError("expected as many ratings of each answer, at least two")
+    rated = [[rating for rating in repeated if rating is not None] for repeated in ratings if None not in repeated]
+    return Noise(
+        scores=tuple(fmean(repeat) for repeat in zip(*rated, strict=True)),
+        answers=len(rated),
+        left_out=len(ratings) - len(rated),
+        changed=fmean(len(set(repeated)) > 1 for repeated in rated) if rated else None,
+        rating_sd=fmean(stdev(repeated) for repeated in rated) if rated else None,
+    )
+
+
+def noise_of_average(parts: Sequence[Noise]) -> Noise:
+    """Measure the noise of the mean over the scores of several parts; other values are over all their answers.
+
+    Parts without answers have no score, and then neither has the average.
+    """
+    answers = sum(part.answers for part in parts)
+    is_whole = bool(parts) and all(part.answers for part in parts)
+
+    def mean(values: Iterable[float | None]) -> float | None:
+        weighted = ((value or 0) * part.answers for value, part in zip(values, parts, strict=True))
+        return sum(weighted) / answers if answers else None
+
+    return Noise(
+        scores=tuple(map(fmean, zip(*(part.scores for part in parts), strict=True))) if is_whole else (),
+        answers=answers,
+        left_out=sum(part.left_out for part in parts),
+        changed=mean(part.changed for part in parts),
+        rating_sd=mean(part.rating_sd for part in parts),
+    )

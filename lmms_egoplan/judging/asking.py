@@ -1,4 +1,4 @@
-"""How one command asks a language model: what it may ask again, what it would cost, and how much it may lose."""
+"""Options of commands that ask a judge or another language model, what that would cost, and how they end."""
 
 import math
 import re
@@ -52,6 +52,15 @@ Prices = Annotated[
         help='With --estimate: JSON file with prices of a million tokens: `{"MODEL": {"input": 2.5, "output": 10}}`.',
     ),
 ]
+Out = Annotated[
+    Path,
+    typer.Option(
+        help="The judged answers to write, as JSON lines. If FILE exists and some answers could not be judged, "
+        "FILE.partial is written instead.",
+        metavar="FILE",
+    ),
+]
+Concurrency = Annotated[int | None, typer.Option(min=1, max=1000, help="Requests at a time; 32 by default.")]
 
 
 class EstimatedStep(NamedTuple):
@@ -143,3 +152,25 @@ def prompt_tokens(prompt: Prompt) -> int:
     words = (piece[1] or "" for piece in _PIECE.finditer(prompt.text))
     tokens = sum(math.ceil(len(word.encode()) / _WORD_BYTES) or 1 for word in words)
     return tokens + IMAGE_TOKENS * len(prompt.images)
+
+
+def written_path(out: Path, unjudged: int) -> Path:
+    """Return where judged answers go: incomplete ones do not replace a file that exists."""
+    return out.with_name(f"{out.name}.partial") if unjudged and out.exists() else out
+
+
+def end(written: Path, unjudged: int, total: int, each: str = "") -> None:
+    """Name the file that was written.
+
+    Args:
+        each: behind "are not judged", such as " in each repeat".
+
+    Raises:
+        LmmsEgoplanError: some answers are not judged.
+    """
+    typer.echo(f"Written to {written}")
+    if unjudged:
+        raise LmmsEgoplanError(
+            f"{unjudged} of {total} answers are not judged{each} ({written} says why). Unless the reason says "
+            "otherwise, the same command asks for them again"
+        )

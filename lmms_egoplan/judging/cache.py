@@ -1,14 +1,23 @@
 """Replies on disk, so that none is paid for twice: with and without ratings, failures, and who is asking for what."""
 
+import asyncio
 import hashlib
 import json
+import math
+import os
+import platform
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+
+from loguru import logger
 
 from lmms_egoplan.judging.judgement import Judgement, Prompt
 from lmms_egoplan.paths import data_root, yaml_beside
@@ -16,6 +25,14 @@ from lmms_egoplan.paths import data_root, yaml_beside
 # Another process holds the file for one transaction at a time; this is for a busy or slow file system.
 _BUSY_S = 60.0
 _KEYS_PER_QUERY = 500
+# A claim ends by itself after so long, and is renewed three times in it, or else it would outlive a lost machine.
+LEASE_S = 30.0
+# Claims of a clock that is so many leases ahead are not waited for.
+_CLOCKS_APART = 10
+# Prompts that are looked up together.
+_LOOKED_UP = 60
+# How often those are looked at that another process asks.
+_POLL_S = 1.0
 
 
 class CacheError(RuntimeError):
@@ -109,14 +126,17 @@ class JudgementCache:
     def __exit__(self, *_: object) -> None:
         self._database.close()
 
-    def load(self, keys: Iterable[str]) -> dict[str, Outcome]:
+    def load(self, keys: Collection[str]) -> dict[str, Outcome]:
         """Load stored replies, by key; one with values of wrong types counts as missing."""
-        wanted = list(keys)
-        return self._rows("replies", wanted) | self._rows("judgements", wanted)
+        return {key: _outcome(row) for table in ("replies", "judgements") for key, row in self._rows(table, keys)}
 
-    def load_failures(self, keys: Iterable[str]) -> dict[str, Outcome]:
+    def load_failures(self, keys: Collection[str]) -> dict[str, Outcome]:
         """Load stored failures, by key; a reply that was stored later ends them."""
-        return self._rows("failures", list(keys))
+        return {key: _outcome(row) for key, row in self._rows("failures", keys)}
+
+    def load_claims(self, keys: Collection[str]) -> dict[str, tuple[str, float]]:
+        """Load who has claimed prompts and until when, by key; one with values of wrong types counts as absent."""
+        return {key: (row["owner"], row["expires"]) for key, row in self._rows("claims", keys)}
 
     def store(self, outcomes: Mapping[str, Outcome]) -> None:
         """Write all outcomes, by key, or none; they are on the disk on return, in place of older ones.
@@ -127,58 +147,25 @@ class JudgementCache:
         with self.transaction():
             for key, outcome in outcomes.items():
                 is_failure = outcome.table == "failures"
-                time = now.timestamp() if is_failure else now.isoformat(timespec="seconds")
                 values = vars(outcome.judgement) | vars(outcome)
-                values |= {"key": key, "model": outcome.judgement.judge, "time": time}
+                values |= {"key": key, "model": outcome.judgement.judge}
+                values["time"] = now.timestamp() if is_failure else now.isoformat(timespec="seconds")
                 columns = _COLUMNS[outcome.table]
-                self._database.execute(
-                    f"INSERT OR REPLACE INTO {outcome.table} ({', '.join(columns)}) "
-                    f"VALUES ({', '.join('?' * len(columns))})",
-                    [values[column] for column in columns],
-                )
+                places = ", ".join("?" * len(columns))
+                row = [values[column] for column in columns]
+                self.write(f"INSERT OR REPLACE INTO {outcome.table} ({', '.join(columns)}) VALUES ({places})", [row])
 
-    def look_up(self, keys: Sequence[str]) -> tuple[dict[str, tuple[str, float]], set[str]]:
-        """Look up who has claimed prompts, at most 240, and until when, by key; and which have an outcome.
-
-        A claim with values of wrong types counts as absent.
-        """
-        places = ", ".join("?" * len(keys))
-        query = " UNION ALL ".join(
-            f"SELECT key, {columns} FROM {table} WHERE key IN ({places})"
-            for table, columns in (("claims", "owner, expires"), *((table, "NULL, 0") for table in _OUTCOMES))
-        )
-        with self._explained():
-            rows = self._database.execute(query, [*keys] * (1 + len(_OUTCOMES))).fetchall()
-        kinds = _COLUMNS["claims"].values()
-        claims = {row[0]: row[1:] for row in rows if all(map(_is_of_kind, row, kinds))}
-        return claims, {key for key, owner, _ in rows if owner is None}
-
-    def claim(self, keys: Iterable[str], owner: str, expires: float) -> None:
-        """Make prompts the owner's to ask until then, in seconds since the epoch, whoever has claimed them before."""
+    def write(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Execute a statement with each row of values, or none."""
         with self.transaction():
-            rows = [(key, owner, expires) for key in keys]
-            self._database.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", rows)
-
-    def renew(self, owner: str, expires: float) -> None:
-        """Let all of an owner's claims expire later."""
-        with self.transaction():
-            self._database.execute("UPDATE claims SET expires = ? WHERE owner = ?", [expires, owner])
-
-    def release(self, owner: str, keys: Iterable[str] | None = None) -> None:
-        """End an owner's claims; None: all of them."""
-        with self.transaction():
-            if keys is None:
-                self._database.execute("DELETE FROM claims WHERE owner = ?", [owner])
-            else:
-                rows = [(key, owner) for key in keys]
-                self._database.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", rows)
+            self._database.executemany(statement, rows)
 
     def forget(self, keys: Iterable[str]) -> None:
         """Delete all outcomes of prompts that are requested again."""
+        rows = [(key,) for key in keys]
         with self.transaction():
-            rows = [(key,) for key in keys]
             for table in _OUTCOMES:
-                self._database.executemany(f"DELETE FROM {table} WHERE key = ?", rows)
+                self.write(f"DELETE FROM {table} WHERE key = ?", rows)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -196,19 +183,16 @@ class JudgementCache:
                     self._database.execute("ROLLBACK")
                 raise
 
-    def _rows(self, table: str, wanted: Sequence[str]) -> dict[str, Outcome]:
-        columns = _COLUMNS[table]
-        found: dict[str, Outcome] = {}
-        with self._explained():
-            for start in range(0, len(wanted), _KEYS_PER_QUERY):
-                some = wanted[start : start + _KEYS_PER_QUERY]
-                query = f"SELECT {', '.join(columns)} FROM {table} WHERE key IN ({', '.join('?' * len(some))})"
-                for values in self._database.execute(query, some):
-                    if all(map(_is_of_kind, values, columns.values())):
-                        row = dict(zip(columns, values, strict=True))
-                        key = row.pop("key")
-                        found[key] = _outcome(row)
-        return found
+    def _rows(self, table: str, keys: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        columns, wanted = _COLUMNS[table], [*keys]
+        for start in range(0, len(wanted), _KEYS_PER_QUERY):
+            some = wanted[start : start + _KEYS_PER_QUERY]
+            query = f"SELECT {', '.join(columns)} FROM {table} WHERE key IN ({', '.join('?' * len(some))})"
+            with self._explained():
+                rows = self._database.execute(query, some).fetchall()
+            for key, *values in rows:
+                if all(map(_is_of_kind, (key, *values), columns.values())):
+                    yield key, dict(zip([*columns][1:], values, strict=True))
 
     def _check(self) -> None:
         """Make missing tables, and update those of earlier versions; damage stays."""
@@ -244,6 +228,183 @@ class JudgementCache:
                 f"{self._path}: not a whole database of judgements: {error}. Move it away; a new one will be made, and "
                 "what it held is asked again"
             ) from error
+
+
+class Claims:
+    """The prompts of one run, by their keys in the cache, shared with the runs of other processes.
+
+    What all slots of the run hand in, and their next prompts, go through one transaction at a time, so that many wait
+    for one disk together. A claim ends with its outcome, when the run is left, when its process is gone, or when it is
+    not renewed. Where the cache fails, a warning tells, and the rest is asked without claims.
+    """
+
+    def __init__(
+        self,
+        keys: Iterable[str],
+        cache: JudgementCache,
+        read: Callable[[Outcome], Judgement | None],
+        settled: Callable[[str, Judgement], None],
+    ) -> None:
+        """Hand out prompts in the order of their keys.
+
+        Args:
+            read: what an outcome that another process has stored says about a prompt; None if it says nothing.
+            settled: is told a prompt that another process has asked, and what it has come to.
+        """
+        self._open, self._busy, self._claimed = deque(keys), deque[str](), deque[str]()
+        self._cache, self._read, self._settled = cache, read, settled
+        self._owner = f"{_place()} {os.getpid()} {uuid.uuid4().hex}"
+        self._renewed = self._looked = -math.inf
+        self._finished: dict[str, Outcome | None] = {}
+        self._waiting = 0
+        self._is_failing = self._has_warned = False
+
+    @property
+    def busy(self) -> int:
+        """Number of prompts that another process asks, while a slot has nothing else to do."""
+        return len(self._busy) if self._waiting and not self._open else 0
+
+    async def __aenter__(self) -> "Claims":
+        self._lock = asyncio.Lock()
+        self._renewing = asyncio.create_task(self._renew())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Store what has come, and release what is claimed, also where the caller is cancelled meanwhile."""
+        self._renewing.cancel()
+        closing = asyncio.create_task(self._exchange(is_last=True))
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            await closing
+            raise
+
+    async def take(self) -> str | None:
+        """Return the next prompt to ask, or None, once what was finished before is stored.
+
+        Raises:
+            Exception: whatever reading another process's outcome raised.
+        """
+        self._waiting += 1
+        try:
+            while True:
+                if not self._is_failing:
+                    await asyncio.shield(self._exchange(is_claiming=True))
+                if self._claimed:
+                    return self._claimed.popleft()
+                left = self._open or self._busy
+                if not left:
+                    return None
+                if self._is_failing:
+                    return left.popleft()
+                await asyncio.sleep(_POLL_S)
+        finally:
+            self._waiting -= 1
+
+    def finish(self, key: str, outcome: Outcome | None) -> None:
+        """End a prompt; without an outcome, another process may ask it."""
+        self._finished[key] = outcome
+
+    async def _renew(self) -> None:
+        """Keep claims alive, and store what could not be stored before."""
+        while True:
+            await asyncio.sleep(min(_POLL_S, LEASE_S / 3))
+            await asyncio.shield(self._exchange())
+
+    async def _exchange(self, *, is_claiming: bool = False, is_last: bool = False) -> None:
+        """Store what has come and, where asked to, claim prompts for all slots that wait, or release all.
+
+        To be shielded: the caller may be cancelled, the transaction in its thread may not.
+        """
+        async with self._lock:
+            if is_claiming and self._is_failing:
+                return
+            wanted = self._waiting - len(self._claimed) if is_claiming else 0
+            try:
+                settled = await asyncio.to_thread(self._transact, wanted, is_last=is_last)
+            except CacheError as error:
+                self._is_failing = True
+                # The judgements are still in the result; only a repeated run would ask for them again.
+                if not self._has_warned:
+                    logger.warning(f"Judgements are not stored: {error}")
+                self._has_warned = True
+                return
+            self._is_failing = False
+            for key, judgement in settled.items():
+                self._settled(key, judgement)
+
+    def _transact(self, wanted: int, *, is_last: bool) -> dict[str, Judgement]:
+        """Store, renew and claim in one transaction; return what other processes have settled."""
+        claimed, settled, busy = list[str](), dict[str, Judgement](), list[str]()
+        finished = dict(self._finished)
+        # What others ask is looked at once for all slots.
+        is_looking = wanted > 0 and (self._open or time.monotonic() - self._looked > _POLL_S / 2)
+        candidates = [*self._open, *self._busy] if is_looking else []
+        is_due = not 0 <= time.time() - self._renewed < LEASE_S / 3
+        if not (finished or is_due or candidates or is_last):
+            return settled
+        with self._cache.transaction():
+            now = time.time()  # another process may have held the file until then
+            self._cache.store({key: outcome for key, outcome in finished.items() if outcome is not None})
+            unanswered = [(key, self._owner) for key, outcome in finished.items() if outcome is None]
+            self._cache.write("DELETE FROM claims WHERE key = ? AND owner = ?", unanswered)
+            if is_last:
+                self._cache.write("DELETE FROM claims WHERE owner = ?", [(self._owner,)])
+            elif is_due:
+                self._cache.write("UPDATE claims SET expires = ? WHERE owner = ?", [(now + LEASE_S, self._owner)])
+            for start in range(0, len(candidates), _LOOKED_UP):
+                if len(claimed) == wanted:
+                    break
+                keys = candidates[start : start + _LOOKED_UP]
+                stored = [*self._cache.load_failures(keys).items(), *self._cache.load(keys).items()]
+                settled |= {key: known for key, outcome in stored if (known := self._read(outcome)) is not None}
+                claims, rest = self._cache.load_claims(keys), [key for key in keys if key not in settled]
+                others = [key for key in rest if key in claims and self._is_anothers(*claims[key])]
+                free = [key for key in rest if key not in others]
+                busy += others
+                claimed += free[: wanted - len(claimed)]
+            rows = [(key, self._owner, now + LEASE_S) for key in claimed]
+            self._cache.write("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", rows)
+        if is_due:
+            self._renewed = now
+        for key in finished:
+            del self._finished[key]
+        if candidates:
+            self._looked = time.monotonic()
+            gone = {*claimed, *settled, *busy}
+            self._claimed += claimed
+            self._open = deque(key for key in self._open if key not in gone)
+            self._busy = deque(key for key in self._busy if key not in gone) + deque(busy)
+        return settled
+
+    def _is_anothers(self, owner: str, expires: float) -> bool:
+        """Return whether another process asks: its claim has not lapsed, and it has not ended as far as known."""
+        now = time.time()
+        is_valid = now <= expires <= now + _CLOCKS_APART * LEASE_S
+        return owner != self._owner and is_valid and not _is_gone(owner)
+
+
+def _is_gone(owner: str) -> bool:
+    """Return whether the owner's process is known to have ended; on another machine none is."""
+    place, _, rest = owner.partition(" ")
+    pid = rest.partition(" ")[0]
+    if os.name != "posix" or place != _place() or not pid.isdecimal():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except (OSError, OverflowError) as error:
+        return isinstance(error, ProcessLookupError)
+    return False
+
+
+def _place() -> str:
+    """Identify this machine, since it was started, and this container."""
+    parts = [platform.node()]
+    with suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
+    with suppress(OSError):
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return "/".join("".join(part.split()) for part in parts)
 
 
 def _is_of_kind(value: Any, kind: str) -> bool:

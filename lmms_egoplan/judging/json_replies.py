@@ -1,41 +1,37 @@
-"""Ask language models for JSON: for what benchmarks are made of, and for judges that answer in JSON."""
+"""Ask language models for JSON: for what benchmarks are made of, and for judges that answer in JSON.
 
-from collections.abc import Callable, Mapping
+Punctuation and quotation marks of a reply are repaired, values never.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.asking import Asking
-from lmms_egoplan.judging.json_text import CUT_OFF, NOT_JSON, UnreadableError, read_json_reply
+import json_repair
+
+from lmms_egoplan.jsonl import decode, decode_objects, repetition
 from lmms_egoplan.judging.judge import complete_all
 from lmms_egoplan.judging.judgement import Judgement, Prompt
-from lmms_egoplan.judging.reply import is_ended
-from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, judge_settings, set_model
+from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.judging.text import is_ended, without_thinking
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.rejections import Rejection
-
-__all__ = ["CUT_OFF", "NOT_JSON", "NO_REPLY", "WRONG_FORM", "ask_json", "language_model"]
+from lmms_egoplan.validation import shown
 
 NO_REPLY = "no reply"
 WRONG_FORM = "reply of another form than asked for"
+CUT_OFF = "reply that was cut off"
+NOT_JSON = "reply that is not JSON"
+SEVERAL = "reply with different JSON values"
+REPEATED_KEY = "reply with a key given more than once"
 
-
-def language_model(default_model: str, name: str | None = None, asking: Asking | None = None) -> JudgeSettings:
-    """Return the language model to ask, set as a judge is set.
-
-    Args:
-        default_model: asked where neither `name` nor the environment names one.
-        name: of the model, as the endpoint has it.
-        asking: options of the command; an estimate needs no endpoint.
-
-    Raises:
-        LmmsEgoplanError: the environment sets none, or sets it wrongly.
-    """
-    settings = judge_settings(default_model)
-    if settings is None and asking is not None and asking.is_estimate:
-        settings = JudgeSettings(set_model()[1] or default_model)
-    if settings is None:
-        raise LmmsEgoplanError(f"no language model is set to ask. Set one as a judge is set:\n{HOW_TO_SET}")
-    return replace(settings, model=name or settings.model, asking=asking or settings.asking)
+_PATTERNS = {name: re.compile(pattern, re.VERBOSE | re.DOTALL) for name, pattern in yaml_beside(__file__).items()}
+_LITERALS = {"True": "true", "False": "false", "None": "null"}
+_ESCAPES = {'"': '\\"', "\\'": "'"}
+# json-repair takes minutes for some longer texts.
+_LONGEST_REPAIR = 1_000_000
 
 
 def ask_json(
@@ -103,13 +99,110 @@ def ask_json(
 
 def _value(step: str, name: str, reply: Judgement, kind: type, read: Callable[[str, Any], Any]) -> Any:
     """Read a reply, or say why it cannot be used."""
-    if is_ended(reply.finish or "") is not True:
+    if is_ended(reply.finish) is not True:
         return Rejection(step, CUT_OFF, name, reply.error or f"finish_reason {reply.finish!r}")
     if reply.error is not None:
         return Rejection(step, NO_REPLY, name, reply.error)
     try:
         return read(name, read_json_reply(reply.reply or "", kind))
-    except UnreadableError as error:
-        return Rejection(step, error.reason, name, str(error))
     except ValueError as error:
-        return Rejection(step, WRONG_FORM, name, str(error))
+        reason = error.reason if isinstance(error, UnreadableError) else WRONG_FORM
+        return Rejection(step, reason, name, str(error))
+
+
+class UnreadableError(ValueError):
+    """A reply without exactly one JSON value. `reason` is one of the constants above."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+def read_json_reply(reply: str, kind: type = dict) -> Any:
+    r"""Read the only JSON object, or array, of a reply; text and code fences around it are ignored.
+
+    Equal values count as one. An array around a single object is read as this object. Where JSON is malformed, comments
+    are dropped, quotation marks are made those of JSON, and json-repair may change commas, and nothing else.
+
+    Args:
+        kind: ``dict`` for an object, ``list`` for an array.
+
+    Raises:
+        UnreadableError: the reply has no such value or several, a key occurs twice, or the text ends too early.
+
+    >>> read_json_reply("Sure, {name}! ```json\n{'place': 'kitchen',}\n```")
+    {'place': 'kitchen'}
+    """
+    text = without_thinking(reply)
+    if text is None:
+        raise UnreadableError(CUT_OFF, "the model's thinking does not end")
+    values: dict[str, Any] = {}
+    position = 0
+    try:
+        while start := _PATTERNS["start"].search(text, position):
+            position, value = _read(text, start.start())
+            if problem := repetition(value):
+                raise UnreadableError(REPEATED_KEY, problem)
+            inner = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+            for found in inner if kind is dict and inner else [value]:
+                if isinstance(found, kind):
+                    values[json.dumps(found, sort_keys=True)] = found
+    except RecursionError as error:
+        raise UnreadableError(NOT_JSON, "nested too deeply") from error
+    if not values:
+        raise UnreadableError(NOT_JSON, f"no JSON {'object' if kind is dict else 'array'}: {shown(text.strip())}")
+    if len(values) > 1:
+        raise UnreadableError(SEVERAL, "; ".join(map(shown, values)))
+    return values.popitem()[1]
+
+
+def _read(text: str, start: int) -> tuple[int, Any]:
+    """Read the object or array that begins at `start`; also return its end."""
+    found = _tokens(text, start)
+    end = found[-1].end()
+    try:
+        tokens = [*map(_as_json, found)]
+        strict = "".join(tokens)
+        try:
+            return end, decode_objects(strict)
+        except ValueError:
+            if len(strict) > _LONGEST_REPAIR:
+                raise
+        value = json_repair.loads(strict, skip_json_loads=True)
+        if _without_commas(map(_as_json, _tokens(json.dumps(value), 0))) != _without_commas(tokens):
+            raise ValueError("no repair of commas makes it JSON")
+    except ValueError as error:
+        raise UnreadableError(NOT_JSON, f"{error}: {shown(text[start:end])}") from error
+    return end, value
+
+
+def _tokens(text: str, start: int) -> list[re.Match[str]]:
+    """Split the object or array that begins at `start`; blanks and comments are no tokens."""
+    tokens = []
+    depth = 0
+    for token in _PATTERNS["token"].finditer(text, start):
+        if token.lastgroup == "open":
+            break
+        if token.lastgroup != "gap":
+            tokens.append(token)
+            depth += (token[0] in "{[") - (token[0] in "}]")
+            if not depth:
+                return tokens
+    raise UnreadableError(CUT_OFF, f"the JSON does not end: {shown(text[start:])}")
+
+
+def _as_json(token: re.Match[str]) -> str:
+    """Spell a token as `json.dumps` does; raises ValueError if it is none of JSON."""
+    if token.lastgroup == "mark":
+        return token[0]
+    if token.lastgroup == "key":
+        return f'"{token[0]}"'
+    word = _LITERALS.get(token[0], token[0])
+    if token.lastgroup == "text":
+        inside = _PATTERNS["escape"].sub(lambda found: _ESCAPES.get(found[0], found[0]), word[1:-1])
+        word = f'"{inside}"'
+    return json.dumps(decode(word, strict=False), ensure_ascii=False, allow_nan=False)
+
+
+def _without_commas(tokens: Iterable[str]) -> list[str]:
+    return [token for token in tokens if token != ","]

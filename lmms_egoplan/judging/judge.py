@@ -2,28 +2,45 @@
 
 import asyncio
 import functools
-from collections import defaultdict
+import re
+import time
+from collections import Counter, defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.asking import EstimatedStep, prompt_tokens
-from lmms_egoplan.judging.cache import CacheError, JudgementCache, default_cache_path
-from lmms_egoplan.judging.dispatch import Dispatcher
-from lmms_egoplan.judging.endpoint import PROBING, BusyError, Endpoint, EndpointError, NoAnswerError
+from lmms_egoplan.judging.cache import CacheError, Claims, JudgementCache, Outcome, cache_key, default_cache_path
+from lmms_egoplan.judging.endpoint import JUDGING, PROBING, EndpointError, NoAnswerError, RefusedRequestError
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest, Prompt, RatingScale, judge_by_words
-from lmms_egoplan.judging.progress import Progress
-from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.text import clean_text
+from lmms_egoplan.judging.progress import Progress, Words
+from lmms_egoplan.judging.settings import HOW_TO_SET, MAX_TOKENS, JudgeSettings, judge_settings, set_model
+from lmms_egoplan.judging.text import is_cut, is_ended, is_unclear, read_rating
+from lmms_egoplan.text import clean_text, join_list
+
+if TYPE_CHECKING:
+    from lmms_egoplan.judging.client import Client
 
 Result = TypeVar("Result")
 
 _PROBE = Prompt("Reply with the word: ready")
+_JUDGING = Words("Judging", "answers", "judged", "judge")
+_WRITING = Words("Asking for", "prompts", "answered", "language model")
+# A reply without a rating is asked again twice. Where no rating is asked for, no reply is paid for twice.
+_ASKS = 3
+# So many answers in a row without a reply end the run, or twice as many as are asked at once if that is more.
+_LEAST_IN_A_ROW = 8
+# Where the first so many answers that are asked are all refused in the same words, so would be all others.
+_FIRST = 10
+# Seconds between looks at what is waited for.
+_TICK_S = 5.0
+# The error of a stored reply whose rating no longer counts.
+_UNCLEAR = "the judge's stored reply has no clear rating; it is not asked for again"
 
 
 class JudgeError(LmmsEgoplanError):
@@ -38,11 +55,7 @@ class JudgeError(LmmsEgoplanError):
 
 
 def judge_all(
-    requests: Sequence[JudgeRequest],
-    scale: RatingScale,
-    settings: JudgeSettings,
-    *,
-    title: str = "",
+    requests: Sequence[JudgeRequest], scale: RatingScale, settings: JudgeSettings, *, title: str = ""
 ) -> list[Judgement]:
     """Judge all requests, `settings.concurrency` at a time, and store every rated reply as it comes.
 
@@ -76,14 +89,13 @@ def judge_all(
     >>> judgements[0].reply
     "Word comparison: 2 of 3 words are among the reference's 2. Rating: [[0.5]]"
     """
-    progress = Progress(title, settings.model, len(requests))
     if settings.model == DEMO:
-        progress.start(cached=0)
-        progress.finish(judged=len(requests))
-        progress.close()
+        progress = Progress(_JUDGING, title, len(requests))
+        progress.count(judged=len(requests))
+        progress.summarize([DEMO])
         return [judge_by_words(request, scale.best) for request in requests]
-    prompts = [Prompt(clean_text(request.prompt), request.images, request.repeat) for request in requests]
-    return _ask_all([request.id for request in requests], prompts, scale, settings, progress)
+    prompts = [Prompt(request.prompt, request.images, request.repeat) for request in requests]
+    return _ask_all([request.id for request in requests], prompts, scale, settings, title)
 
 
 def complete_all(prompts: Mapping[str, str | Prompt], settings: JudgeSettings, *, title: str) -> dict[str, Judgement]:
@@ -105,65 +117,8 @@ def complete_all(prompts: Mapping[str, str | Prompt], settings: JudgeSettings, *
         return {}
     if settings.model == DEMO:
         raise JudgeError(f"The model {DEMO!r} compares words and writes nothing. Set another LMMS_EGOPLAN_JUDGE_MODEL")
-    progress = Progress(title, settings.model, len(prompts), ("Asking for", "prompts", "answered"))
-    whole = (Prompt(prompt) if isinstance(prompt, str) else prompt for prompt in prompts.values())
-    cleaned = [replace(prompt, text=clean_text(prompt.text)) for prompt in whole]
-    return dict(zip(prompts, _ask_all(list(prompts), cleaned, None, settings, progress), strict=True))
-
-
-def _ask_all(
-    ids: Sequence[str],
-    prompts: Sequence[Prompt],
-    scale: RatingScale | None,
-    settings: JudgeSettings,
-    progress: Progress,
-) -> list[Judgement]:
-    """Return what becomes of all prompts, in order; see `judge_all`, and `complete_all` without a scale."""
-    answers: dict[Prompt, list[str]] = defaultdict(list)
-    for prompt, answer in zip(prompts, ids, strict=True):
-        answers[prompt].append(answer)
-    judgements: dict[Prompt, Judgement] = {}
-    failure = None
-    try:
-        with JudgementCache(default_cache_path()) as cache:
-            dispatcher = Dispatcher(answers, scale, settings, cache, progress)
-            judgements = dispatcher.judgements
-            dispatcher.restore()
-            try:
-                unanswered = [prompt for prompt in answers if prompt not in judgements]
-                if settings.asking.is_estimate:
-                    sent = sum(map(prompt_tokens, unanswered))
-                    received = len(unanswered) * settings.max_tokens
-                    step = EstimatedStep(progress.title, len(unanswered), sent, received, settings.model)
-                    settings.asking.steps.append(step)
-                    unasked = Judgement(None, None, settings.model, error="not sent: this is an estimate")
-                    judgements |= dict.fromkeys(unanswered, unasked)
-                elif unanswered:
-                    announce(settings)
-                    _run_apart(dispatcher.run())
-            finally:
-                progress.close({each.judge for each in judgements.values() if each.reply is not None})
-                judgements |= {
-                    prompt: replace(judgement, judge=settings.name(judgement.judge))
-                    for prompt, judgement in judgements.items()
-                }
-    except CacheError as error:
-        failure = str(error)
-    except EndpointError as error:
-        failure = _told(settings, error, "language model" if scale is None else "judge")
-    except KeyboardInterrupt:
-        logger.warning(f"Stopped: what has been {progress.words[2]} is stored; the same command goes on from there")
-        raise
-    if failure is None:
-        return [judgements[prompt] for prompt in prompts]
-    unasked = Judgement(None, None, settings.model, error=f"not {progress.words[2]}: {failure}")
-    raise JudgeError(failure, [judgements.get(prompt, unasked) for prompt in prompts])
-
-
-@functools.cache
-def announce(settings: JudgeSettings) -> None:
-    """Log once in a process which model is asked, and where."""
-    logger.info(f"Asking {settings.name(settings.model)} at {settings.where}")
+    whole = [Prompt(prompt) if isinstance(prompt, str) else prompt for prompt in prompts.values()]
+    return dict(zip(prompts, _ask_all([*prompts], whole, None, settings, title), strict=True))
 
 
 def probe(settings: JudgeSettings) -> str:
@@ -180,27 +135,379 @@ def probe(settings: JudgeSettings) -> str:
     """
     if settings.model == DEMO:
         return DEMO
-    announce(settings)
+    _announce(settings)
 
     async def ask() -> str:
-        async with Endpoint(settings, lambda: None, PROBING) as endpoint:
-            reply, _ = await endpoint.ask(_PROBE)
-            if reply.problem:
-                raise NoAnswerError(f"its reply cannot be used: {reply.problem}")
-            return settings.name(reply.model or settings.model)
+        from lmms_egoplan.judging.client import Client
+
+        async with Client(settings, lambda: None, PROBING) as client:
+            reply = await client.ask(_PROBE)
+            if reply.error:
+                raise NoAnswerError(f"its reply cannot be used: {reply.error}")
+            return settings.name(reply.judge)
 
     try:
         return _run_apart(ask())
-    except BusyError as error:
-        logger.warning(f"The judge {settings.model} at {settings.where} is busy, and will be asked again: {error}")
-        return settings.model
     except EndpointError as error:
-        failure = _told(settings, error)
+        if isinstance(error, NoAnswerError) and error.is_busy:
+            logger.warning(f"The judge {settings.model} at {settings.where} is busy, and will be asked again: {error}")
+            return settings.model
+        failure = _message(settings, error, _JUDGING)
     raise JudgeError(failure)
 
 
-def _told(settings: JudgeSettings, error: EndpointError, model: str = "judge") -> str:
-    return f"The {model} {settings.model} at {settings.where} {error.WHAT}: {error}. Check {error.CHECK}"
+def announce_judge(default_model: str, otherwise: str = "") -> None:
+    """Send the judge that is set one request, or say how to set one; each once in a process.
+
+    Args:
+        default_model: as for `judge_settings`.
+        otherwise: what else can be done without a judge, for that case; a line.
+
+    Raises:
+        JudgeError: the judge that is set cannot be reached, or refuses; or its cache cannot be used.
+        LmmsEgoplanError: a setting of the judge is wrong, see `judge_settings`.
+    """
+    settings = judge_settings(default_model)
+    if settings is None:
+        missing = "No judge is set: answers are saved without ratings, and `score` is NaN."
+        _log_once("WARNING", f"{missing} Set a judge with\n{HOW_TO_SET}")
+        if otherwise:
+            _log_once("WARNING", otherwise)
+        return
+    _try(settings)
+    variable, _ = set_model()
+    if not variable:
+        hint = "Each benchmark asks its own default judge. LMMS_EGOPLAN_JUDGE_MODEL sets one judge for all of them."
+        _log_once("INFO", hint)
+    elif settings.model != DEMO:
+        _log_once("INFO", f"{variable} sets the judge of all benchmarks, in place of their defaults.")
+
+
+class Rater:
+    """A judge that is asked in one batch or several; after one that fails, the others are not asked.
+
+    failure: why it failed; None as long as it did not.
+    """
+
+    def __init__(self, title: str, settings: JudgeSettings, kept: str) -> None:
+        """Ask nothing yet.
+
+        Args:
+            title: of what is judged.
+            kept: says what becomes of the answers if the judge fails.
+        """
+        self.failure: str | None = None
+        self._title, self._settings, self._kept = title, settings, kept
+
+    def rate(self, requests: Sequence[JudgeRequest], scale: RatingScale, part: str = "") -> list[Judgement]:
+        """Judge as `judge_all`, but log an error, which every judgement without a rating then has.
+
+        Args:
+            part: of what is judged, short, for the progress bar.
+        """
+        if self.failure is not None or not requests:
+            return [_unrated(self._settings, f"not judged: {self.failure}")] * len(requests)
+        try:
+            return judge_all(requests, scale, self._settings, title=f"{self._title} {part}".rstrip())
+        except JudgeError as error:
+            self.failure = str(error)
+            logger.error(f"{self._title}: {error}\n{self._kept}")
+            return error.judgements
+
+
+def warn_of_missing_ratings(title: str, names: Sequence[str], asked: int, what: str) -> None:
+    """Warn once of what is not judged, of `asked` in all, naming at most 20; do nothing if all is.
+
+    Args:
+        title: of what was judged.
+        what: they are, in the plural.
+    """
+    if names:
+        logger.warning(
+            f"{title}: {len(names)} of {asked} {what} are not judged and left out of the scores: {join_list(names, 20)}"
+        )
+
+
+class Run:
+    """One run over prompts that differ from each other.
+
+    judgements: by prompt, what has come so far.
+    """
+
+    def __init__(
+        self,
+        answers: Mapping[Prompt, Sequence[str]],
+        scale: RatingScale | None,
+        settings: JudgeSettings,
+        cache: JudgementCache,
+        title: str = "",
+    ) -> None:
+        """Take what the cache has, read by today's rule, and open the progress bar.
+
+        Args:
+            answers: by prompt, the ids of the answers that depend on it.
+            scale: None where any reply will do that has ended.
+            title: of what is asked.
+        """
+        self.judgements: dict[Prompt, Judgement] = {}
+        self._answers, self._scale, self._settings, self._cache = answers, scale, settings, cache
+        self._words = _words(scale)
+        self._keys = {cache_key(settings.model, settings.parameters, prompt): prompt for prompt in answers}
+        self._started = time.time()
+        self._asked = self._without_reply = 0
+        self._first_refusals: list[str] = []
+        keys = [] if settings.is_afresh else [*self._keys]
+        failed: dict[str, Judgement] = {}
+        elsewhere: Counter[str] = Counter()
+        for key, outcome in (cache.load_failures(keys) | cache.load(keys)).items():
+            judgement, prompt = self._read(outcome), self._keys[key]
+            if judgement is None or (judgement.error == _UNCLEAR and settings.asking.retry_rejected):
+                continue
+            if judgement.error is not None:
+                failed[key] = judgement
+                continue
+            self.judgements[prompt] = judgement
+            if outcome.endpoint != settings.where:
+                elsewhere[outcome.endpoint] += len(answers[prompt])
+        cached = sum(len(answers[prompt]) for prompt in self.judgements)
+        self._progress = Progress(self._words, title, sum(map(len, answers.values())), cached)
+        self._progress.elsewhere = elsewhere
+        for key, judgement in failed.items():
+            self._settle(key, judgement)
+
+    def close(self) -> None:
+        """Close the progress bar and log the summary."""
+        judges = {judgement.judge for judgement in self.judgements.values() if judgement.reply is not None}
+        self._progress.summarize(judges or [self._settings.model])
+
+    async def ask(self) -> None:
+        """Ask for all the others, `settings.concurrency` at a time: what was never asked before what has failed before.
+
+        However it ends, requests in flight are cancelled and what has come is stored first.
+
+        Raises:
+            EndpointError: nothing can be asked from this environment. Or the first refusal that concerns all requests;
+                names its answer. Or all of the first ten answers are refused in the same words.
+            NoAnswerError: many answers in a row ended without any reply; names how many, and the last cause.
+        """
+        from lmms_egoplan.judging.client import Client
+
+        missing = [key for key, prompt in self._keys.items() if prompt not in self.judgements]
+        failures = self._cache.load_failures(missing)
+        if self._settings.asking.retry_rejected:
+            self._cache.forget(missing)
+        self._failed_before = {key: _wording(failure.judgement.error or "") for key, failure in failures.items()}
+        keys = sorted(missing, key=self._failed_before.__contains__)
+        async with (
+            Client(self._settings, self._count_retry, JUDGING) as client,
+            Claims(keys, self._cache, self._read_new, self._settle) as claims,
+        ):
+            slots = min(self._settings.concurrency, len(keys))
+            workers = [asyncio.create_task(self._ask_next(claims, client)) for _ in range(slots)]
+            ticker = asyncio.create_task(self._show_waits(claims))
+            try:
+                await asyncio.gather(*workers)
+            finally:
+                for task in (*workers, ticker):
+                    task.cancel()
+                await asyncio.gather(*workers, ticker, return_exceptions=True)
+
+    async def _ask_next(self, claims: Claims, client: "Client") -> None:
+        settings, model = self._settings, f"the {self._words.model}"
+        while (key := await claims.take()) is not None:
+            prompt = self._keys[key]
+            self._asked += 1
+            number, refusal, is_answered = self._asked, None, True
+            self._progress.waiting[key] = time.time()
+            try:
+                judgement = await self._judge(prompt, client)
+            except RefusedRequestError as error:
+                refusal = str(error)
+                judgement = _unrated(settings, f"{model} refuses this request: {refusal}")
+            except NoAnswerError as error:
+                is_answered = False
+                judgement = _unrated(settings, f"no answer from {model}: {error}")
+            except EndpointError as error:
+                raise EndpointError(f"{error} (asked about {self._answers[prompt][0]})") from error
+            del self._progress.waiting[key]
+            outcome = Outcome(judgement, settings.where, prompt.text, settings.max_tokens) if is_answered else None
+            claims.finish(key, outcome)
+            self._settle(key, judgement, "judged", is_refused=refusal is not None)
+            # A prompt without a rating may be too long for the model, and tells nothing of the others.
+            if refusal is not None and number <= _FIRST and self._scale is not None:
+                self._check_first(key, refusal)
+            self._without_reply = 0 if is_answered else self._without_reply + 1
+            if self._without_reply >= max(_LEAST_IN_A_ROW, 2 * settings.concurrency):
+                raise NoAnswerError(f"{self._without_reply} prompts in a row got no reply ({judgement.error})")
+
+    async def _judge(self, prompt: Prompt, client: "Client") -> Judgement:
+        scale, counts = self._scale, self._progress.counts
+        for ask in range(1 if scale is None else _ASKS):
+            if ask:
+                self._count_retry()
+            reply = await client.ask(prompt)
+            # Some servers always say ``stop``.
+            is_at_limit = is_cut(reply.finish) or reply.completion_tokens == self._settings.max_tokens
+            counts["tokens"] += (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
+            counts["cut"] += is_at_limit
+            has_ended = reply.reply is not None and not is_at_limit and is_ended(reply.finish) is not False
+            rating = read_rating(scale, reply.reply, reply.finish) if has_ended and scale else None
+            is_good = has_ended if scale is None else rating is not None
+            error = None if is_good else self._problem(reply, is_at_limit=is_at_limit)
+            finish = "length" if is_at_limit else reply.finish
+            judgement = replace(reply, rating=rating, error=error, finish=finish)
+            if is_good:
+                break
+        return judgement
+
+    def _problem(self, reply: Judgement, *, is_at_limit: bool) -> str:
+        """Return why the last reply cannot be used."""
+        reason = f"finish_reason {reply.finish!r}"
+        if is_at_limit:
+            count = "an unknown number of" if reply.completion_tokens is None else reply.completion_tokens
+            limit = f"the limit is {self._settings.max_tokens}, which {MAX_TOKENS} sets"
+            problem = f"it was cut off after {count} tokens ({reason}); {limit}"
+        elif is_ended(reply.finish) is False:
+            problem = f"it was stopped before its end ({reason})"
+        else:
+            where = "" if is_ended(reply.finish) else f" at its end ({reason})"
+            problem = reply.error or f"there is no rating in it{where}"
+        which = "reply" if self._scale is None else f"last of {_ASKS} replies"
+        return f"the {self._words.model}'s {which} cannot be used: {problem}"
+
+    def _count_retry(self) -> None:
+        self._progress.counts["retried"] += 1
+
+    def _check_first(self, key: str, refusal: str) -> None:
+        words = _wording(refusal)
+        # Where the endpoint has judged others, one that was refused before says nothing about all.
+        is_known = self._progress.counts["cached"] > self._progress.elsewhere.total()
+        if is_known and self._failed_before.get(key, "").endswith(words):
+            return
+        self._first_refusals.append(words)
+        if len(self._first_refusals) == _FIRST and len(set(self._first_refusals)) == 1:
+            raise EndpointError(f"{refusal} (so for all of the first {_FIRST} answers)")
+
+    def _read(self, outcome: Outcome) -> Judgement | None:
+        """Read a stored reply as the scale reads it now; None if it is to be asked for.
+
+        Failures count if their reply now has a rating. Where no rating is asked for, replies that were paid for and cut
+        off at the same limit count, too. A stored reply without a clear rating is not asked for again, unless it was a
+        failure before.
+        """
+        stored, scale = replace(outcome.judgement, cached=True), self._scale
+        is_failure = stored.error is not None
+        if scale is None:
+            is_paid = stored.reply is not None and is_cut(stored.finish)
+            if is_failure and not (is_paid and outcome.max_tokens == self._settings.max_tokens):
+                return None
+            return replace(stored, rating=None)
+        rating = read_rating(scale, stored.reply, stored.finish)
+        if rating is not None:
+            return replace(stored, rating=rating, error=None)
+        if is_failure or not is_unclear(scale, stored.reply, stored.finish):
+            return None
+        return replace(stored, rating=None, error=_UNCLEAR)
+
+    def _read_new(self, outcome: Outcome) -> Judgement | None:
+        """Read what another process has stored during this run for a prompt of this one."""
+        if outcome.judgement.error is None:
+            return self._read(outcome)
+        is_mine = outcome.endpoint == self._settings.where and outcome.max_tokens == self._settings.max_tokens
+        is_recent = isinstance(outcome.time, float) and outcome.time >= self._started
+        return outcome.judgement if is_recent and is_mine else None
+
+    def _settle(self, key: str, judgement: Judgement, how: str = "cached", *, is_refused: bool = False) -> None:
+        prompt = self._keys[key]
+        self.judgements[prompt] = judgement
+        answers = len(self._answers[prompt])
+        if judgement.error is None:
+            self._progress.count(**{how: answers})
+        else:
+            self._progress.count(failed=answers, refused=answers * is_refused)
+
+    async def _show_waits(self, claims: Claims) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            self._progress.asked_elsewhere = claims.busy
+            self._progress.show_waits()
+
+
+def _ask_all(
+    ids: Sequence[str], prompts: Sequence[Prompt], scale: RatingScale | None, settings: JudgeSettings, title: str
+) -> list[Judgement]:
+    """Return what becomes of all prompts, in order; see `judge_all`, and `complete_all` without a scale."""
+    prompts = [replace(prompt, text=clean_text(prompt.text)) for prompt in prompts]
+    answers: dict[Prompt, list[str]] = defaultdict(list)
+    for prompt, answer in zip(prompts, ids, strict=True):
+        answers[prompt].append(answer)
+    judgements: dict[Prompt, Judgement] = {}
+    failure, words = None, _words(scale)
+    try:
+        with JudgementCache(default_cache_path()) as cache:
+            run = Run(answers, scale, settings, cache, title)
+            judgements = run.judgements
+            try:
+                missing = [prompt for prompt in answers if prompt not in judgements]
+                if settings.asking.is_estimate:
+                    sent, received = sum(map(prompt_tokens, missing)), len(missing) * settings.max_tokens
+                    step = EstimatedStep(title, len(missing), sent, received, settings.model)
+                    settings.asking.steps.append(step)
+                    judgements |= dict.fromkeys(missing, _unrated(settings, "not sent: this is an estimate"))
+                elif missing:
+                    _announce(settings)
+                    _run_apart(run.ask())
+            finally:
+                run.close()
+    except CacheError as error:
+        failure = str(error)
+    except EndpointError as error:
+        failure = _message(settings, error, words)
+    except KeyboardInterrupt:
+        logger.warning(f"Stopped: what has been {words.judged} is stored; the same command goes on from there")
+        raise
+    named = {prompt: replace(one, judge=settings.name(one.judge)) for prompt, one in judgements.items()}
+    if failure is None:
+        return [named[prompt] for prompt in prompts]
+    unasked = _unrated(settings, f"not {words.judged}: {failure}")
+    raise JudgeError(failure, [named.get(prompt, unasked) for prompt in prompts])
+
+
+def _words(scale: RatingScale | None) -> Words:
+    return _WRITING if scale is None else _JUDGING
+
+
+def _unrated(settings: JudgeSettings, error: str) -> Judgement:
+    return Judgement(None, None, settings.model, error=error)
+
+
+def _message(settings: JudgeSettings, error: EndpointError, words: Words) -> str:
+    return f"The {words.model} {settings.model} at {settings.where} {error.what}: {error}. Check {error.check}"
+
+
+def _wording(refusal: str) -> str:
+    """Return a refusal without its numbers, which may be the request's own."""
+    return re.sub(r"\d+", "0", refusal)
+
+
+def _announce(settings: JudgeSettings) -> None:
+    _log_once("INFO", f"Asking {settings.name(settings.model)} at {settings.where}")
+
+
+@functools.cache
+def _try(settings: JudgeSettings) -> None:
+    if settings.model != DEMO:
+        try:
+            with JudgementCache(default_cache_path()):
+                pass
+        except CacheError as error:
+            raise JudgeError(str(error)) from None
+    logger.info(f"Judge: {probe(settings)}")
+
+
+@functools.cache
+def _log_once(level: str, message: str) -> None:
+    logger.log(level, message)
 
 
 def _run_apart(main: Coroutine[Any, Any, Result]) -> Result:
@@ -209,11 +516,8 @@ def _run_apart(main: Coroutine[Any, Any, Result]) -> Result:
     task = loop.create_task(main)
 
     def run() -> Result:
-        try:
+        with closing(loop):
             return loop.run_until_complete(task)
-        finally:
-            loop.run_until_complete(loop.shutdown_default_executor())
-            loop.close()
 
     with ThreadPoolExecutor(1, thread_name_prefix="judging") as pool:
         try:

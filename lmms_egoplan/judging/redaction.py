@@ -4,13 +4,18 @@ import base64
 import html
 import json
 import re
-from collections.abc import Iterable
-from urllib.parse import quote
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote, unquote
+from urllib.request import getproxies
+
+from lmms_egoplan.judging.settings import NO_KEY
 
 _SHOWN = "[API key]"
 # Shorter ones are placeholders of local servers ("EMPTY"), which may well be words of a reply.
 _SHORTEST_IN_REPLIES = 8
 _SHORTEST_IN_BASE64 = 4
+# Headers that hold no secret.
+_OPEN_HEADERS = ("accept", "content-type", "user-agent")
 _RATING = re.compile(r"(\[\[\s*[0-9]{1,3}(?:\.[0-9]*)?\s*\]\])")
 
 
@@ -58,3 +63,24 @@ def _spellings(secret: str) -> Iterable[str]:
 def _whole(form: str) -> str:
     escaped = re.escape(form)
     return escaped if len(form) >= _SHORTEST_IN_REPLIES else rf"(?<!\w){escaped}(?!\w)"
+
+
+def secrets_in(key: str, headers: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the secrets of a client, and the users of the environment's proxies.
+
+    Secrets are the key, what the environment puts into headers, alone and with what precedes it there, and the proxies'
+    passwords, alone and with the user, as they are written and as they are sent.
+    """
+    secrets = [] if key == NO_KEY else [key, f"Bearer {key}"]
+    for name, value in headers.items():
+        plain = name.lower()
+        if not (plain in _OPEN_HEADERS or plain.startswith("x-stainless") or value == f"Bearer {NO_KEY}"):
+            secrets += [value, value.partition(" ")[2] if plain.endswith("authorization") else ""]
+    users = []
+    for url in getproxies().values():
+        user_info = url.rpartition("@")[0].rpartition("//")[2]
+        for text in (user_info, unquote(user_info)):
+            user, _, password = text.partition(":")
+            users.append(user)
+            secrets += [text, password]
+    return secrets, users

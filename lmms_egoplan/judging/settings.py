@@ -141,6 +141,33 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
     return JudgeSettings(model, base_url, key or NO_KEY, **_limits())
 
 
+def language_model(
+    default_model: str, name: str | None = None, asking: Asking | None = None, concurrency: int | None = None
+) -> JudgeSettings:
+    """Return the judge or other language model to ask, as the environment sets it.
+
+    Args:
+        default_model: asked where neither `name` nor the environment names one.
+        name: of the model, as the endpoint has it.
+        asking: options of the command; an estimate needs no endpoint.
+        concurrency: in place of the environment's.
+
+    Raises:
+        LmmsEgoplanError: the environment sets none, or sets it wrongly.
+    """
+    settings = judge_settings(default_model)
+    if settings is None and asking is not None and asking.is_estimate:
+        settings = JudgeSettings(set_model()[1] or default_model)
+    if settings is None:
+        raise LmmsEgoplanError(f"no language model is set to ask. Set one as a judge is set:\n{HOW_TO_SET}")
+    return replace(
+        settings,
+        model=name or settings.model,
+        asking=asking or settings.asking,
+        concurrency=concurrency or settings.concurrency,
+    )
+
+
 def server_settings(base_url: str, model: str) -> JudgeSettings:
     """Return a server at an address of a command; its key is ``LMMS_EGOPLAN_SERVER_API_KEY``, or none.
 

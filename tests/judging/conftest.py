@@ -11,4 +11,4 @@ def data(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def nothing_learnt(monkeypatch):
     """An earlier server may have had the same port."""
-    monkeypatch.setattr("lmms_egoplan.judging.endpoint._learnt_names", {})
+    monkeypatch.setattr("lmms_egoplan.judging.client._learnt_names", {})

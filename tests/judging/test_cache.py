@@ -57,12 +57,8 @@ def test_keeps_entries(path):
 @pytest.mark.parametrize(
     "change",
     [
-        "reply = CAST(reply AS BLOB)",
-        "reply = CAST(x'fffe' AS TEXT)",
-        "prompt = x'00'",
-        "rating = 'good'",
-        "prompt_tokens = 'many'",
-        "seconds = x'00'",
+        *("reply = CAST(reply AS BLOB)", "reply = CAST(x'fffe' AS TEXT)", "prompt = x'00'", "rating = 'good'"),
+        *("prompt_tokens = 'many'", "seconds = x'00'"),
     ],
 )
 def test_an_entry_of_wrong_types_is_absent(path, change):

@@ -18,13 +18,13 @@ import pytest
 from judge_server import JudgeServer, Reply
 from judging.asked import SCALE, judge
 from lmms_egoplan.judging import cache as cache_module
-from lmms_egoplan.judging import claims as claims_module
-from lmms_egoplan.judging import dispatch
+from lmms_egoplan.judging import client as client_module
+from lmms_egoplan.judging import judge as judge_module
 from lmms_egoplan.judging.cache import JudgementCache, cache_key, default_cache_path
 from lmms_egoplan.judging.judge import JudgeError
 from lmms_egoplan.judging.judgement import Prompt
-from lmms_egoplan.judging.progress import Progress
 from lmms_egoplan.judging.settings import DEFAULT_PARAMETERS, JudgeSettings
+from lmms_egoplan.judging.text import read_reply
 
 pytestmark = pytest.mark.usefixtures("data")
 
@@ -36,7 +36,7 @@ def start(server, first, last, lease=30.0):
     asked = str(Path(__file__).with_name("asked.py"))
     program = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        f"import sys, runpy, lmms_egoplan.judging.claims as claims; claims.LEASE_S = {lease}; "
+        f"import sys, runpy, lmms_egoplan.judging.cache as cache; cache.LEASE_S = {lease}; "
         f"sys.argv = ['asked.py', {server.url!r}, '{first}', '{last}']; runpy.run_path({asked!r}, run_name='__main__')"
     )
     return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -64,7 +64,7 @@ def stored_prompts():
 def claim(prompt, owner, expires):
     key = cache_key("judge", DEFAULT_PARAMETERS, Prompt(prompt))
     with JudgementCache(default_cache_path()) as cache:
-        cache.claim([key], owner, expires)
+        cache.write("INSERT INTO claims VALUES (?, ?, ?)", [(key, owner, expires)])
 
 
 def other_process():
@@ -157,7 +157,7 @@ def test_a_claim_that_is_not_renewed_is_free():
 
 @pytest.mark.whole
 def test_a_claim_is_renewed_while_its_prompt_is_asked(monkeypatch):
-    monkeypatch.setattr(claims_module, "LEASE_S", 6.0)
+    monkeypatch.setattr(cache_module, "LEASE_S", 6.0)
     with JudgeServer(lambda *_: Reply(delay=9)) as server:
         first = start(server, 0, 1, lease=6.0)
         wait_until(lambda: server.prompts, first)
@@ -168,7 +168,7 @@ def test_a_claim_is_renewed_while_its_prompt_is_asked(monkeypatch):
 
 
 def test_what_another_asks_is_waited_for_and_told(monkeypatch, capfd):
-    monkeypatch.setattr(dispatch, "_TICK_S", 0.1)
+    monkeypatch.setattr(judge_module, "_TICK_S", 0.1)
     claim("a", "another-machine 1 x", time.time() + 4)
     with JudgeServer(lambda *_: Reply()) as server:
         judgements = judge(server.url, ["a", "b"])
@@ -179,7 +179,7 @@ def test_what_another_asks_is_waited_for_and_told(monkeypatch, capfd):
 
 @pytest.mark.parametrize(
     "owner",
-    [f"another-machine {2**22 + 7} x", f"{claims_module._place()} {os.getpid()} x", "odd"],
+    [f"another-machine {2**22 + 7} x", f"{cache_module._place()} {os.getpid()} x", "odd"],
     ids=["another machine", "this machine", "odd"],
 )
 @pytest.mark.parametrize("expires_in", [-1, 1e9])
@@ -211,24 +211,16 @@ def dispatched(cache, url, prompts, concurrency=1):
     """A run over prompts, for tests with a loop of their own."""
     settings = JudgeSettings("judge", url, concurrency=concurrency)
     answers = {Prompt(prompt): [prompt] for prompt in prompts}
-    dispatcher = dispatch.Dispatcher(answers, SCALE, settings, cache, Progress("", "judge", len(answers)))
-    dispatcher.restore()
-    return asyncio.create_task(dispatcher.run())
+    return asyncio.create_task(judge_module.Run(answers, SCALE, settings, cache).ask())
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_a_run_that_is_cancelled_just_as_a_reply_comes_ends(concurrency):
+def test_a_run_that_is_cancelled_just_as_a_reply_comes_ends(concurrency, monkeypatch):
     """Before Python 3.12, `asyncio.wait_for` forgets a cancellation that comes at that moment."""
 
     async def cancel_at_first_reply(cache, url):
-        run, requests = dispatched(cache, url, map(str, range(40)), concurrency), set()
-        while True:
-            open_ones = {task for task in asyncio.all_tasks() if task.get_coro().__name__ == "_send"}
-            if requests - open_ones:
-                break
-            requests |= open_ones
-            await asyncio.sleep(0)
-        run.cancel()
+        run = dispatched(cache, url, map(str, range(40)), concurrency)
+        monkeypatch.setattr(client_module, "read_reply", lambda *reply: run.cancel() and read_reply(*reply))
         with pytest.raises(asyncio.CancelledError):
             await run
 
@@ -272,7 +264,7 @@ def test_a_claim_lasts_from_when_the_file_was_free():
         holder.execute("ROLLBACK")
 
     async def take(cache):
-        async with claims_module.Claims(["a"], cache, lambda outcome: None, lambda *_: None) as mine:
+        async with cache_module.Claims(["a"], cache, lambda outcome: None, lambda *_: None) as mine:
             assert await mine.take() == "a"
             return claims()
 
@@ -280,7 +272,7 @@ def test_a_claim_lasts_from_when_the_file_was_free():
         holder.execute("BEGIN IMMEDIATE")
         threading.Timer(0.3, free).start()
         ((_, _, expires),) = asyncio.run(take(cache))
-    assert expires >= freed[0] + claims_module.LEASE_S
+    assert expires >= freed[0] + cache_module.LEASE_S
 
 
 @pytest.mark.parametrize(("owner", "expires"), [(b"\xff", None), ("someone else", "never")])

@@ -3,9 +3,7 @@
 import contextlib
 import importlib.util
 import os
-import re
 import shutil
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -15,10 +13,12 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from judging.asked import SCALE
 from lmms_egoplan.judging.judge import judge_all, probe
-from lmms_egoplan.judging.judgement import JudgeRequest, RatingScale
+from lmms_egoplan.judging.judgement import JudgeRequest
 from lmms_egoplan.judging.settings import judge_settings
 from patience import wait_until
+from ports import free_port
 from zoo.vocabulary import CORPUS, qwen2
 
 NEEDED = ("fastapi", "uvicorn")
@@ -36,14 +36,6 @@ TEMPLATE = (
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 REQUESTS = [JudgeRequest(f"question/{n}", f"Rate answer {n}: {CORPUS[n]}", "a mug", "a cup") for n in range(3)]
-
-
-def read(verdict):
-    found = re.findall(r"\[\[(0|0\.5|1)\]\]", verdict)
-    return float(found[-1]) if found else None
-
-
-SCALE = RatingScale(read, best=1.0)
 
 
 def save_chat_model(folder, steps):
@@ -90,12 +82,6 @@ def random_model(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained_model(tmp_path_factory):
     return save_chat_model(tmp_path_factory.mktemp("trained"), steps=80)
-
-
-def free_port():
-    with socket.socket() as probed:
-        probed.bind(("127.0.0.1", 0))
-        return probed.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,9 @@ from judge_server import JudgeServer, Reply
 from judging.asked import KEY
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.asking import Asking
-from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON, ask_json, language_model
-from lmms_egoplan.judging.json_text import REPEATED_KEY, SEVERAL
+from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON, REPEATED_KEY, SEVERAL, ask_json
 from lmms_egoplan.judging.judge import complete_all
-from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.judging.settings import JudgeSettings, language_model
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
 
 VALUE = {"goal": "make tea", "steps": ["fill the kettle", {"then": 2}]}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.judging.json_text import CUT_OFF, NOT_JSON, REPEATED_KEY, SEVERAL, UnreadableError, read_json_reply
+from lmms_egoplan.judging.json_replies import CUT_OFF, NOT_JSON, REPEATED_KEY, SEVERAL, UnreadableError, read_json_reply
 
 VALUE = {"goal": "make tea", "steps": ["fill the kettle, slowly", {"then": 2, "left": None, "done": True}]}
 GOOD = json.dumps(VALUE)
@@ -16,25 +16,14 @@ GOOD = json.dumps(VALUE)
 @pytest.mark.parametrize(
     "reply",
     [
-        GOOD,
-        f"\ufeff{GOOD}",
-        f"Sure! Here it is: {GOOD}",
-        f"{GOOD}\nLet me know if you need more.",
-        f"```json\n{GOOD}\n```",
-        f"As you asked [1]:\n```JSON\n{GOOD}\n```\nI used {{x}} and {{don't}} as names.",
-        f"<think>hm {{</think>\n{GOOD}",
-        f"I use {{x}} and [it]. {GOOD}",
-        f"{GOOD}\nAgain: {json.dumps(VALUE, indent=1, sort_keys=True)}",
-        f"[{GOOD}]",
-        f"[{GOOD}, {GOOD}]",
-        f"\\boxed{{{GOOD}}}",
-        GOOD.replace("}]}", "},],}"),
-        repr(VALUE),
-        GOOD.replace('"', "'"),
+        *(GOOD, f"\ufeff{GOOD}", f"Sure! Here it is: {GOOD}", f"{GOOD}\nLet me know if you need more."),
+        *(f"```json\n{GOOD}\n```", f"As you asked [1]:\n```JSON\n{GOOD}\n```\nI used {{x}} and {{don't}} as names."),
+        *(f"<think>hm {{</think>\n{GOOD}", f"I use {{x}} and [it]. {GOOD}"),
+        *(f"{GOOD}\nAgain: {json.dumps(VALUE, indent=1, sort_keys=True)}", f"[{GOOD}]", f"[{GOOD}, {GOOD}]"),
+        *(f"\\boxed{{{GOOD}}}", GOOD.replace("}]}", "},],}"), repr(VALUE), GOOD.replace('"', "'")),
         GOOD.replace('"goal"', "goal"),
         GOOD.replace('"goal"', '// as asked\n"goal"').replace("2,", "2, # two\n") + "// done",
-        GOOD.replace("2,", "/* {two} */ 2,"),
-        GOOD.replace('"make tea",', '"make tea"\n'),
+        *(GOOD.replace("2,", "/* {two} */ 2,"), GOOD.replace('"make tea",', '"make tea"\n')),
         GOOD.replace('"goal"', "“goal”"),
     ],
 )
@@ -51,8 +40,7 @@ def test_the_only_object_is_read(reply):
         ('{"text": "two\nlines",}', {"text": "two\nlines"}),
         ('{"text": "caf\\u00e9 \\n é \\ud83d\\ude00",}', {"text": "café \n é 😀"}),
         ('{"number": -1.5e3, "empty": "", "none": [],}', {"number": -1500.0, "empty": "", "none": []}),
-        ('{"GOAL": 1}', {"GOAL": 1}),
-        ("{}", {}),
+        *(('{"GOAL": 1}', {"GOAL": 1}), ("{}", {})),
     ],
 )
 def test_what_an_object_says_is_not_changed(reply, value):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.judging.noise import noise, noise_of_average
+from lmms_egoplan.judging.agreement import noise, noise_of_average
 
 rating = st.sampled_from([0.0, 0.5, 1.0, None])
 

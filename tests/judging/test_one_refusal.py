@@ -3,9 +3,8 @@
 import pytest
 
 from judge_server import JudgeServer, Reply
-from judging.asked import KEY, SCALE, judge, request
-from lmms_egoplan.judging.judge import JudgeError, judge_all, probe
-from lmms_egoplan.judging.settings import JudgeSettings
+from judging.asked import KEY, judge
+from lmms_egoplan.judging.judge import JudgeError
 
 pytestmark = pytest.mark.usefixtures("data")
 
@@ -51,10 +50,7 @@ def test_the_same_refusal_of_the_first_ten_ends_the_run(concurrency):
     prompts = [f"{n}" for n in range(150)]
     # Digits tell the requests apart and not the refusals.
     server = JudgeServer(lambda prompt, _: Reply(f"request {prompt}: no such role", status=400))
-    with (
-        server,
-        pytest.raises(JudgeError, match=r"refuses: HTTP 400: request \d+: no such role \(so for all") as raised,
-    ):
+    with server, pytest.raises(JudgeError, match=r"HTTP 400: request \d+: no such role \(so for all") as raised:
         judge(server.url, prompts, concurrency)
     # With several at once, one of the first ten may be answered long after others.
     assert len(server.prompts) >= 10 if concurrency > 1 else len(server.prompts) == 10
@@ -100,21 +96,12 @@ def test_other_refusals_concern_all(status):
     assert [judgement.rating for judgement in raised.value.judgements] == [1, 1] + [None] * 4
 
 
-def test_a_refused_probe_ends():
-    server = JudgeServer(lambda *_: Reply("unknown field", status=400))
-    with server, pytest.raises(JudgeError, match="refuses: HTTP 400: unknown field"):
-        probe(JudgeSettings("judge", server.url))
-
-
 def test_a_refusal_is_no_silence():
     """Refused answers between those without a reply show that somebody is there."""
 
     def reply(prompt, _):
-        return (
-            Reply("too long", status=400)
-            if int(prompt) % 5 == 4
-            else Reply(status=500, headers={"x-should-retry": "false"})
-        )
+        refused = Reply("too long", status=400)
+        return refused if int(prompt) % 5 == 4 else Reply(status=500, headers={"x-should-retry": "false"})
 
     with JudgeServer(reply) as server:
         judgements = judge(server.url, map(str, range(40)), concurrency=1)
@@ -124,7 +111,6 @@ def test_a_refusal_is_no_silence():
 
 def test_the_same_refused_prompt_is_asked_once_for_all_its_answers():
     with server_with({"bad": Reply("no", status=422)}) as server:
-        requests = [request(name) for name in ("bad", "a", "bad", "bad")]
-        judgements = judge_all(requests, SCALE, JudgeSettings("judge", server.url))
+        judgements = judge(server.url, ["bad", "a", "bad", "bad"])
         assert sorted(server.prompts) == ["a", "bad"]
     assert [judgement.rating for judgement in judgements] == [None, 1, None, None]

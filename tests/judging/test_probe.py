@@ -8,14 +8,12 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY, READS_CUSTOM_HEADERS, judge
-from lmms_egoplan.judging import endpoint as endpoint_module
+from lmms_egoplan.judging import client as client_module
 from lmms_egoplan.judging import judge as judge_module
-from lmms_egoplan.judging import startup
 from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.endpoint import PROBING
-from lmms_egoplan.judging.judge import JudgeError, probe
+from lmms_egoplan.judging.judge import JudgeError, announce_judge, probe
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.judging.startup import announce_judge
 from patience import FOREVER_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -24,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("data")
 @pytest.fixture(autouse=True)
 def new_process(monkeypatch):
     """Nothing is announced yet, and no judge is set."""
-    for said in (startup._try, startup._tell, startup._warn):
+    for said in (judge_module._try, judge_module._log_once):
         said.cache_clear()
     for variable in ("LMMS_EGOPLAN_JUDGE_MODEL", "LMMS_EGOPLAN_JUDGE_BASE_URL", "LMMS_EGOPLAN_JUDGE_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
@@ -100,8 +98,8 @@ def nowhere():
 
 
 def test_a_host_that_drops_connections_is_told(nowhere, monkeypatch):
-    assert endpoint_module._CONNECT_S == 10
-    monkeypatch.setattr(endpoint_module, "_CONNECT_S", 0.2)
+    assert client_module._CONNECT_S == 10
+    monkeypatch.setattr(client_module, "_CONNECT_S", 0.2)
     with pytest.raises(JudgeError, match=r"Request timed out. \(ConnectTimeout\)"):
         probe(JudgeSettings("judge", nowhere))
 

@@ -44,12 +44,10 @@ def test_a_short_key_is_a_word_of_its_own():
 @pytest.mark.parametrize(
     "spell",
     [
-        lambda key: json.dumps(key),
-        lambda key: quote(key, safe=""),
+        *(lambda key: json.dumps(key), lambda key: quote(key, safe="")),
         lambda key: base64.b64encode(key.encode()).decode(),
         lambda key: base64.urlsafe_b64encode(key.encode()).decode().rstrip("="),
-        lambda key: key.replace("&", "&amp;"),
-        lambda key: json.dumps(key).replace("/", "\\/"),
+        *(lambda key: key.replace("&", "&amp;"), lambda key: json.dumps(key).replace("/", "\\/")),
         lambda key: f"\\u{ord(key[0]):04x}{key[1:]}".replace("/", "\\/"),
         lambda key: f"\\u{ord(key[0]):04X}{key[1:3]}\\u{ord(key[3]):04x}{key[4:]}",
     ],

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_egoplan.judging.reply import Reply, clean_text, is_out_of_credit, read_reply, without_thinking
+from lmms_egoplan.judging.judgement import Judgement
+from lmms_egoplan.judging.text import clean_text, is_out_of_credit, read_reply, without_thinking
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -23,9 +24,11 @@ def test_reads_a_completion():
         "choices": [{"message": {"content": "fine"}}, {"message": {"content": "second"}}],
         "usage": {"prompt_tokens": 7, "completion_tokens": 2},
     }
-    assert read_reply(json.dumps(body)) == Reply("fine", None, "gpt-4o-2024-11-20", 7, 2)
+    assert read_reply(json.dumps(body), "gpt-4o") == Judgement(
+        None, "fine", "gpt-4o-2024-11-20", prompt_tokens=7, completion_tokens=2, finish=""
+    )
     parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "fi"}, {"type": "text", "text": "ne"}]
-    assert read_reply(json.dumps({"choices": [{"message": {"content": parts}}]})).text == "fine"
+    assert read_reply(json.dumps({"choices": [{"message": {"content": parts}}]}), "judge").reply == "fine"
 
 
 @pytest.mark.parametrize(
@@ -46,25 +49,25 @@ def test_reads_a_completion():
     ],
 )
 def test_says_why_there_is_no_text(body, problem):
-    reply = read_reply(body)
-    assert reply.text is None
-    assert problem in reply.problem
+    reply = read_reply(body, "judge")
+    assert reply.reply is None
+    assert problem in reply.error
 
 
 @given(st.text() | _JSON.map(json.dumps))
 def test_reads_any_body(body):
-    reply = read_reply(body)
-    assert (reply.text is None) == (reply.problem is not None)
+    reply = read_reply(body, "judge")
+    assert (reply.reply is None) == (reply.error is not None)
 
 
 def test_an_empty_error_is_none():
-    assert read_reply('{"error": null, "choices": [{"error": {}, "message": {"content": "x"}}]}').text == "x"
+    assert read_reply('{"error": null, "choices": [{"error": {}, "message": {"content": "x"}}]}', "judge").reply == "x"
 
 
 def test_texts_can_be_stored():
-    reply = read_reply(r'{"model": "\ud800", "choices": [{"message": {"content": "a \udc00 b"}}]}')
-    assert reply.text == "a ? b"
-    assert reply.model == "?"
+    reply = read_reply(r'{"model": "\ud800", "choices": [{"message": {"content": "a \udc00 b"}}]}', "judge")
+    assert reply.reply == "a ? b"
+    assert reply.judge == "?"
 
 
 @given(st.text(st.characters(codec=None, categories=None)))

@@ -6,8 +6,9 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import judge
-from lmms_egoplan.judging import dispatch
-from lmms_egoplan.judging.endpoint import JUDGING, retry_after_s
+from lmms_egoplan.judging import judge as judge_module
+from lmms_egoplan.judging.client import retry_after_s
+from lmms_egoplan.judging.endpoint import JUDGING
 from lmms_egoplan.judging.judge import JudgeError
 from patience import wait_until
 
@@ -30,7 +31,7 @@ def test_waits_as_long_as_the_endpoint_asks():
 
 
 def test_waits_longer_than_the_library_does(monkeypatch):
-    monkeypatch.setattr(dispatch, "JUDGING", replace(JUDGING, retry_after_s=0.5, longer_s=1.5))
+    monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, retry_after_s=0.5, longer_s=1.5))
     arrivals = []
 
     def reply(prompt, before):
@@ -51,9 +52,7 @@ def test_waits_longer_than_the_library_does(monkeypatch):
     [
         ("90", 90, 90),
         ("2.5", 2.5, 2.5),
-        ("-1", None, None),
-        ("nan", None, None),
-        ("soon", None, None),
+        *((value, None, None) for value in ("-1", "nan", "soon")),
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
         ("Fri, 01 Jan 2100 00:00:00 GMT", 1e9, 1e10),
     ],
@@ -115,7 +114,7 @@ def test_a_reply_without_a_rating_is_asked_again_twice(reply, why):
 
 @pytest.mark.parametrize(("concurrency", "in_a_row"), [(1, 8), (4, 8), (6, 12)])
 def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
-    monkeypatch.setattr(dispatch, "JUDGING", replace(JUDGING, retries=1))
+    monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, retries=1))
     gone = Reply("gone", status=503, headers=_AGAIN_AT_ONCE)
     prompts = [str(n) for n in range(100)]
 
@@ -143,7 +142,7 @@ def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
 
 
 def test_replies_between_keep_a_run_alive(monkeypatch):
-    monkeypatch.setattr(dispatch, "JUDGING", replace(JUDGING, retries=0))
+    monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, retries=0))
     with JudgeServer(lambda p, n: Reply("no idea") if int(p) % 7 == 6 else Reply(status=500)) as server:
         judgements = judge(server.url, map(str, range(30)), concurrency=1)
     assert [judgement.reply is None for judgement in judgements] == [n % 7 != 6 for n in range(30)]

@@ -61,14 +61,9 @@ def test_one_of_address_and_key_is_enough(settings):
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("http://judges.example.org:8000/v1", True),
-        ("http://10.0.0.7:8000/v1", True),
-        ("http://[2001:db8::1]/v1", True),
-        ("http://localhost:8000/v1", False),
-        ("http://127.0.0.7:8000/v1", False),
-        ("http://[::1]:8000/v1", False),
-        ("https://api.openai.com/v1", False),
-        ("https://eu.api.openai.com/v1", False),
+        *((f"http://{host}/v1", True) for host in ("judges.example.org:8000", "10.0.0.7:8000", "[2001:db8::1]")),
+        *((f"http://{host}:8000/v1", False) for host in ("localhost", "127.0.0.7", "[::1]")),
+        *((f"https://{host}.openai.com/v1", False) for host in ("api", "eu.api")),
     ],
 )
 def test_a_borrowed_key_is_told(settings, log, url, told):
@@ -101,12 +96,7 @@ def test_azure(settings):
 @pytest.mark.parametrize(
     "url",
     [
-        "localhost:8000",
-        "ftp://x/v1",
-        "http://",
-        "http://[x/v1",
-        "http://h:99999",
-        "https://me:s3@h/v1",
+        *("localhost:8000", "ftp://x/v1", "http://", "http://[x/v1", "http://h:99999", "https://me:s3@h/v1"),
         "http://h?k=s3",
     ],
 )
@@ -167,24 +157,10 @@ def test_parameters(settings, text, parameters, limit, name):
 @pytest.mark.parametrize(
     "text",
     [
-        "temperature",
-        "[]",
-        "0",
-        '{"temperature": NaN}',
-        '{"temperature": 1e999}',
-        '{"temperature": 0, "temperature": 1}',
-        '{"": 1}',
-        '{"model": "x"}',
-        '{"messages": []}',
-        '{"stream": true}',
-        '{"n": 2}',
-        '{"max_tokens": 5, "max_completion_tokens": 5}',
-        '{"max_tokens": null}',
-        '{"max_tokens": true}',
-        '{"max_tokens": 0}',
-        '{"max_tokens": "100"}',
-        '{"max_tokens": 1.5}',
-        "[" * 10_000,
+        *("temperature", "[]", "0", '{"temperature": NaN}', '{"temperature": 1e999}'),
+        *('{"temperature": 0, "temperature": 1}', '{"": 1}', '{"model": "x"}', '{"messages": []}'),
+        *('{"stream": true}', '{"n": 2}', '{"max_tokens": 5, "max_completion_tokens": 5}', '{"max_tokens": null}'),
+        *('{"max_tokens": true}', '{"max_tokens": 0}', '{"max_tokens": "100"}', '{"max_tokens": 1.5}', "[" * 10_000),
     ],
 )
 def test_malformed_parameters_are_named(settings, text):

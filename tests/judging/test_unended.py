@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from judge_server import JudgeServer, Reply
 from judging.asked import SCALE, judge, read
 from lmms_egoplan.benchmarks.egointent.judge_protocol import scale_of
-from lmms_egoplan.judging.endpoint import _first_name
+from lmms_egoplan.judging.client import _first_name
 from lmms_egoplan.judging.judge import probe
 from lmms_egoplan.judging.judgement import RatingScale
-from lmms_egoplan.judging.reading import read_rating
 from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.judging.text import read_rating
 
 pytestmark = pytest.mark.usefixtures("data")
 

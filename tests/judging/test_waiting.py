@@ -11,8 +11,8 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judging.asked import judge
-from lmms_egoplan.judging import dispatch
-from lmms_egoplan.judging import endpoint as endpoint_module
+from lmms_egoplan.judging import client as client_module
+from lmms_egoplan.judging import judge as judge_module
 from lmms_egoplan.judging import progress as progress_module
 from lmms_egoplan.judging.endpoint import JUDGING, PROBING
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("data")
 
 
 def test_a_silent_endpoint_is_asked_three_times_for_as_long_as_is_set(monkeypatch):
-    monkeypatch.setattr(endpoint_module, "_FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(client_module, "_FIRST_WAIT_S", 0.01)
     with JudgeServer(lambda *_: Reply(delay=30)) as server:
         (judgement,) = judge(server.url, ["a"], timeout=1)
         assert server.prompts == ["a"] * 3
@@ -30,7 +30,7 @@ def test_a_silent_endpoint_is_asked_three_times_for_as_long_as_is_set(monkeypatc
 
 def test_the_longest_silence_is_bounded():
     assert JudgeSettings("judge").timeout == 300
-    assert endpoint_module._CONNECT_S == 10
+    assert client_module._CONNECT_S == 10
     assert JUDGING.timeouts <= 2
     assert PROBING.read_s <= 60
 
@@ -68,15 +68,15 @@ def dripping():
 
 
 def test_an_answer_that_never_ends_is_lost_too(monkeypatch):
-    monkeypatch.setattr(endpoint_module, "_CONNECT_S", 1.0)
-    monkeypatch.setattr(dispatch, "JUDGING", replace(JUDGING, timeouts=0))
+    monkeypatch.setattr(client_module, "_CONNECT_S", 1.0)
+    monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, timeouts=0))
     with dripping() as url:
         (judgement,) = judge(url, ["a"], timeout=1)
     assert "No answer in 1 s" in judgement.error
 
 
 def test_the_line_tells_for_how_many_and_since_when(monkeypatch, capfd):
-    monkeypatch.setattr(dispatch, "_TICK_S", 0.1)
+    monkeypatch.setattr(judge_module, "_TICK_S", 0.1)
     monkeypatch.setattr(progress_module, "_LONG_S", 0.2)
     started = time.strftime("%H:%M")
     with JudgeServer(lambda prompt, _: Reply(delay=2 if prompt < "c" else 0)) as server:

@@ -14,7 +14,7 @@ from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.cli import app
-from lmms_egoplan.judging.sanitize import sanitize
+from lmms_egoplan.judging.text import sanitize
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from patience import FOREVER_S, wait_until
 from runs import harness

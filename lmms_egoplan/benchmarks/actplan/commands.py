@@ -28,7 +28,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
-from lmms_egoplan.judging.json_replies import language_model
+from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.prepared_counts import SkipMissing, print_counts
 from lmms_egoplan.report.labelled import write_folder

@@ -15,8 +15,8 @@ from lmms_egoplan.jsonl import json_lines, parse_record, read_lines
 from lmms_egoplan.judging.agreement import Agreement, agreement
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.judgement import Prompt
-from lmms_egoplan.judging.sanitize import without_marks
 from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.judging.text import without_marks
 from lmms_egoplan.media.image_files import jpeg_url
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.validation import AnyText, Checked, Text, read_as, shown

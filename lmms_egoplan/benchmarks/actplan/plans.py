@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.actplan.instances import InstanceId, parse_id
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, one_per_line, plan_text
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
-from lmms_egoplan.judging.reply import without_thinking
+from lmms_egoplan.judging.text import without_thinking
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import AnyText, Checked, Expected, Text, expected, is_text, read_as, shown
 

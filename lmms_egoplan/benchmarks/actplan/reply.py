@@ -8,7 +8,7 @@ from html import unescape
 from itertools import dropwhile, pairwise
 from typing import Any, NamedTuple
 
-from lmms_egoplan.judging.reply import without_thinking
+from lmms_egoplan.judging.text import without_thinking
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.text import clean_text, compile_patterns
 

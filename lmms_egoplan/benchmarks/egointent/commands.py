@@ -13,9 +13,9 @@ from lmms_egoplan.benchmarks.egointent.protocol import ALIASES
 from lmms_egoplan.benchmarks.egointent.records import Record, needed_videos, read_annotations
 from lmms_egoplan.benchmarks.egointent.scoring import DEFAULT_JUDGE
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
+from lmms_egoplan.judging.asking import Asking, Concurrency, EstimateOnly, Out, Prices, RetryRejected, end, written_path
 from lmms_egoplan.judging.judge import probe
-from lmms_egoplan.judging.later import Concurrency, Out, end, judge_for, written_path
+from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
 
@@ -121,7 +121,7 @@ def judge(
     from lmms_egoplan.report.judged import read_judged
     from lmms_egoplan.report.terminal import print_runs
 
-    settings = judge_for(DEFAULT_JUDGE, concurrency, Asking(retry_rejected, estimate, prices))
+    settings = language_model(DEFAULT_JUDGE, asking=Asking(retry_rejected, estimate, prices), concurrency=concurrency)
     stored = read_stored(samples)
     rows = rows_of(stored)
     if not estimate:

@@ -24,8 +24,8 @@ from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.scoring import JudgedStep, Prediction, Rating, check_judged, step_rater
 from lmms_egoplan.benchmarks.egointent.visuals import thin
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest
-from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.judging.text import sanitize
 from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.media.image_files import jpeg_url
 from lmms_egoplan.paths import yaml_beside

@@ -101,7 +101,7 @@ def _read_part(text: str, *, last_first: bool = False) -> dict[str, str]:
 def _answered(values: _Values) -> dict[str, str]:
     answered: dict[str, str] = {}
     for field, raw in values:
-        value = " ".join(clean_text(raw, "\ufffd").split())
+        value = " ".join(clean_text(raw).split())
         if not _is_missing(value):
             answered.setdefault(field, value)
     return answered

@@ -14,11 +14,10 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, model_validator
 from lmms_egoplan.benchmarks.egointent.judge_protocol import judge_prompt, read_ratings, scale_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
+from lmms_egoplan.judging.judge import Rater, warn_of_missing_ratings
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest
-from lmms_egoplan.judging.rater import Rater, warn_of_missing_ratings
-from lmms_egoplan.judging.reply import is_ended, without_thinking
-from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.judging.text import is_ended, sanitize, without_thinking
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected, problem, shown
 

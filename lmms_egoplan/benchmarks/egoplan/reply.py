@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
-from lmms_egoplan.judging.reply import without_thinking
+from lmms_egoplan.judging.text import without_thinking
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.text import compile_patterns
 

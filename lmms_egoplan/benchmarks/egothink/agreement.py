@@ -19,12 +19,9 @@ OVERALL = "overall"
 NONE = "n/a"
 PAIR_COEFFICIENTS = ("pearson", "kappa_unweighted", "kappa_linear")
 _ALPHA = "krippendorff_alpha"
-_ENDS = ("", "_low", "_high")
-_COLUMNS = (
-    *("first", "second", "dimension", "questions", "first_mean", "second_mean"),
-    *(f"{name}{end}" for name in (*PAIR_COEFFICIENTS, _ALPHA) for end in _ENDS),
-    "undefined_resamples",
-)
+_ENDS = {"": "value", "_low": "low", "_high": "high"}
+_CELLS = [f"{name}{end}" for name in (*PAIR_COEFFICIENTS, _ALPHA) for end in _ENDS]
+_COLUMNS = ("first", "second", "dimension", "questions", "first_mean", "second_mean", *_CELLS, "undefined_resamples")
 
 Means = dict[str, dict[str, tuple[float, int]]]
 """By dimension and rater, mean rating (0 to 1) and number of ratings; all dimensions together last."""
@@ -83,12 +80,9 @@ def compare(raters: Mapping[str, Rated], judges: Sequence[str]) -> tuple[Means, 
             both = rated_by[first].keys() & rated_by[second].keys()
             if both and not (first in panel and second in people):
                 ratings = [[rated_by[name][question] for question in both] for name in (first, second)]
-                found = agreement(ratings[0], ratings[1], None if {first, second} & continuous else LEVELS)
-                own_means = tuple(map(fmean, ratings))
-                undefined = found.undefined_resamples
-                pairs.append(
-                    RaterAgreement((first, second), group, len(both), own_means, pair_coefficients(found), undefined)
-                )
+                pair = agreement(ratings[0], ratings[1], None if {first, second} & continuous else LEVELS)
+                figures = (tuple(map(fmean, ratings)), pair_coefficients(pair), pair.undefined_resamples)
+                pairs.append(RaterAgreement((first, second), group, len(both), *figures))
         for kind in several:
             units = [unit for unit in by_question({name: rated_by[name] for name in kind}).values() if len(unit) > 1]
             if units:
@@ -105,11 +99,9 @@ def pair_coefficients(found: Agreement) -> dict[str, Estimate | None]:
 def coefficient_cells(coefficients: Mapping[str, Estimate | None]) -> dict[str, float | None]:
     """Return values and ends of intervals by column."""
     return {
-        f"{name}{end}": number
+        f"{name}{end}": None if estimate is None else getattr(estimate, field)
         for name, estimate in coefficients.items()
-        for end, number in zip(
-            _ENDS, (estimate.value, estimate.low, estimate.high) if estimate else (None,) * 3, strict=True
-        )
+        for end, field in _ENDS.items()
     }
 
 
@@ -117,12 +109,9 @@ def agreement_csv(rows: Sequence[RaterAgreement]) -> str:
     """Format all coefficients as CSV; an undefined one is ``n/a``."""
     lines: list[Sequence[str | float | None]] = [_COLUMNS]
     for row in rows:
-        is_pair = len(row.raters) == 2
-        cells: dict[str, str | float | None] = {
-            **dict(zip(("first", "second"), row.raters if is_pair else (", ".join(row.raters), ""), strict=True)),
-            **{"dimension": row.dimension, "questions": row.questions, "undefined_resamples": row.undefined},
-            **dict(zip(("first_mean", "second_mean"), row.means, strict=False)),
-            **{name: NONE if x is None else x for name, x in coefficient_cells(row.coefficients).items()},
-        }
-        lines.append([cells.get(column, "") for column in _COLUMNS])
+        first, second = row.raters if len(row.raters) == 2 else (", ".join(row.raters), "")
+        first_mean, second_mean = row.means or ("", "")
+        cells: dict[str, str | float | None] = {**dict.fromkeys(_CELLS, ""), **coefficient_cells(row.coefficients)}
+        numbers = (NONE if cell is None else cell for cell in cells.values())
+        lines.append([first, second, row.dimension, row.questions, first_mean, second_mean, *numbers, row.undefined])
     return csv_text(lines)

@@ -21,9 +21,9 @@ from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.agreement import MIN_ITEMS, RESAMPLES, Estimate, by_question, gaps
-from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
+from lmms_egoplan.judging.asking import Asking, Concurrency, EstimateOnly, Out, Prices, RetryRejected, end, written_path
 from lmms_egoplan.judging.judge import probe
-from lmms_egoplan.judging.later import Concurrency, Out, end, judge_for, written_path
+from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.storage import split_dir
 
@@ -102,7 +102,7 @@ def judge(
 
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
-    settings = judge_for(DEFAULT_JUDGE, concurrency, Asking(retry_rejected, estimate, prices))
+    settings = language_model(DEFAULT_JUDGE, asking=Asking(retry_rejected, estimate, prices), concurrency=concurrency)
     stored = answer_files.read_stored(samples)
     answers = answer_files.with_questions(stored)
     if not estimate:

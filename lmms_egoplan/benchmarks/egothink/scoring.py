@@ -8,10 +8,10 @@ from pydantic import Field, StrictBool, StrictFloat
 
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, SCALE
+from lmms_egoplan.judging.judge import Rater, warn_of_missing_ratings
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
-from lmms_egoplan.judging.rater import Rater, warn_of_missing_ratings
-from lmms_egoplan.judging.sanitize import sanitize
 from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.judging.text import sanitize
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected
 

@@ -10,7 +10,7 @@ from lmms_egoplan.construction.actplan.build import INSTANCES, REJECTIONS, build
 from lmms_egoplan.construction.actplan.layout import ANNOTATION
 from lmms_egoplan.construction.actplan.prompts import DEFAULT_MODEL
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, Prices, RetryRejected
-from lmms_egoplan.judging.json_replies import language_model
+from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.rejections import counted
 
 

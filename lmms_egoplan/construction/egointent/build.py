@@ -15,7 +15,7 @@ from lmms_egoplan.construction.egointent.steps import Step, find_steps
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.asking import Asking
-from lmms_egoplan.judging.json_replies import language_model
+from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import listing

@@ -24,7 +24,7 @@ from lmms_egoplan.construction.egoplan.statistics import statistics, write_stati
 from lmms_egoplan.construction.egoplan.summary import KINDS, accuracies, counts
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.asking import Asking
-from lmms_egoplan.judging.json_replies import language_model
+from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.outputs import check_own, delete
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
 from lmms_egoplan.text import clean_text, csv_text

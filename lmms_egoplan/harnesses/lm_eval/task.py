@@ -18,8 +18,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.checkpoint import token_counter
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, clean_answer, media_of
+from lmms_egoplan.judging.judge import announce_judge
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
-from lmms_egoplan.judging.startup import announce_judge
 from lmms_egoplan.processes import num_processes
 from lmms_egoplan.ranking.chat_templates import has_system_turn
 from lmms_egoplan.ranking.loglikelihood import LoglikelihoodText, of_sum

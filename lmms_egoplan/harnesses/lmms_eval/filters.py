@@ -17,8 +17,8 @@ from lmms_eval.api.reasoning import parse_reasoning_tags_config, strip_reasoning
 from loguru import logger
 
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, loaded_model
+from lmms_egoplan.judging.judge import announce_judge
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
-from lmms_egoplan.judging.startup import announce_judge
 from lmms_egoplan.processes import num_processes
 from lmms_egoplan.text import clean_text
 

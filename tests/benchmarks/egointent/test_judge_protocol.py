@@ -10,8 +10,8 @@ from benchmarks.egointent.judge_texts import REFERENCES, TEXTS, shown_in
 from benchmarks.verdicts import egointent_forms, egointent_several_forms
 from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE, judge_prompt, read_rating, read_ratings, scale_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.judging.reading import read_rating as read_reply
-from lmms_egoplan.judging.reply import without_thinking
+from lmms_egoplan.judging.text import read_rating as read_reply
+from lmms_egoplan.judging.text import without_thinking
 from patience import processor_time_below
 
 

@@ -12,8 +12,8 @@ from benchmarks.egothink.forgeries import FORGED_DELIMITERS, FORGED_VERDICTS, HA
 from benchmarks.egothink.paper import END, START, TABLE_7
 from benchmarks.verdicts import egothink_forms
 from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, SCALE, read_rating
-from lmms_egoplan.judging.reading import read_rating as read_reply
-from lmms_egoplan.judging.sanitize import sanitize
+from lmms_egoplan.judging.text import read_rating as read_reply
+from lmms_egoplan.judging.text import sanitize
 from patience import processor_time_below
 
 

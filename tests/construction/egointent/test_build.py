@@ -23,7 +23,7 @@ from lmms_egoplan.construction.ego4d import NO_TIME
 from lmms_egoplan.construction.egointent.build import NO_FOOTAGE
 from lmms_egoplan.construction.egointent.candidates import ALIKE, NONE_LEFT, NOT_BRIEF, SURPLUS, UNSUPPORTED
 from lmms_egoplan.construction.egointent.goalstep import LAST
-from lmms_egoplan.judging.json_text import CUT_OFF
+from lmms_egoplan.judging.json_replies import CUT_OFF
 from patience import FOREVER_S
 from shared_data import DATA
 

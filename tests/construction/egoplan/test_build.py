@@ -24,8 +24,7 @@ from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
 from lmms_egoplan.construction.egoplan.questions import COPY, NOTHING_DONE
 from lmms_egoplan.judging.asking import prompt_tokens
 from lmms_egoplan.judging.cache import default_cache_path
-from lmms_egoplan.judging.json_replies import NO_REPLY
-from lmms_egoplan.judging.json_text import CUT_OFF, NOT_JSON
+from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.outputs import MANIFEST

@@ -1,0 +1,334 @@
+"""A chat endpoint, asked through the openai library: how it is reached, waited for, and how it fails."""
+
+import json
+import math
+import random
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from email.utils import mktime_tz, parsedate_tz
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+import openai
+from anyio import fail_after
+from tenacity import AsyncRetrying, retry_if_exception, wait_exponential
+
+from lmms_egoplan.jsonl import decode
+from lmms_egoplan.judging.endpoint import EndpointError, NoAnswerError, Patience, RefusedRequestError
+from lmms_egoplan.judging.judgement import Judgement, Prompt
+from lmms_egoplan.judging.redaction import Redactor, secrets_in
+from lmms_egoplan.judging.settings import LIMIT_NAMES, MAX_MIB, MAX_TOKENS, PARAMETERS, TIMEOUT, JudgeSettings
+from lmms_egoplan.judging.text import is_out_of_credit, read_reply
+from lmms_egoplan.text import clean_text
+
+Answer = TypeVar("Answer")
+
+_CONNECT_S = 10.0
+# The waits before a request is sent again double from the first to the last of these, less up to a quarter.
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 8.0
+# Characters of an endpoint's message; some answer with a whole page.
+_LONGEST_MESSAGE = 300
+_DAY_S = 86_400.0
+# Scheme and host of an address.
+_HOST = re.compile(r"(https?://)(?:[^/?#]*@)?([^/?#]*)", re.IGNORECASE)
+# Content filters, prompts that are too long, malformed contents: the next request may be fine.
+_OF_ONE_REQUEST = (400, 413, 422)
+# Statuses that are worth another try: timeouts, conflicts, early and too many requests.
+_SENT_AGAIN = (408, 409, 425, 429)
+# Which limit's name an endpoint's model accepts, as this process has learnt it.
+_learnt_names: dict[tuple[str, str], str] = {}
+# Which of such endpoints' models refuse a JSON schema for their reply.
+_without_schema: set[tuple[str, str]] = set()
+# The library hands over what came, unread.
+_RAW: Any = {"headers": {"X-Stainless-Raw-Response": "true"}}
+# Each enlarges what is read at once (64 KiB) about a thousandfold at most; several together, or newer ones, far more.
+_ENCODINGS = ("", "identity", "gzip", "deflate")
+_CLIENT_VARIABLES = (
+    "SSL_CERT_FILE, SSL_CERT_DIR, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, OPENAI_ORG_ID, OPENAI_PROJECT_ID and "
+    "OPENAI_CUSTOM_HEADERS"
+)
+# Headers that do not hold for a body that has been read.
+_OF_TRANSFER = ("content-encoding", "content-length", "transfer-encoding")
+
+
+class BodyError(httpx.DecodingError):
+    """A response's body is too large, or encoded so that its size cannot be limited."""
+
+
+class BoundedClient(openai.DefaultAsyncHttpxClient):
+    """The openai library's client, with bodies of at most `largest` bytes after decompression, and no redirects."""
+
+    def __init__(self, largest: int) -> None:
+        super().__init__(follow_redirects=False, headers={"Accept-Encoding": "gzip, deflate"})
+        self._largest = largest
+
+    async def send(self, request: Any, **options: Any) -> Any:
+        """Send a request and read its response.
+
+        Raises:
+            BodyError: see there.
+            httpx.HTTPError: as `httpx.AsyncClient.send`.
+        """
+        response = await super().send(request, **options | {"stream": True, "follow_redirects": False})
+        try:
+            encoding = response.headers.get("content-encoding", "").strip().lower()
+            if encoding not in _ENCODINGS:
+                raise BodyError(f"its answer is encoded as {encoding[:50]!r}, not as gzip or deflate")
+            body = bytearray()
+            async for part in response.aiter_bytes():
+                body += part
+                if len(body) > self._largest:
+                    raise BodyError("its answer is too large")
+        finally:
+            await response.aclose()
+        headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_TRANSFER]
+        read = httpx.Response(response.status_code, headers=headers, content=bytes(body), request=request)
+        read.elapsed = response.elapsed
+        return read
+
+
+class Client:
+    """The endpoint of some settings, as an async context manager.
+
+    `on_retry` is called whenever something is sent again. Messages of errors, and replies, never hold the key.
+
+    Raises:
+        EndpointError: no client can be made; the message names the exception, or the header that is wrong.
+    """
+
+    def __init__(self, settings: JudgeSettings, on_retry: Callable[[], None], patience: Patience) -> None:
+        self._settings, self._on_retry, self._patience = settings, on_retry, patience
+        self._read_s = min(patience.read_s, settings.timeout)
+        self._place = (settings.where, settings.model)
+        self._client: openai.AsyncOpenAI
+        options: dict[str, Any] = {
+            "api_key": settings.api_key,
+            "max_retries": 0,  # how often, and for how long, `Patience` says
+            "timeout": openai.Timeout(self._read_s, connect=_CONNECT_S),
+        }
+        try:
+            options["http_client"] = BoundedClient(settings.max_mib * 2**20)
+            if settings.azure_endpoint is None:
+                self._client = openai.AsyncOpenAI(base_url=settings.where, **options)
+            else:
+                options |= {"azure_endpoint": settings.azure_endpoint, "api_version": settings.azure_api_version}
+                self._client = openai.AsyncAzureOpenAI(**options)
+        except Exception as error:  # the libraries' errors over a wrong environment have no common base class
+            # Others than these two may quote a proxy's address with its password.
+            detail = f": {error}" if isinstance(error, OSError | ImportError) else ""
+            raise EndpointError(f"{type(error).__name__}{detail}", "cannot be asked", _CLIENT_VARIABLES) from error
+        headers = {name: value for name, value in self._client.default_headers.items() if isinstance(value, str)}
+        for name, value in headers.items():
+            if not (value.isascii() and value.isprintable()):
+                problem = f"the header {name} has other characters than printable ASCII"
+                raise EndpointError(problem, "cannot be asked", _CLIENT_VARIABLES)
+        self._redactor = Redactor(*secrets_in(settings.api_key, headers))
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
+
+    async def ask(self, prompt: Prompt) -> Judgement:
+        """Send one user message; return the reply, unrated, with the seconds that it took without retries and waits.
+
+        Raises as `post`.
+        """
+        return await self._patiently(lambda: self._send(prompt))
+
+    async def post(self, body: Mapping[str, Any]) -> str:
+        """Send a chat completion with a body of one's own; returns the body of the answer, as it came.
+
+        Timeouts, failed connections, 408, 409, 429 and 5xx are tried again, exponentially with jitter or as
+        ``Retry-After`` says, within the bounds of `Patience`.
+
+        Raises:
+            EndpointError, RefusedRequestError: with the endpoint's message.
+            NoAnswerError: tries or patience are at an end; with the last cause.
+        """
+        return (await self._patiently(lambda: self._post(body))).text
+
+    async def models(self) -> str:
+        """Return the body of the list of models; raise as `post`."""
+        response: Any = await self._patiently(lambda: self._client.get("/models", cast_to=object, options=_RAW))
+        return response.http_response.text
+
+    async def _patiently(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
+        patience, failures = self._patience, list[NoAnswerError]()
+        backoff = wait_exponential(multiplier=_FIRST_WAIT_S, max=_LONGEST_WAIT_S)
+
+        def is_retried(error: BaseException) -> bool:
+            if not (isinstance(error, NoAnswerError) and error.may_pass):
+                return False
+            failures.append(error)
+            long_waits = [failure.wait_s for failure in failures if failure.wait_s > patience.retry_after_s]
+            retries, timeouts = len(failures) - len(long_waits), sum(failure.is_late for failure in failures)
+            is_over = retries > patience.retries or timeouts > patience.timeouts or sum(long_waits) > patience.longer_s
+            return not is_over
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(is_retried),
+            wait=lambda state: failures[-1].wait_s or backoff(state) * (1 - random.random() / 4),
+            before_sleep=lambda _: self._on_retry(),
+        )
+        return await retrying(self._send_once, send)
+
+    async def _send_once(self, send: Callable[[], Awaitable[Answer]]) -> Answer:
+        try:
+            with fail_after(self._read_s + _CONNECT_S):
+                return await send()
+        except openai.APIStatusError as error:
+            raise self._failure(error) from None
+        except openai.APIConnectionError as error:
+            if isinstance(error.__cause__, BodyError):
+                hint = f"; {MAX_MIB} sets the limit, {self._settings.max_mib} MiB now"
+                raise NoAnswerError(f"{error.__cause__}{hint}", may_pass=False) from None
+            cause = type(error.__cause__).__name__
+            message, is_late = f"{error} ({str(error.__cause__) or cause})", cause == "ReadTimeout"
+        except TimeoutError:  # bytes came, but no whole answer
+            message, is_late = "Request timed out.", True
+        late = f" No answer in {self._read_s:g} s" if is_late else ""
+        hint = f"; {TIMEOUT} sets the limit" if late and self._read_s == self._settings.timeout else ""
+        raise NoAnswerError(self._redactor.in_error(message) + late + hint, is_late=is_late)
+
+    async def _send(self, prompt: Prompt) -> Judgement:
+        """Send one request, with the prompt's schema unless the endpoint's model is known to refuse schemas.
+
+        A refusal is followed by one request without the schema. If that succeeds, no schema is sent there again.
+        """
+        plain = replace(prompt, schema=None)
+        if prompt.schema is None or self._place in _without_schema:
+            return await self._send_limited(plain)
+        try:
+            return await self._send_limited(prompt)
+        except openai.APIStatusError as error:
+            if error.status_code not in (400, 422):
+                raise
+        self._on_retry()
+        answer = await self._send_limited(plain)
+        _without_schema.add(self._place)
+        return answer
+
+    async def _send_limited(self, prompt: Prompt) -> Judgement:
+        """Send one request; again with the limit under its other name if the endpoint refuses the first."""
+        if self._settings.limit_name is not None:
+            return await self._create(prompt, self._settings.limit_name)
+        name = _learnt_names.get(self._place) or _first_name(self._settings)
+        try:
+            return await self._create(prompt, name)
+        except openai.APIStatusError as error:
+            if not _names(error, name):
+                raise
+            refusal = error
+        other = next(limit_name for limit_name in LIMIT_NAMES if limit_name != name)
+        self._on_retry()
+        try:
+            answer = await self._create(prompt, other)
+        except openai.APIStatusError as error:
+            if _names(error, other):
+                raise refusal from None
+            if error.status_code in _OF_ONE_REQUEST:
+                _learnt_names[self._place] = other
+            raise
+        _learnt_names[self._place] = other
+        return answer
+
+    async def _create(self, prompt: Prompt, limit_name: str) -> Judgement:
+        images = [{"type": "image_url", "image_url": {"url": url}} for url in prompt.images]
+        content = [*images, {"type": "text", "text": prompt.text}] if images else prompt.text
+        body = {
+            "model": self._settings.model,
+            "messages": [{"role": "user", "content": content}],
+            **self._settings.parameters,
+            limit_name: self._settings.max_tokens,
+        }
+        if prompt.schema is not None:
+            form = {"name": "reply", "schema": prompt.schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": form}
+        raw = await self._post(body)
+        judgement, redactor = read_reply(raw.text, self._settings.model), self._redactor
+        return replace(
+            judgement,
+            reply=judgement.reply and redactor.in_reply(judgement.reply),
+            error=judgement.error and redactor.in_error(judgement.error),
+            judge=redactor.in_reply(judgement.judge),
+            finish=redactor.in_reply(judgement.finish or ""),
+            seconds=raw.elapsed.total_seconds(),
+        )
+
+    async def _post(self, body: Mapping[str, Any]) -> httpx.Response:
+        # Not through `chat.completions`, whose parameters' types the library reads anew for each request.
+        response: Any = await self._client.post("/chat/completions", cast_to=object, body=body, options=_RAW)
+        return response.http_response
+
+    def _failure(self, error: openai.APIStatusError) -> Exception:
+        """Return what an answer of 3xx, 4xx or 5xx means."""
+        status, headers, is_without_credit = (
+            error.status_code,
+            error.response.headers,
+            is_out_of_credit(error.response.text),
+        )
+        words = " ".join(self._redactor.in_error(clean_text(_endpoint_message(error))).split())
+        message = f"HTTP {status}: {words[:_LONGEST_MESSAGE]}"
+        if error.response.has_redirect_location:
+            target = _HOST.match(headers["location"])
+            place = self._redactor.in_error(target[1] + target[2]) if target else "another path"
+            message = f"HTTP {status}: it redirects to {place}, and no redirect is followed"
+        if status < 500 and (status not in _SENT_AGAIN or is_without_credit):
+            if any(_names(error, name) for name in LIMIT_NAMES):
+                message += f" ({MAX_TOKENS} sets the limit, {self._settings.max_tokens} tokens now)"
+            elif named := [name for name in self._settings.parameters if _names(error, name)]:
+                message += f" ({PARAMETERS} can change or remove {', '.join(named)})"
+            is_of_one = status in _OF_ONE_REQUEST and not is_without_credit
+            return (RefusedRequestError if is_of_one else EndpointError)(message)
+        wait_s = retry_after_s(headers) or 0.0
+        if wait_s > self._patience.retry_after_s:
+            message += f" (Retry-After: {f'{wait_s:.0f} s' if wait_s < _DAY_S else 'a day or more'})"
+        # OpenAI says by a header if a request is not worth sending again.
+        may_pass = headers.get("x-should-retry") != "false"
+        return NoAnswerError(message, wait_s=wait_s, is_busy=status == 429, may_pass=may_pass)
+
+
+def _first_name(settings: JudgeSettings) -> str:
+    host = urlsplit(settings.where).hostname or ""
+    return LIMIT_NAMES[settings.azure_endpoint is None and f".{host}".endswith(".openai.com")]
+
+
+def _names(error: openai.APIStatusError, parameter: str) -> bool:
+    """Return whether an error of a request is about this parameter."""
+    return error.status_code in (400, 422) and bool(re.search(rf"\b{parameter}\b", error.response.text))
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that ``Retry-After`` (a number or a date) or ``retry-after-ms`` asks for; else None."""
+    for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) * factor
+        except ValueError:
+            continue
+        return seconds if math.isfinite(seconds) and seconds >= 0 else None
+    date = parsedate_tz(headers.get("retry-after", ""))
+    try:
+        return None if date is None else max(0.0, mktime_tz(date) - time.time())
+    except (ValueError, OverflowError):
+        return None
+
+
+def _endpoint_message(error: openai.APIStatusError) -> str:
+    r"""Return the endpoint's message as in errors of OpenAI and of FastAPI servers, else the whole body.
+
+    A body of JSON is written without ``\u0041`` and the like, in which a key would not be found.
+    """
+    body = error.body
+    if isinstance(body, dict):
+        body = next((body[name] for name in ("message", "detail") if isinstance(body.get(name), str)), None)
+    if body and isinstance(body, str):
+        return body
+    try:
+        return json.dumps(decode(error.response.text), ensure_ascii=False)
+    except ValueError:
+        return error.response.text or "no message"

@@ -1,0 +1,255 @@
+# ruff: noqa: RUF001 - the signs are the point
+"""Texts of judging: an endpoint's reply, the rating in it, and answers made safe for a prompt."""
+
+import re
+import unicodedata
+from dataclasses import replace
+from html.entities import html5
+from typing import Any
+
+from lmms_egoplan.jsonl import decode, decode_objects, repeated_keys
+from lmms_egoplan.judging.judgement import Judgement, RatingScale
+from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.text import clean_text
+
+_TABLES = yaml_beside(__file__)
+# The reasons for which replies end, as OpenAI and others tell them: by the model, at a limit on tokens, or stopped.
+_FINISH = {how: frozenset(reasons) for how, reasons in _TABLES["finish"].items()}
+_PATTERNS = {
+    name: re.compile(pattern, re.IGNORECASE | re.MULTILINE | re.VERBOSE)
+    for name, pattern in _TABLES["patterns"].items()
+}
+_LONGEST_ERROR = 300
+_OUT_OF_CREDIT = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
+
+# Characters at a reply's end, in which its rating, or those of several fields, are looked for.
+_END = 1000
+_NO_WORDS = re.compile(r"[\W_]+\Z")
+
+# Invisible, and no format characters by Unicode's category: joiners, fillers and variation selectors.
+_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_ROUND = str.maketrans("[]<>〈〉⟨⟩‹›❬❭❰❱◁▷", "()()()()()()()()")
+_BRACKETS = re.compile(r"[\[\]]")
+
+# Signs that look like square brackets, after NFKC: square, lenticular, tortoise shell and half brackets, ceilings and
+# floors; a white square bracket looks like two. Corner brackets are quotation marks unless they are doubled.
+_OPENING, _CLOSING = "⁅⦋⦍⦏⹕⹗【〖〔〘⟬❲⦗⸢⸤⎡⎣⌈⌊", "⁆⦌⦎⦐⹖⹘】〗〕〙⟭❳⦘⸣⸥⎤⎦⌉⌋"
+_LOOKALIKES = str.maketrans(
+    {**dict.fromkeys(_OPENING, "["), **dict.fromkeys(_CLOSING, "]")}
+    | {**dict.fromkeys("⟦〚", "[["), **dict.fromkeys("⟧〛", "]]")}
+)
+_DOUBLED_CORNERS = {"「「": "[[", "」」": "]]", "『『": "[[", "』』": "]]"}
+
+_BASES = {"decimal": 10, "octal": 8, **dict.fromkeys(("entity", "braced", "four", "eight", "two", "css", "url"), 16)}
+# An escape made of escapes; beyond, the signs that begin one are taken out.
+_MOST_ROUNDS = 8
+
+
+def read_reply(body: str, model: str) -> Judgement:
+    """Read the body of a chat completion, whatever it holds; nothing in it is taken for granted.
+
+    Args:
+        model: asked for; the judge's name where the endpoint gives none.
+
+    Returns:
+        Judgement without a rating; with an `error` if there is no text.
+    """
+    unread = Judgement(None, None, model, finish="")
+    try:
+        completion = decode_objects(body)
+    except ValueError:
+        return replace(unread, error=f"the body is not JSON: {clean_text(body[:80])!r}")
+    if keys := repeated_keys(completion):
+        return replace(unread, error=f"its body repeats the keys {clean_text(', '.join(keys))[:80]}")
+    choice = _get(_get(completion, "choices"), 0)
+    if error := _get(completion, "error") or _get(choice, "error"):
+        words = _get(error, "message") or error
+        return replace(unread, error=f"it has an error: {clean_text(str(words))[:_LONGEST_ERROR]}")
+    text = _get(_get(choice, "message"), "content")
+    if isinstance(text, list):  # of parts; others are a model's thinking
+        parts = [_get(part, "text") for part in text if _get(part, "type") in ("text", "output_text")]
+        text = "".join(parts) if parts and all(isinstance(part, str) for part in parts) else None
+    problem = "no choices in it" if choice is None else "no text in it"
+    usage = _get(completion, "usage")
+    return replace(
+        unread,
+        reply=_text(text),
+        error=None if isinstance(text, str) else problem,
+        judge=_text(_get(completion, "model")) or model,
+        prompt_tokens=_count(_get(usage, "prompt_tokens")),
+        completion_tokens=_count(_get(usage, "completion_tokens")),
+        finish=_text(_get(choice, "finish_reason")) or "",
+    )
+
+
+def is_cut(finish: str | None) -> bool:
+    """Return whether a limit on tokens ended the reply, by its finish reason."""
+    return _plain(finish) in _FINISH["at_limit"]
+
+
+def is_ended(finish: str | None) -> bool | None:
+    """Return whether the model ended the reply, by its finish reason; None for an unknown reason.
+
+    True, too, where the endpoint gives no reason.
+    """
+    reason = _plain(finish)
+    if not reason or reason in _FINISH["ended"]:
+        return True
+    return False if reason in _FINISH["at_limit"] | _FINISH["stopped"] else None
+
+
+def _plain(finish: str | None) -> str:
+    return (finish or "").strip().lower().replace("-", "_").replace(" ", "_").removeprefix("finish_reason_")
+
+
+def without_thinking(reply: str) -> str | None:
+    """Return a reply without the model's thinking, ``<think>...</think>``; None if the thinking does not end.
+
+    The opening mark may be missing: chat templates that open the thinking leave it out of the reply. It opens nothing
+    in the middle of a line, where it is quoted from an answer.
+    """
+    ends = list(_PATTERNS["end_of_thinking"].finditer(reply))
+    verdict = reply[ends[-1].end() :] if ends else reply
+    while reasons := _PATTERNS["reasons"].match(verdict):
+        end = re.search(rf"<\s*/\s*{reasons[1]}\s*>", verdict, re.IGNORECASE)
+        if end is None:
+            return None
+        verdict = verdict[end.end() :]
+    return None if _PATTERNS["thinking"].search(verdict) else verdict
+
+
+def is_out_of_credit(body: str) -> bool:
+    """Return whether an error's code or type says that the account has no credit, so that waiting is useless.
+
+    What the message says does not count: some endpoints tell of a quota that is for a minute in the same words.
+    """
+    try:
+        error = _get(decode(body), "error")
+    except ValueError:
+        return False
+    return any(_get(error, name) in _OUT_OF_CREDIT for name in ("code", "type"))
+
+
+def _get(value: Any, key: str | int) -> Any:
+    if isinstance(value, dict):
+        return value.get(key)
+    return value[key] if isinstance(value, list) and isinstance(key, int) and key < len(value) else None
+
+
+def _text(value: Any) -> str | None:
+    return clean_text(value) if isinstance(value, str) else None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63 else None
+
+
+def read_rating(scale: RatingScale, reply: str | None, finish: str | None) -> float | None:
+    """Read the rating in a reply that has ended; what a model says while it thinks is none.
+
+    Args:
+        finish: why the reply ends, as the endpoint says it, "" if it does not. If nobody knows what that means, or if
+            it is None, since nobody asked, a rating counts only at the very end of the reply.
+    """
+    verdict = _verdict(reply, finish)
+    rating = None if verdict is None else scale.read(verdict)
+    if rating is None or (finish is not None and is_ended(finish)):
+        return rating
+    return rating if _ends_with_rating(scale, verdict or "") else None
+
+
+def is_unclear(scale: RatingScale, reply: str | None, finish: str | None) -> bool:
+    """Return whether a reply has a verdict without a rating, so that another reading of its end would not help."""
+    verdict = _verdict(reply, finish)
+    return verdict is not None and scale.read(verdict) is None
+
+
+def _verdict(reply: str | None, finish: str | None) -> str | None:
+    """Return a reply after the model's thinking; None if the reply or the thinking did not end."""
+    return None if reply is None or (finish is not None and is_ended(finish) is False) else without_thinking(reply)
+
+
+def _ends_with_rating(scale: RatingScale, verdict: str) -> bool:
+    """Return whether no word follows the last rating."""
+    end = verdict[-_END:]
+    without_signs = _NO_WORDS.sub("", end)
+    for start in range(len(end) - 1, -1, -1):
+        if scale.read(end[start:]) is not None:
+            return scale.read(without_signs[start:]) is None
+    return False
+
+
+def sanitize(answer: str) -> tuple[str, bool]:
+    r"""Return an answer as a judge may be shown it, and whether it is suspect.
+
+    Everything is looked for in an NFKC-normalised copy without invisible characters, with escapes (``&#91;``,
+    ``&lbrack;``, ``\u005b``, ``\x5b``, ``%5B``) read as what they stand for. Suspect is an answer with double
+    square brackets, a number in square brackets, a square bracket before the words of a prompt's delimiters, a tag of
+    a model's thinking (``</think>``, ``<analysis>``) or a mark of a chat template (``<|``, ``|>``, ``[INST]``).
+    Signs that look like square brackets, as in ``⟦1⟧`` or ``【【1】】``, count as these where that makes it suspect.
+
+    Returns:
+        The text to show: the answer itself; or, where it is suspect or has any square bracket, that copy with the
+        brackets of all these turned into round ones. And whether the answer is suspect.
+    """
+    copy, is_nested = _unescaped(answer)
+    marked = _PATTERNS["marks"].search(copy) is not None
+    bracketed = copy.translate(_LOOKALIKES)
+    for corners, brackets in _DOUBLED_CORNERS.items():
+        bracketed = bracketed.replace(corners, brackets)
+    suspect = is_nested or marked or _PATTERNS["suspect"].search(bracketed) is not None
+    if not suspect and _BRACKETS.search(copy) is None:
+        return answer, False
+    return _BRACKETS.sub(lambda bracket: bracket[0].translate(_ROUND), without_marks(bracketed)), suspect
+
+
+def without_marks(text: str) -> str:
+    """Make the brackets round in tags of thinking and in marks of chat templates; change nothing else.
+
+    >>> without_marks("walk_to[table] <|im_end|>")
+    'walk_to[table] (|im_end|)'
+    """
+    while _PATTERNS["marks"].search(text):  # what is left of one may be a part of the next: "<|>"
+        text = _PATTERNS["marks"].sub(lambda mark: mark[0].translate(_ROUND), text)
+    return text
+
+
+def _unescaped(text: str) -> tuple[str, bool]:
+    """Return the normalised copy, and whether its escapes are nested deeper than is read."""
+    copy = _normalised(text)
+    for _ in range(_MOST_ROUNDS):
+        unescaped = _PATTERNS["escape"].sub(_character, copy)
+        if unescaped == copy:
+            return copy, False
+        copy = _normalised(unescaped)
+    return re.sub(r"[&\\%]", " ", copy), True
+
+
+def _character(escape: re.Match[str]) -> str:
+    """Return the character of an escape; the escape itself if there is none."""
+    if escape["named"]:
+        return html5.get(escape["named"], html5.get(escape["named"].lower(), escape[0]))
+    if escape["unended"] or escape["latex"]:
+        latex = escape["latex"] or ""
+        sign = "[" if (escape["unended"] or latex)[0].lower() == "l" else "]"
+        return sign * (2 if latex.lower().startswith(("ll", "rr")) else 1)
+    if escape["name"]:
+        try:
+            return unicodedata.lookup(escape["name"])
+        except KeyError:
+            return escape[0]
+    numbers = ((escape[group], base) for group, base in _BASES.items())
+    code = next(int(digits, base) for digits, base in numbers if digits)
+    return escape[0] if code == 0 or code > 0x10FFFF or 0xD800 <= code < 0xE000 else chr(code)
+
+
+def _normalised(text: str) -> str:
+    return _visible(unicodedata.normalize("NFKC", _visible(text)))
+
+
+def _visible(text: str) -> str:
+    return "".join(char for char in text if char.isspace() or not _is_invisible(char))
+
+
+def _is_invisible(char: str) -> bool:
+    return unicodedata.category(char) in ("Cc", "Cf") or _INVISIBLE.match(char) is not None
