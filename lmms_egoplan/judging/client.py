@@ -200,16 +200,14 @@ class Client:
 
         A refusal is followed by one request without the schema. If that succeeds, no schema is sent there again.
         """
-        plain = replace(prompt, schema=None)
-        if prompt.schema is None or self._place in _without_schema:
-            return await self._send_limited(plain)
+        schema = None if self._place in _without_schema else prompt.schema
         try:
-            return await self._send_limited(prompt)
+            return await self._send_limited(replace(prompt, schema=schema))
         except openai.APIStatusError as error:
-            if error.status_code not in (400, 422):
+            if schema is None or error.status_code not in (400, 422):
                 raise
         self._on_retry()
-        answer = await self._send_limited(plain)
+        answer = await self._send_limited(replace(prompt, schema=None))
         _without_schema.add(self._place)
         return answer
 

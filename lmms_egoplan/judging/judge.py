@@ -183,7 +183,7 @@ def announce_judge(default_model: str, otherwise: str = "") -> None:
         _log_once("INFO", f"{variable} sets the judge of all benchmarks, in place of their defaults.")
 
 
-class Rater:
+class Judge:
     """A judge that is asked in one batch or several; after one that fails, the others are not asked.
 
     failure: why it failed; None as long as it did not.

@@ -4,6 +4,7 @@ import functools
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import Any
@@ -125,20 +126,18 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
     model = _first(_MODEL) or default_model
     if model == DEMO:
         return JudgeSettings(DEMO, **_limits())
-    if os.environ.get("API_TYPE", "").strip().lower() == "azure" and not _first(_BASE_URL[:1]):
-        endpoint, key = _url(_AZURE_ENDPOINT), _key(_AZURE_KEY)
-        if endpoint is None and key is None:
-            return None
-        if endpoint is None or key is None:
+    is_azure = os.environ.get("API_TYPE", "").strip().lower() == "azure" and not _first(_BASE_URL[:1])
+    url, key = (_url(_AZURE_ENDPOINT), _key(_AZURE_KEY)) if is_azure else (_url(_BASE_URL), _key(_API_KEY))
+    if url is None and key is None:
+        return None
+    if is_azure:
+        if url is None or key is None:
             raise LmmsEgoplanError("API_TYPE=azure needs both AZURE_ENDPOINT and AZURE_API_KEY; one of them is not set")
         version = _first(_AZURE_VERSION) or _DEFAULT_AZURE_VERSION
-        return JudgeSettings(model, api_key=key, azure_endpoint=endpoint, azure_api_version=version, **_limits())
-    base_url, key = _url(_BASE_URL), _key(_API_KEY)
-    if base_url is None and key is None:
-        return None
-    if base_url and key and _first(_BASE_URL[:1]) and not _first(_API_KEY[:1]):
-        _tell_of_borrowed_key(urlsplit(base_url).hostname or "")
-    return JudgeSettings(model, base_url, key or NO_KEY, **_limits())
+        return JudgeSettings(model, api_key=key, azure_endpoint=url, azure_api_version=version, **_limits())
+    if url and key and _first(_BASE_URL[:1]) and not _first(_API_KEY[:1]):
+        _tell_of_borrowed_key(urlsplit(url).hostname or "")
+    return JudgeSettings(model, url, key or NO_KEY, **_limits())
 
 
 def language_model(
@@ -232,18 +231,14 @@ def _key(names: tuple[str, ...]) -> str | None:
 @functools.cache
 def _tell_of_borrowed_key(host: str) -> None:
     """Warn once that the key for OpenAI goes to another machine."""
-    if not (_is_loopback(host) or host.endswith(".openai.com")):
+    is_loopback = host == "localhost"
+    with suppress(ValueError):  # no number
+        is_loopback = ip_address(host).is_loopback
+    if not (is_loopback or host.endswith(".openai.com")):
         logger.warning(
             f"{_API_KEY[1]} is sent to {host} (from {_BASE_URL[0]}), because {_API_KEY[0]} is not set. Set it "
             "to the key of this endpoint, or to any word if it needs none"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _limits() -> dict[str, Any]:

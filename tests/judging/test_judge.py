@@ -128,14 +128,6 @@ def test_the_same_prompt_is_asked_once():
     assert judgements[0] == judgements[2] == judgements[3]
 
 
-@pytest.mark.parametrize("text", ["<think>Surely [[1]]</think>\nRating: [[0]]", "Surely [[1]]</think> [[0]]"])
-def test_thinking_is_no_verdict(text):
-    with JudgeServer(lambda *_: Reply(text)) as server:
-        for cached in (False, True):
-            (judgement,) = judge(server.url, ["a"])
-            assert (judgement.rating, judgement.reply, judgement.cached) == (0, text, cached)
-
-
 def test_a_cached_reply_is_read_as_the_scale_reads_now():
     with JudgeServer(lambda *_: Reply("[[1]] or [[0]]")) as server:
         judge(server.url, ["a"])

@@ -21,7 +21,7 @@ from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE
 from lmms_egoplan.benchmarks.egointent.metrics import mean_of_ratings, values_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
-from lmms_egoplan.benchmarks.egointent.scoring import JudgedStep, Prediction, Rating, check_judged, step_rater
+from lmms_egoplan.benchmarks.egointent.scoring import JudgedStep, Prediction, Rating, check_judged, step_judge
 from lmms_egoplan.benchmarks.egointent.visuals import thin
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -119,13 +119,13 @@ def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) 
             )
         ]
         _log_cost(predictions, prompts, settings)
-        rater = step_rater("EgoIntent diagnostics", settings)
+        judge = step_judge("EgoIntent diagnostics", settings)
         for start in range(0, len(predictions), _CHUNK):
             requests: list[tuple[int, str, JudgeRequest]] = []
             for index in range(start, min(start + _CHUNK, len(predictions))):
                 prediction = predictions[index]
                 try:
-                    is_asked = prompts[index] and rater.failure is None
+                    is_asked = prompts[index] and judge.failure is None
                     images = encode_frames(prediction.load_images()) if is_asked else ()
                 except FrameError as error:
                     unasked = Judgement(None, None, settings.model, error=f"the frames cannot be read: {error}")
@@ -136,7 +136,7 @@ def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) 
                     for name, prompt in prompts[index].items()
                 ]
             part = f"{start // _CHUNK + 1}/{-(-len(predictions) // _CHUNK)}"
-            judgements = rater.rate([request for *_, request in requests], SCALE, part)
+            judgements = judge.rate([request for *_, request in requests], SCALE, part)
             for (index, name, _), judgement in zip(requests, judgements, strict=True):
                 judged[index][name] = judgement
     return Diagnosis.of_all(predictions, judged, "EgoIntent diagnostics", "scores")

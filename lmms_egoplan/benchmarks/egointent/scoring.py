@@ -14,7 +14,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, model_validator
 from lmms_egoplan.benchmarks.egointent.judge_protocol import judge_prompt, read_ratings, scale_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
-from lmms_egoplan.judging.judge import Rater, warn_of_missing_ratings
+from lmms_egoplan.judging.judge import Judge, warn_of_missing_ratings
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import is_ended, sanitize, without_thinking
@@ -197,9 +197,9 @@ def check_judged(record: Judged) -> Judged:
     return record
 
 
-def step_rater(title: str, settings: JudgeSettings) -> Rater:
+def step_judge(title: str, settings: JudgeSettings) -> Judge:
     """Return a judge of answers about steps."""
-    return Rater(title, settings, _KEPT)
+    return Judge(title, settings, _KEPT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,9 +244,9 @@ def grade(
             for part in [fields] if is_one else [(field,) for field in fields]:
                 batch = batches.setdefault(part if len(part) > 1 else (), {})
                 batch[index, part] = _request(prediction, part, release=release)
-        rater = step_rater("EgoIntent", settings)
+        judge = step_judge("EgoIntent", settings)
         for batch in batches.values():
-            judgements = rater.rate([*batch.values()], scale_of(next(iter(batch))[1]))
+            judgements = judge.rate([*batch.values()], scale_of(next(iter(batch))[1]))
             for (index, fields), judgement in zip(batch, judgements, strict=True):
                 judged[index] |= _by_field(fields, judgement)
     return GradedStep.of_all(predictions, judged, "EgoIntent", "predicted fields")

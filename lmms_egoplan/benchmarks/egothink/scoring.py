@@ -8,7 +8,7 @@ from pydantic import Field, StrictBool, StrictFloat
 
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, SCALE
-from lmms_egoplan.judging.judge import Rater, warn_of_missing_ratings
+from lmms_egoplan.judging.judge import Judge, warn_of_missing_ratings
 from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import sanitize
@@ -100,8 +100,8 @@ def grade_repeatedly(
             for answer, text, _, repeat in asked
         ]
         dimensions = {dimension_of(answer.id) for answer in answers}
-        rater = Rater("EgoThink", settings, f"The answers are saved. Judge the others later: {_JUDGE_LATER}")
-        judgements = rater.rate(requests, SCALE, dimensions.pop() if len(dimensions) == 1 else "")
+        judge = Judge("EgoThink", settings, f"The answers are saved. Judge the others later: {_JUDGE_LATER}")
+        judgements = judge.rate(requests, SCALE, dimensions.pop() if len(dimensions) == 1 else "")
         settings.asking.finish_estimate()
     judged = [
         JudgedAnswer(
