@@ -12,7 +12,6 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -37,30 +36,6 @@ _POLL_S = 1.0
 
 class CacheError(RuntimeError):
     """The database of judgements cannot be used; the message names the file and says what to do."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a prompt has come to: a rated reply; one that can be used, and was not rated; or a failure, with its error.
-
-    endpoint: the address that was asked.
-    prompt: its text; images are in the key alone. max_tokens: of the requests. What is read has one of the two, a
-        reply its prompt and a failure its limit.
-    time: of storing, of a reply in ISO 8601, of a failure in seconds since the epoch; None before.
-    """
-
-    judgement: Judgement
-    endpoint: str
-    prompt: str | None = None
-    max_tokens: int | None = None
-    time: str | float | None = None
-
-    @property
-    def table(self) -> str:
-        """Table that stores it."""
-        if self.judgement.error is not None:
-            return "failures"
-        return "replies" if self.judgement.rating is None else "judgements"
 
 
 # By table, the kind of each column by its name.
@@ -126,34 +101,32 @@ class JudgementCache:
     def __exit__(self, *_: object) -> None:
         self._database.close()
 
-    def load(self, keys: Collection[str]) -> dict[str, Outcome]:
+    def load(self, keys: Collection[str]) -> dict[str, Judgement]:
         """Load stored replies, by key; one with values of wrong types counts as missing."""
-        return {key: _outcome(row) for table in ("replies", "judgements") for key, row in self._rows(table, keys)}
+        return {key: _judgement(row) for table in ("replies", "judgements") for key, row in self._rows(table, keys)}
 
-    def load_failures(self, keys: Collection[str]) -> dict[str, Outcome]:
+    def load_failures(self, keys: Collection[str]) -> dict[str, Judgement]:
         """Load stored failures, by key; a reply that was stored later ends them."""
-        return {key: _outcome(row) for key, row in self._rows("failures", keys)}
+        return {key: _judgement(row) for key, row in self._rows("failures", keys)}
 
     def load_claims(self, keys: Collection[str]) -> dict[str, tuple[str, float]]:
         """Load who has claimed prompts and until when, by key; one with values of wrong types counts as absent."""
         return {key: (row["owner"], row["expires"]) for key, row in self._rows("claims", keys)}
 
-    def store(self, outcomes: Mapping[str, Outcome]) -> None:
-        """Write all outcomes, by key, or none; they are on the disk on return, in place of older ones.
+    def store(self, judgements: Mapping[str, Judgement]) -> None:
+        """Write all judgements, by key, or none; they are on the disk on return, in place of older ones.
 
         A reply ends an earlier failure, a failure no earlier reply; both end claims.
         """
         now = datetime.now(timezone.utc)
         with self.transaction():
-            for key, outcome in outcomes.items():
-                is_failure = outcome.table == "failures"
-                values = vars(outcome.judgement) | vars(outcome)
-                values |= {"key": key, "model": outcome.judgement.judge}
-                values["time"] = now.timestamp() if is_failure else now.isoformat(timespec="seconds")
-                columns = _COLUMNS[outcome.table]
-                places = ", ".join("?" * len(columns))
-                row = [values[column] for column in columns]
-                self.write(f"INSERT OR REPLACE INTO {outcome.table} ({', '.join(columns)}) VALUES ({places})", [row])
+            for key, judgement in judgements.items():
+                table = _table_of(judgement)
+                values = vars(judgement) | {"key": key, "model": judgement.judge}
+                values["time"] = now.timestamp() if table == "failures" else now.isoformat(timespec="seconds")
+                columns = _COLUMNS[table]
+                statement = f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * len(columns))})"
+                self.write(statement, [[values[column] for column in columns]])
 
     def write(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """Execute a statement with each row of values, or none."""
@@ -242,7 +215,7 @@ class Claims:
         self,
         keys: Iterable[str],
         cache: JudgementCache,
-        read: Callable[[Outcome], Judgement | None],
+        read: Callable[[Judgement], Judgement | None],
         settled: Callable[[str, Judgement], None],
     ) -> None:
         """Hand out prompts in the order of their keys.
@@ -255,7 +228,7 @@ class Claims:
         self._cache, self._read, self._settled = cache, read, settled
         self._owner = f"{_place()} {os.getpid()} {uuid.uuid4().hex}"
         self._renewed = self._looked = -math.inf
-        self._finished: dict[str, Outcome | None] = {}
+        self._finished: dict[str, Judgement | None] = {}
         self._waiting = 0
         self._is_failing = self._has_warned = False
 
@@ -301,9 +274,9 @@ class Claims:
         finally:
             self._waiting -= 1
 
-    def finish(self, key: str, outcome: Outcome | None) -> None:
-        """End a prompt; without an outcome, another process may ask it."""
-        self._finished[key] = outcome
+    def finish(self, key: str, judgement: Judgement | None) -> None:
+        """End a prompt; without a judgement to store, another process may ask it."""
+        self._finished[key] = judgement
 
     async def _renew(self) -> None:
         """Keep claims alive, and store what could not be stored before."""
@@ -345,8 +318,8 @@ class Claims:
             return settled
         with self._cache.transaction():
             now = time.time()  # another process may have held the file until then
-            self._cache.store({key: outcome for key, outcome in finished.items() if outcome is not None})
-            unanswered = [(key, self._owner) for key, outcome in finished.items() if outcome is None]
+            self._cache.store({key: judgement for key, judgement in finished.items() if judgement is not None})
+            unanswered = [(key, self._owner) for key, judgement in finished.items() if judgement is None]
             self._cache.write("DELETE FROM claims WHERE key = ? AND owner = ?", unanswered)
             if is_last:
                 self._cache.write("DELETE FROM claims WHERE owner = ?", [(self._owner,)])
@@ -413,9 +386,14 @@ def _is_of_kind(value: Any, kind: str) -> bool:
     return isinstance(value, _TYPES[name]) or (value is None and not constraint)
 
 
-def _outcome(row: dict[str, Any]) -> Outcome:
-    others = {name: row.pop(name) for name in ("endpoint", "prompt", "max_tokens", "time") if name in row}
-    return Outcome(Judgement(judge=row.pop("model"), **{"rating": None} | row), **others)
+def _table_of(judgement: Judgement) -> str:
+    if judgement.error is not None:
+        return "failures"
+    return "replies" if judgement.rating is None else "judgements"
+
+
+def _judgement(row: dict[str, Any]) -> Judgement:
+    return Judgement(judge=row.pop("model"), **{"rating": None} | row)
 
 
 def _text_or_bytes(raw: bytes) -> str | bytes:

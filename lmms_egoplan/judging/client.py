@@ -256,6 +256,9 @@ class Client:
             judge=redactor.in_reply(judgement.judge),
             finish=redactor.in_reply(judgement.finish or ""),
             seconds=raw.elapsed.total_seconds(),
+            endpoint=self._settings.where,
+            prompt=prompt.text,
+            max_tokens=self._settings.max_tokens,
         )
 
     async def _post(self, body: Mapping[str, Any]) -> httpx.Response:
@@ -265,11 +268,8 @@ class Client:
 
     def _failure(self, error: openai.APIStatusError) -> Exception:
         """Return what an answer of 3xx, 4xx or 5xx means."""
-        status, headers, is_without_credit = (
-            error.status_code,
-            error.response.headers,
-            is_out_of_credit(error.response.text),
-        )
+        status, headers = error.status_code, error.response.headers
+        is_without_credit = is_out_of_credit(error.response.text)
         words = " ".join(self._redactor.in_error(clean_text(_endpoint_message(error))).split())
         message = f"HTTP {status}: {words[:_LONGEST_MESSAGE]}"
         if error.response.has_redirect_location:

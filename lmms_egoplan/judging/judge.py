@@ -15,7 +15,7 @@ from loguru import logger
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.asking import EstimatedStep, prompt_tokens
-from lmms_egoplan.judging.cache import CacheError, Claims, JudgementCache, Outcome, cache_key, default_cache_path
+from lmms_egoplan.judging.cache import CacheError, Claims, JudgementCache, cache_key, default_cache_path
 from lmms_egoplan.judging.endpoint import JUDGING, PROBING, EndpointError, NoAnswerError, RefusedRequestError
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest, Prompt, RatingScale, judge_by_words
 from lmms_egoplan.judging.progress import Progress, Words
@@ -98,14 +98,14 @@ def judge_all(
     return _ask_all([request.id for request in requests], prompts, scale, settings, title)
 
 
-def complete_all(prompts: Mapping[str, str | Prompt], settings: JudgeSettings, *, title: str) -> dict[str, Judgement]:
+def complete_all(prompts: Mapping[str, Prompt], settings: JudgeSettings, *, title: str) -> dict[str, Judgement]:
     """Send a language model all prompts, each one user message, and store every reply as it comes.
 
     As `judge_all`, but any text will do as a reply that the model has ended. No reply is paid for twice: one that was
     cut off is asked again only with another limit on tokens, and one that did not come, or was refused, each time.
 
     Args:
-        prompts: by the ids that name them in messages; a text, or images before it. Without any, nothing is asked.
+        prompts: by the ids that name them in messages. Without any, nothing is asked.
 
     Returns:
         By id, the `reply`, or the `error`; no ratings.
@@ -117,8 +117,7 @@ def complete_all(prompts: Mapping[str, str | Prompt], settings: JudgeSettings, *
         return {}
     if settings.model == DEMO:
         raise JudgeError(f"The model {DEMO!r} compares words and writes nothing. Set another LMMS_EGOPLAN_JUDGE_MODEL")
-    whole = [Prompt(prompt) if isinstance(prompt, str) else prompt for prompt in prompts.values()]
-    return dict(zip(prompts, _ask_all([*prompts], whole, None, settings, title), strict=True))
+    return dict(zip(prompts, _ask_all([*prompts], [*prompts.values()], None, settings, title), strict=True))
 
 
 def probe(settings: JudgeSettings) -> str:
@@ -259,16 +258,16 @@ class Run:
         keys = [] if settings.is_afresh else [*self._keys]
         failed: dict[str, Judgement] = {}
         elsewhere: Counter[str] = Counter()
-        for key, outcome in (cache.load_failures(keys) | cache.load(keys)).items():
-            judgement, prompt = self._read(outcome), self._keys[key]
+        for key, stored in (cache.load_failures(keys) | cache.load(keys)).items():
+            judgement, prompt = self._read(stored), self._keys[key]
             if judgement is None or (judgement.error == _UNCLEAR and settings.asking.retry_rejected):
                 continue
             if judgement.error is not None:
                 failed[key] = judgement
                 continue
             self.judgements[prompt] = judgement
-            if outcome.endpoint != settings.where:
-                elsewhere[outcome.endpoint] += len(answers[prompt])
+            if stored.endpoint != settings.where:
+                elsewhere[stored.endpoint] += len(answers[prompt])
         cached = sum(len(answers[prompt]) for prompt in self.judgements)
         self._progress = Progress(self._words, title, sum(map(len, answers.values())), cached)
         self._progress.elsewhere = elsewhere
@@ -296,7 +295,7 @@ class Run:
         failures = self._cache.load_failures(missing)
         if self._settings.asking.retry_rejected:
             self._cache.forget(missing)
-        self._failed_before = {key: _wording(failure.judgement.error or "") for key, failure in failures.items()}
+        self._failed_before = {key: _wording(failure.error or "") for key, failure in failures.items()}
         keys = sorted(missing, key=self._failed_before.__contains__)
         async with (
             Client(self._settings, self._count_retry, JUDGING) as client,
@@ -330,8 +329,7 @@ class Run:
             except EndpointError as error:
                 raise EndpointError(f"{error} (asked about {self._answers[prompt][0]})") from error
             del self._progress.waiting[key]
-            outcome = Outcome(judgement, settings.where, prompt.text, settings.max_tokens) if is_answered else None
-            claims.finish(key, outcome)
+            claims.finish(key, judgement if is_answered else None)
             self._settle(key, judgement, "judged", is_refused=refusal is not None)
             # A prompt without a rating may be too long for the model, and tells nothing of the others.
             if refusal is not None and number <= _FIRST and self._scale is not None:
@@ -388,18 +386,18 @@ class Run:
         if len(self._first_refusals) == _FIRST and len(set(self._first_refusals)) == 1:
             raise EndpointError(f"{refusal} (so for all of the first {_FIRST} answers)")
 
-    def _read(self, outcome: Outcome) -> Judgement | None:
+    def _read(self, stored: Judgement) -> Judgement | None:
         """Read a stored reply as the scale reads it now; None if it is to be asked for.
 
         Failures count if their reply now has a rating. Where no rating is asked for, replies that were paid for and cut
         off at the same limit count, too. A stored reply without a clear rating is not asked for again, unless it was a
         failure before.
         """
-        stored, scale = replace(outcome.judgement, cached=True), self._scale
-        is_failure = stored.error is not None
+        scale, is_failure = self._scale, stored.error is not None
+        stored = replace(stored, cached=True)
         if scale is None:
             is_paid = stored.reply is not None and is_cut(stored.finish)
-            if is_failure and not (is_paid and outcome.max_tokens == self._settings.max_tokens):
+            if is_failure and not (is_paid and stored.max_tokens == self._settings.max_tokens):
                 return None
             return replace(stored, rating=None)
         rating = read_rating(scale, stored.reply, stored.finish)
@@ -409,13 +407,13 @@ class Run:
             return None
         return replace(stored, rating=None, error=_UNCLEAR)
 
-    def _read_new(self, outcome: Outcome) -> Judgement | None:
+    def _read_new(self, stored: Judgement) -> Judgement | None:
         """Read what another process has stored during this run for a prompt of this one."""
-        if outcome.judgement.error is None:
-            return self._read(outcome)
-        is_mine = outcome.endpoint == self._settings.where and outcome.max_tokens == self._settings.max_tokens
-        is_recent = isinstance(outcome.time, float) and outcome.time >= self._started
-        return outcome.judgement if is_recent and is_mine else None
+        if stored.error is None:
+            return self._read(stored)
+        is_mine = stored.endpoint == self._settings.where and stored.max_tokens == self._settings.max_tokens
+        is_recent = isinstance(stored.time, float) and stored.time >= self._started
+        return stored if is_recent and is_mine else None
 
     def _settle(self, key: str, judgement: Judgement, how: str = "cached", *, is_refused: bool = False) -> None:
         prompt = self._keys[key]
@@ -478,7 +476,8 @@ def _words(scale: RatingScale | None) -> Words:
 
 
 def _unrated(settings: JudgeSettings, error: str) -> Judgement:
-    return Judgement(None, None, settings.model, error=error)
+    where, limit = settings.where, settings.max_tokens
+    return Judgement(None, None, settings.model, error=error, endpoint=where, max_tokens=limit)
 
 
 def _message(settings: JudgeSettings, error: EndpointError, words: Words) -> str:

@@ -68,6 +68,10 @@ class Judgement:
     seconds: from the request to the reply; None where none came.
     finish: why the reply ends, as the endpoint says it, "" where it does not; ``"length"`` where the limit on tokens
         ended it. None where none came, or one came from a cache that does not tell.
+    endpoint: the address that was asked.
+    prompt: text of what was asked, for a reply; images are in the cache's key alone.
+    max_tokens: limit of the requests; None for a reply from the cache.
+    time: of storing, of a reply in ISO 8601, of a failure in seconds since the epoch; None before.
     """
 
     rating: float | None
@@ -79,6 +83,10 @@ class Judgement:
     completion_tokens: int | None = None
     seconds: float | None = None
     finish: str | None = None
+    endpoint: str = ""
+    prompt: str | None = None
+    max_tokens: int | None = field(default=None, compare=False)
+    time: str | float | None = field(default=None, compare=False)
 
 
 def judge_by_words(request: JudgeRequest, best: float) -> Judgement:

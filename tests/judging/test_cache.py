@@ -12,7 +12,7 @@ import pytest
 from judge_server import JudgeServer, Reply
 from judging.asked import judge
 from lmms_egoplan.judging import cache as cache_module
-from lmms_egoplan.judging.cache import CacheError, JudgementCache, Outcome, cache_key, default_cache_path
+from lmms_egoplan.judging.cache import CacheError, JudgementCache, cache_key, default_cache_path
 from lmms_egoplan.judging.judgement import Judgement, Prompt
 
 _ENDPOINT = "http://host/v1"
@@ -20,16 +20,16 @@ _ENDPOINT = "http://host/v1"
 
 def _rated(prompt="prompt \N{SNOWMAN}", **judgement):
     values = {"rating": 1.0, "reply": "Rating: [[1]]\0", "judge": "gpt", "prompt_tokens": 12, "seconds": 0.5}
-    return Outcome(Judgement(**values | judgement), _ENDPOINT, prompt)
+    return Judgement(**values | judgement, endpoint=_ENDPOINT, prompt=prompt)
 
 
 def _loaded(cache, keys):
     """What is stored, but for the time of storing."""
-    return {key: replace(outcome, time=None) for key, outcome in cache.load(keys).items()}
+    return {key: replace(judgement, time=None) for key, judgement in cache.load(keys).items()}
 
 
 def _loaded_failures(cache, keys):
-    return {key: replace(outcome, time=None) for key, outcome in cache.load_failures(keys).items()}
+    return {key: replace(judgement, time=None) for key, judgement in cache.load_failures(keys).items()}
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_keeps_entries(path):
     with JudgementCache(path) as cache:
         assert _loaded(cache, [*entries, "absent"]) == entries
         cache.store({"key 7": _rated(rating=0.0)})
-        assert cache.load(["key 7"])["key 7"].judgement.rating == 0.0
+        assert cache.load(["key 7"])["key 7"].rating == 0.0
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
@@ -124,9 +124,9 @@ def test_an_earlier_database_is_brought_up_to_date_in_place(path):
         assert {future.result() for future in [pool.submit(open_) for _ in range(8)]} == {300}
     with JudgementCache(path) as cache:
         (entry,) = cache.load([key := cache_key("judge", {"temperature": 0}, Prompt("7"))]).values()
-        assert (entry.judgement.reply, entry.judgement.finish) == ("[[1]]", None)
-        cache.store({key: replace(entry, judgement=replace(entry.judgement, finish="stop"))})
-        assert cache.load([key])[key].judgement.finish == "stop"
+        assert (entry.reply, entry.finish) == ("[[1]]", None)
+        cache.store({key: replace(entry, finish="stop")})
+        assert cache.load([key])[key].finish == "stop"
 
 
 def test_of_an_earlier_database_replies_that_end_with_their_rating_are_kept(path, monkeypatch):
@@ -155,9 +155,8 @@ def test_an_earlier_database_that_cannot_be_written_is_told_and_left(path, monke
 
 
 def test_failures_are_kept_until_there_is_a_rating(path):
-    failure = Outcome(
-        Judgement(None, None, "judge", error="HTTP 400: too long", finish="length"), _ENDPOINT, max_tokens=4096
-    )
+    words = "HTTP 400: too long"
+    failure = Judgement(None, None, "judge", error=words, finish="length", endpoint=_ENDPOINT, max_tokens=4096)
     before = time.time()
     with JudgementCache(path) as cache:
         cache.store({"a": failure, "b": failure, "c": _rated()})

@@ -9,13 +9,14 @@ from judge_server import JudgeServer, Reply
 from judging.asked import KEY, SCALE, request
 from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.judge import JudgeError, complete_all, judge_all
+from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
 
 pytestmark = pytest.mark.usefixtures("data")
 
 
 def complete(url, *prompts, **settings):
-    asked = {f"id of {prompt}": prompt for prompt in prompts}
+    asked = {f"id of {prompt}": Prompt(prompt) for prompt in prompts}
     return complete_all(asked, JudgeSettings("model", url, KEY, 4, **settings), title="texts")
 
 
@@ -61,7 +62,7 @@ def test_a_refusal_of_all_is_told_of_the_language_model():
 
 def test_the_demo_judge_writes_nothing():
     with pytest.raises(JudgeError, match="compares words and writes nothing"):
-        complete_all({"a": "a"}, JudgeSettings("demo"), title="texts")
+        complete_all({"a": Prompt("a")}, JudgeSettings("demo"), title="texts")
 
 
 def test_texts_and_judgements_stand_in_tables_of_their_own(log):

@@ -12,6 +12,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON, REPEATED_KEY, SEVERAL, ask_json
 from lmms_egoplan.judging.judge import complete_all
+from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings, language_model
 from lmms_egoplan.rejections import Rejection, counted, rejection_lines
 
@@ -98,7 +99,7 @@ def test_replies_that_an_earlier_version_refused_are_read_from_the_cache():
     careless = f"Sure! Here it is:\n{GOOD[:-1]},}}\nAnything else?"
     with JudgeServer(lambda *_: Reply(careless)) as server:
         settings = JudgeSettings("model", server.url, KEY, 4)
-        complete_all({"a": "a"}, settings, title="earlier")
+        complete_all({"a": Prompt("a")}, settings, title="earlier")
         assert ask(server, ["a"]) == {"a": VALUE}
         assert len(server.prompts) == 1
 
