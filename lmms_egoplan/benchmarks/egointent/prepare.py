@@ -8,16 +8,8 @@ from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.records import (
-    HUB,
-    HUB_DATASET,
-    NONE_GIVEN,
-    UNKNOWN,
-    Record,
-    check_records,
-    load,
-    mapping_lines,
-)
+from lmms_egoplan.benchmarks.egointent import records
+from lmms_egoplan.benchmarks.egointent.records import HUB, UNKNOWN, Record
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -42,7 +34,7 @@ def prepare_egointent(
     *,
     skip_missing: bool = False,
     verify: bool = False,
-    given: Mapping[str, str] = NONE_GIVEN,
+    given: Mapping[str, str] = records.NONE_GIVEN,
 ) -> dict[str, Any]:
     """Check annotations and videos, and write the split below the data root.
 
@@ -72,22 +64,22 @@ def prepare_egointent(
     Raises:
         LmmsEgoplanError: The annotations are wrong, or the folder or footage is missing; nothing is written.
     """
-    loaded = load(annotations, given)
-    records = check_records(annotations, loaded)
-    footage, lost = record_footage(records, videos, skip_missing=skip_missing, verify=verify)
-    prepared = [record for record in records if record.step_id in footage]
-    rows = _rows(prepared, footage, len(records))
+    loaded = records.load(annotations, given)
+    steps = records.check_records(annotations, loaded)
+    footage, lost = record_footage(steps, videos, skip_missing=skip_missing, verify=verify)
+    prepared = [record for record in steps if record.step_id in footage]
+    rows = _rows(prepared, footage, len(steps))
     return EGOINTENT.save(
         SPLIT,
         table(rows),
-        annotations=HUB_DATASET if str(annotations) == HUB else str(Path(annotations).resolve()),
-        mapping=mapping_lines(loaded, Record.model_fields),
-        split_size=len(records),
+        annotations=records.HUB_DATASET if str(annotations) == HUB else str(Path(annotations).resolve()),
+        mapping=records.mapping_lines(loaded, Record.model_fields),
+        split_size=len(steps),
         questions=len(prepared),
         unverified=sum(record.unverified for record in prepared),
         fingerprint=fingerprint([row, footage[row["step_id"]].version] for row in rows),
         missing=[{"video": video, "reason": reason, "step_ids": step_ids} for video, reason, step_ids in lost],
-        counts=compare_counts(_counts(prepared), _counts(records), "annotations", PAPER),
+        counts=compare_counts(_counts(prepared), _counts(steps), "annotations", PAPER),
         **({"verified": True} if verify else {}),
     )
 
