@@ -15,7 +15,6 @@ from statistics import fmean
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, RELEASE_NAMES
 from lmms_egoplan.judging.judgement import RatingScale
 from lmms_egoplan.paths import yaml_beside
-from lmms_egoplan.text import compile_patterns
 
 # Raise with every change of the prompts or of how a verdict is read: ratings of different versions do not compare. The
 # release's prompt has its definitions, and its names of the fields where one request is about several.
@@ -23,10 +22,18 @@ JUDGE_VERSION, RELEASE_JUDGE_VERSION = "1.1", "3"
 
 _PROMPTS = yaml_beside(__file__)
 
-_RE = compile_patterns(_PROMPTS["patterns"])
+_NUMBER = re.compile(r"(?:[0-9]{1,2}|100)(?:\.[0-9]*)?")
 _BEST = 100.0
+_BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
 # What may surround ratings on their line: emphasis, quotation marks, a full stop.
 _MARKS = " \t*_`\"'“”‘’„«»「」.。"
+_ALONE = re.compile(rf"(?:\[\[[^\[\]]*\]\][{_MARKS}]*)+")
+# Where a reply starts over: a heading or the first words of a prompt.
+_NEW_TEXT = re.compile(
+    r"^[^\w\n]{0,20}(?:\[(?:(?:start|end) of the|question|instruction)|(?:question|user|human)[^\w\n]{0,9}:"
+    r"|A person does one step|The images are frames)|<\|",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str], *, release: bool = False) -> str:
@@ -101,17 +108,17 @@ def _last_lines(verdict: str) -> Iterator[list[str]]:
 
     Nothing if the verdict starts over after a rating.
     """
-    first = _RE.bracketed.search(verdict)
-    if first is None or _RE.new_text.search(verdict, first.end()):
+    first = _BRACKETED.search(verdict)
+    if first is None or _NEW_TEXT.search(verdict, first.end()):
         return
     for line in reversed(verdict.splitlines()):
         if plain := line.strip().strip(_MARKS):
-            if not _RE.alone.fullmatch(plain):
+            if not _ALONE.fullmatch(plain):
                 return
-            yield _RE.bracketed.findall(plain)
+            yield _BRACKETED.findall(plain)
 
 
 def _number(text: str) -> float | None:
     """Read a number on the scale; return None for anything else."""
     plain = text.strip()
-    return float(plain) if _RE.number.fullmatch(plain) and float(plain) <= _BEST else None
+    return float(plain) if _NUMBER.fullmatch(plain) and float(plain) <= _BEST else None
