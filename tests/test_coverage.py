@@ -17,6 +17,7 @@ from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.coverage import coverage, covered
 from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.report.recompute import scoring_of
 from lmms_egoplan.report.run import Run, TaskRun
 
 LOSSES = [(2.5, False), (1.5, True), (3.0, False), (2.0, False)]
@@ -119,7 +120,7 @@ def test_actplan_settings_have_their_own_official_numbers():
 
 
 def series(metrics):
-    task = TaskRun("egoplan_val", metrics, {"process_results": "<function score_ranking at 0x1>"}, None, "1.1")
+    task = TaskRun("egoplan_val", metrics, {}, None, "1.1", scoring_of("egoplan_val", {}, ["acc_sum"]))
     run = Run("run", None, "lmms-eval", "model", "2025", {"egoplan_val": task}, {}, {})
     return Series("run", run, None, task, EGOPLAN, "model", 0)
 

@@ -10,7 +10,7 @@ from lmms_egoplan.file_kinds import kind_of
 from lmms_egoplan.jsonl import decode, parse_record, read_lines
 from lmms_egoplan.report.benchmark import ReportedBenchmark
 from lmms_egoplan.report.logged_samples import Origin, short_name
-from lmms_egoplan.report.recompute import aggregations, recompute
+from lmms_egoplan.report.recompute import recompute, scoring_of
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.scored import Record, logged
 from lmms_egoplan.validation import listing, read_as
@@ -70,14 +70,12 @@ def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
         origin = read_as(Origin, where, record["run"]) if record.get("run") is not None else None
         origins.append(origin)
         name, of_run, version = (origin.task, origin.config, origin.version) if origin else (task, {}, None)
-        metadata = {**(of_run.get("metadata") or {}), **config.get("metadata", {})}
-        tasks.setdefault(name, TaskRun(name, {}, {**of_run, **config, "metadata": metadata}, (), version))
+        metadata = {**(of_run.get("metadata") or {}), **config.get("metadata", {}), "benchmark": report.NAME}
+        config = {**of_run, **config, "metadata": metadata}
+        tasks.setdefault(name, TaskRun(name, {}, config, (), version, scoring_of(name, config, sample)))
         samples.setdefault(name, []).append(sample)
     whole = {name: replace(task_run, samples=tuple(samples[name])) for name, task_run in tasks.items()}
-    scored = {name: replace(x, metrics=recompute(x)) for name, x in whole.items() if aggregations(x.config)}
-    if not scored:
-        raise LmmsEgoplanError(f"{path}: no table shows {', '.join(tasks)}; the judge command printed the scores")
-    return _run(path, scored, origins)
+    return _run(path, {name: replace(x, metrics=recompute(x)) for name, x in whole.items()}, origins)
 
 
 def _run(path: Path, tasks: dict[str, TaskRun], origins: Sequence[Origin | None]) -> Run:

@@ -32,6 +32,8 @@ _NAMES = yaml_beside(__file__)
 _IN_ENVIRONMENT = re.compile(r"^(?:\[pip3\] )?(torch|numpy|transformers)(?:==| version: ?)(\S+)$", re.MULTILINE)
 _SETTINGS = ("batch_size", "device", "limit", "num_fewshot", "gen_kwargs", "system_instruction", "max_batch_size")
 _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
+# Metadata of a task that the page shows in other places.
+_ELSEWHERE = ("version", "benchmark")
 # Texts among a task's metrics.
 _TEXT_METRICS = ("judge_model", "media", "encoder", "bleurt_model", "prompts")
 
@@ -79,7 +81,7 @@ def task_provenance(task_run: TaskRun) -> dict[str, str]:
     metrics, metadata = task_run.metrics, _dict(task_run.config.get("metadata"))
     details = {
         "version": task_run.version or "unknown",
-        **{name.replace("_", " "): _text(value)[:80] for name, value in metadata.items() if name != "version"},
+        **{name.replace("_", " "): _text(value)[:80] for name, value in metadata.items() if name not in _ELSEWHERE},
         "shown": _shown(task_run),
         **{name.replace("_", " "): metrics[name] for name in _TEXT_METRICS if isinstance(metrics.get(name), str)},
     }

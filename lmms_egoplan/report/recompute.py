@@ -1,49 +1,54 @@
 """A run's scores, recomputed from its samples by the functions that the tasks name."""
 
 import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pkgutil import resolve_name
 from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LM_EVAL_TASKS
-from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.task_versions import package_versions, read_task_file
+from lmms_egoplan.report.run import Run, Scoring, TaskRun
+from lmms_egoplan.report.task_versions import base_task, package_benchmarks, package_versions, read_task_file
 from lmms_egoplan.validation import listing, shown
 
 # Sums of floats in another order differ in the last digits.
 _TOLERANCE = 1e-9
 _SHARED = LM_EVAL_TASKS.parent / "shared"
-# lmms-eval logs a function's text, lm-eval its source.
-_FUNCTION = re.compile(r"(?:<function |(?:@.*\n)*def )(\w+)")
 
 
-def aggregations(config: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """Return the metrics of one of this project's tasks, in order, each with the dotted name of its aggregation.
+def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | None:
+    """Return how one of this project's tasks is scored; None for any other task.
 
-    The function that scores an answer identifies the task, so that variants with other names are recognised. The last
-    metric counts the questions, and has a value for each.
+    The task's metadata name the benchmark. Results of earlier versions do not have it: a task with the name of one of
+    this package's, or a name that extends one, is of the same benchmark. The benchmark's file with the most metrics in
+    common scores the task.
 
     Args:
         config: the task's, as a harness logs it.
-
-    Returns:
-        None for any other task.
+        metrics: names of the task's metrics.
     """
-    kind = _kind(config)
-    return kind[1] if kind else None
+    if not isinstance(config, Mapping):
+        return None
+    metadata = config.get("metadata")
+    named = metadata.get("benchmark") if isinstance(metadata, Mapping) else None
+    benchmark = named or package_benchmarks().get(base_task(task) or "")
+    fitting = [scoring for scoring in scorings() if scoring.benchmark == benchmark]
+    return max(fitting, key=lambda scoring: len(scoring.metrics.keys() & metrics), default=None)
 
 
-def shared_file(config: Mapping[str, Any]) -> str | None:
-    """Return the stem of the file in ``tasks/shared`` that scores a task; None for other projects' tasks.
-
-    Args:
-        config: as for `aggregations`.
-    """
-    kind = _kind(config)
-    return kind[0] if kind else None
+@cache
+def scorings() -> tuple[Scoring, ...]:
+    """Read the files in ``tasks/shared``."""
+    tasks = {path.stem: read_task_file(path) for path in sorted(_SHARED.glob("*.yaml"))}
+    return tuple(
+        Scoring(
+            stem,
+            task["metadata"]["benchmark"],
+            {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]},
+        )
+        for stem, task in tasks.items()
+    )
 
 
 def recompute(task_run: TaskRun) -> dict[str, Any]:
@@ -53,7 +58,7 @@ def recompute(task_run: TaskRun) -> dict[str, Any]:
         LmmsEgoplanError: the values in the samples are not those of the task.
     """
     metrics = {}
-    for metric, name in (aggregations(task_run.config) or {}).items():
+    for metric, name in (task_run.scoring.metrics if task_run.scoring else {}).items():
         values = [sample[metric] for sample in task_run.samples or () if metric in sample]
         if values:
             try:
@@ -77,7 +82,7 @@ def check(run: Run, task_run: TaskRun) -> None:
         LmmsEgoplanError: they differ, or only one has a metric; names the run's folder, the task and the first 20
             metrics with both values, the number of questions first.
     """
-    names = list(aggregations(task_run.config) or ())
+    names = list(task_run.scoring.metrics if task_run.scoring else ())
     if task_run.samples is None or not names:
         return
     recomputed = recompute(task_run)
@@ -94,28 +99,6 @@ def check(run: Run, task_run: TaskRun) -> None:
             f"{task_run.version or 'unknown'}, here {package_versions().get(task_run.task, 'unknown')}): run again, or "
             f"move it away: {run.harness} --tasks {task_run.task} --model ... --output_path DIR --log_samples"
         )
-
-
-@cache
-def _kinds() -> dict[str, tuple[str, dict[str, str]]]:
-    """Return the files in ``tasks/shared``, by the name of their scoring function: stem, and aggregations by metric.
-
-    A harness logs only that name, so no two files may have the same.
-    """
-    tasks = {path.stem: read_task_file(path) for path in sorted(_SHARED.glob("*.yaml"))}
-    return {
-        task["process_results"].rpartition(".")[2]: (
-            stem,
-            {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]},
-        )
-        for stem, task in tasks.items()
-    }
-
-
-def _kind(config: Mapping[str, Any]) -> tuple[str, dict[str, str]] | None:
-    scoring = config.get("process_results")
-    match = _FUNCTION.match(scoring) if isinstance(scoring, str) else None
-    return _kinds().get(match[1]) if match else None
 
 
 def _differences(name: str, logged: Any, recomputed: Any) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,25 @@ _CHECKPOINT = re.compile(rf"[-_/.]?{CHECKPOINT}(?=$|[/_-])", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
+class Scoring:
+    """How a task is scored: a file in ``tasks/shared``.
+
+    name: the file's stem.
+    metrics: in order, each with the dotted name of its aggregation; the last one counts questions, and every sample has
+        a value for it.
+    """
+
+    name: str
+    benchmark: str
+    metrics: Mapping[str, str]
+
+    @property
+    def last(self) -> str:
+        """The metric that counts questions."""
+        return [*self.metrics][-1]
+
+
+@dataclass(frozen=True)
 class TaskRun:
     """One task of a run.
 
@@ -22,6 +42,7 @@ class TaskRun:
     samples: one for each question, as logged, without raw responses, token counts and hashes; with the question itself,
         as ``doc``, only in lm-eval. None without readable samples.
     version: of the task, see `task_versions.logged_version`.
+    scoring: None for tasks of other projects.
     """
 
     task: str
@@ -29,6 +50,7 @@ class TaskRun:
     config: dict[str, Any]
     samples: tuple[dict[str, Any], ...] | None
     version: str | None = None
+    scoring: Scoring | None = None
 
     def number(self, metric: str) -> int | float | None:
         """Return a metric's value; None for NaN, for other types and for missing ones."""

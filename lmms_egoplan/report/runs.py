@@ -18,9 +18,9 @@ from lmms_egoplan.report.gallery import clean
 from lmms_egoplan.report.judged import holds_lines, read_judged
 from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, model_name, sample_file, short_name, start_time
 from lmms_egoplan.report.provenance import provenance_of
-from lmms_egoplan.report.recompute import aggregations
+from lmms_egoplan.report.recompute import scoring_of, scorings
 from lmms_egoplan.report.run import Run, Runs, TaskRun
-from lmms_egoplan.report.task_versions import logged_version
+from lmms_egoplan.report.task_versions import base_task, logged_version
 from lmms_egoplan.storage import DataMissingError
 from lmms_egoplan.validation import listing, shown
 
@@ -178,12 +178,15 @@ def _run(path: Path, content: dict[str, Any], logs: Collection[SampleFile], skip
         samples = None
         if task in files:
             try:
-                samples = tuple(_samples(files[task].path, list(aggregations(task_run.config) or ())))
+                samples = tuple(_samples(files[task].path, list(task_run.scoring.metrics if task_run.scoring else ())))
             except _UnusableError as error:
                 skipped.append(str(error))
         tasks[task] = replace(task_run, samples=samples)
     if others:
         skipped.append(f"{path}: left out, of these tasks the report shows nothing: {', '.join(others)}")
+    if unknown_tasks := [task for task, task_run in others.items() if _looks_own(task, task_run.metrics)]:
+        names = ", ".join(unknown_tasks)
+        skipped.append(f"{path}: to show {names}, add `benchmark: NAME` to the metadata of their YAML or their configs")
     if unknown := sorted(files.keys() - content["configs"].keys()):
         skipped.append(f"{path}: no results of {', '.join(unknown)}, of which there are samples; these are left out")
     if missing := [task for task in tasks if task not in files]:
@@ -214,11 +217,17 @@ def _tasks(content: dict[str, Any]) -> tuple[dict[str, TaskRun], dict[str, TaskR
         config = content["configs"].get(task)
         if config is None:
             continue  # A group of tasks.
-        lists = aggregations(config) if isinstance(config, dict) else None
         metrics = _metrics(entry)
-        is_own = lists and list(lists)[-1] in metrics
-        (own if is_own else others)[task] = TaskRun(task, metrics, config, None, logged_version(content, task))
+        scoring = scoring_of(task, config, metrics)
+        is_own = scoring is not None and scoring.last in metrics
+        version = logged_version(content, task)
+        (own if is_own else others)[task] = TaskRun(task, metrics, config, None, version, scoring if is_own else None)
     return own, others
+
+
+def _looks_own(task: str, metrics: Mapping[str, Any]) -> bool:
+    """Return true for a task with an unknown name and all metrics of one of this project's tasks."""
+    return base_task(task) is None and any(scoring.metrics.keys() <= metrics.keys() for scoring in scorings())
 
 
 def _metrics(entry: Any) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.report.document import Column
 from lmms_egoplan.report.numbers import percent
-from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES, bootstrap_interval
 from lmms_egoplan.serialization import TextRecord
@@ -236,7 +235,7 @@ def read_tasks(
     """
     for run in runs:
         for task, task_run in run.tasks.items():
-            if shared_file(task_run.config) in files:
+            if task_run.scoring and task_run.scoring.name in files:
                 name = run.name if task == main else f"{run.name} ({task})"
                 yield make(name, run, read_answers(run, task_run, read), task_run)
 

@@ -49,16 +49,27 @@ def age(version: str | None) -> tuple[bool, list[int], str]:
     return version is not None, [int(number) for number in re.findall(r"\d{1,9}", version or "")], version or ""
 
 
-@cache
 def package_versions() -> dict[str, str]:
     """Return the versions of this package's tasks and groups of tasks, by name."""
-    versions = {}
-    for path in (*LMMS_EVAL_TASKS.glob("*/*.yaml"), *LM_EVAL_TASKS.glob("*/*.yaml")):
-        content = read_task_file(path)
-        name = content.get("task") if isinstance(content.get("task"), str) else content.get("group")
-        if name:
-            versions[name] = version_text(content["metadata"]["version"])
-    return versions
+    return {name: version_text(metadata["version"]) for name, metadata in _package_metadata().items()}
+
+
+def package_benchmarks() -> dict[str, str]:
+    """Return the benchmarks of this package's tasks with scores, by name."""
+    return {name: metadata["benchmark"] for name, metadata in _package_metadata().items() if "benchmark" in metadata}
+
+
+def base_task(task: str) -> str | None:
+    """Return this package's task, or group, with the longest name that a task's name begins with; None without any."""
+    return max((name for name in _package_metadata() if task.startswith(name)), key=len, default=None)
+
+
+@cache
+def _package_metadata() -> dict[str, dict[str, Any]]:
+    """Return the metadata of this package's tasks and groups of tasks, by name."""
+    read = [read_task_file(path) for path in (*LMMS_EVAL_TASKS.glob("*/*.yaml"), *LM_EVAL_TASKS.glob("*/*.yaml"))]
+    named = {task["task"] if isinstance(task.get("task"), str) else task.get("group"): task for task in read}
+    return {name: task["metadata"] for name, task in named.items() if name}
 
 
 @cache

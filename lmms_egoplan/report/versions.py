@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from lmms_egoplan.report.document import Figure, Item, Section, Table
 from lmms_egoplan.report.notes import read_notes
-from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.task_versions import age, package_versions
 from lmms_egoplan.text import join_list
@@ -102,7 +101,10 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
     """
     own = [
         replace(
-            run, tasks={name: task for name, task in run.tasks.items() if _is_of(benchmark, shared_file(task.config))}
+            run,
+            tasks={
+                name: task for name, task in run.tasks.items() if task.scoring and task.scoring.benchmark == benchmark
+            },
         )
         for run in runs
     ]

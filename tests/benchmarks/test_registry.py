@@ -112,11 +112,16 @@ def test_the_help_names_the_default_judges():
     assert [word for word in words if word in defaults] == defaults
 
 
-def test_scoring_functions_have_names_of_their_own_and_metrics_end_with_a_count():
-    """A harness logs nothing else of them; the report counts questions by it."""
-    tasks = [read_task_file(path) for path in (LMMS_EVAL_TASKS.parent / "shared").glob("*.yaml")]
-    assert len({task["process_results"].rpartition(".")[2] for task in tasks}) == len(tasks) > 5
-    assert all(task["metric_list"][-1]["metric"].startswith("num_") for task in tasks)
+def test_scored_tasks_name_their_benchmark_and_their_metrics_end_with_a_count(benchmark):
+    """The report recognises the tasks by it, and counts questions by their last metric."""
+    shared = [read_task_file(path) for path in (LMMS_EVAL_TASKS.parent / "shared").glob(f"{benchmark.name}*.yaml")]
+    assert shared
+    assert all(task["metric_list"][-1]["metric"].startswith("num_") for task in shared)
+    functions = {task["process_results"] for task in shared}
+    for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
+        for path, content in tasks_in(tasks / benchmark.name).items():
+            named = content["metadata"].get("benchmark")
+            assert named == (benchmark.name if content["process_results"] in functions else None), path
 
 
 def test_cached_responses_are_bound_to_the_data(benchmark):

@@ -156,7 +156,8 @@ def _config(task, ours):
         "metric_list": [each | {"aggregation": told(each["aggregation"])} for each in shared["metric_list"]],
         "output_type": "generate_until" if name != "none" or "generate" in task else "multiple_choice",
         "repeats": 1,
-        "metadata": {"version": _version(task)} | (_PROMPTS if task.startswith("egointent") else {}),
+        "metadata": {"version": _version(task), **shared["metadata"]}
+        | (_PROMPTS if task.startswith("egointent") else {}),
     }
 
 

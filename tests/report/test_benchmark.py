@@ -7,7 +7,6 @@ from lmms_egoplan.report.benchmark import BenchmarkReport
 from lmms_egoplan.report.compact_tables import compact_table, score_cell
 from lmms_egoplan.report.comparisons import compared
 from lmms_egoplan.report.document import Column, ShownAnswer, table_of_runs
-from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.scored import Answer, Mean, ScoredTask, ends, mean_of, read_answers
 from report.synthetic import write_run
@@ -49,7 +48,7 @@ class LettersReport(BenchmarkReport[Letters]):
             Letters(run.name, run, read_answers(run, task_run, answer_of), task_run)
             for run in runs
             for task_run in run.tasks.values()
-            if shared_file(task_run.config) == "egoplan_replies"
+            if task_run.scoring.name == "egoplan_replies"
         ]
 
     def tables(self):

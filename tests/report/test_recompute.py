@@ -15,7 +15,7 @@ from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.recompute import aggregations, check, recompute
+from lmms_egoplan.report.recompute import check, recompute, scoring_of
 from lmms_egoplan.report.runs import read_runs
 from report.synthetic import write_run
 
@@ -171,20 +171,28 @@ def test_plans_are_averaged_over_those_that_have_the_gold_plan_and_by_group(run,
         assert found["bleurt_correct"] == pytest.approx(share(plan["bleurt"] for _, plan in asked(task)))
 
 
+RANKED, WRITTEN = ("acc", "acc_sum", "ties"), ("acc", "unparsed")
+
+
 @pytest.mark.parametrize(
-    "scoring",
+    ("task", "metadata", "metrics", "name"),
     [
-        None,
-        7,
-        "",
-        "<function process_results at 0x7f256c22f060>",
-        "<function score_test_ranking at 0x7f256c22f060>",
-        "not <function score_plan at 0x7f256c22f060>",
-        "def my_score_plan(doc, responses):\n    return score_plan(doc, responses)\n",
+        ("egoplan_val", {"benchmark": "egoplan"}, RANKED, "egoplan_ranking"),
+        ("mine", {"benchmark": "egoplan"}, WRITTEN, "egoplan_replies"),
+        ("egoplan_val_16", {"version": 2.0}, RANKED, "egoplan_ranking"),
+        ("egoplan_bench2_16", None, RANKED, "egoplan_bench2_ranking"),
+        ("egointent", None, ("overall", "next_step"), "egointent"),
+        ("egointent", None, ("overall", "next_step_plan"), "egointent_v1"),
+        ("egoplan_test", {}, RANKED, None),
+        ("mine", {}, RANKED, None),
+        ("mine", {"benchmark": "theirs"}, RANKED, None),
+        ("mine", {"benchmark": 7}, RANKED, None),
     ],
 )
-def test_other_tasks_have_no_list(scoring):
-    assert aggregations({"process_results": scoring}) is None
+def test_metadata_or_the_name_of_a_task_say_how_it_is_scored(task, metadata, metrics, name):
+    scoring = scoring_of(task, {"metadata": metadata}, metrics)
+    assert (scoring and scoring.name) == name
+    assert scoring_of(task, [], metrics) is None
 
 
 def test_without_samples_there_is_nothing_to_compute_or_to_compare(run):

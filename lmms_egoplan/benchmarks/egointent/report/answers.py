@@ -21,7 +21,6 @@ from lmms_egoplan.report.benchmark import Judged
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.judged import judged_record
 from lmms_egoplan.report.numbers import counted
-from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.scored import Answer, Answers, Mean, ScoredTask, in_percent, logged, read_tasks
 from lmms_egoplan.report.statistics import interval_of_sums
@@ -66,7 +65,7 @@ class Graded(ScoredTask):
     @property
     def is_release(self) -> bool:
         """Whether it has the names of the release of August 2026: version 2 of the task."""
-        return shared_file(self.task_run.config) == TASK
+        return self.task_run.scoring is not None and self.task_run.scoring.name == TASK
 
     def number(self, metric: str) -> float | None:
         """Return a metric; a field has the paper's or the release's name."""
@@ -166,8 +165,7 @@ def judged_samples(path: Path) -> Iterator[Judged]:
     for step, row, (_, line) in zip(stored, rows_of(stored), read_lines(path), strict=True):
         record = parse_record(step.where, line)
         score = KINDS[step.kind][1]
-        metadata = {"judge_prompt": record.get("judge_prompt")}
-        config = {"process_results": f"def {score.__name__}", "metadata": metadata}
+        config = {"metadata": {"judge_prompt": record.get("judge_prompt")}}
         yield step.kind, config, score(row, [judged_record(GradedStep, step.where, record).to_text()])
 
 

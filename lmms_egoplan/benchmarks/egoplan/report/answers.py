@@ -13,7 +13,6 @@ from lmms_egoplan.benchmarks.egoplan.visuals import shown_frames
 from lmms_egoplan.ranking.audits import METRICS, inexact
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.numbers import counted
-from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, in_percent, mean_of, read_tasks
 from lmms_egoplan.storage import PreparedData
@@ -96,7 +95,7 @@ class Series(ScoredTask):
     @property
     def is_ranked(self) -> bool:
         """By likelihood; else a letter was written."""
-        return shared_file(self.task_run.config) == self.of.scoring_files[0]
+        return self.task_run.scoring is not None and self.task_run.scoring.name == self.of.scoring_files[0]
 
     @property
     def is_main(self) -> bool:

@@ -17,7 +17,6 @@ from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.report.benchmark import Judged
 from lmms_egoplan.report.document import Value
 from lmms_egoplan.report.judged import judged_record
-from lmms_egoplan.report.recompute import shared_file
 from lmms_egoplan.report.run import Run, TaskRun
 from lmms_egoplan.report.scored import Answer, Key, Mean, Scored, in_percent, logged, read_answers
 from lmms_egoplan.report.statistics import stratified_interval
@@ -143,7 +142,7 @@ def judged_samples(path: Path) -> Iterator[Judged]:
         judged = judged_record(JudgedAnswer, answer.where, record)
         task = BY_NAME[dimension_of(answer.id)].task
         sample = score_answer(row, [judged.to_text()]) | {"target": row["answer"]}
-        yield task, {"process_results": "def score_answer"}, sample
+        yield task, {}, sample
 
 
 def read_graded(run: Run) -> Graded | None:
@@ -152,7 +151,7 @@ def read_graded(run: Run) -> Graded | None:
     Raises:
         LmmsEgoplanError: See `read_answers`.
     """
-    own = [task_run for task_run in run.tasks.values() if shared_file(task_run.config) == "egothink"]
+    own = [task_run for task_run in run.tasks.values() if task_run.scoring and task_run.scoring.name == "egothink"]
     tasks: dict[str, TaskRun] = {}
     for task_run in sorted(own, key=lambda task_run: task_run.task not in _TASKS):
         tasks.setdefault(_dimension(task_run), task_run)

@@ -18,6 +18,7 @@ from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
 from lmms_egoplan.benchmarks.egointent.report.answers import read_graded
 from lmms_egoplan.benchmarks.egointent.report.heatmap import draw, heatmap_figure, heatmap_of
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
+from lmms_egoplan.report.recompute import scoring_of
 from lmms_egoplan.report.run import Run, TaskRun
 
 PROMPTS = {"prompt": "1", "judge_prompt": "1"}
@@ -45,8 +46,8 @@ def sample(step_id, ratings, scenario="make tea", found=FIELDS, judge="qwen", ca
 
 
 def run_of(name, samples, judge="qwen", prompts=PROMPTS):
-    config = {"process_results": "<function score_step at 0x7f256c22f060>", "metadata": prompts}
-    task = TaskRun("egointent", {"judge_model": judge}, config, tuple(samples), "2.1")
+    scoring = scoring_of("egointent", {}, ["next_step_plan"])
+    task = TaskRun("egointent", {"judge_model": judge}, {"metadata": prompts}, tuple(samples), "2.1", scoring)
     return Run(name, Path(name), "lmms-eval", f"org/{name}", "20260101_120000", {"egointent": task})
 
 
