@@ -102,7 +102,7 @@ def test_data_are_prepared_without_loading_libraries_in_advance():
 def test_scores_are_recomputed_without_a_model():
     """As reports do; what ranks and encodes is loaded where a model is."""
     modules = [f"lmms_egoplan.benchmarks.{name}.metrics" for name in ROOMS]
-    loaded = loaded_by(f"import lmms_egoplan.report.build, {', '.join(modules)}")
+    loaded = loaded_by(f"import lmms_egoplan.report.page, {', '.join(modules)}")
     assert not {"torch", "transformers", "sentence_transformers"} & loaded
 
 

@@ -10,7 +10,7 @@ from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.demo.run import run_demo
 from lmms_egoplan.harnesses.requirements import require
 from lmms_egoplan.report.runs import read_scores
-from lmms_egoplan.report.terminal import print_runs
+from lmms_egoplan.report.writing import print_runs
 
 
 def demo(

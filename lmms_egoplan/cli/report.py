@@ -11,10 +11,9 @@ from tqdm import tqdm
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, published_together
 from lmms_egoplan.progress import progress_bar
-from lmms_egoplan.report.build import build_report
+from lmms_egoplan.report.page import build_report
 from lmms_egoplan.report.summary import model_card, short_table, with_further
-from lmms_egoplan.report.terminal import print_summary
-from lmms_egoplan.report.writing import markdown_of
+from lmms_egoplan.report.writing import markdown_of, print_summary
 
 
 def report(
@@ -80,11 +79,7 @@ def report(
         built = build_report(runs, out, _names(name or []), BENCHMARKS, progress, similarity)
     for line in built.skipped:
         typer.echo(f"Not read: {line}", err=True)
-    counts = ", ".join(
-        f"{count} {name[:-1] if count == 1 else name}"
-        for name in ("runs", "benchmarks", "tables", "figures", "questions")
-        for count in [getattr(built, name)]
-    )
+    counts = ", ".join(f"{count} {name[:-1] if count == 1 else name}" for name, count in built.counts.items())
     typer.echo(f"{counts} in {time.monotonic() - started:.0f} s")
     typer.echo(f"Written to {built.page}\n")
     if form == "text":

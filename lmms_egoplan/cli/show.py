@@ -1,5 +1,6 @@
 """``lmms-egoplan show``: the main scores of runs in the terminal."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,12 +9,12 @@ from rich.console import Console
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.document import Section
-from lmms_egoplan.report.recompute import check
-from lmms_egoplan.report.runs import read_runs, read_scores
+from lmms_egoplan.report.benchmark import read_reports
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.runs import read_scores, with_samples
+from lmms_egoplan.report.scores import check
 from lmms_egoplan.report.summary import short_table
-from lmms_egoplan.report.terminal import print_runs, print_summary, sections_of
-from lmms_egoplan.report.writing import markdown_of
+from lmms_egoplan.report.writing import Reports, markdown_of, print_scores, print_summary, sections_of
 
 
 def show(
@@ -40,32 +41,32 @@ def show(
     Example: `lmms-egoplan show runs/qwen runs/llava`
     """
     read = read_scores(runs, BENCHMARKS)
-    if form == "text":
-        print_runs(read.runs, Console(), BENCHMARKS)
     try:
-        sections, has_samples = _sections(runs) if any(run.tasks for run in read.runs) else ([], False)
+        reports, has_samples = _checked_reports(read.runs)
     except LmmsEgoplanError as error:
         if form == "md":
             raise
         typer.echo(f"No intervals: {error}", err=True)
-        sections, has_samples = [], False
+        reports, has_samples = list(read_reports(read.runs, BENCHMARKS)), False
     if form == "md":
-        table = short_table(sections)
+        table = short_table(sections_of(reports))
         typer.echo(markdown_of(table) if table is not None else "No scores of the project's tasks.")
-    elif has_samples:
+    else:
+        print_scores(read.runs, reports, Console(), with_main=not has_samples)
+    if form == "text" and has_samples:
         typer.echo()
-        print_summary(sections, Console())
+        print_summary(sections_of(reports), Console())
     for line in read.skipped:
         typer.echo(f"Not read: {line}", err=True)
     if read.without:
         raise LmmsEgoplanError(f"no results in {', '.join(map(str, read.without))}")
 
 
-def _sections(paths: list[Path]) -> tuple[list[Section], bool]:
-    """Return the report's sections, and true if there are samples."""
-    runs = read_runs(paths, benchmarks=BENCHMARKS).runs
-    for run in runs:
+def _checked_reports(runs: Sequence[Run]) -> tuple[Reports, bool]:
+    """Return the reports of these runs with their samples, and true if there are any."""
+    whole = [with_samples(run)[0] for run in runs]
+    for run in whole:
         for task_run in run.tasks.values():
             check(run, task_run)
-    has_samples = any(task_run.samples is not None for run in runs for task_run in run.tasks.values())
-    return sections_of(runs, BENCHMARKS), has_samples
+    has_samples = any(task_run.samples is not None for run in whole for task_run in run.tasks.values())
+    return list(read_reports(whole, BENCHMARKS)), has_samples

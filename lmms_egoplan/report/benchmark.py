@@ -1,4 +1,4 @@
-"""A benchmark's part of a report; the caller of a report passes the benchmarks."""
+"""A benchmark's part of a report: its specification, and the class that makes sections of it."""
 
 import re
 from abc import ABC, abstractmethod
@@ -7,31 +7,23 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
+import yaml
 from PIL import Image
 
-from lmms_egoplan.report.document import (
-    DEMO,
-    DEMO_NOTE,
-    Change,
-    Difference,
-    Figure,
-    Group,
-    Headline,
-    Images,
-    Item,
-    Reference,
-    Section,
-    ShownAnswer,
-    Slice,
-    Table,
-)
+from lmms_egoplan.judging.judgement import DEMO as DEMO_JUDGE
+from lmms_egoplan.report import document
+from lmms_egoplan.report.comparisons import compared
 from lmms_egoplan.report.findings import finding, ranked
 from lmms_egoplan.report.provenance import changed_settings
+from lmms_egoplan.report.published import OwnRow, load_table, published_with_runs, reference_of
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key, Mean, Scored, ScoredTask, mean_of
+from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, mean_of
 from lmms_egoplan.report.statistics import why_no_interval
+from lmms_egoplan.report.tables import Column, Table, Value, columns_of, side_by_side, table_of_runs
+from lmms_egoplan.report.versions import Part, parts_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -52,42 +44,101 @@ class Inputs:
     labelled: Mapping[Path, str] = field(default_factory=dict, hash=False)
 
 
+@dataclass(frozen=True)
+class TableSpec:
+    """A table's facts.
+
+    published: its title if no run has a row; "" for `title`.
+    notes: names of its notes; several names make one note of several texts.
+    """
+
+    title: str
+    published: str = ""
+    notes: Sequence[str] = ()
+    columns: tuple[Column, ...] = ()
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The facts of a benchmark that its part of a report is made of.
+
+    name: the benchmark's; the key of the section.
+    title, lead: of the section.
+    metric, decimals: name and decimals of the main score in the summary.
+    compact_title, compact_notes: of the table for a terminal.
+    compact_main: label of the main score there.
+    tables: by key, without the benchmark's name.
+    note: returns a text of ``notes.yaml`` by its name.
+    clusters: plural noun for `Answer.cluster`.
+    unit, top: unit of a difference of main scores, "" for none; the highest possible score.
+    measure, scale: the main score of an answer among its `scores`, and its factor.
+    group_order: groups of an attribute in order, where that is neither alphabetical nor numeric.
+    reference: table and column of the published score to compare with, "" for the table's main column.
+    caveat: see `Reference`.
+    """
+
+    name: str
+    title: str
+    lead: str
+    metric: str
+    decimals: int
+    measure: str
+    compact_title: str
+    compact_main: str
+    tables: Mapping[str, TableSpec]
+    note: Callable[..., str]
+    compact_notes: Sequence[str] = ()
+    clusters: str = "questions"
+    unit: str = "points"
+    top: float = 100
+    scale: float = 1
+    group_order: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    reference: tuple[str, str] | None = None
+    caveat: str = ""
+
+
+def read_spec(
+    module: str, name: str, note: Callable[..., str], group_order: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> Spec:
+    """Read a benchmark's `Spec` from ``spec.yaml`` next to a module; lead and caveat are names of notes.
+
+    Args:
+        module: its ``__file__``.
+        name: the benchmark's.
+    """
+    facts = yaml.safe_load(Path(module).with_name("spec.yaml").read_text(encoding="utf-8"))[name]
+    tables = {
+        key: TableSpec(**table | {"columns": columns_of(table.get("columns", {}))})
+        for key, table in facts["tables"].items()
+    }
+    texts = {key: note(facts[key]) for key in ("lead", "caveat") if key in facts}
+    return Spec(**facts | texts | {"name": name, "tables": tables, "note": note, "group_order": group_order})
+
+
 NO_INPUTS = Inputs()
 # Attributes with more groups, such as an activity, have no slice; use the gallery's search.
 _MOST_GROUPS = 24
+# Conditions of a run that stay in the plural.
+_COUNTED = ("frames", "new tokens")
+_DEMO_JUDGE_NOTE = f"The judge '{DEMO_JUDGE}' only compares words: its scores mean nothing."
+_COVERAGE_NOTE = "In parentheses: coverage, the share of the benchmark's official questions that the score is over."
 
 Judged = tuple[str, Mapping[str, Any], dict[str, Any]]
 """A judged answer: its task, the known part of the task's config, and the sample as a harness logs it."""
 
-Task = TypeVar("Task", bound=Scored)
+Task = TypeVar("Task", bound=ScoredTask)
 Row = TypeVar("Row")
-Part = TypeVar("Part", Table, Figure)
+Shown = TypeVar("Shown", Table, document.Figure)
 
 
 class BenchmarkReport(ABC, Generic[Task]):
     """A benchmark's part of a report, over runs with comparable versions of its tasks.
 
-    NAME: the benchmark's; the key of the section.
-    TITLE, LEAD: of the section.
-    METRIC, DECIMALS: name and decimals of the main score in the summary.
-    UNIT, TOP: unit of a difference of main scores, "" for none; the highest possible score.
-    CLUSTERS: plural noun for `Answer.cluster`.
-    MEASURE, SCALE: the main score of an answer among its `scores`, "" for `METRIC`, and its factor.
-    GROUP_ORDER: groups of an attribute in order, where that is neither alphabetical nor numeric.
+    SPEC: see `Spec`.
     tasks: the benchmark's tasks in the runs, read once.
     """
 
-    NAME: ClassVar[str]
-    TITLE: ClassVar[str]
-    LEAD: ClassVar[str]
-    METRIC: ClassVar[str]
-    DECIMALS: ClassVar[int]
-    UNIT: ClassVar[str] = "points"
-    TOP: ClassVar[float] = 100
-    CLUSTERS: ClassVar[str] = "questions"
-    MEASURE: ClassVar[str] = ""
-    SCALE: ClassVar[float] = 1
-    GROUP_ORDER: ClassVar[Mapping[str, Sequence[str]]] = {}
+    SPEC: ClassVar[Spec]
 
     def __init__(self, runs: Sequence[Run], inputs: Inputs = NO_INPUTS) -> None:
         """Read the runs' samples.
@@ -110,7 +161,23 @@ class BenchmarkReport(ABC, Generic[Task]):
     def tables(self) -> Iterable[Table | None]:
         """Return the tables in order; None for one that these runs do not fill."""
 
-    def figures(self) -> Iterable[Figure | None]:
+    @abstractmethod
+    def cells(self, task: Task, block: Sequence[Task], /) -> Mapping[str, str]:
+        """Return a task's measures for a terminal, by label.
+
+        Args:
+            block: the tasks with the same heading.
+        """
+
+    @abstractmethod
+    def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
+        """Return the fields of a question's `Item` except its answers; at least one is passed."""
+
+    @abstractmethod
+    def shown(self, answer: Answer) -> document.ShownAnswer:
+        """Return an answer for the gallery."""
+
+    def figures(self) -> Iterable[document.Figure | None]:
         """Return the figures in order; None for one that these runs do not fill."""
         return ()
 
@@ -122,34 +189,21 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Describe the runs together, and gaps of the prepared data."""
         return ()
 
-    @abstractmethod
-    def compact_table(self) -> Table:
-        """Return the table of main scores for a terminal."""
+    def compact_notes(self) -> Iterable[str]:
+        """Explain the measures of `cells`."""
+        return self.notes(self.SPEC.compact_notes)
 
-    @abstractmethod
-    def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
-        """Return the fields of a question's `Item` except its answers; at least one is passed."""
+    def compact_tasks(self) -> Sequence[Task]:
+        """Return the tasks in the order of a terminal."""
+        return self.tasks
 
-    @abstractmethod
-    def shown(self, answer: Answer) -> ShownAnswer:
-        """Return an answer for the gallery."""
-
-    @cached_property
-    def asked(self) -> set[Key]:
-        """The questions of all tasks with samples."""
-        return {key for task in self.tasks for key in task.answers or ()}
-
-    def gallery_name(self, task: Task) -> str:
-        """Return the name of a task's answers in the gallery."""
-        return task.name
+    def heading(self, task: Task) -> str:
+        """Return the heading of a task's block for a terminal; "" for none."""
+        return task.task
 
     def question_order(self, keys: Iterable[Key]) -> Iterable[Key]:
         """Sort the questions for the gallery."""
         return keys
-
-    def labelled(self) -> list[Path]:
-        """List the folders with people's labels of the benchmark."""
-        return [path for path, name in self.inputs.labelled.items() if name == self.NAME]
 
     def main_tasks(self) -> list[Task]:
         """Return the tasks of the summary, each at most once a run."""
@@ -159,135 +213,17 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Return further tasks whose scores belong in a model card."""
         return []
 
-    def reference(self) -> Reference | None:
-        """Return the published score to compare with; None for none."""
-        return None
-
     def labels(self, _task: Task, _answer: Answer) -> Mapping[str, str]:
         """Return people's labels of an answer, by attribute."""
         return {}
 
     def mean_of_scores(self, answers: Sequence[Answer]) -> Mean:
         """Compute the main score over some answers from their `scores` alone."""
-        return mean_of(answers, self.MEASURE or self.METRIC, self.SCALE)
+        return mean_of(answers, self.SPEC.measure, self.SPEC.scale)
 
-    def mean_over(self, _task: Task, answers: Sequence[Answer]) -> Mean:
-        """Compute the main score of a task over some of its answers."""
+    def mean_over(self, answers: Sequence[Answer]) -> Mean:
+        """Compute the main score over some of a task's answers."""
         return self.mean_of_scores(answers)
-
-    def difference(self, first: Task, second: Task) -> Difference | None:
-        """Compare main scores over the questions for which both have one; None without any."""
-        measure, others = self.MEASURE or self.METRIC, second.answers or {}
-        shared: list[Answer] = []
-        differences: list[float] = []
-        for key, answer in (first.answers or {}).items():
-            own = answer.scores.get(measure)
-            other = others[key].scores.get(measure) if key in others else None
-            if own is not None and other is not None:
-                differences.append(own - other)
-                shared.append(replace(answer, scores={measure: own - other}))
-        if not shared:
-            return None
-        mean = self.mean_of_scores(shared)
-        unlike = [name for name, value in first.conditions.items() if value != second.conditions[name]]
-        apart = "; ".join(dict.fromkeys((*first.apart, *second.apart)))
-        return Difference(
-            first=first.run.name,
-            second=second.run.name,
-            task=first.task,
-            value=mean.value or 0.0,
-            low=mean.ends[0],
-            high=mean.ends[1],
-            questions=len(shared),
-            won=sum(value > 0 for value in differences),
-            lost=sum(value < 0 for value in differences),
-            no_interval=self._why_no_interval(mean),
-            why=f"different {' and '.join(unlike)}" if unlike else apart,
-        )
-
-    @cached_property
-    def differences(self) -> tuple[Difference, ...]:
-        """The differences of every two runs in the summary that share a task."""
-        pairs = (self.difference(*pair) for pair in combinations(self.main_tasks(), 2) if pair[0].task == pair[1].task)
-        return tuple(pair for pair in pairs if pair is not None)
-
-    @cached_property
-    def headlines(self) -> list[Headline]:
-        """The main scores for the summary."""
-        return ranked([self.headline(task) for task in self.main_tasks()], self.differences)
-
-    def headline(self, task: Task) -> Headline:
-        """Return the main score of a task for the summary."""
-        main = task.main
-        shown = (task.task, *(f"{name} {value}" for name, value in self.protocol(task).items()))
-        return Headline(
-            task.run.name, self.TITLE, task.task, self.METRIC, main.value, self.DECIMALS, main.interval, main.questions,
-            task.coverage, task.truncated, no_interval="" if main.value is None else self._why_no_interval(main),
-            apart=task.apart, is_demo=task.is_demo, protocol=", ".join(shown),
-            gallery=self.gallery_name(task),
-        )  # fmt: skip
-
-    def protocol(self, task: Task) -> dict[str, str]:
-        """Return version, judge and all else that must be equal in comparable runs."""
-        versions = {task_run.version for task_run in task.run.tasks.values() if task_run.version}
-        own = task.task_run.version if isinstance(task, ScoredTask) else "/".join(sorted(versions))
-        named = {name.removesuffix("s"): value for name, value in task.conditions.items() if name != "tasks" and value}
-        return ({"version": own} if own else {}) | named
-
-    def _why_no_interval(self, mean: Mean) -> str:
-        return "" if mean.interval else why_no_interval(mean.clusters, self.CLUSTERS)
-
-    @cached_property
-    def questions(self) -> dict[Key, dict[str, Any]]:
-        """The fields of each question's `Item`."""
-        answers: dict[Key, list[Answer]] = {}
-        for task in self.tasks:
-            for key, answer in (task.answers or {}).items():
-                answers.setdefault(key, []).append(answer)
-        return {key: self.question(key, of_key) for key, of_key in answers.items()}
-
-    def slices(self) -> Iterator[Slice]:
-        """Split the main score by each attribute of the questions and by people's labels."""
-        for name in dict.fromkeys(name for question in self.questions.values() for name in question["facts"]):
-            yield from self._slice(name, lambda name, _, answer: self.questions[answer.key]["facts"].get(name))
-        labels: dict[str, None] = {}
-        for task in self.main_tasks():
-            for answer in (task.answers or {}).values():
-                labels |= dict.fromkeys(self.labels(task, answer))
-        for name in labels:
-            for part in self._slice(name, lambda name, task, answer: self.labels(task, answer).get(name)):
-                yield replace(part, is_fact=False)
-
-    def _slice(self, attribute: str, group_of: Callable[[str, Task, Answer], str | None]) -> Iterator[Slice]:
-        members: dict[str, dict[str, tuple[Task, list[Answer]]]] = {}
-        for task in self.main_tasks():
-            for answer in (task.answers or {}).values():
-                group = group_of(attribute, task, answer)
-                if group is not None:
-                    members.setdefault(group, {}).setdefault(self.gallery_name(task), (task, []))[1].append(answer)
-        if not 2 <= len(members) <= _MOST_GROUPS:
-            return
-        order = [*self.GROUP_ORDER.get(attribute, ())]
-        names = sorted(members, key=lambda name: (order.index(name) if name in order else len(order), _natural(name)))
-        groups = []
-        for name in names:
-            for run, (task, answers) in members[name].items():
-                mean = self.mean_over(task, answers)
-                groups.append(
-                    Group(name, run, mean.value, mean.interval, self._why_no_interval(mean), mean.questions or 0)
-                )
-        yield Slice(attribute, tuple(groups))
-
-    def remarks(self) -> Iterator[str]:
-        """Describe flaws and gaps of the runs, in a sentence or two each."""
-        names: dict[str, list[str]] = {}
-        for task in self.tasks:
-            for text in (*self.flaws(task), *filter(None, [task.asked_of])):
-                names.setdefault(text, []).append(task.name)
-        yield from (f"{', '.join(of_text)}: {text}" for text, of_text in names.items())
-        if demo := [task.name for task in self.tasks if task.is_demo]:
-            yield f"{DEMO_NOTE} {', '.join(demo)}."
-        yield from self.gaps()
 
     @classmethod
     def judged_samples(cls, path: Path) -> Iterable[Judged]:
@@ -309,7 +245,217 @@ class BenchmarkReport(ABC, Generic[Task]):
         """
         return None
 
-    def section(self) -> Section | None:
+    @cached_property
+    def asked(self) -> set[Key]:
+        """The questions of all tasks with samples."""
+        return {key for task in self.tasks for key in task.answers or ()}
+
+    @cached_property
+    def reference(self) -> document.Reference | None:
+        """The published score to compare with; None for none."""
+        if self.SPEC.reference is None:
+            return None
+        table, column = self.SPEC.reference
+        return reference_of(load_table(self.SPEC.name, table), column or None, self.SPEC.caveat)
+
+    def labelled(self) -> list[Path]:
+        """List the folders with people's labels of the benchmark."""
+        return [path for path, name in self.inputs.labelled.items() if name == self.SPEC.name]
+
+    def notes(self, names: Iterable[str], **values: str) -> tuple[str, ...]:
+        """Return notes by name; several names make one note. The values replace ``{name}`` in the texts."""
+        return tuple(" ".join(self.SPEC.note(name, **values) for name in several.split()) for several in names)
+
+    def table(
+        self,
+        key: str,
+        rows: Iterable[Mapping[str, Value]],
+        columns: Sequence[Column] = (),
+        notes: Sequence[str] | None = None,
+        **values: str,
+    ) -> Table:
+        """Make a table of runs' rows.
+
+        Args:
+            key: in `Spec.tables`.
+            columns: default: those of the specification.
+            notes, values: see `notes`; default: the specification's.
+        """
+        spec = self.SPEC.tables[key]
+        texts = self.notes(spec.notes if notes is None else notes, **values)
+        return table_of_runs(f"{self.SPEC.name}_{key}", spec.title, columns or spec.columns, rows, texts)
+
+    def beside(
+        self, key: str, rows: Sequence[OwnRow] = (), notes: Sequence[str] | None = None, main: str | None = None
+    ) -> Table:
+        """Put rows of runs above those of a published table, see `published_with_runs` and `table`."""
+        spec = self.SPEC.tables[key]
+        title = spec.title if rows else spec.published or spec.title
+        texts = self.notes(spec.notes if notes is None else notes)
+        return published_with_runs(title, load_table(self.SPEC.name, key), rows, spec.columns, texts, main)
+
+    def pairs(self, tasks: Sequence[Task], title: str = "", key: str = "comparisons") -> Table | None:
+        """Compare every pair of runs by the main score, see `compared`."""
+        spec, table = self.SPEC, self.SPEC.tables.get(key, TableSpec(title))
+        note = next(iter(self.notes(table.notes)), None)
+        shown = (f"{spec.name}_{key}", table.title, spec.decimals, spec.clusters, note)
+        return compared(tasks, spec.measure, *shown, scale=spec.scale)
+
+    def compact_table(self, *, with_main: bool = True) -> Table:
+        """Return the scores for a terminal, the runs side by side and a block for each task.
+
+        Args:
+            with_main: false to leave out the main scores of `main_tasks`.
+        """
+        hidden = set() if with_main else {id(task) for task in self.main_tasks()}
+        tasks = self.compact_tasks()
+        blocks: dict[str, dict[str, dict[str, str]]] = {}
+        for heading in dict.fromkeys(map(self.heading, tasks)):
+            block = [task for task in tasks if self.heading(task) == heading]
+            lines = blocks.setdefault(heading, {})
+            for task in block:
+                for label, text in self.cells(task, block).items():
+                    if label != self.SPEC.compact_main or id(task) not in hidden:
+                        lines.setdefault(label, {})[task.run.name] = text
+        names = list(dict.fromkeys(task.run.name for task in tasks))
+        demo = dict.fromkeys(task.run.name for task in self.tasks if task.is_demo)
+        notes = [
+            *self.compact_notes(),
+            *([_DEMO_JUDGE_NOTE] if any(task.is_by_demo for task in self.tasks) else []),
+            *([f"{document.DEMO_NOTE} {', '.join(demo)}."] if demo else []),
+            _COVERAGE_NOTE,
+            *dict.fromkeys(f"{task.name}: {task.asked_of}" for task in self.tasks if task.asked_of),
+        ]
+        return side_by_side(f"{self.SPEC.name}_compact", self.SPEC.compact_title, names, blocks, notes)
+
+    def difference(self, first: Task, second: Task) -> document.Difference | None:
+        """Compare main scores over the questions for which both have one; None without any."""
+        measure, others = self.SPEC.measure, second.answers or {}
+        shared: list[Answer] = []
+        differences: list[float] = []
+        for key, answer in (first.answers or {}).items():
+            own = answer.scores.get(measure)
+            other = others[key].scores.get(measure) if key in others else None
+            if own is not None and other is not None:
+                differences.append(own - other)
+                shared.append(replace(answer, scores={measure: own - other}))
+        if not shared:
+            return None
+        mean = self.mean_of_scores(shared)
+        unlike = [name for name, value in first.conditions.items() if value != second.conditions[name]]
+        apart = "; ".join(dict.fromkeys((*first.apart, *second.apart)))
+        return document.Difference(
+            first=first.run.name,
+            second=second.run.name,
+            task=first.task,
+            value=mean.value or 0.0,
+            low=mean.ends[0],
+            high=mean.ends[1],
+            questions=len(shared),
+            won=sum(value > 0 for value in differences),
+            lost=sum(value < 0 for value in differences),
+            no_interval=self._why_no_interval(mean),
+            why=f"different {' and '.join(unlike)}" if unlike else apart,
+        )
+
+    @cached_property
+    def differences(self) -> tuple[document.Difference, ...]:
+        """The differences of every two runs in the summary that share a task."""
+        pairs = (self.difference(*pair) for pair in combinations(self.main_tasks(), 2) if pair[0].task == pair[1].task)
+        return tuple(pair for pair in pairs if pair is not None)
+
+    @cached_property
+    def headlines(self) -> list[document.Headline]:
+        """The main scores for the summary."""
+        return ranked([self.headline(task) for task in self.main_tasks()], self.differences)
+
+    def headline(self, task: Task) -> document.Headline:
+        """Return the main score of a task for the summary."""
+        main = task.main
+        return document.Headline(
+            run=task.run.name,
+            benchmark=self.SPEC.title,
+            task=task.task,
+            metric=self.SPEC.metric,
+            value=main.value,
+            decimals=self.SPEC.decimals,
+            interval=main.interval,
+            questions=main.questions,
+            coverage=task.coverage,
+            truncated=task.truncated,
+            no_interval="" if main.value is None else self._why_no_interval(main),
+            apart=task.apart,
+            is_demo=task.is_demo,
+            protocol=", ".join((task.task, *self._protocol(task))),
+            gallery=task.gallery,
+        )
+
+    def _protocol(self, task: Task) -> Iterator[str]:
+        """Yield version, judge and all else that must be equal in comparable runs."""
+        if task.task_run.version:
+            yield f"version {task.task_run.version}"
+        for name, value in task.conditions.items():
+            if name != "tasks" and value:
+                yield f"{name if name in _COUNTED else name.removesuffix('s')} {value}"
+
+    def _why_no_interval(self, mean: Mean) -> str:
+        return "" if mean.interval else why_no_interval(mean.clusters, self.SPEC.clusters)
+
+    @cached_property
+    def questions(self) -> dict[Key, dict[str, Any]]:
+        """The fields of each question's `Item`."""
+        answers: dict[Key, list[Answer]] = {}
+        for task in self.tasks:
+            for key, answer in (task.answers or {}).items():
+                answers.setdefault(key, []).append(answer)
+        return {key: self.question(key, of_key) for key, of_key in answers.items()}
+
+    def slices(self) -> Iterator[document.Slice]:
+        """Split the main score by each attribute of the questions and by people's labels."""
+        for name in dict.fromkeys(name for question in self.questions.values() for name in question["facts"]):
+            yield from self._slice(name, lambda name, _, answer: self.questions[answer.key]["facts"].get(name))
+        labels: dict[str, None] = {}
+        for task in self.main_tasks():
+            for answer in (task.answers or {}).values():
+                labels |= dict.fromkeys(self.labels(task, answer))
+        for name in labels:
+            for part in self._slice(name, lambda name, task, answer: self.labels(task, answer).get(name)):
+                yield replace(part, is_fact=False)
+
+    def _slice(self, attribute: str, group_of: Callable[[str, Task, Answer], str | None]) -> Iterator[document.Slice]:
+        members: dict[str, dict[str, list[Answer]]] = {}
+        for task in self.main_tasks():
+            for answer in (task.answers or {}).values():
+                group = group_of(attribute, task, answer)
+                if group is not None:
+                    members.setdefault(group, {}).setdefault(task.gallery, []).append(answer)
+        if not 2 <= len(members) <= _MOST_GROUPS:
+            return
+        order = [*self.SPEC.group_order.get(attribute, ())]
+        names = sorted(members, key=lambda name: (order.index(name) if name in order else len(order), _natural(name)))
+        groups = []
+        for name in names:
+            for run, answers in members[name].items():
+                mean = self.mean_over(answers)
+                groups.append(
+                    document.Group(
+                        name, run, mean.value, mean.interval, self._why_no_interval(mean), mean.questions or 0
+                    )
+                )
+        yield document.Slice(attribute, tuple(groups))
+
+    def remarks(self) -> Iterator[str]:
+        """Describe flaws and gaps of the runs, in a sentence or two each."""
+        names: dict[str, list[str]] = {}
+        for task in self.tasks:
+            for text in (*self.flaws(task), *filter(None, [task.asked_of])):
+                names.setdefault(text, []).append(task.name)
+        yield from (f"{', '.join(of_text)}: {text}" for text, of_text in names.items())
+        if demo := [task.name for task in self.tasks if task.is_demo]:
+            yield f"{document.DEMO_NOTE} {', '.join(demo)}."
+        yield from self.gaps()
+
+    def section(self) -> document.Section | None:
         """Return the benchmark's part of the page; None if the runs have none of its tasks, and there are no labels.
 
         With labels alone, it has the tables and figures that they fill.
@@ -320,7 +466,11 @@ class BenchmarkReport(ABC, Generic[Task]):
         if not self.tasks:
             tables = tuple(table for table in self.tables() if table is not None and table.has_own)
             figures = tuple(figure for figure in self.figures() if figure is not None)
-            return Section(self.NAME, self.TITLE, self.LEAD, (), tables, figures) if tables else None
+            return (
+                document.Section(self.SPEC.name, self.SPEC.title, self.SPEC.lead, (), tables, figures)
+                if tables
+                else None
+            )
         return replace(
             self.scores_section(),
             tables=tuple(self._marked(part) for table in self.tables() if table is not None for part in table.parted()),
@@ -330,56 +480,56 @@ class BenchmarkReport(ABC, Generic[Task]):
             changes=tuple(self.changes()),
         )
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[document.Change]:
         """Yield every two comparable runs of one model in one task, the earlier one first."""
         for earlier, later in combinations(sorted(self.main_tasks(), key=lambda task: task.run.time), 2):
             is_pair = earlier.run is not later.run and earlier.run.base_model == later.run.base_model
             is_usable = not any(task.is_demo or task.inexact for task in (earlier, later))
             is_comparable = is_pair and is_usable and earlier.conditions == later.conditions
             if is_comparable and (difference := self.difference(later, earlier)) is not None:
-                yield Change(
+                yield document.Change(
                     task=later.task,
                     difference=difference,
                     earlier=(earlier.run.time, earlier.main.value),
                     later=(later.run.time, later.main.value),
                     changed=tuple(changed_settings(earlier.run.provenance, later.run.provenance)),
-                    gallery=(self.gallery_name(earlier), self.gallery_name(later)),
+                    gallery=(earlier.gallery, later.gallery),
                 )
 
-    def _marked(self, part: Part) -> Part:
+    def _marked(self, part: Shown) -> Shown:
         """Mark the demo's scores as meaningless in the title of a table or figure that has any."""
         if not any(task.is_demo for task in self.tasks):
             return part
-        title = f"{part.title} ({DEMO})"
-        if isinstance(part, Figure):
+        title = f"{part.title} ({document.DEMO})"
+        if isinstance(part, document.Figure):
             return replace(part, title=title, draw=partial(_draw_marked, part.draw))
         return replace(part, title=title) if part.has_own else part
 
-    def scores_section(self) -> Section:
+    def scores_section(self) -> document.Section:
         """Return the section without tables, figures, remarks, slices and changes, for a terminal."""
-        reference = self.reference()
-        return Section(
-            self.NAME,
-            self.TITLE,
-            self.LEAD,
+        spec = self.SPEC
+        return document.Section(
+            spec.name,
+            spec.title,
+            spec.lead,
             tuple(self.headlines),
-            finding=finding(self.TITLE, self.headlines, self.differences, reference, self.UNIT),
-            unit=self.UNIT,
-            top=self.TOP,
-            reference=reference,
+            finding=finding(spec.title, self.headlines, self.differences, self.reference, spec.unit),
+            unit=spec.unit,
+            top=spec.top,
+            reference=self.reference,
             differences=self.differences,
             further=tuple(self.headline(task) for task in self.further_tasks()),
         )
 
-    def items(self) -> list[Item]:
+    def items(self) -> list[document.Item]:
         """Return the questions for the gallery, with the logged answers."""
         answers: dict[Key, dict[str, Answer]] = {}
-        demo = {self.gallery_name(task): DEMO for task in self.tasks if task.is_demo}
+        demo = {task.gallery: document.DEMO for task in self.tasks if task.is_demo}
         for task in self.tasks:
-            name = self.gallery_name(task)
+            name = task.gallery
             for key, answer in (task.answers or {}).items():
                 answers.setdefault(key, {})[name] = answer
-        items: list[Item] = []
+        items: list[document.Item] = []
         uses: dict[str, int] = {}
         for key in self.question_order(answers):
             name = next(iter(answers[key].values())).id
@@ -391,13 +541,17 @@ class BenchmarkReport(ABC, Generic[Task]):
                 rating = "; ".join(filter(None, [demo.get(run), shown.rating])) or None
                 of_runs[run] = replace(shown, rating=rating, prompt=answer.prompt, tokens=answer.tokens)
             question = self.questions[key]
-            items.append(Item(key=f"{self.NAME}/{name}{again}", benchmark=self.NAME, answers=of_runs, **question))
+            items.append(
+                document.Item(
+                    key=f"{self.SPEC.name}/{name}{again}", benchmark=self.SPEC.name, answers=of_runs, **question
+                )
+            )
         return items
 
 
 def _draw_marked(draw: "Callable[[], Drawing]") -> "Drawing":
     drawing = draw()
-    drawing.suptitle(DEMO)
+    drawing.suptitle(document.DEMO)
     return drawing
 
 
@@ -415,7 +569,7 @@ def read_prepared(read: Callable[[], Mapping[Key, Row]]) -> tuple[Mapping[Key, R
         return {}, str(error)
 
 
-def with_images(rows: "Dataset", column: str) -> Iterator[tuple[dict[str, Any], Images]]:
+def with_images(rows: "Dataset", column: str) -> Iterator[tuple[dict[str, Any], document.Images]]:
     """Yield each prepared row without its images, and a function that reads them."""
     images = rows.select_columns([column])
     for index, row in enumerate(rows.remove_columns([column])):
@@ -440,3 +594,16 @@ class ReportedBenchmark(Protocol):
 
     def load_report(self) -> type[BenchmarkReport]:
         """Load its part of reports."""
+
+
+def read_reports(
+    runs: Sequence[Run], benchmarks: Iterable[ReportedBenchmark], inputs: Inputs = NO_INPUTS
+) -> Iterator[tuple[Part, BenchmarkReport[Any]]]:
+    """Make each benchmark's part of a report, for each version of its tasks.
+
+    Raises:
+        LmmsEgoplanError: see `BenchmarkReport`.
+    """
+    for benchmark in benchmarks:
+        for part in parts_of(benchmark.name, runs):
+            yield part, benchmark.load_report()(part.runs, inputs)

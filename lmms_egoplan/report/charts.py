@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.report.numbers import show
-from lmms_egoplan.report.scored import Mean
+from lmms_egoplan.report.scores import Mean
+from lmms_egoplan.report.tables import show
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

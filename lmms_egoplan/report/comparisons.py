@@ -4,28 +4,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from lmms_egoplan.report.document import Table, Value, table_of_runs
-from lmms_egoplan.report.notes import read_columns, read_notes
-from lmms_egoplan.report.scored import Key, Scored
-from lmms_egoplan.report.statistics import (
-    EXACT_UP_TO,
-    FEWEST_CLUSTERS,
-    PERMUTATIONS,
-    RESAMPLES,
-    Comparison,
-    compare,
-    holm,
-)
+from lmms_egoplan.report import statistics
+from lmms_egoplan.report.scores import Key, ScoredTask
+from lmms_egoplan.report.tables import Table, Value, read_columns, read_notes, table_of_runs
 
 FEW_CLUSTERS = 20
 _COLUMNS = read_columns(__file__)["pairs"]
 note = read_notes(
-    __file__, resamples=RESAMPLES, exact=EXACT_UP_TO, permutations=PERMUTATIONS, fewest_clusters=FEWEST_CLUSTERS
+    __file__,
+    resamples=statistics.RESAMPLES,
+    exact=statistics.EXACT_UP_TO,
+    permutations=statistics.PERMUTATIONS,
+    fewest_clusters=statistics.FEWEST_CLUSTERS,
 )
 
 
 def compared(
-    runs: Sequence[Scored],
+    runs: Sequence[ScoredTask],
     measure: str,
     key: str,
     title: str,
@@ -65,11 +60,11 @@ def compared(
     pairs = [
         (first, second, comparison)
         for first, second in combinations(scores, 2)
-        if (comparison := compare(scores[first], scores[second], clusters)) is not None
+        if (comparison := statistics.compare(scores[first], scores[second], clusters)) is not None
     ]
     if not pairs:
         return None
-    corrected = holm([comparison.p_value for _, _, comparison in pairs])
+    corrected = statistics.holm([comparison.p_value for _, _, comparison in pairs])
     ordered = sorted(zip(pairs, corrected, strict=True), key=lambda pair: -abs(pair[0][2].difference))
     rows: list[dict[str, Value]] = []
     for (first, second, comparison), p_holm in ordered:
@@ -88,7 +83,7 @@ def compared(
     return replace(table_of_runs(key, title, columns, rows, notes), role="pairs")
 
 
-def _notes(made: Sequence[Comparison], unit: str) -> Iterator[str]:
+def _notes(made: Sequence[statistics.Comparison], unit: str) -> Iterator[str]:
     """Explain the numbers of these comparisons, and their limits."""
     yield note("difference")
     yield note("low_high", unit=unit)

@@ -1,165 +1,27 @@
-"""A report as a document: sections, tables, figures and the gallery's items; `writing` and `page` write them."""
+"""A report as a document: sections, figures and the gallery's items; `writing` and `page` write them."""
 
 import io
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, final
 
 from PIL import Image
 
+from lmms_egoplan.report.tables import Table
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-STANDS = "would_stand"
-"""The key of the column with the place of an own row among the published ones."""
-
-APART_NOTE = "These rows are over other questions than the published ones, or the demo judge rated them."
-
-Value = float | int | str | None
 Verdict = Literal["right", "wrong", "partly", "unscored"]
 Images = Callable[[], list[Image.Image]]
 """Reads the images that a model was shown."""
-
-
-def known(value: Value) -> Value:
-    """Return a value; None for NaN."""
-    return None if isinstance(value, float) and math.isnan(value) else value
-
 
 DEMO = "demo: meaningless"
 DEMO_NOTE = (
     "This is a demo: rendered questions, or a judge that only compares words. These scores are meaningless, they tell "
     "nothing of a model:"
 )
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table.
-
-    key: its name in the CSV file.
-    title: its heading.
-    decimals: of its printed numbers; None for texts and counts.
-    higher_is_better: None if no value is better than another; otherwise best and second best are marked.
-    end_of: the key of the column whose 95 % interval ends here, the low end first; "" for none. A page prints both ends
-        below the value.
-    """
-
-    key: str
-    title: str
-    decimals: int | None = None
-    higher_is_better: bool | None = None
-    end_of: str = ""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of a table.
-
-    values: one per column; None for missing ones, which are never printed as numbers.
-    is_own: true for reported runs, false for a paper's rows.
-    why: why its numbers are not comparable with other rows; "" if they are. Rows that are not comparable are never
-        marked best or second best, and are in a separate table (`Table.parted`).
-    """
-
-    values: tuple[Value, ...]
-    is_own: bool = False
-    why: str = ""
-
-    @property
-    def compares(self) -> bool:
-        """True if its numbers are comparable."""
-        return not self.why
-
-
-@final
-@dataclass(frozen=True)
-class Table:
-    """A table.
-
-    key: stem of its files, unique in the report.
-    source: of its numbers: paper and table, or the runs.
-    notes: remarks for comparing its rows.
-    role: its place in the section. ``published`` has a paper's rows, ``pairs`` runs side by side, ``scores`` the other
-        scores of runs.
-    """
-
-    key: str
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
-    source: str = ""
-    notes: tuple[str, ...] = ()
-    role: Literal["scores", "published", "pairs"] = "scores"
-
-    @property
-    def has_own(self) -> bool:
-        """True if a row is of a run."""
-        return any(row.is_own for row in self.rows)
-
-    def parted(self) -> "list[Table]":
-        """Move rows that are not comparable into a second table, each with its reason."""
-        apart = [row for row in self.rows if not row.compares]
-        if not apart:
-            return [self]
-        comparable = replace(self, rows=tuple(row for row in self.rows if row.compares))
-        filled = [
-            place
-            for place, column in enumerate(self.columns)
-            if column.key != STANDS and any(row.values[place] is not None for row in apart)
-        ]
-        columns = (*(self.columns[place] for place in filled), Column("why", "Does not compare"))
-        rows = tuple(Row((*(row.values[place] for place in filled), row.why), is_own=row.is_own) for row in apart)
-        title = f"Do not compare: {self.title[0].lower()}{self.title[1:]}"
-        own = [replace(column, higher_is_better=None) for column in columns]
-        return [comparable, Table(f"{self.key}_apart", title, tuple(own), rows, "the runs", (APART_NOTE,))]
-
-    def intervals(self) -> dict[int, tuple[int, int]]:
-        """Return the columns with intervals, by number, each with the columns of the low and the high end."""
-        keys = [column.key for column in self.columns]
-        ends: dict[str, list[int]] = {}
-        for place, column in enumerate(self.columns):
-            if column.end_of in keys:
-                ends.setdefault(column.end_of, []).append(place)
-        return {keys.index(key): (places[0], places[1]) for key, places in ends.items() if len(places) == 2}
-
-    def numbers(self) -> list[bool]:
-        """Return true for each column with numbers."""
-        return [
-            column.decimals is not None or any(isinstance(row.values[place], (int, float)) for row in self.rows)
-            for place, column in enumerate(self.columns)
-        ]
-
-    def marks(self) -> dict[tuple[int, int], Literal["best", "second"]]:
-        """Mark the best and second best value of each column, by (row, column); equal values share a mark.
-
-        Values are rounded to the column's decimals; only comparable rows count. Columns with one such value have no
-        marks.
-        """
-        marks: dict[tuple[int, int], Literal["best", "second"]] = {}
-        for place, column in enumerate(self.columns):
-            if column.higher_is_better is None:
-                continue
-            printed = {
-                index: round(float(value), column.decimals or 0)
-                for index, row in enumerate(self.rows)
-                if row.compares and isinstance(value := row.values[place], (int, float))
-            }
-            order = sorted(set(printed.values()), reverse=column.higher_is_better)
-            if len(printed) > 1:
-                marks |= {(index, place): "best" for index, value in printed.items() if value == order[0]}
-                marks |= {(index, place): "second" for index, value in printed.items() if value in order[1:2]}
-        return marks
-
-
-def table_of_runs(
-    key: str, title: str, columns: Sequence[Column], rows: Iterable[Mapping[str, Value]], notes: Sequence[str] = ()
-) -> Table:
-    """Make a table of runs' rows, each by the keys of the columns."""
-    values = tuple(Row(tuple(row.get(column.key) for column in columns), is_own=True) for row in rows)
-    return Table(key, title, tuple(columns), values, "the runs", tuple(notes))
 
 
 @final

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lmms_egoplan.report.document import Difference, Headline, Reference
-from lmms_egoplan.report.numbers import show
+from lmms_egoplan.report.tables import show
 from lmms_egoplan.text import join_list
 
 _MOST_NAMES = 3

@@ -20,6 +20,7 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.media.sampling import evenly_spaced
 from lmms_egoplan.outputs import delete
 from lmms_egoplan.report.document import Item, ShownAnswer
+from lmms_egoplan.report.tables import clean
 
 # Called with the kind of work, the finished part and the total.
 Progress = Callable[[str, int, int], None]
@@ -35,7 +36,6 @@ _QUALITY = 78
 # Characters of a question in the list.
 _QUESTION = 400
 _LETTERS = {"right": "r", "wrong": "w", "partly": "p", "unscored": "u"}
-_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,6 @@ def write_gallery(
     )
 
 
-def clean(text: str) -> str:
-    """Make a text printable: control characters become their pictures, halves of surrogate pairs U+FFFD."""
-    return _UNSHOWN.sub(_picture, text.replace("\r\n", "\n"))
-
-
 def script_json(value: Any) -> str:
     """Format JSON in ASCII that cannot end its script element."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
@@ -101,11 +96,6 @@ def strip_name(item: Item) -> str:
     plain = re.sub(r"[^A-Za-z0-9]+", "_", item.key).strip("_")[:80]
     identity = json.dumps([item.key, item.question, item.choices, item.gold, item.references], sort_keys=True)
     return f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jpg"
-
-
-def _picture(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
 
 
 def _index(items: Sequence[Item], runs: list[str], strips: list[dict[str, Any] | None]) -> dict[str, Any]:

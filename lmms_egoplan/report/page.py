@@ -1,14 +1,14 @@
-"""The page: one HTML file that opens from disk, with everything inside except the gallery's details."""
+"""The whole report, and its page: an HTML file that opens from disk, with all but the gallery's details inside."""
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 from xml.etree import ElementTree
@@ -18,13 +18,17 @@ from markupsafe import Markup, escape
 
 from lmms_egoplan import __version__
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.report.document import DEMO_NOTE, Figure, Item, Section, Slice, Table, known
-from lmms_egoplan.report.gallery import IMAGE_SECONDS, Progress, clean, write_gallery
-from lmms_egoplan.report.numbers import counted, percent, show
-from lmms_egoplan.report.summary import Card, cards, demo_runs, rank_text
-
-Origin = tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]
-"""Details of a run, and of each of its tasks, by name."""
+from lmms_egoplan.report.benchmark import Inputs, ReportedBenchmark, read_reports
+from lmms_egoplan.report.document import DEMO_NOTE, Figure, Item, Section, Slice
+from lmms_egoplan.report.gallery import IMAGE_SECONDS, Progress, write_gallery
+from lmms_egoplan.report.labelled import labelled_folders
+from lmms_egoplan.report.provenance import task_provenance
+from lmms_egoplan.report.run import Run, Runs
+from lmms_egoplan.report.runs import has_repeats, holds_lines, read_runs
+from lmms_egoplan.report.scores import check
+from lmms_egoplan.report.summary import Card, cards, demo_runs, rank_text, summary_table
+from lmms_egoplan.report.tables import Table, clean, counted, known, percent, show
+from lmms_egoplan.report.writing import json_of, write_files
 
 _TITLE = "Egocentric planning: runs beside the published results"
 # Attributes with coordinates, and their invisible digits.
@@ -39,30 +43,138 @@ _ID = re.compile(r"#([\w-]+)")
 _REFERENCE = re.compile(r"url\(\s*#")
 # Tables with at least so many columns are printed in landscape.
 _WIDE = 9
+# Seconds for the whole report; pictures get the remaining time, at least the second number.
+_SECONDS, _LEAST_FOR_PICTURES = 50.0, 5.0
 # Figures up to this width, in pixels, are placed side by side if there is room.
 _BROAD = 760
+
+
+@dataclass(frozen=True)
+class Built:
+    """A written report.
+
+    counts: of its parts, by name.
+    skipped: ignored or missing inputs, and why; a line each.
+    """
+
+    page: Path
+    counts: Mapping[str, int]
+    skipped: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+
+def build_report(
+    folders: Sequence[Path],
+    out: Path,
+    names: Mapping[Path, str],
+    benchmarks: Sequence[ReportedBenchmark],
+    progress: Callable[[str, int, int], None],
+    similarity: str | None = None,
+) -> Built:
+    """Write ``index.html`` into `out`, with ``report.json``, tables, figures and the gallery next to it.
+
+    Args:
+        folders: see `read_runs`; and `Inputs.judged` and `Inputs.labelled`.
+        names: see `read_runs`.
+        benchmarks: in the order of their sections.
+        progress: called with the kind of work, the finished part and the total.
+        similarity: see `Inputs`.
+
+    Raises:
+        LmmsEgoplanError: a path has no run, or a run's samples contradict the harness's own scores.
+        OSError: the folder cannot be written.
+    """
+    started = time.monotonic()
+    judged = [path for path in folders if holds_lines(path) and has_repeats(path)]
+    labelled = labelled_folders(folders)
+    inputs = Inputs(similarity, tuple(judged), labelled)
+    with_runs_in = [path for path in folders if path not in labelled]
+    read = read_runs(with_runs_in, names, benchmarks) if with_runs_in or not labelled else Runs((), ())
+    for done, run in enumerate(read.runs, 1):
+        for task_run in run.tasks.values():
+            check(run, task_run)
+        progress("scores recomputed, runs", done, len(read.runs))
+    sections: list[Section] = []
+    items: list[Item] = []
+    skipped = [*read.skipped]
+    with_runs = 0
+    for done, benchmark in enumerate(benchmarks, 1):
+        own, own_items, lines, has_runs = _benchmark_sections(benchmark, read.runs, inputs)
+        sections += own
+        items += own_items
+        skipped += lines
+        with_runs += has_runs
+        progress("benchmarks", done, len(benchmarks))
+    known_names = [benchmark.name for benchmark in benchmarks]
+    skipped += [
+        f"{path}: left out, no report shows labels of {name}"
+        for path, name in labelled.items()
+        if name not in known_names
+    ]
+    summary = summary_table(sections)
+    write_files(out, sections, progress, [summary] if summary else [])
+    write_whole(out / "report.json", json_of(sections, read.runs, skipped, len(items)))
+    remaining = _SECONDS - (time.monotonic() - started)
+    picture_seconds = min(IMAGE_SECONDS, max(_LEAST_FOR_PICTURES, remaining))
+    write_page(out, sections, items, read.runs, skipped, progress, picture_seconds)
+    counts = {
+        "runs": len(read.runs),
+        "benchmarks": with_runs,
+        "tables": sum(len(section.tables) for section in sections),
+        "figures": sum(len(section.figures) for section in sections),
+        "questions": len(items),
+    }
+    return Built(out / "index.html", counts, tuple(skipped), tuple(sections))
+
+
+def _benchmark_sections(
+    benchmark: ReportedBenchmark, runs: Sequence[Run], inputs: Inputs
+) -> tuple[list[Section], list[Item], list[str], bool]:
+    """Return a benchmark's sections and questions, the inputs that it does not show, and true if it has runs."""
+    sections: list[Section] = []
+    items: list[Item] = []
+    skipped: list[str] = []
+    reports = list(read_reports(runs, [benchmark], inputs))
+    for part, report in reports:
+        section = report.section()
+        if section is not None:
+            sections.append(part.section(section))
+            items += part.items(report.items())
+    report_of = benchmark.load_report()
+    label_folders = [path for path, name in inputs.labelled.items() if name == benchmark.name]
+    if label_folders and not sections:
+        section = report_of((), inputs).section()
+        if section is not None:
+            sections.append(section)
+        else:
+            unused = f"left out, its labels fill no table of {benchmark.title}"
+            skipped += [f"{path}: {unused}" for path in label_folders]
+    table = report_of.inputs_table(inputs)
+    if table is not None and sections:
+        sections[0] = replace(sections[0], tables=(*sections[0].tables, table))
+    elif table is not None:
+        beside = f"no run of {benchmark.title} is there to show {table.title.lower()} beside"
+        skipped += [f"{path}: left out, {beside}" for path in inputs.judged]
+    return sections, items, skipped, bool(reports)
 
 
 def write_page(
     out: Path,
     sections: Sequence[Section],
     items: Sequence[Item],
-    runs: Sequence[tuple[str, str]],
+    runs: Sequence[Run],
     skipped: Sequence[str],
     progress: Progress = lambda *_: None,
     picture_seconds: float = IMAGE_SECONDS,
-    provenance: Mapping[str, Origin] = MappingProxyType({}),
 ) -> None:
     """Write ``index.html`` and the gallery's files into `out`.
 
     The page links the files of tables and figures, which `writing` writes.
 
     Args:
-        runs: name and description of each run: model, harness, time.
         skipped: ignored files with the reasons.
         progress: called with the kind of work, the finished part and the total.
         picture_seconds: see `write_gallery`.
-        provenance: of the runs, by name.
 
     Raises:
         OSError: the folder cannot be written.
@@ -84,10 +196,12 @@ def write_page(
         places_of={section.key: section.headlines[0].decimals for section in sections if section.headlines},
         demo=demo_runs(sections),
         demo_note=DEMO_NOTE,
-        provenance=provenance,
+        provenance={
+            run.name: (run.provenance, {name: task_provenance(x) for name, x in run.tasks.items()}) for run in runs
+        },
         made=f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
         version=__version__,
-        runs=runs,
+        runs=[(run.name, f"{run.model}, {run.harness}, {run.time}") for run in runs],
         skipped=skipped,
         gallery=gallery,
         answered={run for item in items for run in item.answers},

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.paths import yaml_beside
-from lmms_egoplan.report.document import STANDS, Column, Reference, Row, Table, Value, known
-from lmms_egoplan.report.notes import read_notes
+from lmms_egoplan.report.document import Reference
+from lmms_egoplan.report.tables import STANDS, Column, Row, Table, Value, known, read_notes
 
 _BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")

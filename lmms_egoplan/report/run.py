@@ -41,7 +41,7 @@ class TaskRun:
     config: the task's, as the harness logs it.
     samples: one for each question, as logged, without raw responses, token counts and hashes; with the question itself,
         as ``doc``, only in lm-eval. None without readable samples.
-    version: of the task, see `task_versions.logged_version`.
+    version: of the task, see `versions.logged_version`.
     scoring: None for tasks of other projects.
     """
 
@@ -66,10 +66,11 @@ class Run:
     folder: of the files.
     harness: ``lmms-eval`` or ``lm-eval``, with a suffix for answers that were judged later.
     model: as the harness names it.
-    time: see `logged_samples.start_time`.
+    time: see `samples.start_time`.
     tasks: this project's, by name, without groups. At least one, unless there are others.
-    others: all other tasks with results, by name; see `runs.read_scores`.
+    others: all other tasks with results, by name.
     provenance: see `provenance.provenance_of`.
+    files: of samples, by task; see `runs.with_samples`.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Run:
     tasks: dict[str, TaskRun]
     others: dict[str, TaskRun] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)
+    files: dict[str, Path] = field(default_factory=dict)
 
     @property
     def base_model(self) -> str:

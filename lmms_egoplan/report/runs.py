@@ -1,9 +1,9 @@
-"""Readers of runs that lmms-eval and lm-eval wrote (``--output_path DIR --log_samples``), with unique names."""
+"""Readers of runs that lmms-eval and lm-eval wrote (``--output_path DIR --log_samples``), and of judged answers."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -11,18 +11,26 @@ from typing import Any
 from pydantic_core import from_json
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import decode
+from lmms_egoplan.file_kinds import kind_of
+from lmms_egoplan.jsonl import decode, parse_record, read_lines
 from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.report.benchmark import ReportedBenchmark
-from lmms_egoplan.report.gallery import clean
-from lmms_egoplan.report.judged import holds_lines, read_judged
-from lmms_egoplan.report.logged_samples import HOW_TO_LOG, SampleFile, model_name, sample_file, short_name, start_time
 from lmms_egoplan.report.provenance import provenance_of
-from lmms_egoplan.report.recompute import scoring_of, scorings
 from lmms_egoplan.report.run import Run, Runs, TaskRun
-from lmms_egoplan.report.task_versions import base_task, logged_version
+from lmms_egoplan.report.samples import (
+    HOW_TO_LOG,
+    Origin,
+    SampleFile,
+    model_name,
+    sample_file,
+    short_name,
+    start_time,
+)
+from lmms_egoplan.report.scores import recompute, scoring_of, scorings
+from lmms_egoplan.report.tables import clean
+from lmms_egoplan.report.versions import base_task, logged_version
 from lmms_egoplan.storage import DataMissingError
-from lmms_egoplan.validation import listing, shown
+from lmms_egoplan.validation import listing, read_as, shown
 
 # Large parts of a sample that no table uses: prompts, raw responses, hashes, and lists that are equal in all samples.
 _UNUSED = frozenset(
@@ -35,12 +43,35 @@ _MOST_LINES = 10
 _NO_SAMPLES = "no samples of a harness; give judged answers by their own path"
 
 
-_Reader = Callable[[Path, dict[str, Any], Collection[SampleFile], list[str]], Run | None]
-"""Reads a run from the path and content of its results file; appends skipped files to the list."""
-
-
 class _UnusableError(ValueError):
     """A file is ignored; the message begins with its path."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The runs at or below some paths, without samples.
+
+    runs: by results file, or file of judged answers.
+    skipped, orphans: see `Runs.skipped`; files at these paths, and samples without results.
+    remarks: of a run, for `Runs.skipped` where samples are read.
+    paths: those of the runs, by path given.
+    """
+
+    runs: dict[Path, Run] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+    orphans: list[str] = field(default_factory=list)
+    remarks: dict[Path, list[str]] = field(default_factory=dict)
+    paths: dict[Path, list[Path]] = field(default_factory=dict)
+
+    def named(self, runs: Mapping[Path, Run], skipped: Iterable[str], chosen: Mapping[Path, str], problem: str) -> Runs:
+        """Return some of the runs with unique names; without any, the error states the problem."""
+        lines = tuple(dict.fromkeys((*skipped, *self.orphans)))
+        if not runs:
+            reasons = f"\n{listing(lines, _MOST_LINES)}" if lines else ""
+            raise LmmsEgoplanError(f"{', '.join(map(str, self.paths))}: {problem}{reasons}")
+        names = names_of(runs, chosen)
+        without = tuple(path for path, own in self.paths.items() if runs.keys().isdisjoint(own))
+        return Runs(tuple(replace(run, name=names[path]) for path, run in runs.items()), lines, without)
 
 
 def read_runs(
@@ -48,7 +79,7 @@ def read_runs(
     names: Mapping[Path, str] = MappingProxyType({}),
     benchmarks: Iterable[ReportedBenchmark] = (),
 ) -> Runs:
-    """Read all runs at or below some paths.
+    """Read all runs of this project's tasks at or below some paths, with their samples.
 
     Args:
         folders: results files, recognised by their content, and folders with such at any depth; files of judged answers
@@ -60,65 +91,83 @@ def read_runs(
     Raises:
         LmmsEgoplanError: a path does not exist, has a name but no run, or there is no run at all.
     """
-    return _read(folders, names, benchmarks, _run, f"no run of the project's tasks; {HOW_TO_LOG}")
+    found = _find(folders, benchmarks)
+    runs: dict[Path, Run] = {}
+    skipped = [*found.skipped]
+    for path, run in found.runs.items():
+        whole, unusable = with_samples(run)
+        skipped += [*unusable, *found.remarks.get(path, ())]
+        if run.tasks:
+            runs[path] = whole
+    return found.named(runs, skipped, names, f"no run of the project's tasks; {HOW_TO_LOG}")
 
 
 def read_scores(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark] = ()) -> Runs:
-    """Read runs as `read_runs` does, but only from the results files, without samples.
-
-    Tasks of other projects are read, too, as `Run.others`.
+    """Read runs of any tasks as `read_runs` does, but without samples (`with_samples` adds these).
 
     Raises:
         LmmsEgoplanError: a path does not exist, or there are no results at all.
     """
-    return _read(folders, {}, benchmarks, _scores, "no results of a run")
+    found = _find(folders, benchmarks)
+    with_metrics = {
+        path: run
+        for path, run in found.runs.items()
+        if any(task_run.metrics for task_run in (*run.tasks.values(), *run.others.values()))
+    }
+    return found.named(with_metrics, found.skipped, {}, "no results of a run")
 
 
-def _read(
-    folders: Sequence[Path],
-    names: Mapping[Path, str],
-    benchmarks: Iterable[ReportedBenchmark],
-    read: _Reader,
-    problem: str,
-) -> Runs:
-    """Read runs by a function; without any, the error states the problem."""
-    judged: dict[Path, Run] = {}
-    skipped: list[str] = []
+def with_samples(run: Run) -> tuple[Run, list[str]]:
+    """Read a run's samples; also describe files that cannot be used, a line each."""
+    tasks: dict[str, TaskRun] = {}
+    unusable: list[str] = []
+    for name, task_run in run.tasks.items():
+        tasks[name] = task_run
+        if name in run.files and task_run.scoring:
+            try:
+                samples = tuple(_samples(run.files[name], [*task_run.scoring.metrics]))
+                tasks[name] = replace(task_run, samples=samples)
+            except _UnusableError as error:
+                unusable.append(str(error))
+    return replace(run, tasks=tasks), unusable
+
+
+def _find(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]) -> _Found:
+    found = _Found()
     results: dict[Path, dict[str, Any]] = {}
     logs: dict[Path, SampleFile] = {}
-    run_paths: dict[Path, list[Path]] = {}
+    judged: dict[Path, Run] = {}
     for folder in folders:
         if not folder.exists():
             raise LmmsEgoplanError(
                 f"{folder}: no such file or folder; give the --output_path of a run, or its results file"
             )
         if holds_lines(folder):
-            run_paths[folder] = [_resolved(folder)]
+            found.paths[folder] = [_resolved(folder)]
             try:
                 judged[_resolved(folder)] = read_judged(folder, benchmarks)
             except DataMissingError as error:
-                skipped.append(f"{folder}: no row, it needs the prepared data: {error}")
+                found.skipped.append(f"{folder}: no row, it needs the prepared data: {error}")
             continue
-        contents = _results(folder, skipped)
+        contents = _results(folder, found.skipped)
         results |= contents
-        run_paths[folder] = list(contents)
+        found.paths[folder] = list(contents)
         lines_files = sorted(folder.rglob("*.jsonl") if folder.is_dir() else folder.parent.glob("*.jsonl"))
         named = {path: sample_file(_resolved(path)) for path in lines_files if not _CACHE.fullmatch(path.name)}
         files = [file for file in named.values() if file is not None]
         logs |= {file.path: file for file in files if folder.is_dir() or any(_belongs(file, path) for path in contents)}
         if folder.is_dir():
             others = [f"{path}: {_NO_SAMPLES}" for path, file in named.items() if file is None and path.is_file()]
-            skipped += _first(others, folder, "JSONL files that are no samples of a harness")
-    runs = {path: run for path, content in results.items() if (run := read(path, content, logs.values(), skipped))}
-    runs |= judged
-    skipped += _without_results(file for file in logs.values() if not any(_belongs(file, path) for path in results))
-    lines = tuple(dict.fromkeys(skipped))
-    if not runs:
-        reasons = f"\n{listing(lines, _MOST_LINES)}" if lines else ""
-        raise LmmsEgoplanError(f"{', '.join(map(str, folders))}: {problem}{reasons}")
-    unique_names = names_of(runs, names)
-    without = tuple(folder for folder, paths in run_paths.items() if runs.keys().isdisjoint(paths))
-    return Runs(tuple(replace(run, name=unique_names[path]) for path, run in runs.items()), lines, without)
+            found.skipped.extend(_first(others, folder, "JSONL files that are no samples of a harness"))
+    for path, content in results.items():
+        files_of_run = {file.task: file.path for file in logs.values() if _belongs(file, path)}
+        found.runs[path] = _run(path, content, files_of_run)
+        found.remarks[path] = _remarks(path, content, found.runs[path])
+    found.runs.update(judged)
+    found.orphans.extend(
+        _without_results(file for file in logs.values() if not any(_belongs(file, path) for path in results))
+    )
+    return found
 
 
 def _results(folder: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
@@ -169,48 +218,8 @@ def _belongs(file: SampleFile, results: Path) -> bool:
     return same_time and file.path.parent == results.parent
 
 
-def _run(path: Path, content: dict[str, Any], logs: Collection[SampleFile], skipped: list[str]) -> Run | None:
-    """Read a run with its samples; None if none of its tasks is the project's."""
-    own, others = _tasks(content)
-    files = {file.task: file for file in logs if _belongs(file, path)}
-    tasks = {}
-    for task, task_run in own.items():
-        samples = None
-        if task in files:
-            try:
-                samples = tuple(_samples(files[task].path, list(task_run.scoring.metrics if task_run.scoring else ())))
-            except _UnusableError as error:
-                skipped.append(str(error))
-        tasks[task] = replace(task_run, samples=samples)
-    if others:
-        skipped.append(f"{path}: left out, of these tasks the report shows nothing: {', '.join(others)}")
-    if unknown_tasks := [task for task, task_run in others.items() if _looks_own(task, task_run.metrics)]:
-        names = ", ".join(unknown_tasks)
-        skipped.append(f"{path}: to show {names}, add `benchmark: NAME` to the metadata of their YAML or their configs")
-    if unknown := sorted(files.keys() - content["configs"].keys()):
-        skipped.append(f"{path}: no results of {', '.join(unknown)}, of which there are samples; these are left out")
-    if missing := [task for task in tasks if task not in files]:
-        skipped.append(f"{path}: no samples of {', '.join(missing)}, so there are scores alone; {HOW_TO_LOG}")
-    return _under_model(path, content, tasks, {}) if tasks else None
-
-
-def _scores(path: Path, content: dict[str, Any], *_: object) -> Run | None:
-    """Read a run without samples; None if no task has a metric."""
-    tasks, others = _tasks(content)
-    has_metrics = any(task_run.metrics for task_run in (*tasks.values(), *others.values()))
-    return _under_model(path, content, tasks, others) if has_metrics else None
-
-
-def _under_model(path: Path, content: dict[str, Any], tasks: dict[str, TaskRun], others: dict[str, TaskRun]) -> Run:
-    harness = "lmms-eval" if "lmms_eval_version" in content else "lm-eval"
-    model = model_name(path, content)
-    time = start_time(path, content)
-    origin = provenance_of(content, model, harness, time, path.parent)
-    return Run(short_name(model), path.parent, harness, model, time, tasks, others, origin)
-
-
-def _tasks(content: dict[str, Any]) -> tuple[dict[str, TaskRun], dict[str, TaskRun]]:
-    """Return the project's tasks, and all others, without samples."""
+def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
+    """Return the run of a results file, without samples."""
     own: dict[str, TaskRun] = {}
     others: dict[str, TaskRun] = {}
     for task, entry in content["results"].items():
@@ -222,7 +231,25 @@ def _tasks(content: dict[str, Any]) -> tuple[dict[str, TaskRun], dict[str, TaskR
         is_own = scoring is not None and scoring.last in metrics
         version = logged_version(content, task)
         (own if is_own else others)[task] = TaskRun(task, metrics, config, None, version, scoring if is_own else None)
-    return own, others
+    harness = "lmms-eval" if "lmms_eval_version" in content else "lm-eval"
+    model, time = model_name(path, content), start_time(path, content)
+    origin = provenance_of(content, model, harness, time, path.parent)
+    return Run(short_name(model), path.parent, harness, model, time, own, others, origin, files)
+
+
+def _remarks(path: Path, content: Mapping[str, Any], run: Run) -> list[str]:
+    """Describe tasks and samples that a report does not show."""
+    remarks = []
+    if run.others:
+        remarks.append(f"{path}: left out, of these tasks the report shows nothing: {', '.join(run.others)}")
+    if unknown := [task for task, task_run in run.others.items() if _looks_own(task, task_run.metrics)]:
+        names = ", ".join(unknown)
+        remarks.append(f"{path}: to show {names}, add `benchmark: NAME` to the metadata of their YAML or their configs")
+    if unknown := sorted(run.files.keys() - content["configs"].keys()):
+        remarks.append(f"{path}: no results of {', '.join(unknown)}, of which there are samples; these are left out")
+    if missing := [task for task in run.tasks if task not in run.files]:
+        remarks.append(f"{path}: no samples of {', '.join(missing)}, so there are scores alone; {HOW_TO_LOG}")
+    return remarks
 
 
 def _looks_own(task: str, metrics: Mapping[str, Any]) -> bool:
@@ -349,3 +376,63 @@ def _distinct(ladders: Mapping[Path, Sequence[str]], taken: Collection[str]) -> 
         counts = Counter((*names.values(), *taken))
         names = {path: ladders[path][step] if counts[name] > 1 else name for path, name in names.items()}
     return names
+
+
+def holds_lines(path: Path) -> bool:
+    """Return whether a file holds JSON lines, of judged answers or of something that `read_judged` names."""
+    if not path.is_file() or ".jsonl" in path.suffixes:
+        return path.is_file()
+    try:
+        with path.open("rb") as lines:
+            first = decode(lines.readline())
+    except (OSError, ValueError):
+        return False
+    return isinstance(first, dict) and {"rating", "ratings"} & first.keys() != set()
+
+
+def has_repeats(path: Path) -> bool:
+    """Return whether answers were judged several times."""
+    return any('"repeats"' in line for _, line in read_lines(path)[:1])
+
+
+def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
+    """Read a file of judged answers as a run: samples and metrics by the functions that score a harness's answers.
+
+    The row of a file with repeats is of the first judging, and an answer without a rating in each repeat is unrated.
+
+    Raises:
+        LmmsEgoplanError: the file holds something else (the message says what it looks like), or answers of several
+            runs, or answers that the benchmark's prepared data do not have.
+    """
+    records = [(where, parse_record(where, line)) for where, line in read_lines(path)]
+    if not records or not isinstance(records[0][1], dict):
+        raise LmmsEgoplanError(f"{path}: no judged answers in it; give a run's folder, or a file of lmms-egoplan judge")
+    first = records[0][1]
+    kind = kind_of(first)
+    report = next((each.load_report() for each in benchmarks if each.name == kind.get("judged")), None)
+    if report is None:
+        other = f"objects with {', '.join([*first][:5])}, neither a run nor judged answers"
+        raise LmmsEgoplanError(f"{path}: this looks like {kind.get('name', other).format(path=path)}")
+    tasks: dict[str, TaskRun] = {}
+    samples: dict[str, list[dict[str, Any]]] = {}
+    origins: list[Origin | None] = []
+    for (where, record), (task, config, sample) in zip(records, report.judged_samples(path), strict=True):
+        origin = read_as(Origin, where, record["run"]) if record.get("run") is not None else None
+        origins.append(origin)
+        name, of_run, version = (origin.task, origin.config, origin.version) if origin else (task, {}, None)
+        metadata = {**(of_run.get("metadata") or {}), **config.get("metadata", {}), "benchmark": report.SPEC.name}
+        config = {**of_run, **config, "metadata": metadata}
+        tasks.setdefault(name, TaskRun(name, {}, config, (), version, scoring_of(name, config, sample)))
+        samples.setdefault(name, []).append(sample)
+    whole = {name: replace(task_run, samples=tuple(samples[name])) for name, task_run in tasks.items()}
+    return _judged_run(path, {name: replace(x, metrics=recompute(x)) for name, x in whole.items()}, origins)
+
+
+def _judged_run(path: Path, tasks: dict[str, TaskRun], origins: Sequence[Origin | None]) -> Run:
+    runs = dict.fromkeys((origin.model, origin.harness, origin.time) if origin else None for origin in origins)
+    if len(runs) > 1:
+        models = [run[0] if run else "an unknown model" for run in runs]
+        raise LmmsEgoplanError(f"{path}: answers of several runs: {listing(models, 5)}\nJudge each run by itself.")
+    model, harness, time = next(iter(runs)) or (path.stem, "answers without a run", "time unknown")
+    provenance = {"model": model, "harness": harness, "started": time, "judged answers": str(path)}
+    return Run(short_name(model), path.parent, f"{harness}, judged later", model, time, tasks, {}, provenance)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.stats import DegenerateDataWarning, binomtest, bootstrap, permutation_test
 
-from lmms_egoplan.report.numbers import counted
+from lmms_egoplan.report.tables import counted
 
 RESAMPLES = 2000
 PERMUTATIONS = 9999

@@ -1,17 +1,18 @@
-"""The headlines as a table, for files, terminals and model cards."""
+"""The main scores as tables, for files, pages, terminals and model cards; each has its own columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from lmms_egoplan.report.document import DEMO_NOTE, Column, Headline, Row, Section, Table, table_of_runs
+from lmms_egoplan.report import tables
+from lmms_egoplan.report.document import DEMO_NOTE, Headline, Section
 from lmms_egoplan.report.findings import shared_reasons
-from lmms_egoplan.report.notes import read_columns, read_notes
-from lmms_egoplan.report.numbers import percent, with_interval
-from lmms_egoplan.report.scored import in_percent
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.scores import in_percent
 
 KEY = "summary"
-_COLUMNS = read_columns(__file__)
-note = read_notes(__file__)
+_COLUMNS = tables.read_columns(__file__)
+note = tables.read_notes(__file__)
 
 
 @dataclass(frozen=True)
@@ -65,38 +66,15 @@ def demo_runs(sections: Iterable[Section]) -> list[str]:
     return [f"{run} ({', '.join(of_run)})" if run in real else run for run, of_run in benchmarks.items()]
 
 
-def summary_table(sections: Sequence[Section]) -> Table | None:
+def summary_table(sections: Sequence[Section]) -> tables.Table | None:
     """Make the table of all headlines with their coverage; None without any."""
-    rows = [
-        vars(line)
-        | dict(zip(("low", "high"), line.interval or (), strict=False))
-        | {"no_interval": line.no_interval or None, "rank": rank_text(line) or None}
-        | {"coverage": in_percent(line.coverage), "truncated": in_percent(line.truncated)}
-        | {"why": "; ".join(line.apart) or None}
-        for card in cards(sections)
-        for line in card.lines
-    ]
-    if not rows:
-        return None
-    return table_of_runs(KEY, "Summary", _COLUMNS["summary"], rows, [note("summary")])
+    rows = [_numbers(line) for card in cards(sections) for line in card.lines]
+    return tables.table_of_runs(KEY, "Summary", _COLUMNS["summary"], rows, [note("summary")]) if rows else None
 
 
-def short_table(sections: Sequence[Section]) -> Table | None:
+def short_table(sections: Sequence[Section]) -> tables.Table | None:
     """Make a table of scores for model cards, with protocol, interval and number of questions; None without any."""
-    rows = [
-        (
-            line.run,
-            line.benchmark,
-            line.protocol or line.task,
-            score_text(line),
-            line.questions,
-            None if line.coverage is None else percent(line.coverage),
-        )
-        for card in cards(sections)
-        for line in card.lines
-    ]
-    if not rows:
-        return None
+    rows = [_texts(line) for card in cards(sections) for line in card.lines]
     demo = demo_runs(sections)
     notes = [f"{DEMO_NOTE} {', '.join(demo)}."] if demo else []
     notes += dict.fromkeys(
@@ -105,10 +83,65 @@ def short_table(sections: Sequence[Section]) -> Table | None:
         for line in section.headlines
         if line.apart
     )
-    return Table("card", "Scores with 95 % intervals", _COLUMNS["card"], tuple(map(Row, rows)), notes=tuple(notes))
+    table = tables.table_of_runs("card", "Scores with 95 % intervals", _COLUMNS["card"], rows, notes)
+    return replace(table, rows=tuple(replace(row, is_own=False) for row in table.rows), source="") if rows else None
 
 
-def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str]]) -> Table | None:
+def card_table(card: Card) -> tables.Table:
+    """Make the table of a card for a terminal."""
+    rows = [
+        _texts(line) | {"score": "; ".join(filter(None, (score_text(line), card.not_compared(line))))}
+        for line in card.lines
+    ]
+    title = f"{card.section.title}: {card.metric} ({card.task})"
+    return tables.table_of_runs("terminal", title, _COLUMNS["terminal"], rows)
+
+
+def _numbers(line: Headline) -> dict[str, Any]:
+    """Return a headline's values by column; None for empty texts."""
+    low, high = line.interval or (None, None)
+    return {
+        **vars(line),
+        **{"low": low, "high": high},
+        "no_interval": line.no_interval or None,
+        "rank": rank_text(line) or None,
+        "coverage": in_percent(line.coverage),
+        "truncated": in_percent(line.truncated),
+        "why": "; ".join(line.apart) or None,
+    }
+
+
+def _texts(line: Headline) -> dict[str, Any]:
+    """Return a headline's values by column, scores and coverage as texts."""
+    covered = None if line.coverage is None else tables.percent(line.coverage)
+    texts = {"protocol": line.protocol or line.task, "score": score_text(line), "n": line.questions}
+    return _numbers(line) | texts | {"coverage": covered, "covered": covered or "unknown"}
+
+
+def other_tasks(runs: Sequence[Run]) -> tables.Table | None:
+    """Make a table of the metrics of unknown tasks that are numbers or short texts; None without any."""
+    own = [run for run in runs if run.others]
+    if not own:
+        return None
+    blocks: dict[str, dict[str, dict[str, str]]] = {}
+    for task in dict.fromkeys(task for run in own for task in run.others):
+        of_runs = {run.name: run.others[task].metrics for run in own if task in run.others}
+        lines = {
+            tables.clean(metric): {name: _text(metrics.get(metric)) for name, metrics in of_runs.items()}
+            for metric in dict.fromkeys(metric for metrics in of_runs.values() for metric in metrics)
+            if not all(isinstance(metrics.get(metric), dict | list | None) for metrics in of_runs.values())
+        }
+        blocks[tables.clean(task)] = lines or {"no metric": {}}
+    return tables.side_by_side("others", "Other tasks", [run.name for run in own], blocks)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return tables.name_of(value) if isinstance(value, str) else tables.NOT_AVAILABLE
+    return tables.number(value, 4 if isinstance(value, float) else None)
+
+
+def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str]]) -> tables.Table | None:
     """Make a table of the runs' scores in all tasks, above published rows; None for fewer than two benchmarks.
 
     Args:
@@ -118,26 +151,26 @@ def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str
     all_cards = [*cards(with_further(sections))]
     if len({card.section.key for card in all_cards}) < 2:
         return None
-    columns = [Column("model", "Model")]
+    columns = [tables.Column("model", "Model")]
     own: dict[str, dict[str, str]] = {}
     places: dict[str, str] = {}
-    for number, card in enumerate(all_cards):
-        key = f"score_{number}"
-        columns.append(Column(key, f"{card.section.title}: {card.task}"))
+    for place, card in enumerate(all_cards):
+        key = f"score_{place}"
+        columns.append(tables.Column(key, f"{card.section.title}: {card.task}"))
         for line in card.lines:
             own.setdefault(line.run, {})[key] = score_text(line)
         if all(line.is_generated for line in card.lines):
             places.setdefault(card.section.key, key)
     names = [column.key for column in columns]
-    rows = [Row((run, *(scores.get(key) for key in names[1:])), is_own=True) for run, scores in own.items()]
+    rows = [tables.Row((run, *(scores.get(key) for key in names[1:])), is_own=True) for run, scores in own.items()]
     sources: dict[str, None] = {}
     for row in published:
         scores = {places[key]: value for key, value in row.items() if key in places and value}
         if len(scores) > 1:
-            rows.append(Row((row["model"], *(scores.get(key) for key in names[1:]))))
+            rows.append(tables.Row((row["model"], *(scores.get(key) for key in names[1:]))))
             sources[f"{row['source']}: {row['link']}"] = None
     notes = [note("published_card", sources="; ".join(sources))] if sources else []
-    return Table("model_card", "All benchmarks", tuple(columns), tuple(rows), notes=tuple(notes))
+    return tables.Table("model_card", "All benchmarks", tuple(columns), tuple(rows), notes=tuple(notes))
 
 
 def with_further(sections: Iterable[Section]) -> list[Section]:
@@ -147,7 +180,7 @@ def with_further(sections: Iterable[Section]) -> list[Section]:
 
 def score_text(line: Headline) -> str:
     """Format the score with its interval, or with the reason why there is none."""
-    shown = with_interval(line.value, line.interval, line.decimals)
+    shown = tables.with_interval(line.value, line.interval, line.decimals)
     has_reason = line.value is not None and line.interval is None
     return f"{shown} (no interval: {line.no_interval})" if has_reason else shown
 

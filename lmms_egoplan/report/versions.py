@@ -1,14 +1,19 @@
-"""Runs split by the versions of their tasks: a part of the report has one version of a task."""
+"""Versions of tasks, and runs split by them: a part of the report has one version of a task."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
-from lmms_egoplan.report.document import Figure, Item, Section, Table
-from lmms_egoplan.report.notes import read_notes
-from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.task_versions import age, package_versions
+import yaml
+
+from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
+from lmms_egoplan.report.document import Figure, Item, Section
+from lmms_egoplan.report.run import Run, TaskRun
+from lmms_egoplan.report.tables import Table, read_notes
 from lmms_egoplan.text import join_list
 
 note = read_notes(__file__)
@@ -16,6 +21,83 @@ note = read_notes(__file__)
 _Named = TypeVar("_Named", Section, Table, Figure)
 _Versions = Mapping[str, str | None]
 """By task."""
+
+# The harnesses write these for a task without version.
+_NONE = ("", "Yaml", "N/A")
+
+
+class _Loader(yaml.SafeLoader):
+    """A loader that reads a function as its dotted name."""
+
+
+_Loader.add_constructor("!function", lambda _, node: node.value)
+
+
+def logged_version(results: Any, task: str) -> str | None:
+    """Return the version of a task in the content of a results file; None if unknown.
+
+    1, 1.0 and "1.0" are one version. If ``versions`` and the task's ``metadata`` differ, it is ``"1.0 or 2.0"``, which
+    equals neither.
+    """
+    versions = (_member(results, "versions", task), _member(results, "configs", task, "metadata", "version"))
+    return " or ".join(dict.fromkeys(filter(None, map(version_text, versions)))) or None
+
+
+def version_text(version: Any) -> str:
+    """Format a version, equal numbers alike; "" for other values."""
+    text = str(version).strip() if isinstance(version, int | float | str) and not isinstance(version, bool) else ""
+    if text in _NONE:
+        return ""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return str(number) if math.isfinite(number) else ""
+
+
+def age(version: str | None) -> tuple[bool, list[int], str]:
+    """Return the sort key of a version, the newest last; an unknown one is first."""
+    return version is not None, [int(number) for number in re.findall(r"\d{1,9}", version or "")], version or ""
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of this package's tasks and groups of tasks, by name."""
+    return {name: version_text(metadata["version"]) for name, metadata in _package_metadata().items()}
+
+
+def package_benchmarks() -> dict[str, str]:
+    """Return the benchmarks of this package's tasks with scores, by name."""
+    return {name: metadata["benchmark"] for name, metadata in _package_metadata().items() if "benchmark" in metadata}
+
+
+def base_task(task: str) -> str | None:
+    """Return this package's task, or group, with the longest name that a task's name begins with; None without any."""
+    return max((name for name in _package_metadata() if task.startswith(name)), key=len, default=None)
+
+
+@cache
+def _package_metadata() -> dict[str, dict[str, Any]]:
+    """Return the metadata of this package's tasks and groups of tasks, by name."""
+    read = [read_task_file(path) for path in (*LMMS_EVAL_TASKS.glob("*/*.yaml"), *LM_EVAL_TASKS.glob("*/*.yaml"))]
+    named = {task["task"] if isinstance(task.get("task"), str) else task.get("group"): task for task in read}
+    return {name: task["metadata"] for name, task in named.items() if name}
+
+
+@cache
+def read_task_file(path: Path) -> dict[str, Any]:
+    """Read a task's YAML with its includes; a function is its dotted name."""
+    content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    included = content.pop("include", [])
+    for name in [included] if isinstance(included, str) else included:
+        content = read_task_file(path.parent / name) | content
+    return content
+
+
+def _member(value: Any, *names: str) -> Any:
+    """Return a member of nested objects; None if it is missing."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 @dataclass(frozen=True)
@@ -100,13 +182,7 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
         benchmark: see `Part`.
     """
     own = [
-        replace(
-            run,
-            tasks={
-                name: task for name, task in run.tasks.items() if task.scoring and task.scoring.benchmark == benchmark
-            },
-        )
-        for run in runs
+        replace(run, tasks={name: task for name, task in run.tasks.items() if _is_of(benchmark, task)}) for run in runs
     ]
     kinds = {(name, task.version) for run in own for name, task in run.tasks.items()}
     parts: list[dict[str, str | None]] = []
@@ -137,9 +213,8 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
     ]
 
 
-def _is_of(benchmark: str, name: str | None) -> bool:
-    """Return true if a task or file of this name is the benchmark's."""
-    return name is not None and (name == benchmark or name.startswith(f"{benchmark}_"))
+def _is_of(benchmark: str, task: TaskRun) -> bool:
+    return task.scoring is not None and task.scoring.benchmark == benchmark
 
 
 def _compare(benchmark: str, first: tuple[str, str | None], second: tuple[str, str | None]) -> bool:
@@ -150,9 +225,9 @@ def _compare(benchmark: str, first: tuple[str, str | None], second: tuple[str, s
 
 def _is_of_package(benchmark: str, task: str, version: str | None) -> bool:
     """Return true if this package has the version of the task, or of the task whose name a user's variant extends."""
-    own = {name: version for name, version in package_versions().items() if _is_of(benchmark, name)}
-    base = max((name for name in own if task.startswith(name)), key=len, default=None)
-    return version == own[base] if base else version in own.values()
+    base = base_task(task)
+    own = [name for name in package_versions() if name == benchmark or name.startswith(f"{benchmark}_")]
+    return version in [package_versions()[name] for name in ([base] if base in own else own)]
 
 
 def _label(several: Iterable[_Versions]) -> str:

@@ -14,7 +14,7 @@ from lmms_egoplan.cli.commands import command_tree, load_command
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.benchmark import BenchmarkReport
-from lmms_egoplan.report.task_versions import read_task_file
+from lmms_egoplan.report.versions import read_task_file
 from lmms_egoplan.storage import DataMissingError, split_dir
 from report.prepared import prepare_data
 from report.printed_tables import DESCRIBED

@@ -47,7 +47,7 @@ def change(path, edit):
 
 @pytest.mark.parametrize("harness", HARNESSES)
 def test_scores_of_all_benchmarks_are_those_of_the_results_with_what_they_are_over(tmp_path, harness):
-    path = write_run(tmp_path, harness, "org/Model-7B", all_tasks())
+    path = write_run(tmp_path, harness, "org/Model-7B", all_tasks(), log_samples=False)
     metrics = {
         task: {key.partition(",")[0]: value for key, value in entry.items()}
         for task, entry in json.loads(path.read_text())["results"].items()
@@ -71,7 +71,7 @@ def test_scores_of_all_benchmarks_are_those_of_the_results_with_what_they_are_ov
 def test_several_runs_stand_side_by_side_and_the_rest_below(tmp_path):
     for number in range(9):
         tasks = {"egoplan_val": egoplan_answers(10, 0.4, seed=number)} if number == 8 else egothink_bench(2, 0.5)
-        write_run(tmp_path / str(number), HARNESSES[number % 2], f"org/Model-{number}B", tasks)
+        write_run(tmp_path / str(number), HARNESSES[number % 2], f"org/Model-{number}B", tasks, log_samples=False)
     result = show(tmp_path)
     assert result.exit_code == 0
     heads = [re.findall(r"Model-\dB", line) for line in lines_of(result) if "Model-" in line]
@@ -84,9 +84,10 @@ def test_several_runs_stand_side_by_side_and_the_rest_below(tmp_path):
 
 
 def test_a_run_without_a_task_has_an_empty_cell(tmp_path):
-    write_run(tmp_path / "1", "lmms-eval", "org/one", {"egoplan_val": egoplan_answers(10, 0.4, seed=1)})
-    write_run(tmp_path / "2", "lmms-eval", "org/two", {"egoplan_val_blind": egoplan_answers(10, 0.4, seed=1)})
-    result = show(tmp_path / "1", tmp_path / "2")
+    for name, task in (("one", "egoplan_val"), ("two", "egoplan_val_blind")):
+        answers = {task: egoplan_answers(10, 0.4, seed=1)}
+        write_run(tmp_path / name, "lmms-eval", f"org/{name}", answers, log_samples=False)
+    result = show(tmp_path / "one", tmp_path / "two")
     assert [len(row) for row in cells(result, "acc")] == [1, 1]
 
 
@@ -130,7 +131,7 @@ def test_who_judged_is_told(tmp_path):
 
 def test_goal_step_steps_stand_under_their_own_name(tmp_path):
     answers = {"egointent": egointent_answers(10, 50)}
-    write_run(tmp_path / "1", "lmms-eval", "org/one", answers)
+    write_run(tmp_path / "1", "lmms-eval", "org/one", answers, log_samples=False)
     other = write_run(tmp_path / "2", "lmms-eval", "org/two", answers, log_samples=False)
     change(other, lambda content: content["results"]["egointent"].update({"category,judged": {"make bread": 50.0}}))
     result = show(tmp_path)
@@ -169,8 +170,8 @@ def test_other_tasks_are_shown_too(tmp_path):
 
 
 def test_versions_of_a_task_are_not_side_by_side(tmp_path):
-    write_run(tmp_path / "1", "lmms-eval", "org/one", one_task())
-    other = write_run(tmp_path / "2", "lmms-eval", "org/two", one_task())
+    write_run(tmp_path / "1", "lmms-eval", "org/one", one_task(), log_samples=False)
+    other = write_run(tmp_path / "2", "lmms-eval", "org/two", one_task(), log_samples=False)
 
     def edit(content):
         content["versions"]["egoplan_val"] = 7.0
@@ -193,7 +194,7 @@ def test_an_empty_folder_is_an_error(tmp_path):
 
 
 def test_a_run_that_was_stopped_while_it_wrote_is_named_and_the_others_are_shown(tmp_path):
-    write_run(tmp_path / "good", "lmms-eval", "org/m", one_task())
+    write_run(tmp_path / "good", "lmms-eval", "org/m", one_task(), log_samples=False)
     killed = write_run(tmp_path / "killed", "lmms-eval", "org/m", one_task())
     killed.write_bytes(killed.read_bytes()[:100])
     (tmp_path / "good" / "notes.json").write_text("[]")
@@ -260,6 +261,8 @@ def test_sentences_and_intervals_follow_the_scores(tmp_path):
     assert result.exit_code == 0
     text = " ".join(result.stdout.replace("\u202f", " ").split())
     assert all(fact in text for fact in ("EgoPlan", "egoplan_val", "One-7B", "Two-7B"))
+    assert cells(result, "acc") == []  # only next to the intervals
+    assert len(cells(result, "acc_sum")[0]) == 2
     assert re.search(r"\d\d\.\d\d \(\d\d\.\d\d to \d\d\.\d\d\)", text)
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from lmms_egoplan.report import build
-from lmms_egoplan.report.page import write_page
+from lmms_egoplan.report import page
 from patience import FOREVER_S
 from report.small_reports import SMALL
 from report.two_models import ITEMS, RUNS, SECTIONS
@@ -13,8 +12,8 @@ from report.two_models import ITEMS, RUNS, SECTIONS
 def unhurried():
     """Pictures get the time that they need on a busy machine."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "IMAGE_SECONDS", FOREVER_S)
-        patch.setattr(build, "_SECONDS", 2 * FOREVER_S)
+        patch.setattr(page, "IMAGE_SECONDS", FOREVER_S)
+        patch.setattr(page, "_SECONDS", 2 * FOREVER_S)
         yield
 
 
@@ -22,13 +21,13 @@ def unhurried():
 def written(tmp_path_factory):
     """The folder of the report of `two_models`."""
     out = tmp_path_factory.mktemp("report")
-    write_page(out, SECTIONS, ITEMS, RUNS, ("results/old: killed, no results file",), picture_seconds=FOREVER_S)
+    page.write_page(out, SECTIONS, ITEMS, RUNS, ("results/old: killed, no results file",), picture_seconds=FOREVER_S)
     return out
 
 
-def unfold(page):
+def unfold(tab):
     """Open all that the page folds away."""
-    page.evaluate("document.querySelectorAll('main details').forEach((part) => { part.open = true; })")
+    tab.evaluate("document.querySelectorAll('main details').forEach((part) => { part.open = true; })")
 
 
 @pytest.fixture
@@ -36,18 +35,18 @@ def tab(browser, written, request):
     """The report, opened; nothing may be asked of the network, no script may fail, and no text may run."""
     settings = {"viewport": {"width": 1440, "height": 900}} | getattr(request, "param", {})
     context = browser.new_context(**settings)
-    page = context.new_page()
-    page.set_default_timeout(1000 * FOREVER_S)
+    opened = context.new_page()
+    opened.set_default_timeout(1000 * FOREVER_S)
     messages = []
-    page.on("console", lambda message: messages.append(message.text))
-    page.on("pageerror", lambda error: messages.append(str(error)))
-    page.on("requestfailed", lambda failed: messages.append(f"{failed.url}: {failed.failure}"))
-    page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else messages.append(asked.url))
-    page.goto((written / "index.html").as_uri())
-    unfold(page)
-    yield page
+    opened.on("console", lambda message: messages.append(message.text))
+    opened.on("pageerror", lambda error: messages.append(str(error)))
+    opened.on("requestfailed", lambda failed: messages.append(f"{failed.url}: {failed.failure}"))
+    opened.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else messages.append(asked.url))
+    opened.goto((written / "index.html").as_uri())
+    unfold(opened)
+    yield opened
     assert [message for message in messages if not message.endswith("net::ERR_ABORTED")] == []
-    assert page.evaluate("window.hit") is None
+    assert opened.evaluate("window.hit") is None
     context.close()
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lmms_egoplan.report.document import Row
+from lmms_egoplan.report.tables import Row
 
 
 def joined(section, key):

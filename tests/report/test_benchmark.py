@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from benchmarks.egoplan.synthetic import egoplan_replies
-from lmms_egoplan.report.benchmark import BenchmarkReport
-from lmms_egoplan.report.compact_tables import compact_table, score_cell
+from lmms_egoplan.report.benchmark import BenchmarkReport, Spec
 from lmms_egoplan.report.comparisons import compared
-from lmms_egoplan.report.document import Column, ShownAnswer, table_of_runs
+from lmms_egoplan.report.document import ShownAnswer
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.report.scored import Answer, Mean, ScoredTask, ends, mean_of, read_answers
+from lmms_egoplan.report.scores import Answer, Mean, ScoredTask, mean_of, read_answers
+from lmms_egoplan.report.tables import Column, number, table_of_runs
 from report.synthetic import write_run
 
 COUNT = 90
@@ -37,11 +37,7 @@ def answer_of(sample):
 class LettersReport(BenchmarkReport[Letters]):
     """The whole part of a small benchmark."""
 
-    NAME = "letters"
-    TITLE = "Letters"
-    LEAD = "Which letter is right?"
-    METRIC = "acc"
-    DECIMALS = 2
+    SPEC = Spec("letters", "Letters", "Which letter is right?", "acc", 2, "acc", "Letters", "acc", {}, str)
 
     def read(self, runs):
         return [
@@ -52,13 +48,18 @@ class LettersReport(BenchmarkReport[Letters]):
         ]
 
     def tables(self):
-        columns = (Column("model", "Run"), Column("acc", "Accuracy", 2), *ends(2))
+        columns = (
+            Column("model", "Run"),
+            Column("acc", "Accuracy", 2),
+            Column("low", "Low", 2),
+            Column("high", "High", 2),
+        )
         rows = [{"model": task.name} | task.main.cells("acc") for task in self.tasks]
         yield table_of_runs("letters", "Accuracy", columns, rows)
         yield compared(self.tasks, "acc", "letters_pairs", "Every pair of runs", 2, "videos")
 
-    def compact_table(self):
-        return compact_table("letters_compact", "Letters", self.tasks, lambda _: {"acc": score_cell("acc", 2)})
+    def cells(self, task, block):
+        return {"acc": number(task.number("acc"), 2)}
 
     def question(self, key, answers):
         return {"question": f"Question {key[0]}", "facts": {}}

@@ -17,7 +17,7 @@ from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
 from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.build import build_report
+from lmms_egoplan.report.page import build_report
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -126,10 +126,10 @@ def test_every_file_is_linked_and_every_link_leads_to_a_file(whole, page):
     written -= BESIDE
     linked = [link for link in page.links if not link.startswith("#") and link not in BESIDE]
     assert sorted(linked) == sorted(written)
-    assert len([link for link in linked if link.endswith((".csv", ".md"))]) == 2 * built.tables
-    assert len([link for link in linked if link.endswith((".svg", ".png"))]) == 2 * built.figures
+    assert len([link for link in linked if link.endswith((".csv", ".md"))]) == 2 * built.counts["tables"]
+    assert len([link for link in linked if link.endswith((".svg", ".png"))]) == 2 * built.counts["figures"]
     keys = {Path(link).with_suffix("") for link in linked}
-    assert len(keys) == built.tables + built.figures
+    assert len(keys) == built.counts["tables"] + built.counts["figures"]
 
 
 def test_every_table_is_whole_in_both_forms(whole, page):
@@ -156,9 +156,14 @@ def test_every_figure_is_there_in_both_forms(whole):
 
 def test_what_was_built_is_counted(whole):
     _, built, _ = whole
-    assert (built.runs, built.benchmarks, built.questions, built.skipped) == (2, len(COUNTS), QUESTIONS, ())
-    assert built.tables > 20
-    assert built.figures > 5
+    assert (built.counts["runs"], built.counts["benchmarks"], built.counts["questions"], built.skipped) == (
+        2,
+        len(COUNTS),
+        QUESTIONS,
+        (),
+    )
+    assert built.counts["tables"] > 20
+    assert built.counts["figures"] > 5
 
 
 def test_every_question_has_its_pictures(whole, page):
@@ -172,7 +177,7 @@ def test_progress_is_told_to_the_end(whole):
     last = {what: (done, total) for what, done, total in told}
     assert all(done == total for done, total in last.values())
     assert (last["scores recomputed, runs"], last["benchmarks"]) == ((2, 2), (len(BENCHMARKS), len(BENCHMARKS)))
-    assert last["figure files"] == (built.figures, built.figures)
+    assert last["figure files"] == (built.counts["figures"], built.counts["figures"])
     assert last["pictures"] == last["questions"] == (QUESTIONS, QUESTIONS)
 
 
@@ -180,7 +185,7 @@ def test_a_report_holds_the_benchmarks_that_were_run_alone(tmp_path, monkeypatch
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "nothing"))
     write_run(tmp_path / "runs", "lmms-eval", "m", {"actplan": actplan_answers(8, 0.7)}, log_samples=False)
     built = build_report([tmp_path / "runs"], tmp_path / "out", {}, BENCHMARKS, lambda *each: None)
-    assert (built.runs, built.benchmarks) == (1, 1)
+    assert (built.counts["runs"], built.counts["benchmarks"]) == (1, 1)
     assert Page(built.page.read_text(encoding="utf-8")).sections[:2] == ["summary", "actplan"]
     assert all(path.name.startswith(("actplan_", "summary.")) for path in (tmp_path / "out" / "tables").iterdir())
 

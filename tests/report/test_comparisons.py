@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from lmms_egoplan.report.comparisons import compared
-from lmms_egoplan.report.scored import Answer
+from lmms_egoplan.report.scores import Answer
 from lmms_egoplan.report.statistics import compare, holm
 
 QUESTIONS = [f"q{number:03}" for number in range(120)]

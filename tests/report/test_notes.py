@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 import lmms_egoplan
-from lmms_egoplan.report.document import Column
-from lmms_egoplan.report.notes import read_columns, read_notes
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.report.tables import Column, read_columns, read_notes
 
 PACKAGE = Path(lmms_egoplan.__file__).parent
 FOLDERS = sorted(path.parent for path in PACKAGE.rglob("notes.yaml"))
@@ -33,14 +33,29 @@ def test_every_use_gives_what_stands_in_the_sentence(path):
             assert "{" not in module.note(use.args[0].value, **dict.fromkeys(names, 1))
 
 
-@pytest.mark.parametrize("name", ["notes.yaml", "columns.yaml"])
+def read(path):
+    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
 @pytest.mark.parametrize("folder", FOLDERS, ids=str)
-def test_nothing_stands_there_unused(folder, name):
-    path = folder / name
-    told = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+def test_nothing_stands_there_unused(folder):
+    """A note is named in a module or in ``spec.yaml``, a table in a module."""
+    specs = read(folder / "spec.yaml").values()
+    tables = [item for spec in specs for item in spec["tables"].items()]
+    listed = [note for spec in specs for note in (spec["lead"], spec.get("caveat"), *spec.get("compact_notes", ()))]
+    listed += [note for _, table in tables for notes in table.get("notes", ()) for note in notes.split()]
     texts = {node.value for file in folder.glob("*.py") for node in nodes(file) if isinstance(node, ast.Constant)}
-    ends = tuple(text for text in texts if isinstance(text, str) and text.startswith("_") and len(text) > 1)
-    assert [key for key in told if not key.startswith("table") and key not in texts and not key.endswith(ends)] == []
+    assert [key for key in read(folder / "notes.yaml") if key not in texts and key not in listed] == []
+    keys = [*(key for key, _ in tables), *read(folder / "columns.yaml")]
+    assert [key for key in keys if key not in (*texts, "comparisons") and not key.startswith("by_")] == []
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.name)
+def test_every_note_of_a_table_can_be_written(benchmark):
+    spec = benchmark.load_report().SPEC
+    for table in spec.tables.values():
+        for name in " ".join(table.notes).split():
+            assert "{" not in spec.note(name, measure="cosine", group="scenario")
 
 
 def test_what_a_sentence_is_not_given_is_an_error(tmp_path):

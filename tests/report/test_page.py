@@ -2,11 +2,14 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from lmms_egoplan.report.document import Column, Row, ShownAnswer, Table
-from lmms_egoplan.report.page import percent, show, svg_of, write_page
+from lmms_egoplan.report.document import ShownAnswer
+from lmms_egoplan.report.page import svg_of, write_page
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.tables import Column, Row, Table, percent, show
 from lmms_egoplan.report.writing import csv_of
 from patience import processor_time_below
 from report.two_models import LONG, SECTIONS, SHORT, figure, plan_item
@@ -223,7 +226,7 @@ def test_numbers_are_written_as_people_read_them():
 def test_the_summary_has_other_readings_beside_a_score(tmp_path, by_sum, shown):
     section, *_ = SECTIONS
     headline = replace(section.headlines[0], beside=(("by sum", by_sum),))
-    write_page(tmp_path, [replace(section, headlines=(headline,))], [], [(headline.run, "")], ())
+    write_page(tmp_path, [replace(section, headlines=(headline,))], [], [Run(headline.run, Path(), "", "", "", {})], ())
     assert f" \u00b7 {shown}" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
@@ -232,7 +235,7 @@ def test_a_page_of_a_whole_validation_set_is_small(tmp_path):
     answers = {name: ShownAnswer("wrong", None, (-7.15712345, -7.0161234, -6.7451234, -8.2341234), 1) for name in names}
     items = [replace(plan_item(number, (True, True)), images=None, answers=answers) for number in range(3355)]
     with processor_time_below(30):  # usually 1
-        write_page(tmp_path, SECTIONS, items, [(name, "") for name in names], ())
+        write_page(tmp_path, SECTIONS, items, [Run(name, Path(), "", "", "", {}) for name in names], ())
     size = (tmp_path / "index.html").stat().st_size
     assert size < 2**20
 

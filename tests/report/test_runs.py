@@ -1,17 +1,20 @@
-"""Runs of both harnesses as they are read from the disk."""
+"""Runs as both harnesses leave them: what is read, what is left out, and their names."""
 
+import inspect
 import json
 import math
+from pathlib import Path
 
 import pytest
 
 from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_answers, egoplan_replies
-from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_bench
+from benchmarks.egothink.synthetic import EGOTHINK_TASKS, egothink_answers, egothink_bench
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.report.recompute import check
 from lmms_egoplan.report.runs import read_runs, read_scores
+from lmms_egoplan.report.samples import find_sample_files, sample_file, start_time
+from lmms_egoplan.report.scores import check
 from patience import processor_time_below
 from report.reading import HARNESSES, all_tasks, names_of, one_task, only
 from report.synthetic import write_run
@@ -200,20 +203,17 @@ def test_metrics_that_a_question_does_not_have_are_absent_in_lm_eval_on_several_
     check(run, run.tasks["egointent"])
 
 
-def foreign(path, task, **config):
+def foreign(path, task):
     """Another project's task in a run's results."""
     content = json.loads(path.read_text())
     content["results"][task] = {"alias": task, "score,none": 0.5, "acc,none": 0.5}
-    content["configs"][task] = {"task": task, **config}
+    content["configs"][task] = {"task": task}
     path.write_text(json.dumps(content))
 
 
-@pytest.mark.parametrize(
-    "scoring", [{}, {"process_results": "<function egothink_process at 0x7f>"}, {"process_results": None}]
-)
-def test_tasks_of_others_are_left_out_by_name(tmp_path, scoring):
+def test_tasks_of_others_are_left_out_by_name(tmp_path):
     path = write_run(tmp_path, "lmms-eval", "m", one_task())
-    foreign(path, "egothink_object_existence", **scoring)
+    foreign(path, "egothink_object_existence")
     (tmp_path / "m" / "20260101_120000_samples_egothink_object_existence.jsonl").write_text("not even JSON")
     runs = read_runs([tmp_path])
     assert only(runs).tasks.keys() == {"egoplan_val"}
@@ -221,21 +221,22 @@ def test_tasks_of_others_are_left_out_by_name(tmp_path, scoring):
     assert line.startswith(f"{path}: left out, of these tasks the report shows nothing: egothink_object_existence")
 
 
-def test_a_function_of_the_same_name_makes_no_task_of_the_project(tmp_path):
-    path = write_run(tmp_path, "lmms-eval", "m", one_task())
-    content = json.loads(path.read_text())
-    for task, metric in (("their_task", "bleu"), ("their_other_task", "score")):
-        content["results"][task] = {"alias": task, f"{metric},none": 0.5}
-        content["configs"][task] = {"process_results": "<function score_answer at 0x7f256c22f060>"}
-    path.write_text(json.dumps(content))
-    runs = read_runs([tmp_path])
-    assert only(runs).tasks.keys() == {"egoplan_val"}
-    assert runs.skipped[0].endswith(": their_task, their_other_task")
-
-
 def test_variants_of_the_tasks_under_other_names_are_read(tmp_path):
     path = write_run(tmp_path, "lm-eval", "m", {"egoplan_val_16_frames": egoplan_answers(5, 0.5)})
     assert only(read_runs([path])).tasks["egoplan_val_16_frames"].samples
+
+
+def test_a_variant_with_an_unknown_name_is_read_by_its_metadata_and_else_named_with_what_to_do(tmp_path):
+    path = write_run(tmp_path, "lm-eval", "m", {**one_task(), "egoplan_val_generate": egoplan_replies(5, 0.5)})
+    text = path.read_text().replace("egoplan_val_generate", "mine")
+    path.write_text(text)
+    assert only(read_runs([path])).tasks.keys() == {"egoplan_val", "mine"}
+    content = json.loads(text)
+    del content["configs"]["mine"]["metadata"]["benchmark"]
+    path.write_text(json.dumps(content))
+    runs = read_runs([path])
+    assert only(runs).tasks.keys() == {"egoplan_val"}
+    assert any("to show mine, add `benchmark: NAME`" in line for line in runs.skipped)
 
 
 def test_samples_of_a_task_that_the_results_do_not_have_are_named(tmp_path):
@@ -328,7 +329,6 @@ def test_scores_are_read_without_samples_and_other_tasks_are_kept(tmp_path):
     assert run.tasks.keys() == {"egoplan_val"}
     assert run.tasks["egoplan_val"].samples is None
     assert {name: task.metrics for name, task in run.others.items()} == {"mme": {"mme_score": 12.5}}
-    assert not only(read_runs([tmp_path])).others
 
 
 def test_paths_without_a_run_are_told(tmp_path):
@@ -341,3 +341,142 @@ def test_paths_without_a_run_are_told(tmp_path):
     assert any(line.startswith(f"{killed}: no JSON") for line in runs.skipped)
     with pytest.raises(LmmsEgoplanError, match="no results of a run"):
         read_scores([tmp_path / "empty", killed])
+
+
+def test_equal_names_get_harness_time_and_folder_as_far_as_needed(tmp_path):
+    task = one_task()
+    write_run(tmp_path / "1", "lmms-eval", "org/Other", task)
+    write_run(tmp_path / "2", "lmms-eval", "org/Model", task)
+    write_run(tmp_path / "3", "lm-eval", "/models/Model/", task)
+    write_run(tmp_path / "4", "lm-eval", "org/Model", task, time="2026-01-02T12-00-00.5")
+    fifth = write_run(tmp_path / "5", "lm-eval", "org/Model", task, time="2026-01-03T12-00-00.5")
+    sixth = write_run(tmp_path / "6", "lm-eval", "org/Model", task, time="2026-01-03T12-00-00.7")
+    assert names_of([tmp_path]) == [
+        "Other",
+        "Model (lmms-eval)",
+        "Model (lm-eval, 2026-01-01 12:00:00 UTC)",
+        "Model (lm-eval, 2026-01-02 12:00:00 UTC)",
+        f"Model (lm-eval, 2026-01-03 12:00:00 UTC, {fifth.parent})",
+        f"Model (lm-eval, 2026-01-03 12:00:00 UTC, {sixth.parent})",
+    ]
+
+
+def test_a_checkpoint_is_named_with_its_training_run(tmp_path):
+    for model in ("out/Model-7B/checkpoint-200", "out/Other/checkpoint-200/", "step_400", "org/Model-step400"):
+        write_run(tmp_path, "lm-eval", model, one_task())
+    assert {*names_of([tmp_path])} == {"Model-7B/checkpoint-200", "Other/checkpoint-200", "step_400", "Model-step400"}
+
+
+def test_a_copy_of_a_results_file_has_another_name(tmp_path):
+    path = write_run(tmp_path, "lmms-eval", "m", one_task())
+    path.with_name("copy_results.json").write_bytes(path.read_bytes())
+    names = names_of([tmp_path])
+    assert len(set(names)) == len(names) == 2
+
+
+def test_a_name_that_is_given_stays_and_others_give_way(tmp_path):
+    named = write_run(tmp_path / "a", "lmms-eval", "org/Model", one_task())
+    write_run(tmp_path / "b", "lmms-eval", "org/Mine", one_task())
+    assert names_of([tmp_path], {tmp_path / "a": "Mine"}) == ["Mine", "Mine (lmms-eval)"]
+    assert names_of([tmp_path], {named: "Mine"}) == ["Mine", "Mine (lmms-eval)"]
+    assert names_of([tmp_path], {tmp_path / "b" / ".." / "a": "Ours"}) == ["Ours", "Mine"]
+
+
+def test_of_names_for_nested_folders_the_deepest_counts(tmp_path):
+    write_run(tmp_path / "a", "lmms-eval", "one", one_task())
+    write_run(tmp_path / "a" / "b", "lmms-eval", "two", one_task())
+    assert names_of([tmp_path], {tmp_path: "outer", tmp_path / "a" / "b": "inner"}) == ["inner", "outer"]
+
+
+def test_one_name_for_several_runs_is_made_distinct(tmp_path):
+    write_run(tmp_path, "lmms-eval", "one", one_task())
+    write_run(tmp_path, "lm-eval", "two", one_task())
+    assert names_of([tmp_path], {tmp_path: "Both"}) == ["Both (lmms-eval)", "Both (lm-eval)"]
+
+
+def test_a_name_for_a_place_without_a_run_is_an_error(tmp_path):
+    write_run(tmp_path / "a", "lmms-eval", "m", one_task())
+    with pytest.raises(LmmsEgoplanError, match=r"b: has a name, but no run"):
+        read_runs([tmp_path], {tmp_path / "b": "Mine"})
+
+
+def test_a_run_without_a_model_s_name_is_named_after_its_backend(tmp_path):
+    path = write_run(tmp_path, "lmms-eval", "m", {"egothink_object_existence": egothink_answers("existence", 2, 0.5)})
+    content = json.loads(path.read_text()) | {"model_name": ""}
+    path.write_text(json.dumps(content))
+    assert names_of([tmp_path]) == ["hf_vlm"]
+
+
+LM_TIME, LMMS_TIME = "2026-11-21T09-36-43.624982", "20261121_093643"
+
+
+@pytest.mark.parametrize("task", ["egothink_object_existence", "egointent", "egoplan_val_clips", "a_samples_b"])
+def test_names_of_both_harnesses(task):
+    lm = sample_file(Path("runs/m") / f"samples_{task}_{LM_TIME}.jsonl")
+    assert (lm.task, lm.time, lm.results) == (task, LM_TIME, Path("runs/m") / f"results_{LM_TIME}.json")
+    lmms = sample_file(Path("runs/m") / f"{LMMS_TIME}_samples_{task}.jsonl")
+    assert (lmms.task, lmms.time, lmms.results) == (task, LMMS_TIME, Path("runs/m") / f"{LMMS_TIME}_results.json")
+
+
+def test_results_under_another_name(tmp_path):
+    results = tmp_path / f"mine_{LM_TIME}.json"
+    results.touch()
+    assert sample_file(tmp_path / f"samples_egointent_{LM_TIME}.jsonl").results == results
+
+
+@pytest.mark.parametrize("name", ["samples.jsonl", f"results_{LM_TIME}.json", "samples_egointent.jsonl", "x.json"])
+def test_other_files_are_none(name):
+    assert sample_file(Path(name)) is None
+
+
+def test_found_below_a_folder_by_the_beginning_of_the_task(tmp_path):
+    (tmp_path / "model").mkdir()
+    for name in (
+        f"samples_egointent_{LM_TIME}.jsonl",
+        f"{LMMS_TIME}_samples_egointent_16.jsonl",
+        f"{LMMS_TIME}_samples_egoplan_val.jsonl",
+        f"{LMMS_TIME}_samples_not_samples_egointent.jsonl",
+    ):
+        (tmp_path / "model" / name).touch()
+    assert [file.task for file in find_sample_files(tmp_path, "egointent")] == ["egointent_16", "egointent"]
+
+
+@pytest.mark.parametrize(
+    ("name", "results", "expected"),
+    [
+        (f"{LMMS_TIME}_results.json", {}, "2026-11-21 01:36:43 UTC"),
+        (f"{LMMS_TIME}_results.json", {"date": "20261121_093700"}, "2026-11-21 01:37:00 UTC"),
+        ("mine.json", {"date": LMMS_TIME}, "2026-11-21 01:36:43 UTC"),
+        (f"results_{LM_TIME}.json", {"date": 1795253754.8}, "2026-11-21 09:35:54 UTC"),
+        (f"results_{LM_TIME}.json", {"date": True}, "2026-11-21 09:36:43 (time zone unknown)"),
+        (f"results_{LM_TIME}.json", {"date": 1e300}, "2026-11-21 09:36:43 (time zone unknown)"),
+        (f"results_{LM_TIME}.json", {"date": float("nan")}, "2026-11-21 09:36:43 (time zone unknown)"),
+        ("mine.json", {}, "mine"),
+        ("00010101_000000_results.json", {}, "00010101_000000"),
+    ],
+)
+def test_a_run_began_at_a_time_in_utc(name, results, expected):
+    assert start_time(Path("runs") / name, results) == expected
+
+
+@pytest.mark.parametrize(
+    ("zone", "expected"),
+    [
+        ("Asia/Singapore", "2026-11-21 01:36:43 UTC"),
+        ("America/New_York", "2026-11-21 14:36:43 UTC"),
+        ("UTC", "2026-11-21 09:36:43 UTC"),
+        (None, "2026-11-21 01:36:43 UTC"),
+        ("Nowhere/Else", "2026-11-21 09:36:43 (time zone unknown)"),
+        ("../etc/passwd", "2026-11-21 09:36:43 (time zone unknown)"),
+        ("", "2026-11-21 09:36:43 (time zone unknown)"),
+    ],
+)
+def test_lmms_evals_clock_is_that_of_its_time_zone(zone, expected):
+    results = {"config": {"resolved_cli_args": {"timezone": zone}}}
+    assert start_time(Path(f"{LMMS_TIME}_results.json"), results) == expected
+
+
+def test_lmms_eval_has_the_time_zone_that_is_taken_for_its_default():
+    from lmms_eval import utils
+
+    assert inspect.signature(utils.get_datetime_str).parameters["timezone"].default == "Asia/Singapore"

@@ -57,7 +57,7 @@ def test_differences_are_over_the_answers_that_both_runs_have_scores_for(benchma
 
 
 def test_tests_of_runs_are_over_the_questions_that_both_have_scores_for(small, counting, answers):
-    pairs = rows(small.section, f"{small.report.NAME}_comparisons")
+    pairs = rows(small.section, f"{small.report.SPEC.name}_comparisons")
     assert len(pairs) == counting.COMPARED
     for pair in pairs:
         first, second = (
@@ -86,7 +86,7 @@ def test_slices_are_those_of_the_samples(benchmark, small, counting, answers):
 
 def test_slices_by_what_people_said_are_over_what_they_labelled(small, counting, answers, tmp_path):
     said = counting.write_labels(tmp_path, answers.get(counting.LABELLED))
-    inputs = replace(small.inputs, labelled={tmp_path: small.report.NAME})
+    inputs = replace(small.inputs, labelled={tmp_path: small.report.SPEC.name})
     benchmark = benchmark_of(small.report(small.runs, inputs).section(), small.runs)
     assert {*attributes(benchmark)} - {*counting.ATTRIBUTES} == {*said}
     for attribute, by_group in said.items():
@@ -101,7 +101,7 @@ def test_slices_by_what_people_said_are_over_what_they_labelled(small, counting,
 
 def test_published_rows_stay_as_they_are(small):
     """In the order of the main score, and without values in the columns of own runs."""
-    stems = [stem for stem in DESCRIBED if stem.startswith(f"{small.report.NAME}_")]
+    stems = [stem for stem in DESCRIBED if stem.startswith(f"{small.report.SPEC.name}_")]
     keys = {table.key for table in small.section.tables}
     assert small.counting.TABLE in keys & {*stems}
     for stem in keys & {*stems}:

@@ -1,11 +1,14 @@
 """A report of two models that never were, on two benchmarks, with all that a page must cope with."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from matplotlib.figure import Figure as Drawing
 from PIL import Image
 
-from lmms_egoplan.report.document import Column, Figure, Headline, Item, Row, Section, ShownAnswer, Table, Value
+from lmms_egoplan.report.document import Figure, Headline, Item, Section, ShownAnswer
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.tables import Column, Row, Table, Value
 
 SHORT, LONG = "qwen2-vl-7b", "llava-onevision-qwen2-7b-ov-hf_fine-tuned-on-egoplan-it_lora-r64_8-frames"
 HOSTILE = (
@@ -114,8 +117,8 @@ SECTIONS = (
     ),
 )
 RUNS = (
-    (SHORT, "lmms-eval, Qwen/Qwen2-VL-7B-Instruct, 2026-11-20 09:41"),
-    (LONG, "lm-eval, /checkpoints/ov, 2026-11-21 18:02"),
+    Run(SHORT, Path(), "lmms-eval", "Qwen/Qwen2-VL-7B-Instruct", "2026-11-20 09:41", {}),
+    Run(LONG, Path(), "lm-eval", "/checkpoints/ov", "2026-11-21 18:02", {}),
 )
 
 

@@ -8,7 +8,7 @@ from benchmarks.egoplan.bench2_questions import DERIVED, DOMAINS, EXAMPLES, writ
 from benchmarks.egoplan.derived_questions import DATA, available
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
-from lmms_egoplan.report.build import build_report
+from lmms_egoplan.report.page import build_report
 from report.report_json import groups
 from runs.both_harnesses import assert_same_results, in_lm_eval
 from runs.harness import hf_vlm, run

@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.report.logged_samples import Origin, stored_lines, write_lines
+from lmms_egoplan.report.samples import Origin, stored_lines, write_lines
 from lmms_egoplan.validation import AnyText, Checked, read_as
 
 # Variants that users make have names that begin so, such as egointent_16.

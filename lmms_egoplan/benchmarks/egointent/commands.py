@@ -118,8 +118,8 @@ def judge(
     """
     # Reports load SciPy.
     from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
-    from lmms_egoplan.report.judged import read_judged
-    from lmms_egoplan.report.terminal import print_runs
+    from lmms_egoplan.report.runs import read_judged
+    from lmms_egoplan.report.writing import print_runs
 
     settings = language_model(DEFAULT_JUDGE, asking=Asking(retry_rejected, estimate, prices), concurrency=concurrency)
     stored = read_stored(samples)

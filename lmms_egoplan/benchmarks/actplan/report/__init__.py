@@ -1,34 +1,31 @@
 """ActPlan-1K's part of reports: plans by setting, length and type of activity, and plan by plan."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import PurePath
 from typing import Any
 
+import numpy as np
+
 from lmms_egoplan.benchmarks.actplan.error_judge import JudgedPlan
-from lmms_egoplan.benchmarks.actplan.instances import parse_id
+from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, parse_id
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, VERDICTS
 from lmms_egoplan.benchmarks.actplan.prepare import SPLIT
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
-from lmms_egoplan.benchmarks.actplan.report.answers import GROUPS, MEASURES, Planned, answer_of, key_of
-from lmms_egoplan.benchmarks.actplan.report.marks import (
-    Labelled,
-    LabelledPlan,
-    errors_figure,
-    marked_by,
-    read_judgements,
-    read_labelled,
-)
-from lmms_egoplan.benchmarks.actplan.report.tables import DECIMALS, all_tables, note
+from lmms_egoplan.benchmarks.actplan.report import marks
+from lmms_egoplan.benchmarks.actplan.report.answers import BY_SETTING, GROUPS, MEASURES, Planned, answer_of, key_of
 from lmms_egoplan.benchmarks.splits import ACTPLAN
-from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared, with_images
+from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared, read_spec, with_images
 from lmms_egoplan.report.charts import draw_bars, draw_lines, spoken
-from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, number, score_notes, scored, share_cell
-from lmms_egoplan.report.document import Figure, Images, Reference, ShownAnswer, Table, Verdict
-from lmms_egoplan.report.published import load_table, reference_of
+from lmms_egoplan.report.document import Figure, Images, ShownAnswer, Verdict
+from lmms_egoplan.report.published import OwnRow
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key, differing, read_tasks
+from lmms_egoplan.report.scores import Answer, Key, Mean, differing, in_percent, read_tasks
+from lmms_egoplan.report.statistics import interval_of_sums
+from lmms_egoplan.report.tables import Table, Value, name_of, number, scored, share
 
+note = marks.note
 _ENCODER = "all-minilm-l6-v2"
 # Of the compact table, against gold plan 1.
 _SCORES = ("lcs_norm", "lcs", "lcs_norm_parsed", "lcs_parsed", "form_validity", "plan_length")
@@ -37,22 +34,11 @@ _SCORES = ("lcs_norm", "lcs", "lcs_norm_parsed", "lcs_parsed", "form_validity", 
 class ActPlanReport(BenchmarkReport[Planned]):
     """ActPlan-1K's part of a report."""
 
-    NAME = "actplan"
-    TITLE = "ActPlan-1K"
-    LEAD = note("lead")
-    METRIC = "lcs_norm"
-    DECIMALS = DECIMALS
-    UNIT = ""
-    TOP = 1
-    CLUSTERS = "activities"
+    SPEC = read_spec(__file__, "actplan", note)
 
     def read(self, runs: Sequence[Run]) -> list[Planned]:
         """Read the tasks of all runs."""
-        return list(read_tasks(Planned, runs, ["actplan"], "actplan", answer_of))
-
-    def reference(self) -> Reference:
-        """Return the best normalised LCS of Table 4."""
-        return reference_of(load_table("actplan", "table4"), "norm_lcs", note("caveat"))
+        return list(read_tasks(Planned, runs, "actplan", "actplan", answer_of))
 
     def labels(self, task: Planned, answer: Answer) -> Mapping[str, str]:
         """People's verdicts on the same plan, and the types of errors that they marked."""
@@ -64,7 +50,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         return {f"people: {name}": "yes" if holds else "no" for name, holds in said.items()}
 
     @cached_property
-    def _labelled(self) -> dict[tuple[str, tuple[str, ...], bool], LabelledPlan]:
+    def _labelled(self) -> dict[tuple[str, tuple[str, ...], bool], marks.LabelledPlan]:
         return {
             (plan.id, tuple(official_steps(plan.candidate)), plan.images): plan
             for judged in self._marks[0]
@@ -73,7 +59,111 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     def tables(self) -> Iterator[Table | None]:
         """Beside the paper's, all scores, breakdowns, and run against run."""
-        return all_tables(self.tasks, *self._marks)
+        people, judged = self._marks
+        yield self._table4()
+        yield self._table3(people)
+        yield from self._ablation(people)
+        yield self.beside("table5", list(marks.table5_rows(people, self.tasks)))
+        for key, rows in (
+            ("errors", marks.error_rows(marks.marked_by(people, judged))),
+            ("errors_agreement", marks.agreement_rows(judged)),
+        ):
+            yield self.table(key, rows) if rows else None
+        yield self._all_scores()
+        yield self._by_setting()
+        yield self._by_group("length")
+        yield self._by_group("activity_type")
+        yield self.pairs(self.tasks)
+
+    def _table4(self) -> Table:
+        """LCS with either gold plan."""
+        own: list[OwnRow] = []
+        for run in self.tasks:
+            for plan, suffix in enumerate(("", "_gold_2"), 1):
+                steps, norm = (run.means[f"{measure}{suffix}"] for measure in ("lcs", "lcs_norm"))
+                if run.is_text_only or norm.value is None or (run.part and plan > 1):
+                    continue
+                row: dict[str, Any] = {"model": run.name + f", gold plan {plan}" * (plan > 1)}
+                row |= {"encoder": run.task_run.metrics.get("encoder"), "apart": run.apart}
+                row |= {"lcs": steps.value} | norm.cells("norm_lcs") if run.part is None else {}
+                row |= _norms_by_setting(run) if plan == 1 else {}
+                own.append(row | run.shares(norm))
+        return self.beside("table4", own, main="norm_lcs")
+
+    def _table3(self, people: Sequence[marks.Labelled]) -> Table:
+        """Correctness by the classifier, and what people said."""
+        own: list[OwnRow] = list(marks.table3_rows(people))
+        for run in self.tasks:
+            mean = run.means["bleurt_correct"]
+            if run.is_text_only or mean.value is None:
+                continue
+            row: dict[str, Any] = {"model": run.name, "classifier": run.task_run.metrics.get("bleurt_model")}
+            row |= {"apart": run.apart} | _verdicts_by_setting(run)
+            row |= mean.cells("total_classified", scale=100) if run.part is None else {}
+            own.append(row | run.shares(mean))
+        return self.beside("table3", own, None if own else ["classifier"])
+
+    def _ablation(self, people: Sequence[marks.Labelled]) -> Iterator[Table]:
+        """Tables 6 and 7: without and with images, of runs that have the task without."""
+        without = {run.run.name for run in self.tasks if run.is_text_only}
+        runs = [run for run in self.tasks if run.run.name in without and run.part is None]
+        table6: list[OwnRow] = []
+        table7: list[OwnRow] = []
+        for run in runs:
+            base, norm = run.run.name if run.is_text_only else run.name, run.means["lcs_norm"]
+            scores = {"norm_lcs": norm.value, "classified": in_percent(run.means["bleurt_correct"].value)}
+            images = "w/o" if run.is_text_only else "w"
+            length: dict[str, Any] = {"avg_len": run.number("plan_length"), "apart": run.apart}
+            shares = run.shares(run.means["plan_length"])
+            table6.append({"model": f"{base} ({images})"} | length | scores | shares)
+            parts: dict[str, Any] = {"model": f"{base}, {images} image", "apart": run.apart}
+            parts |= {f"{setting}_avg_len": run.of("setting", setting, "plan_length").value for setting in SETTINGS}
+            table7.append(parts | _norms_by_setting(run) | _verdicts_by_setting(run) | shares)
+        table6 += marks.ablation_rows(people, 6)
+        table7 += marks.ablation_rows(people, 7)
+        for key, own in (("table6", table6), ("table7", table7)):
+            yield self.beside(key, own, None if runs else ())
+
+    def _all_scores(self) -> Table:
+        """Every measure of every run."""
+        rows = []
+        for measure, title in MEASURES.items():
+            for run in self.tasks:
+                mean = run.means[measure]
+                if mean.value is not None:
+                    score = mean.cells("value") | {"activities": mean.clusters}
+                    rows.append({"measure": title, "model": run.name} | score | run.shares(mean))
+        has_goal = any(run.means["goal_conditions"].value is not None for run in self.tasks)
+        notes = [name for name in self.SPEC.tables["scores"].notes if name != "goal" or has_goal]
+        return self.table("scores", rows, notes=notes)
+
+    def _by_setting(self) -> Table:
+        """Show normal and counterfactual side by side."""
+        rows = []
+        for measure in BY_SETTING:
+            for run in self.tasks:
+                means = {setting: run.of("setting", setting, measure) for setting in SETTINGS}
+                if any(mean.value is not None for mean in means.values()):
+                    row: dict[str, Value] = {"measure": MEASURES[measure], "model": run.name}
+                    for part, mean in (means | {"difference": _difference(run, means, measure)}).items():
+                        row |= mean.cells(part, f"{part}_") | {f"{part}_plans": mean.questions}
+                    rows.append(row)
+        return self.table("by_setting", rows)
+
+    def _by_group(self, by: str) -> Table:
+        """LCS and the classifier's verdicts in each group."""
+        rows = []
+        for group in GROUPS[by]:
+            for run in self.tasks:
+                if group in run.groups[by]:
+                    norm, correct = run.of(by, group, "lcs_norm"), run.of(by, group, "bleurt_correct")
+                    more = {measure: run.of(by, group, measure).value for measure in ("lcs", "lcs_norm_parsed")}
+                    row: dict[str, Value] = {"group": group, "model": run.name, "plans": norm.questions}
+                    row["verdicts"] = None if correct.value is None else correct.questions
+                    for cells in (norm.cells("lcs_norm"), more, correct.cells("bleurt_correct", "correct_", scale=100)):
+                        row |= cells
+                    rows.append(row)
+        return self.table(f"by_{by}", rows)
 
     def figures(self) -> Iterator[Figure | None]:
         """Scores by group, where a run has them; types of errors, where somebody has marked them."""
@@ -84,12 +174,12 @@ class ActPlanReport(BenchmarkReport[Planned]):
             ("by_activity_type", "Types of activity", "lcs_caption", "activity_type", "lcs_norm"),
         ):
             yield self._figure(f"actplan_{key}", title, note(caption), by, measure)
-        yield errors_figure(marked_by(*self._marks))
+        yield marks.errors_figure(marks.marked_by(*self._marks))
 
     @cached_property
-    def _marks(self) -> tuple[list[Labelled], list[JudgedPlan]]:
+    def _marks(self) -> tuple[list[marks.Labelled], list[JudgedPlan]]:
         """What people said of plans, and the types of errors that judges marked."""
-        return read_labelled(self.labelled()), read_judgements(self.labelled())
+        return marks.read_labelled(self.labelled()), marks.read_judgements(self.labelled())
 
     def _figure(self, key: str, title: str, caption: str, by: str, measure: str) -> Figure | None:
         means = {run.name: {group: run.of(by, group, measure) for group in GROUPS[by]} for run in self.tasks}
@@ -102,10 +192,23 @@ class ActPlanReport(BenchmarkReport[Planned]):
             draw = partial(draw_lines, groups, shown, label, "steps of gold plan 1", 1)
         return Figure(key, title, caption, draw, spoken(groups, shown, 2)) if shown else None
 
-    def compact_table(self) -> Table:
-        """Longest common subsequences with gold plan 1, and what the plans are like."""
-        notes = (note("lcs"), *score_notes(self.tasks))
-        return compact_table("actplan_compact", "ActPlan-1K: plans", self.tasks, _measures, notes)
+    def cells(self, task: Planned, block: Sequence[Planned], /) -> dict[str, str]:
+        """Return longest common subsequences with gold plan 1, and what the plans are like."""
+        has_classifier = any(run.number("bleurt_correct") is not None for run in block)
+        shares = (*(["bleurt_correct"] if has_classifier else []), "empty", "unparsed", "truncated")
+        return {
+            **{MEASURES[measure]: self._score(task, measure) for measure in _SCORES},
+            **{MEASURES[measure]: share(task.number(measure)) for measure in shares},
+            "Plans": f"{number(task.number('num_plans'))} of {number(task.official)}",
+            "Sentence encoder": name_of(task.text("encoder")),
+            **({"Classifier": name_of(task.text("bleurt_model"))} if has_classifier else {}),
+        }
+
+    def _score(self, task: Planned, measure: str) -> str:
+        mean, decimals = task.logged_mean(measure), self.SPEC.decimals
+        if mean.questions is None:
+            return number(mean.value, decimals)
+        return scored(mean.value, decimals, task.covered(mean))
 
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
         """As prepared; lm-eval alone logs the task description, and nobody the images."""
@@ -193,25 +296,33 @@ def _last_part(path: str) -> str:
     return PurePath(path).name
 
 
-def _measures(planned: Sequence[Planned]) -> dict[str, Cell]:
-    has_classifier = any(run.number("bleurt_correct") is not None for run in planned)
-    shares = (*(["bleurt_correct"] if has_classifier else []), "empty", "unparsed", "truncated")
+def _norms_by_setting(run: Planned) -> dict[str, Value]:
+    return {f"norm_lcs_{setting}": run.of("setting", setting, "lcs_norm").value for setting in SETTINGS}
 
-    def score(measure: str) -> Cell:
-        def cell(run: Planned) -> str:
-            mean = run.means[measure]
-            is_counted = mean.questions is not None
-            return scored(mean.value, DECIMALS, run.covered(mean)) if is_counted else number(mean.value, DECIMALS)
 
-        return cell
+def _verdicts_by_setting(run: Planned) -> dict[str, Value]:
+    means = {setting: run.of("setting", setting, "bleurt_correct") for setting in SETTINGS}
+    return {f"{setting}_classified": in_percent(mean.value) for setting, mean in means.items()}
 
-    return {
-        **{MEASURES[measure]: score(measure) for measure in _SCORES},
-        **{MEASURES[measure]: share_cell(measure) for measure in shares},
-        "Plans": lambda run: f"{number(run.number('num_plans'))} of {number(run.official)}",
-        "Sentence encoder": lambda run: name_of(run.text("encoder")),
-        **({"Classifier": lambda run: name_of(run.text("bleurt_model"))} if has_classifier else {}),
-    }
+
+def _difference(run: Planned, means: dict[str, Mean], measure: str) -> Mean:
+    normal, counterfactual = (mean.value for mean in means.values())
+    if normal is None or counterfactual is None:
+        return Mean()
+    chosen = [answer for answer in (run.answers or {}).values() if answer.scores[measure] is not None]
+    is_of = np.array([[answer.groups["setting"] == setting for setting in SETTINGS] for answer in chosen])
+    is_of = is_of.reshape(-1, len(SETTINGS))
+    scores = np.array([answer.scores[measure] for answer in chosen])
+    rows = np.stack([is_of * scores[:, None], is_of], axis=-1)
+
+    def difference(sums: np.ndarray) -> np.ndarray:
+        """NaN where a resample has plans of one setting only."""
+        total, count = np.moveaxis(sums, -1, 0)
+        means = np.divide(total, count, out=np.full_like(total, math.nan), where=count > 0)
+        return means[..., 0] - means[..., 1]
+
+    interval = interval_of_sums(rows, [str(answer.cluster) for answer in chosen], difference)
+    return Mean(normal - counterfactual, interval)
 
 
 def _told(answer: Answer) -> Iterator[str]:

@@ -11,9 +11,8 @@ from typing import Any
 from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, INSTANCES, SETTINGS
 from lmms_egoplan.benchmarks.actplan.metrics import LENGTH_BINS, length_bin
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
-from lmms_egoplan.report.document import Value
-from lmms_egoplan.report.numbers import counted
-from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, in_percent, logged, mean_of
+from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, in_percent, logged, mean_of
+from lmms_egoplan.report.tables import Value, counted
 
 MEASURES = {
     "lcs_norm": "Norm. LCS",
@@ -110,10 +109,11 @@ class Planned(ScoredTask):
                 # Such as runs of versions before 1.2.
                 means["goal_conditions_coverage"] = Mean()
             return means
-        counts = {name: self.number(_COUNTS.get(name, "")) for name in MEASURES}
-        return {
-            name: Mean(self.number(name), None, None if count is None else int(count)) for name, count in counts.items()
-        }
+        return {name: self.logged_mean(name) for name in MEASURES}
+
+    def logged_mean(self, measure: str) -> Mean:
+        """Return the harness's own mean, and over how many plans it is, where the harness tells."""
+        return Mean(self.number(measure), questions=self.count(_COUNTS.get(measure, "")))
 
     @cached_property
     def groups(self) -> dict[str, dict[str, dict[str, Mean]]]:

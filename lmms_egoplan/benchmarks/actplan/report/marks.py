@@ -15,11 +15,11 @@ from lmms_egoplan.benchmarks.actplan.report.answers import INSTANCES, Planned
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.report.charts import draw_bars, spoken
-from lmms_egoplan.report.document import Figure, Table, Value, table_of_runs
+from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.labelled import check_once
-from lmms_egoplan.report.notes import read_columns, read_notes
-from lmms_egoplan.report.numbers import counted
-from lmms_egoplan.report.scored import Mean
+from lmms_egoplan.report.scores import Mean
+from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES
+from lmms_egoplan.report.tables import Value, counted, read_notes
 from lmms_egoplan.validation import AnyText, Checked, Text, read_as
 
 
@@ -147,8 +147,14 @@ def _length(plans: Sequence[LabelledPlan]) -> Value:
     return fmean(len(parsed_steps(plan.candidate)) for plan in plans) if plans else None
 
 
-_note = read_notes(__file__, instances=sum(INSTANCES.values()), min_items=MIN_ITEMS, **INSTANCES)
-_COLUMNS = read_columns(__file__)
+note = read_notes(
+    __file__,
+    instances=sum(INSTANCES.values()),
+    min_items=MIN_ITEMS,
+    resamples=RESAMPLES,
+    fewest_clusters=FEWEST_CLUSTERS,
+    **INSTANCES,
+)
 # For the figure's axis, which has no room for the titles.
 _SHORT = ("missing actions", "object", "event", "form", "extra tools", "image")
 
@@ -213,18 +219,13 @@ def marked_by(people: Sequence[Labelled], judged: Sequence[JudgedPlan]) -> list[
     return found
 
 
-def errors_table(marked: Sequence[Marked]) -> Table | None:
-    """Types of errors by model (Fig. 6), each with an example (Table 8); None without marks."""
-    if not marked:
-        return None
-    rows = [_row(key, title, one) for key, title in ERRORS.items() for one in marked]
-    return table_of_runs(
-        "actplan_errors", "Types of errors", _COLUMNS["errors"], rows, (_note("errors"), _note("marked"))
-    )
+def error_rows(marked: Sequence[Marked]) -> list[Mapping[str, Any]]:
+    """Return types of errors by model (Fig. 6), each with an example (Table 8)."""
+    return [_row(key, title, one) for key, title in ERRORS.items() for one in marked]
 
 
-def agreement_table(judged: Sequence[JudgedPlan]) -> Table | None:
-    """How far judges and people agree, by type; None where no plan was marked by both."""
+def agreement_rows(judged: Sequence[JudgedPlan]) -> list[dict[str, Any]]:
+    """Return how far judges and people agree, by type, on plans that were marked by both."""
     rows: list[dict[str, Any]] = []
     for judge in dict.fromkeys(plan.judge_name for plan in judged):
         own = [plan for plan in judged if plan.judge_name == judge]
@@ -235,10 +236,7 @@ def agreement_table(judged: Sequence[JudgedPlan]) -> Table | None:
             if (kappa := found.kappa_unweighted) is not None:
                 row |= {"kappa": kappa.value, "low": kappa.low, "high": kappa.high}
             rows.append(row)
-    if not rows:
-        return None
-    title = "Types of errors: judges and people"
-    return table_of_runs("actplan_errors_agreement", title, _COLUMNS["errors_agreement"], rows, (_note("kappa"),))
+    return rows
 
 
 def errors_figure(marked: Sequence[Marked]) -> Figure | None:
@@ -248,7 +246,7 @@ def errors_figure(marked: Sequence[Marked]) -> Figure | None:
         return None
     top = max(mean.value or 0 for of_one in means.values() for mean in of_one)
     draw = partial(draw_bars, _SHORT, means, "of all errors, %", min(100, 1.15 * top))
-    return Figure("actplan_errors", "Types of errors", _note("errors_caption"), draw, spoken(_SHORT, means, 1))
+    return Figure("actplan_errors", "Types of errors", note("errors_caption"), draw, spoken(_SHORT, means, 1))
 
 
 def _row(key: str, title: str, marked: Marked) -> Mapping[str, Any]:

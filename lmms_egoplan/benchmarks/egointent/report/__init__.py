@@ -1,10 +1,12 @@
 """EgoIntent's part of reports: what is done, why and what comes next, by scenario, and step by step."""
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from PIL import Image
@@ -12,33 +14,41 @@ from PIL import Image
 from lmms_egoplan.benchmarks.egointent.prepare import SPLIT
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, TITLES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
-from lmms_egoplan.benchmarks.egointent.report.answers import OFFICIAL, Graded, judged_samples, overall_of, read_graded
+from lmms_egoplan.benchmarks.egointent.report.answers import (
+    OFFICIAL,
+    SCORES,
+    Graded,
+    fields_of,
+    judged_samples,
+    overall_of,
+    read_graded,
+)
 from lmms_egoplan.benchmarks.egointent.report.heatmap import heatmap_figure
-from lmms_egoplan.benchmarks.egointent.report.tables import DECIMALS, RIGHT, WRONG, all_tables, note
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames, thin
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.media.frames import read_video_frames
-from lmms_egoplan.report.benchmark import BenchmarkReport, Judged, read_prepared
-from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, score_cell, score_notes, scored, share_cell
-from lmms_egoplan.report.document import Figure, Headline, Images, Reference, ShownAnswer, Table, Verdict
-from lmms_egoplan.report.published import load_table, reference_of
+from lmms_egoplan.report.benchmark import BenchmarkReport, Judged, read_prepared, read_spec
+from lmms_egoplan.report.document import Figure, Headline, Images, ShownAnswer, Verdict
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key, Mean, differing
+from lmms_egoplan.report.scores import Answer, Key, Mean, differing
+from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES
+from lmms_egoplan.report.tables import Column, Table, Value, name_of, number, read_notes, scored, share
 
 # As many frames as the gallery shows.
 _FRAMES = 12
+# Of a step's three ratings, the mean from which the gallery calls it right, and below which it calls it wrong.
+RIGHT, WRONG = 75, 25
+note = read_notes(
+    __file__, right=RIGHT, wrong=WRONG, steps=OFFICIAL, resamples=RESAMPLES, fewest_clusters=FEWEST_CLUSTERS
+)
+_TITLES = {"overall": "Overall", **TITLES, "indoor": "Indoor", "outdoor": "Outdoor"}
 
 
 class EgoIntentReport(BenchmarkReport[Graded]):
     """EgoIntent's part of a report."""
 
-    NAME = "egointent"
-    TITLE = "EgoIntent"
-    LEAD = note("lead")
-    METRIC = "overall"
-    DECIMALS = DECIMALS
-    CLUSTERS = "videos"
+    SPEC = read_spec(__file__, "egointent", note)
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
         """Return the task and its variants."""
@@ -49,11 +59,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         """Yield the samples of both versions of the task."""
         return judged_samples(path)
 
-    def reference(self) -> Reference:
-        """Return the best score of Table 3."""
-        return reference_of(load_table("egointent", "table3"), caveat=note("caveat"))
-
-    def mean_over(self, _task: Graded, answers: Sequence[Answer]) -> Mean:
+    def mean_over(self, answers: Sequence[Answer]) -> Mean:
         """Return the overall score: missing fields count 0, unjudged fields do not count."""
         return overall_of(answers)
 
@@ -64,7 +70,56 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     def tables(self) -> Iterator[Table | None]:
         """Return the tables beside Table 3, with intervals, by scenario, and of pairs of runs."""
-        return all_tables(self.tasks)
+        yield self._beside("table3", self.tasks, {name: name for name in SCORES})
+        of_release = [run for run in self.tasks if run.is_release]
+        yield self._beside("leaderboard", of_release, {"overall": "overall", **RELEASE_NAMES})
+        yield self._score_table()
+        # The numbers of the heat maps, also of runs without samples; Goal-Step steps are in a separate table.
+        for kind in (False, True):
+            if runs := [run for run in self.tasks if run.is_goalstep is kind]:
+                yield self._groups(runs, is_goalstep=kind)
+        yield self.pairs(self.tasks)
+
+    def _beside(self, table: str, runs: Sequence[Graded], columns: Mapping[str, str]) -> Table:
+        """Return the scores of each run among published ones, whose columns these are by the name of the score."""
+        rows = []
+        for run in runs:
+            scores = {column: run.means[name].value for name, column in columns.items()}
+            cells: dict[str, Value] = {"model": run.name, "apart": "; ".join(run.apart)}
+            rows.append(cells | scores | run.main.cells("overall") | run.shares())
+        return self.beside(table, rows)
+
+    def _score_table(self) -> Table:
+        """Return each score of each run with its interval and what it is over."""
+        rows: list[dict[str, Value]] = []
+        for name in SCORES:
+            for run in self.tasks:
+                mean, rated = run.means[name], None
+                if run.answers is not None:
+                    ratings = [step.record.graded.ratings[field] for step in run.of(name) for field in fields_of(name)]
+                    rated = sum(rating is not None for rating in ratings)
+                if mean.questions != 0:
+                    over = {"steps": mean.questions, "videos": mean.clusters, "rated": rated}
+                    rows.append({"score_of": _TITLES[name], "model": run.name, **mean.cells("score"), **over})
+        return self.table("scores", rows)
+
+    def _groups(self, graded: Sequence[Graded], *, is_goalstep: bool) -> Table:
+        name, names = ("category", "categories") if is_goalstep else ("scenario", "scenarios")
+        scores = {run.name: _by_group(run, name) for run in graded}
+        rows: list[tuple[float, str, dict[str, Value]]] = []
+        for group in {group for of_run in scores.values() for group in of_run}:
+            numbers = {run: of_run.get(group) for run, of_run in scores.items()}
+            known = {run: score for run, score in numbers.items() if score is not None and not math.isnan(score)}
+            steps = {sum(x.groups["group"] == group for x in run.answers.values()) for run in graded if run.answers}
+            counts = steps.pop() if len(steps) == 1 else " / ".join(map(str, sorted(steps))) or None
+            rows.append((fmean([*known.values()] or [math.inf]), group, {name: group, "steps": counts, **known}))
+        columns = (
+            Column(name, name.capitalize()),
+            Column("steps", GOALSTEP_STEPS if is_goalstep else "Steps"),
+            *(Column(run.name, run.name, self.SPEC.decimals) for run in graded),
+        )
+        ordered = [row for *_, row in sorted(rows, key=lambda row: row[:2])]
+        return self.table(names, ordered, columns, group=name)
 
     @cached_property
     def _kinds(self) -> list[list[Graded]]:
@@ -76,11 +131,29 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         """Yield heat maps like Fig. 7 of the paper."""
         yield from map(heatmap_figure, self._kinds)
 
-    def compact_table(self) -> Table:
+    def compact_tasks(self) -> list[Graded]:
+        """Return the benchmark's steps before Goal-Step's."""
+        return sorted(self.tasks, key=lambda run: run.is_goalstep)
+
+    def heading(self, task: Graded) -> str:
+        """Name Goal-Step steps."""
+        return f"{task.task} ({GOALSTEP_STEPS})" if task.is_goalstep else task.task
+
+    def cells(self, task: Graded, block: Sequence[Graded], /) -> dict[str, str]:
         """Return scores, 0 to 100, overall and by field."""
-        notes = (note("fields"), *score_notes(self.tasks))
-        ordered = sorted(self.tasks, key=lambda run: run.is_goalstep)
-        return compact_table("egointent_compact", "EgoIntent: score, 0 to 100", ordered, _measures, notes, _heading)
+        is_release = any(run.is_release for run in block)
+        fields = [RELEASE_NAMES[name] if is_release else name for name in FIELDS]
+        decimals = self.SPEC.decimals
+        return {
+            "overall": scored(task.main.value, decimals, task.coverage),
+            **{name: number(task.number(name), decimals) for name in (*fields, *ENVIRONMENTS)},
+            "steps": number(task.number("num_steps")),
+            "parsed": share(task.number("parsed")),
+            "judged": share(task.number("judge_coverage")),
+            **{name: share(task.number(name)) for name in ("truncated", "suspect", "unverified")},
+            "shown as": name_of(task.media),
+            "judge": "not asked" if task.number("parsed") == 0 else name_of(task.judge),
+        }
 
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
         """Return the prepared step, or the step that lm-eval logged."""
@@ -159,23 +232,9 @@ class EgoIntentReport(BenchmarkReport[Graded]):
             yield note("bare", count=len(bare), why=why)
 
 
-def _heading(run: Graded) -> str:
-    return f"{run.task_run.task} ({GOALSTEP_STEPS})" if run.is_goalstep else run.task_run.task
-
-
-def _measures(graded: Sequence[Graded]) -> dict[str, Cell]:
-    is_release = any(run.is_release for run in graded)
-    fields = [RELEASE_NAMES[name] if is_release else name for name in FIELDS]
-    return {
-        "overall": lambda run: scored(run.main.value, DECIMALS, run.coverage),
-        **{name: score_cell(name, DECIMALS) for name in (*fields, *ENVIRONMENTS)},
-        "steps": score_cell("num_steps"),
-        "parsed": share_cell("parsed"),
-        "judged": share_cell("judge_coverage"),
-        **{name: share_cell(name) for name in ("truncated", "suspect", "unverified")},
-        "shown as": lambda run: name_of(run.media),
-        "judge": lambda run: "not asked" if run.number("parsed") == 0 else name_of(run.judge),
-    }
+def _by_group(run: Graded, name: str) -> Mapping[str, float]:
+    scores = run.task_run.metrics.get(name)
+    return scores if isinstance(scores, Mapping) else {}
 
 
 def _said(step: GradedStep, field: str) -> str:

@@ -11,19 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lmms_egoplan.benchmarks.egointent.answer_files import KINDS, TASK, V1, read_stored, rows_of
+from lmms_egoplan.benchmarks.egointent.answer_files import KINDS, TASK, read_stored, rows_of
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.report.benchmark import Judged
-from lmms_egoplan.report.document import Value
-from lmms_egoplan.report.judged import judged_record
-from lmms_egoplan.report.numbers import counted
-from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.scored import Answer, Answers, Mean, ScoredTask, in_percent, logged, read_tasks
+from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.scores import Answer, Mean, ScoredTask, in_percent, judged_record, logged, read_tasks
 from lmms_egoplan.report.statistics import interval_of_sums
+from lmms_egoplan.report.tables import Value, counted
 from lmms_egoplan.validation import AnyText, Checked, Seconds, read_as
 
 OFFICIAL = PAPER["steps"]
@@ -60,7 +58,12 @@ class Graded(ScoredTask):
     ``group``, the step's scenario or, of a Goal-Step step, the category of its goal, and ``environment``.
     """
 
-    is_goalstep: bool
+    @property
+    def is_goalstep(self) -> bool:
+        """True for Goal-Step steps; by the scores if there are no samples."""
+        if self.answers:
+            return any(answer.record.is_goalstep for answer in self.answers.values())
+        return isinstance(self.task_run.metrics.get("category"), Mapping)
 
     @property
     def is_release(self) -> bool:
@@ -80,16 +83,12 @@ class Graded(ScoredTask):
     @property
     def annotated(self) -> int | None:
         """Number of steps in the annotation file; None if unknown."""
-        return self._integer("split_size")
+        return self.count("split_size")
 
     @property
     def asked(self) -> int | None:
         """Number of steps asked; None if unknown."""
-        return self._integer("num_steps")
-
-    def _integer(self, metric: str) -> int | None:
-        number = self.number(metric)
-        return None if number is None else round(number)
+        return self.count("num_steps")
 
     @property
     def main(self) -> Mean:
@@ -175,12 +174,8 @@ def read_graded(runs: Iterable[Run]) -> Iterator[Graded]:
     Raises:
         LmmsEgoplanError: See `read_tasks`.
     """
-
-    def make(name: str, run: Run, answers: Answers, task_run: TaskRun) -> Graded:
-        is_goalstep = _is_goalstep(task_run, answers)
-        return Graded(name + f" ({GOALSTEP_STEPS})" * is_goalstep, run, answers, task_run, is_goalstep)
-
-    return read_tasks(make, runs, [TASK, V1], TASK, _answer)
+    for task in read_tasks(Graded, runs, TASK, TASK, _answer):
+        yield replace(task, name=f"{task.name} ({GOALSTEP_STEPS})") if task.is_goalstep else task
 
 
 def fields_of(name: str) -> Sequence[str]:
@@ -201,13 +196,6 @@ def overall_of(steps: Sequence[Answer]) -> Mean:
 def overall_score(steps: Sequence[Answer]) -> float:
     """Return the value of `overall_of`; NaN for None."""
     return float(_score(_counts(steps, FIELDS).sum(axis=0))) if steps else math.nan
-
-
-def _is_goalstep(task_run: TaskRun, answers: Mapping[Any, Answer] | None) -> bool:
-    """Return whether a task of a run is over Goal-Step steps; by its scores if it has no samples."""
-    if answers:
-        return any(answer.record.is_goalstep for answer in answers.values())
-    return isinstance(task_run.metrics.get("category"), Mapping)
 
 
 def _answer(sample: Mapping[str, Any]) -> Answer:

@@ -14,8 +14,8 @@ from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.report.answers import Graded, overall_score
 from lmms_egoplan.report.charts import new_figure
 from lmms_egoplan.report.document import Figure
-from lmms_egoplan.report.notes import read_notes
-from lmms_egoplan.report.scored import Answer
+from lmms_egoplan.report.scores import Answer
+from lmms_egoplan.report.tables import read_notes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

@@ -1,14 +1,16 @@
 """The parts of reports on both benchmarks: headlines, tables, figures, remarks, and the questions for the gallery."""
 
 import os
+import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import groupby
 from typing import Any, ClassVar
 
 from lmms_egoplan.benchmarks.egoplan import visuals
+from lmms_egoplan.benchmarks.egoplan.metrics import SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.records import AGREED, DOMAINS, EGO4D, EPIC_KITCHENS, Verified, read_checked
 from lmms_egoplan.benchmarks.egoplan.report.answers import (
@@ -21,18 +23,15 @@ from lmms_egoplan.benchmarks.egoplan.report.answers import (
     grouped,
     read_series,
 )
-from lmms_egoplan.benchmarks.egoplan.report.figures import accuracies_figure, lines_figure
-from lmms_egoplan.benchmarks.egoplan.report.tables import DECIMALS, bench2_tables, egoplan_tables, note
+from lmms_egoplan.benchmarks.egoplan.report.figures import accuracies_figure, lines_figure, note
 from lmms_egoplan.benchmarks.egoplan.similarity import LEVELS, levels, similarities
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.sampling import Doc
-from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared
-from lmms_egoplan.report.compact_tables import Cell, compact_table, number, score_notes, scored, share_cell
-from lmms_egoplan.report.document import Figure, Headline, Reference, ShownAnswer, Table, Verdict
-from lmms_egoplan.report.numbers import show
-from lmms_egoplan.report.published import load_table, reference_of
+from lmms_egoplan.report.benchmark import BenchmarkReport, read_prepared, read_spec
+from lmms_egoplan.report.document import Figure, Headline, ShownAnswer, Verdict
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key
+from lmms_egoplan.report.scores import Answer, Key
+from lmms_egoplan.report.tables import Table, Value, number, scored, share, show
 
 _VERDICTS: dict[float | None, Verdict] = {1.0: "right", 0.0: "wrong", None: "unscored"}
 # The least number of past actions in each bin: the paper's text does not tell those of Fig. 8.
@@ -40,6 +39,9 @@ _BINS = {"0": 0, "1": 1, "2 to 3": 2, "4 to 7": 4, "8 to 15": 8, "16 and more": 
 _SIMILARITY = "goal-answer similarity"
 _CHECKED = "people's check"
 _SOURCE_NAMES: dict[str, str] = {EPIC_KITCHENS: "EPIC-KITCHENS (in-domain)", EGO4D: "Ego4D (out-of-domain)"}
+
+# The columns of Table 3.
+_DOMAINS = {"id": SOURCE_METRIC[EPIC_KITCHENS], "od": SOURCE_METRIC[EGO4D], "all": "acc"}
 
 Facts = dict[str, str]
 
@@ -51,11 +53,6 @@ class _ChoiceReport(BenchmarkReport[Series]):
     VISUALS: reads what the gallery shows of a question.
     """
 
-    METRIC = "accuracy"
-    DECIMALS = DECIMALS
-    CLUSTERS = "videos"
-    MEASURE = "acc"
-    SCALE = 100
     QUESTIONS: ClassVar[Questions]
     VISUALS: ClassVar[visuals.Visuals]
 
@@ -77,11 +74,6 @@ class _ChoiceReport(BenchmarkReport[Series]):
         by_sum = (("by sum", task.percent("acc_sum")),) if task.is_ranked else ()
         return replace(super().headline(task), is_generated=not task.is_ranked, chance=CHANCE, beside=by_sum)
 
-    def protocol(self, task: Series) -> dict[str, str]:
-        """Keep frames and new tokens in the plural."""
-        plural = {"frame": "frames", "new token": "new tokens"}
-        return {plural.get(name, name): value for name, value in super().protocol(task).items()}
-
     @cached_property
     def docs(self) -> tuple[dict[Key, Doc], str | None]:
         """Prepared rows of the questions that were asked, where need be as lm-eval logs them; why there are none."""
@@ -96,11 +88,6 @@ class _ChoiceReport(BenchmarkReport[Series]):
 
         prepared, problem = read_prepared(read) if videos else ({}, None)
         return {**{key: answer.doc for key, answer in answers if answer.doc}, **prepared}, problem
-
-    def gallery_name(self, task: Series) -> str:
-        """Return the run's name, and the task's where the run has several over the questions."""
-        of_run = [other for other in self.tasks if other.run is task.run and other.answers is not None]
-        return task.run.name if len(of_run) == 1 else f"{task.run.name} ({task.task_run.task})"
 
     def question_order(self, keys: Iterable[Key]) -> list[Key]:
         """Sort by id."""
@@ -129,32 +116,67 @@ class _ChoiceReport(BenchmarkReport[Series]):
         unread = "no clear letter in the reply" if choice.text is not None and choice.chosen is None else None
         return ShownAnswer(_VERDICTS[answer.scores["acc"]], choice.text, choice.logprobs, choice.chosen, unread)
 
-    def compact_table(self) -> Table:
-        """Return the accuracies in per cent."""
-        ranked = [note("ranked")] if any(task.is_ranked for task in self.tasks) else []
-        notes = (*ranked, *score_notes(self.tasks))
-        title, measures = f"{self.TITLE}: accuracy in per cent", self._measures
-        return compact_table(f"{self.NAME}_compact", title, self.tasks, measures, notes)
+    def compact_notes(self) -> Iterable[str]:
+        """Explain the accuracies of ranked choices."""
+        return super().compact_notes() if any(task.is_ranked for task in self.tasks) else ()
 
-    def _measures(self, series: Sequence[Series]) -> dict[str, Cell]:
-        """Accuracies in per cent, and what they are over; `series` are of one task."""
-        is_ranked = any(task.is_ranked for task in series)
-
-        def whole(metric: str) -> Cell:
-            return lambda task: scored(task.percent(metric), DECIMALS, task.coverage)
-
-        def part(metric: str) -> Cell:
-            return lambda task: number(task.percent(metric), DECIMALS)
-
+    def cells(self, task: Series, block: Sequence[Series], /) -> dict[str, str]:
+        """Return accuracies in per cent, and what they are over."""
+        is_ranked = any(other.is_ranked for other in block)
+        whole = ("acc", "acc_sum", "acc_bytes") if is_ranked else ("acc",)
+        ties = task.number("near_ties")
         return {
-            **{metric: whole(metric) for metric in (("acc", "acc_sum", "acc_bytes") if is_ranked else ("acc",))},
-            **{metric: part(metric) for metric in self.QUESTIONS.part_metrics.values()},
-            **({} if is_ranked else {"unparsed": share_cell("unparsed")}),
-            "not compared": lambda task: task.inexact or "",
-            "near ties": lambda task: show(task.number("near_ties"), None) if task.number("near_ties") else "",
-            "ranking": lambda task: task.text("ranking_note") or "",
-            "questions": lambda task: f"{number(task.questions)} of {number(task.whole)}",
+            **{metric: scored(task.percent(metric), self.SPEC.decimals, task.coverage) for metric in whole},
+            **{
+                metric: number(task.percent(metric), self.SPEC.decimals)
+                for metric in self.QUESTIONS.part_metrics.values()
+            },
+            **({} if is_ranked else {"unparsed": share(task.number("unparsed"))}),
+            "not compared": task.inexact or "",
+            "near ties": show(ties, None) if ties else "",
+            "ranking": task.text("ranking_note") or "",
+            "questions": f"{number(task.questions)} of {number(task.whole)}",
         }
+
+    def score_table(self) -> Table:
+        """Make the table of every score of every task."""
+        metrics = ("acc", "acc_sum", "acc_bytes", *self.QUESTIONS.part_metrics.values(), "unparsed")
+        rows: list[dict[str, Value]] = [
+            {
+                "run": task.run.name,
+                "task": task.task,
+                "ties": task.number("ties"),
+                "asked": task.number("num_questions"),
+            }
+            | {metric: task.percent(metric) for metric in metrics}
+            | task.counts()
+            for task in self.tasks
+        ]
+        return self.table("scores", rows)
+
+    def group_table(self, key: str, groups: Groups, measure: str = "") -> Table | None:
+        """Make the table of accuracies by group, whose name is in the first column; None without any."""
+        rows: list[dict[str, Value]] = [
+            {
+                self.SPEC.tables[key].columns[0].key: group,
+                "run": part.series.run.name,
+                "task": part.series.task,
+                "acc_sum": part.acc_sum,
+                "questions": part.acc.questions,
+                **part.acc.cells("acc"),
+            }
+            for group, parts in groups.items()
+            for part in parts
+        ]
+        return self.table(key, rows, measure=measure) if rows else None
+
+    def pairs_of_runs(self) -> Iterator[Table | None]:
+        """Compare every pair of runs in each task."""
+        logged = [task for task in self.tasks if task.answers]
+        for name in dict.fromkeys(task.task for task in logged):
+            end = "" if name == EGOPLAN.main_task else "_" + re.sub(r"\W+", "_", name)
+            same = [task for task in logged if task.task == name]
+            yield self.pairs(same, f"Every pair of runs: {name}", f"comparisons{end}")
 
     def flaws(self, task: Series) -> Iterator[str]:
         """Name what questions and samples lack."""
@@ -183,10 +205,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
 class EgoPlanReport(_ChoiceReport):
     """EgoPlan-Bench's part of a report; the input ``similarity`` is for the similarity of goal and answer."""
 
-    NAME = "egoplan"
-    TITLE = "EgoPlan"
-    LEAD = note("lead")
-    GROUP_ORDER: ClassVar[Mapping[str, Sequence[str]]] = {_SIMILARITY: LEVELS, _CHECKED: (AGREED,)}
+    SPEC = read_spec(__file__, "egoplan", note, {_SIMILARITY: LEVELS, _CHECKED: (AGREED,)})
     QUESTIONS = EGOPLAN
     VISUALS = visuals.EGOPLAN
 
@@ -199,13 +218,31 @@ class EgoPlanReport(_ChoiceReport):
         mains = self.main_tasks()
         return [task for task in self.tasks if not task.is_ranked and task not in mains]
 
-    def reference(self) -> Reference:
-        """Return the best of Table 1."""
-        return reference_of(load_table("egoplan", "table1"))
-
     def tables(self) -> Iterator[Table | None]:
         """Yield scores next to the paper's, all scores, by group, run against run, and the published test split."""
-        return egoplan_tables(self.tasks, self._by_past_actions, self._by_similarity, self._similarity[1])
+        ranked = [task for task in self.tasks if task.is_main]
+        rows = [_row(task) | {"acc": task.main.value} for task in ranked]
+        yield self.beside("table1", rows, None if rows else ())
+        # Of videos, not of rendered scenes.
+        rows = [_row(task) | _by_domain(task) for task in ranked if not task.is_demo]
+        yield self.beside("table3", rows, None if rows else ())
+        rows = [_row(task) | _by_domain(task) for task in self.tasks if (task.is_main or task.unseen) and task.is_demo]
+        yield self.table("rendered", rows) if rows else None
+        yield self.score_table()
+        yield self.group_table("past_actions", self._by_past_actions)
+        yield self.group_table("similarity", self._by_similarity, measure=self._similarity[1])
+        yield from self.pairs_of_runs()
+        yield from self._pairs_of_tasks()
+        yield self.beside("table4")
+
+    def _pairs_of_tasks(self) -> Iterator[Table | None]:
+        """Compare tasks of the same model."""
+        by_model = sorted((task for task in self.tasks if task.answers), key=lambda task: task.model)
+        for place, (model, tasks) in enumerate(groupby(by_model, lambda task: task.model), 1):
+            of_model = list(tasks)
+            if any(task.is_main for task in of_model) and len({task.task for task in of_model}) > 1:
+                name = model.rstrip("/").rpartition("/")[2]
+                yield self.pairs(of_model, f"Every pair of tasks: {name}", f"tasks_{place}")
 
     def figures(self) -> Iterator[Figure | None]:
         """Yield accuracies, and those by group as Figs. 8 and 7 of the paper."""
@@ -268,10 +305,7 @@ class EgoPlanReport(_ChoiceReport):
 class EgoPlanBench2Report(_ChoiceReport):
     """EgoPlan-Bench2's part of a report."""
 
-    NAME = "egoplan_bench2"
-    TITLE = "EgoPlan-Bench2"
-    LEAD = note("bench2_lead")
-    GROUP_ORDER: ClassVar[Mapping[str, Sequence[str]]] = {"domain": DOMAINS}
+    SPEC = read_spec(__file__, "egoplan_bench2", note, {"domain": DOMAINS})
     QUESTIONS = EGOPLAN_BENCH2
     VISUALS = visuals.EGOPLAN_BENCH2
 
@@ -279,13 +313,25 @@ class EgoPlanBench2Report(_ChoiceReport):
         """Yield all scores, by scenario, and run against run."""
         scenarios: dict[Key, str | None] = {key: doc["scenario"] for key, doc in self.docs[0].items()}
         names = sorted({name for name in scenarios.values() if name})
-        return bench2_tables(self.tasks, grouped(self.tasks, scenarios, names))
+        yield self.score_table()
+        yield self.group_table("scenarios", grouped(self.tasks, scenarios, names))
+        yield from self.pairs_of_runs()
 
     def facts(self, _key: Key, doc: Doc | None, part: str | None, /) -> Facts:
         """Return the domain, and the scenario of a question that is at hand."""
         if doc:
             return {"domain": doc["domain"], "scenario": doc["scenario"]}
         return {"domain": part} if part else {}
+
+
+def _by_domain(task: Series) -> dict[str, Value]:
+    """Return accuracies by the columns of Table 3, in per cent."""
+    return {name: task.percent(metric) for name, metric in _DOMAINS.items()}
+
+
+def _row(task: Series) -> dict[str, Value]:
+    """Return a run's values in a row next to published ones, except the accuracy."""
+    return {"model": task.name, "acc_sum": task.percent("acc_sum"), "apart": "; ".join(task.apart)} | task.counts()
 
 
 def _bin_of(doc: Doc) -> str:

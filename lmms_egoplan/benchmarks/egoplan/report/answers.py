@@ -1,5 +1,6 @@
 """What runs answered to the questions of either benchmark, and their accuracies."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -11,10 +12,9 @@ from lmms_egoplan.benchmarks.egoplan.metrics import DOMAIN_METRIC, SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.visuals import shown_frames
 from lmms_egoplan.ranking.audits import METRICS, inexact
-from lmms_egoplan.report.document import Value
-from lmms_egoplan.report.numbers import counted
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key, Mean, ScoredTask, in_percent, mean_of, read_tasks
+from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, in_percent, mean_of, read_tasks
+from lmms_egoplan.report.tables import Value, counted
 from lmms_egoplan.storage import PreparedData
 
 CHANCE = 25.0
@@ -50,11 +50,6 @@ class Questions:
         """Number of questions in the official file."""
         return self.prepared.official[self.split]
 
-    @property
-    def scoring_files(self) -> tuple[str, str]:
-        """The files in ``tasks/shared`` that score choices: ranked ones, and letters."""
-        return f"{self.prepared.benchmark}_ranking", f"{self.prepared.benchmark}_replies"
-
 
 EGOPLAN = Questions(splits.EGOPLAN, "val", "EgoPlan-Val", "egoplan_val", int, SOURCE_METRIC)
 EGOPLAN_BENCH2 = Questions(splits.EGOPLAN_BENCH2, "test", "EgoPlan-Bench2", "egoplan_bench2", str, DOMAIN_METRIC)
@@ -86,16 +81,23 @@ class Series(ScoredTask):
 
     model: the run's, by the longest name that any run has for it.
     look: number of its colour and marker.
+    is_only: true if no other task of the run has answers.
     """
 
     of: Questions
-    model: str
-    look: int
+    model: str = ""
+    look: int = 0
+    is_only: bool = True
+
+    @property
+    def gallery(self) -> str:
+        """The run's name, and the task's where the run has several over the questions."""
+        return self.run.name if self.is_only else f"{self.run.name} ({self.task})"
 
     @property
     def is_ranked(self) -> bool:
         """By likelihood; else a letter was written."""
-        return self.task_run.scoring is not None and self.task_run.scoring.name == self.of.scoring_files[0]
+        return self.task_run.scoring is not None and self.task_run.scoring.name.endswith("_ranking")
 
     @property
     def is_main(self) -> bool:
@@ -167,11 +169,6 @@ class Series(ScoredTask):
         """Those that the accuracy is over."""
         return self.count("predictions" if self.is_ranked else "num_questions")
 
-    def count(self, metric: str) -> int | None:
-        """Return the harness's own value of a metric that counts."""
-        value = self.number(metric)
-        return None if value is None else int(value)
-
     @property
     def coverage(self) -> float | None:
         """Share of the official questions, see `Scored`."""
@@ -202,13 +199,18 @@ def read_series(runs: Sequence[Run], of: Questions) -> list[Series]:
     Raises:
         LmmsEgoplanError: see `read_answers`.
     """
-    make = partial(Series, of=of, model="", look=0)
-    series = list(read_tasks(make, runs, of.scoring_files, of.main_task, partial(read_choice, of=of)))
+    read = partial(read_choice, of=of)
+    series = list(read_tasks(partial(Series, of=of), runs, of.prepared.benchmark, of.main_task, read))
     models = _models({task.run.name: task.run.model for task in series})
     looks, order = _looks(series, models), list(models)
+    with_answers = Counter(task.run.name for task in series if task.answers is not None)
+    complete = [
+        replace(task, model=models[name], look=looks[name], is_only=with_answers[name] == 1)
+        for task in series
+        for name in [task.run.name]
+    ]
     return sorted(
-        (replace(task, model=models[task.run.name], look=looks[task.run.name]) for task in series),
-        key=lambda task: (order.index(task.run.name), task.task != of.main_task, task.unseen is not None),
+        complete, key=lambda task: (order.index(task.run.name), task.task != of.main_task, task.unseen is not None)
     )
 
 

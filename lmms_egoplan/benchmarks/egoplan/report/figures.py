@@ -5,14 +5,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lmms_egoplan.benchmarks.egoplan.report.answers import CHANCE, Groups, Series
-from lmms_egoplan.benchmarks.egoplan.report.tables import note
 from lmms_egoplan.report.charts import NOTE, draw_lines, finish, line, marker, new_figure, shade, spoken
 from lmms_egoplan.report.document import Figure
-from lmms_egoplan.report.scored import Mean
+from lmms_egoplan.report.scores import Mean
+from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES
+from lmms_egoplan.report.tables import read_notes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
+note = read_notes(__file__, chance=CHANCE, resamples=RESAMPLES, fewest_clusters=FEWEST_CLUSTERS)
 # Signs of the lines of the baselines.
 _SIGNS = {"_blind": 3, "_narrated": 1}
 

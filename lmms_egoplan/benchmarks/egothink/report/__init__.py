@@ -1,25 +1,43 @@
 """EgoThink's part of reports: twelve dimensions and six capabilities, their judges, and the questions."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import Any
 
-from lmms_egoplan.benchmarks.egothink.answer_files import read_rated
-from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME, DIMENSION_NAMES, DIMENSIONS, Dimension, dimension_of
+from lmms_egoplan.benchmarks.egothink.agreement import coefficient_cells, pair_coefficients
+from lmms_egoplan.benchmarks.egothink.answer_files import RatedAnswer, read_rated, read_repeated
+from lmms_egoplan.benchmarks.egothink.dimensions import (
+    BY_NAME,
+    DIMENSION_NAMES,
+    DIMENSIONS,
+    Dimension,
+    capability_of,
+    dimension_of,
+)
+from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
+from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE, Graded, judged_samples, read_graded
-from lmms_egoplan.benchmarks.egothink.report.tables import DECIMALS, all_tables, judge_noise, note
+from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
-from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, Judged, read_prepared, with_images
+from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
+from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, Judged, read_prepared, read_spec, with_images
 from lmms_egoplan.report.charts import draw_bars, spoken
-from lmms_egoplan.report.compact_tables import Cell, compact_table, name_of, number, score_notes, scored, share
-from lmms_egoplan.report.document import Figure, Images, Reference, ShownAnswer, Table, Verdict
-from lmms_egoplan.report.published import load_table, reference_of
+from lmms_egoplan.report.document import Figure, Images, ShownAnswer, Verdict
+from lmms_egoplan.report.published import OwnRow, load_table
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.scored import Answer, Key, Mean, differing
-from lmms_egoplan.report.statistics import stratified_interval
+from lmms_egoplan.report.scores import Answer, Key, Mean, differing, in_percent
+from lmms_egoplan.report.statistics import RESAMPLES, stratified_interval
+from lmms_egoplan.report.tables import Row, Table, Value, name_of, number, read_notes, scored, share
 
+note = read_notes(__file__, resamples=RESAMPLES, min_items=MIN_ITEMS, official=sum(EGOTHINK.official.values()))
+# Of Tables 9 to 11.
+_GRADED_BY_SEVERAL = ("object", "planning")
+_SAME_ANSWERS = 0.5
+_OTHER_ANSWERS = "other answers than the published ones"
 # What the figures show beside the runs: the best of Table 3.
 _REFERENCE = "GPT-4V"
 _PEOPLE = "people's rating"
@@ -30,21 +48,16 @@ _VERDICTS: dict[float | None, Verdict] = {0.0: "wrong", 1.0: "right", None: "uns
 class EgoThinkReport(BenchmarkReport[Graded]):
     """EgoThink's part of a report."""
 
-    NAME = "egothink"
-    TITLE = "EgoThink"
-    LEAD = note("lead")
-    GROUP_ORDER: ClassVar = {"dimension": DIMENSION_NAMES, "capability": [*CAPABILITIES], _PEOPLE: [*_SAID.values()]}
-    METRIC = "average"
-    DECIMALS = DECIMALS
-    MEASURE = "score"
+    SPEC = read_spec(
+        __file__,
+        "egothink",
+        note,
+        {"dimension": DIMENSION_NAMES, "capability": [*CAPABILITIES], _PEOPLE: [*_SAID.values()]},
+    )
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
         """Return each run's dimensions as one."""
         return [graded for run in runs if (graded := read_graded(run)) is not None]
-
-    def reference(self) -> Reference:
-        """Return the best score of Table 3."""
-        return reference_of(load_table("egothink", "table3"), caveat=note("caveat"))
 
     def labels(self, _task: Graded, answer: Answer) -> Mapping[str, str]:
         """Return people's rating of the same answer."""
@@ -75,11 +88,24 @@ class EgoThinkReport(BenchmarkReport[Graded]):
     @classmethod
     def inputs_table(cls, inputs: Inputs) -> Table | None:
         """Return how far a judge's ratings of the same answers differ."""
-        return judge_noise(inputs.judged)
+        rows, spec = _noise_rows(inputs.judged), cls.SPEC.tables["judge_noise"]
+        notes = tuple(map(note, spec.notes))
+        return (
+            Table("egothink_judge_noise", spec.title, spec.columns, rows, "lmms-egoplan judge", notes) if rows else None
+        )
 
     def tables(self) -> Iterator[Table | None]:
         """Return the tables beside the published ones, by group, and of pairs of runs and judges."""
-        return all_tables(self.tasks, read_rated(self.labelled()))
+        rated = read_rated(self.labelled())
+        yield self.beside("table3", _table3_rows(self.tasks))
+        yield self.table("capabilities", _score_rows(self.tasks, CAPABILITIES))
+        yield self.table("dimensions", _score_rows(self.tasks, SINGLE))
+        agreements = _judge_rows(self.tasks)
+        yield self.table("judges", agreements) if agreements else None
+        yield self.pairs(self.tasks)
+        yield self.beside("table9", _table9_rows(rated, self.tasks))
+        yield self.beside("table10", _table10_rows(rated))
+        yield self.beside("table11")
 
     def figures(self) -> Iterator[Figure]:
         """Yield bars of capabilities and dimensions, with a published model for comparison."""
@@ -94,12 +120,26 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         means = {run.name: [run.part(dimensions).mean for dimensions in groups.values()] for run in self.tasks}
         draw = partial(draw_bars, list(groups), means, "score, 0 to 100", 100, (f"{_REFERENCE}, published", published))
         caption = note("bars_caption", reference=_REFERENCE)
-        return Figure(key, title, caption, draw, spoken(list(groups), means, DECIMALS))
+        return Figure(key, title, caption, draw, spoken(list(groups), means, self.SPEC.decimals))
 
-    def compact_table(self) -> Table:
+    def heading(self, _task: Graded) -> str:
+        """Return nothing: a run has one block."""
+        return ""
+
+    def cells(self, task: Graded, _block: Sequence[Graded], /) -> dict[str, str]:
         """Return each dimension's score, 0 to 100, and their average."""
-        title, notes = "EgoThink: score, 0 to 100", score_notes(self.tasks)
-        return compact_table("egothink_compact", title, self.tasks, lambda _: _MEASURES, notes, lambda _: "")
+        whole = task.whole
+        asked = {name: part for name, part in SINGLE.items() if name in task.tasks}
+        parts = {name: task.part(part) for name, part in asked.items()} | {self.SPEC.compact_main: whole}
+        return {
+            **dict.fromkeys(SINGLE, ""),
+            **{name: scored(part.mean.value, self.SPEC.decimals, part.coverage) for name, part in parts.items()},
+            "questions": f"{number(whole.questions)} of {number(whole.official)}",
+            "judged": share(whole.judged / whole.questions if whole.questions else None),
+            "truncated": share(whole.truncated),
+            "suspect": share(whole.suspect),
+            "judge": name_of(task.judge),
+        }
 
     def question_order(self, keys: Iterable[Key]) -> list[Key]:
         """Sort questions by dimension."""
@@ -164,26 +204,111 @@ class EgoThinkReport(BenchmarkReport[Graded]):
             yield note("others_prepared", count=len(other), example=min(other)[0])
 
 
-def _score_cell(dimensions: Sequence[Dimension]) -> Cell:
-    def cell(run: Graded) -> str:
-        part = run.part(dimensions)
-        is_there = len(dimensions) > 1 or dimensions[0].name in run.tasks
-        return scored(part.mean.value, DECIMALS, part.coverage) if is_there else ""
-
-    return cell
-
-
-_MEASURES: dict[str, Cell] = {
-    **{name: _score_cell(dimensions) for name, dimensions in SINGLE.items()},
-    "average of the twelve": _score_cell(DIMENSIONS),
-    "questions": lambda run: f"{number(run.whole.questions)} of {number(run.whole.official)}",
-    "judged": lambda run: share(run.whole.judged / run.whole.questions if run.whole.questions else None),
-    "truncated": lambda run: share(run.whole.truncated),
-    "suspect": lambda run: share(run.whole.suspect),
-    "judge": lambda run: name_of(run.judge),
-}
-
-
 def _read_rows(dimension: str) -> dict[Key, tuple[str, Images]]:
     rows = with_images(EGOTHINK.load(dimension), "image")
     return {(row["id"], row["answer"]): (row["question"], images) for row, images in rows}
+
+
+def _table3_rows(graded: Sequence[Graded]) -> list[OwnRow]:
+    """Return the dimensions' scores of each run for Table 3."""
+    rows: list[OwnRow] = []
+    for run in graded:
+        values = run.whole.values()
+        row = {"model": run.name, "average": values.pop("score"), "apart": "; ".join(run.apart)}
+        rows.append(row | {name: task_run.number("score") for name, task_run in run.tasks.items()} | values)
+    return rows
+
+
+def _score_rows(graded: Sequence[Graded], groups: Mapping[str, Sequence[Dimension]]) -> list[dict[str, Value]]:
+    """Return the scores of each run in each group of dimensions."""
+    parts = [(group, run.name, run.part(dimensions)) for group, dimensions in groups.items() for run in graded]
+    return [part.values() | {"group": group, "model": name} for group, name, part in parts if part.questions]
+
+
+def _judge_rows(graded: Sequence[Graded]) -> list[dict[str, Value]]:
+    """Return the agreement of two judges on the same answers."""
+    rows: list[dict[str, Value]] = []
+    for first, second in combinations(graded, 2):
+        others = second.judged
+        rated = [(one, others[key]) for key, one in first.judged.items() if key in others]
+        same = [(one, other) for one, other in rated if one.answer == other.answer and one.judge != other.judge]
+        if same and len(same) >= _SAME_ANSWERS * len(rated):
+            rows += [{**row, "first": first.name, "second": second.name} for row in _agreements(same)]
+    return rows
+
+
+def _agreements(pairs: Sequence[tuple[JudgedAnswer, JudgedAnswer]]) -> Iterator[dict[str, Value]]:
+    scopes = {"all": tuple(CAPABILITIES), " and ".join(_GRADED_BY_SEVERAL): _GRADED_BY_SEVERAL}
+    for scope, names in (scopes | {name: (name,) for name in CAPABILITIES}).items():
+        chosen = [pair for pair in pairs if capability_of(pair[0].id) in names]
+        if chosen:
+            first, second = zip(*chosen, strict=True)
+            found = agreement(_ratings(first), _ratings(second), LEVELS)
+            yield {
+                "first_judge": _judge_names(first),
+                "second_judge": _judge_names(second),
+                "answers": scope,
+                "questions": found.questions,
+                **coefficient_cells(pair_coefficients(found)),
+            }
+
+
+def _table9_rows(rated: Sequence[RatedAnswer], graded: Sequence[Graded]) -> list[OwnRow]:
+    """Return Pearson's r between the people and the judge of each run with the same answers."""
+    people = {(answer.id, answer.answer): answer.rating for answer in rated}
+    rows: list[OwnRow] = []
+    for run in graded:
+        records = [
+            record
+            for record in run.judged.values()
+            if (record.id, record.answer) in people and capability_of(record.id) in _GRADED_BY_SEVERAL
+        ]
+        if records:
+            ratings = [people[record.id, record.answer] for record in records]
+            pearson = coefficient_cells({"own": agreement(ratings, _ratings(records), None).pearson})
+            few = [f"fewer than {MIN_ITEMS} answers, so no coefficient"] if len(records) < MIN_ITEMS else []
+            cells: dict[str, Value] = {"evaluator": f"Human ({run.name})", "judge": _judge_names(records)}
+            cells |= {name: in_percent(number) for name, number in pearson.items() if number is not None}
+            rows.append(cells | {"answers": len(records), "apart": "; ".join((_OTHER_ANSWERS, *few))})
+    return rows
+
+
+def _table10_rows(rated: Sequence[RatedAnswer]) -> list[OwnRow]:
+    """Return people's mean grades of each model, on the dimensions of object and planning."""
+    rows: list[OwnRow] = []
+    for model in dict.fromkeys(answer.model for answer in rated):
+        answers = [answer for answer in rated if answer.model == model]
+        row: dict[str, Value] = {"grading_methods": f"People, {model}", "apart": _OTHER_ANSWERS}
+        for dimension in DIMENSIONS:
+            ratings = [answer.rating for answer in answers if dimension_of(answer.id) == dimension.name]
+            if dimension.capability in _GRADED_BY_SEVERAL and ratings:
+                row[f"{dimension.capability}_{dimension.name}"] = 100 * fmean(ratings)
+        rows.append(row | {"answers": len(answers)})
+    return rows
+
+
+def _noise_rows(judged: Sequence[Path]) -> tuple[Row, ...]:
+    """Return the spread of ratings and scores in files of answers that were judged repeatedly.
+
+    Raises:
+        LmmsEgoplanError: A file cannot be read, or contains something else.
+    """
+    rows = []
+    stems = Counter(path.stem for path in judged)
+    for path in judged:
+        ratings, judges = read_repeated(path)
+        name, repeats = path.stem if stems[path.stem] == 1 else str(path), len(next(iter(ratings.values())))
+        for scope, noise in noise_by_dimension(ratings, EGOTHINK.official).items():
+            spread = (min(noise.scores, default=None), max(noise.scores, default=None))
+            rating_sd = None if noise.rating_sd is None else noise.rating_sd / 100
+            numbers = (noise.score, noise.score_sd, *spread, in_percent(noise.changed), rating_sd)
+            rows.append(Row((name, judges, scope, repeats, noise.answers, noise.left_out, *numbers), is_own=True))
+    return tuple(rows)
+
+
+def _ratings(records: Sequence[JudgedAnswer]) -> list[float]:
+    return [record.rating for record in records if record.rating is not None]
+
+
+def _judge_names(records: Sequence[JudgedAnswer]) -> str:
+    return ", ".join(sorted({record.judge or "" for record in records}))

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,11 +14,10 @@ from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.coverage import OFFICIAL
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.report.benchmark import Judged
-from lmms_egoplan.report.document import Value
-from lmms_egoplan.report.judged import judged_record
 from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.scored import Answer, Key, Mean, Scored, in_percent, logged, read_answers
+from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, in_percent, judged_record, logged, read_answers
 from lmms_egoplan.report.statistics import stratified_interval
+from lmms_egoplan.report.tables import Value
 
 SINGLE = {dimension.name: (dimension,) for dimension in DIMENSIONS}
 CAPABILITIES = {
@@ -66,9 +64,10 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Graded(Scored):
+class Graded(ScoredTask):
     """A run's part in this benchmark; answers are of the tasks with samples, in the dimensions' order.
 
+    task_run: All tasks together.
     tasks: By dimension.
     left_out: Tasks whose dimension is unknown, or already in the run.
     """
@@ -77,13 +76,25 @@ class Graded(Scored):
     tasks: Mapping[str, TaskRun]
     left_out: tuple[str, ...]
 
-    task = "egothink_bench"
+    @property
+    def main(self) -> Mean:
+        """The plain mean over all twelve dimensions."""
+        return self.whole.mean
 
-    # Over all twelve dimensions.
-    main = property(attrgetter("whole.mean"))
-    coverage = property(attrgetter("whole.coverage"))
-    truncated = property(attrgetter("whole.truncated"))
-    judge = property(attrgetter("whole.judge"))
+    @property
+    def coverage(self) -> float:
+        """The share of the questions of all twelve dimensions that have a rating."""
+        return self.whole.coverage
+
+    @property
+    def truncated(self) -> float | None:
+        """The fraction of answers of all dimensions that the limit on new tokens ended."""
+        return self.whole.truncated
+
+    @property
+    def judge(self) -> str | None:
+        """The judges of all dimensions."""
+        return self.whole.judge
 
     @property
     def judged(self) -> dict[Key, JudgedAnswer]:
@@ -161,7 +172,9 @@ def read_graded(run: Run) -> Graded | None:
         answers |= read_answers(run, tasks[name], _answer) or {} if name in tasks else {}
     kept = {task_run.task for task_run in tasks.values()}
     left_out = tuple(task_run.task for task_run in own if task_run.task not in kept)
-    return Graded(run.name, run, answers, tasks, left_out) if own else None
+    versions = sorted({task_run.version for task_run in own if task_run.version})
+    together = TaskRun("egothink_bench", {}, {}, None, "/".join(versions) or None)
+    return Graded(run.name, run, answers, together, tasks, left_out) if own else None
 
 
 def _dimension(task_run: TaskRun) -> str:

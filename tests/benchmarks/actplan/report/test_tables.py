@@ -1,12 +1,27 @@
-"""ActPlan-1K's tables of scores in the report, beside what is counted here from the files that the harnesses wrote."""
+"""ActPlan's tables and figures in the report, beside what is counted here from the same answers."""
 
+import random
 from dataclasses import replace
 
 import pytest
 
-from benchmarks.actplan.report.synthetic_runs import COUNT, GOOD, MUTE, PART, TEXT, WEAK, defined, interval, mean
+from benchmarks.actplan.report.synthetic_runs import (
+    COUNT,
+    GOOD,
+    LENGTHS,
+    MUTE,
+    PART,
+    TEXT,
+    WEAK,
+    defined,
+    interval,
+    mean,
+    percent,
+)
+from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.report.published import load_table
+from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.writing import csv_of, markdown_of
 from report.joined import near, rows, run_rows
 
@@ -175,3 +190,136 @@ def test_tables_can_be_written(section):
         assert len({column.key for column in table.columns}) == len(table.columns)
         assert csv_of(table).count("\n") == len(table.rows) + 1
         assert GOOD in markdown_of(table) or table.key in (f"actplan_table{number}" for number in range(3, 8))
+
+
+@pytest.mark.parametrize(
+    ("key", "by", "order"),
+    [("actplan_by_length", "length", LENGTHS), ("actplan_by_activity_type", "activity_type", ACTIVITY_TYPES)],
+)
+def test_breakdowns_are_means_of_the_groups(section, logged, key, by, order):
+    found = run_rows(section, key)
+    assert [row["group"] for row in found] == sorted((row["group"] for row in found), key=order.index)
+    for name, plans in logged.items():
+        own = {row["group"]: row for row in found if row["model"] == name}
+        assert set(own) == {plan[by] for plan in plans}
+        for group, row in own.items():
+            members = [plan for plan in plans if plan[by] == group]
+            assert row["plans"] == len(defined(members, "Norm. LCS"))
+            assert row["lcs_norm"] == near(mean(members, "Norm. LCS"))
+            assert (row["low"], row["high"]) == near(interval(members, "Norm. LCS"))
+            assert row["lcs"] == near(mean(members, "LCS, steps"))
+            assert row["lcs_norm_parsed"] == near(mean(members, "Norm. LCS, parsed"))
+            assert row["verdicts"] == (len(members) if name != WEAK else None)
+            assert row["bleurt_correct"] == near(percent(mean(members, "Correct by classifier")))
+            ends = tuple(map(percent, interval(members, "Correct by classifier")))
+            assert (row["correct_low"], row["correct_high"]) == near(ends)
+
+
+def test_settings_stand_side_by_side(section, logged):
+    found = {(row["measure"], row["model"]): row for row in run_rows(section, "actplan_by_setting")}
+    for name in (GOOD, TEXT, WEAK):
+        for measure in (
+            "Norm. LCS",
+            "Norm. LCS, parsed",
+            "Form validity",
+            "Plan length, steps",
+            "Correct by classifier",
+        ):
+            if not defined(logged[name], measure):
+                assert (measure, name) not in found
+                continue
+            row, means = found[measure, name], []
+            for setting in ("normal", "counterfactual"):
+                plans = [plan for plan in logged[name] if plan["setting"] == setting]
+                means.append(mean(plans, measure))
+                assert row[setting] == near(means[-1])
+                assert (row[f"{setting}_low"], row[f"{setting}_high"]) == near(interval(plans, measure))
+                assert row[f"{setting}_plans"] == len(defined(plans, measure))
+            assert row["difference"] == near(means[0] - means[1])
+    part = found["Norm. LCS", PART]
+    assert (part["counterfactual"], part["counterfactual_plans"], part["difference"]) == (None, None, None)
+
+
+def test_the_interval_of_the_difference_between_settings_draws_whole_activities(section, logged):
+    """A slow bootstrap of another seed, whose ends differ by chance alone."""
+    chance = random.Random(0)
+    by_activity = {}
+    for plan in logged[GOOD]:
+        by_activity.setdefault(plan["activity"], []).append(plan)
+    differences = []
+    for _ in range(1500):
+        drawn = [plan for _ in by_activity for plan in by_activity[chance.choice(list(by_activity))]]
+        parts = [[p for p in drawn if p["setting"] == setting] for setting in ("normal", "counterfactual")]
+        differences.append(mean(parts[0], "Plan length, steps") - mean(parts[1], "Plan length, steps"))
+    differences.sort()
+    (row,) = (
+        row
+        for row in run_rows(section, "actplan_by_setting")
+        if (row["measure"], row["model"]) == ("Plan length, steps", GOOD)
+    )
+    width = row["difference_high"] - row["difference_low"]
+    assert row["difference_low"] == pytest.approx(differences[37], abs=0.1 * width)
+    assert row["difference_high"] == pytest.approx(differences[1462], abs=0.1 * width)
+
+
+def test_figures_show_the_numbers_of_the_tables(section):
+    figures = {figure.key: figure for figure in section.figures}
+    lengths, types = run_rows(section, "actplan_by_length"), run_rows(section, "actplan_by_activity_type")
+    for key, column, scale in (
+        ("actplan_by_length", "lcs_norm", 1),
+        ("actplan_correct_by_length", "bleurt_correct", 100),
+    ):
+        (axes,) = figures[key].draw().axes
+        for drawn in (line for line in axes.lines if line.get_label()[0] != "_"):
+            own = [row[column] for row in lengths if row["model"] == drawn.get_label()]
+            values = [value / scale for value in own if value is not None]
+            assert list(drawn.get_ydata()) == near(values)
+        names = {line.get_label() for line in axes.lines}
+        assert (WEAK in names) == (scale == 1)
+    (axes,) = figures["actplan_by_activity_type"].draw().axes
+    bars = {bars.get_label(): [bar.get_height() for bar in bars] for bars in axes.containers}
+    for name in (GOOD, TEXT, WEAK, MUTE, PART):
+        assert bars[name] == near([row["lcs_norm"] for row in types if row["model"] == name])
+    (axes,) = figures["actplan_by_setting"].draw().axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["normal", "counterfactual"]
+    heights = [f"{bar.get_height():.2f}" for bars in axes.containers for bar in bars if bar.get_height()]
+    assert set(heights) <= {text.get_text() for text in axes.texts}
+    assert axes.get_ylabel() == "normalised LCS, 0 to 1"
+
+
+@pytest.mark.parametrize(
+    ("key", "low", "high", "scale", "least"),
+    [
+        ("actplan_by_length", "low", "high", 1, 6),
+        ("actplan_correct_by_length", "correct_low", "correct_high", 100, 6),
+        ("actplan_by_activity_type", "low", "high", 1, 0),  # of fewer than 10 activities each
+    ],
+)
+def test_figures_show_the_intervals_of_the_tables(section, key, low, high, scale, least):
+    (figure,) = (figure for figure in section.figures if figure.key == key)
+    table = key.replace("_correct", "")
+    expected = sorted((row[low] / scale, row[high] / scale) for row in run_rows(section, table) if row[low] is not None)
+    (axes,) = figure.draw().axes
+    drawn = sorted(tuple(segment[:, 1]) for lines in axes.collections for segment in lines.get_segments())
+    assert len(drawn) == len(expected) >= least
+    assert all(ends == near(told) for ends, told in zip(drawn, expected, strict=True))
+
+
+def test_figures_tell_runs_apart_without_colour(section):
+    for figure in section.figures:
+        (axes,) = figure.draw().axes
+        signs = [(line.get_marker(), line.get_linestyle()) for line in axes.lines if line.get_label()[0] != "_"]
+        signs += [bars[0].get_hatch() for bars in axes.containers]
+        assert len(set(signs)) == len(signs) >= 3
+        assert GOOD in figure.description
+
+
+def test_without_a_classifier_there_is_no_figure_of_correctness(written):
+    found = ActPlanReport(read_runs([written / "runs" / f"org__{WEAK}"]).runs).section()
+    assert [figure.key for figure in found.figures] == [
+        "actplan_by_setting", "actplan_by_length", "actplan_by_activity_type",
+    ]  # fmt: skip
+    assert f"No classifier, and therefore no correctness: {WEAK}." in found.remarks
+    titles = {table.key: table.title for table in found.tables}
+    assert [titles[f"actplan_table{n}"].partition(":")[0] for n in (3, 5, 6, 7)] == ["Published"] * 4
+    assert not any(run_rows(found, f"actplan_table{number}") for number in (3, 5, 6, 7))

@@ -1,6 +1,7 @@
-"""EgoIntent's scores in the report, compared with slow computations from the logged lines."""
+"""EgoIntent's tables in the report, beside what is counted here; runs over Goal-Step steps."""
 
 import random
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
@@ -10,7 +11,9 @@ from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
 from lmms_egoplan.report.runs import read_runs
-from report.joined import rows, run_rows
+from lmms_egoplan.report.scores import check
+from report.answers import Answers
+from report.joined import joined, rows, run_rows
 from report.synthetic import write_run
 
 
@@ -99,3 +102,77 @@ def test_the_heat_map_shows_runs_by_scenarios(section):
         for value in (overall[name], *(row[name] for row in found))
     ]
     assert "First-7B" in figure.description
+
+
+NAME = "Goal-7B (Goal-Step steps)"
+
+
+def goalstep_answers():
+    """Over Goal-Step steps."""
+    answers = egointent_answers(COUNT, 60, 4)
+    docs, responses = [], []
+    for number, (doc, (text,)) in enumerate(zip(answers.docs, answers.responses, strict=True), 1):
+        video_id = f"{doc['video_id'][-1]:0>8}-9648-40ea-a500-5493a1ad9eac"
+        step_id = f"{video_id[:8]}_{number}"
+        named = {"scenario": None, "category": doc["scenario"].lower(), "unverified": True}
+        docs.append(doc | {"step_id": step_id, "video_id": video_id} | named)
+        responses.append([text.replace(f'"{doc["step_id"]}"', f'"{step_id}"')])
+    return Answers(docs, responses)
+
+
+@pytest.fixture(scope="module")
+def goalstep_runs(tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("runs")
+    write_run(tmp_path / "own", "lmms-eval", "org/Own-7B", {"egointent": egointent_answers(COUNT, 70, 1)})
+    write_run(tmp_path / "goal", "lmms-eval", "org/Goal-7B", {"egointent": goalstep_answers()})
+    read = sorted(read_runs([tmp_path]).runs, key=lambda run: run.name)
+    for run in read:
+        check(run, run.tasks["egointent"])
+    return read
+
+
+@pytest.fixture(scope="module")
+def both_kinds(goalstep_runs):
+    return EgoIntentReport(goalstep_runs).section()
+
+
+def test_each_kind_has_a_table_and_a_heat_map_of_its_own(both_kinds):
+    scenarios, categories = (joined(both_kinds, f"egointent_{name}") for name in ("scenarios", "categories"))
+    assert [column.title for column in scenarios.columns] == ["Scenario", "Steps", "Own-7B"]
+    assert [column.title for column in categories.columns] == ["Category", "Goal-Step steps", NAME]
+    assert len(scenarios.rows) == len(categories.rows) == 5
+    own, goalstep = both_kinds.figures
+    assert (own.key, own.title) == ("egointent_heatmap", "Overall score by scenario")
+    assert (goalstep.key, goalstep.title) == (
+        "egointent_goalstep_heatmap",
+        "Goal-Step steps: overall score by category",
+    )
+    for figure, name in ((own, "Own-7B"), (goalstep, NAME)):
+        (axes,) = figure.draw().axes
+        assert [label.get_text() for label in axes.get_yticklabels()] == [name]
+    assert "2 runs" not in own.description + goalstep.description
+
+
+def test_goalstep_runs_are_named_and_never_marked_best(goalstep_runs, both_kinds):
+    assert [row["model"] for row in run_rows(both_kinds, "egointent_table3")] == ["Own-7B", NAME]
+    assert {row["model"] for row in rows(both_kinds, "egointent_scores")} == {"Own-7B", NAME}
+    assert {line.run: line.metric for line in both_kinds.headlines} == {
+        "Own-7B": "overall",
+        "Goal-7B": "overall (Goal-Step steps)",
+    }
+    assert any(remark.startswith(f"{NAME}: steps, labels and cuts are Goal-Step's") for remark in both_kinds.remarks)
+    kinds = {tuple(sorted(item.facts)) for item in EgoIntentReport(goalstep_runs).items() if NAME in item.answers}
+    assert kinds == {("category", "environment", "references")}
+
+
+def test_goalstep_steps_do_not_compare_even_if_they_are_as_many(goalstep_runs):
+    goalstep, _ = goalstep_runs
+    metrics = {"num_steps": 3014, "coverage": 1.0, "parsed": 1.0, "judge_coverage": 1.0}
+    task = goalstep.tasks["egointent"]
+    task = replace(task, samples=None, metrics=task.metrics | metrics)
+    both_kinds = EgoIntentReport([replace(goalstep, tasks={"egointent": task})]).section()
+    (row,) = (row for row in joined(both_kinds, "egointent_table3").rows if row.is_own)
+    assert (row.values[0], row.compares) == (NAME, False)
+    assert [each.key for each in both_kinds.tables if each.key in ("egointent_scenarios", "egointent_categories")] == [
+        "egointent_categories"
+    ]

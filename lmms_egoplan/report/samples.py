@@ -14,7 +14,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode, read_lines
 from lmms_egoplan.report.run import CHECKPOINT
-from lmms_egoplan.report.task_versions import logged_version
+from lmms_egoplan.report.versions import logged_version
 from lmms_egoplan.validation import AnyText, Checked
 
 _LMMS_EVAL = re.compile(r"(?P<time>.+?)_samples_(?P<task>.+)\.jsonl")

@@ -1,14 +1,17 @@
-"""EgoPlan's tables of scores in the report, beside what is counted here from the same answers."""
+"""EgoPlan's tables and figures in the report, beside what is counted here from the same answers."""
 
 from dataclasses import replace
 from statistics import mean
 
 import pytest
+from matplotlib.text import Text
 
 from benchmarks.egoplan.report.synthetic_runs import (
     ANSWERS,
     COUNT,
+    DOCS,
     MAIN,
+    group_of,
     interval,
     of_source,
     percent,
@@ -16,10 +19,15 @@ from benchmarks.egoplan.report.synthetic_runs import (
     scores,
     task_of,
 )
+from benchmarks.egoplan.synthetic import egoplan_answers
 from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egoplan.similarity import similarities
+from lmms_egoplan.encoder import ENCODER_VARIABLE
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
-from report.joined import joined, near, rows, run_rows
+from lmms_egoplan.report.statistics import holm
+from report.joined import figure, joined, near, rows, run_rows
 from report.synthetic import write_run
 
 pytestmark = pytest.mark.usefixtures("small")
@@ -176,3 +184,139 @@ def test_near_ties_and_the_backends_note_are_shown(runs):
     assert text in cells["ranking"]
     assert "3" in cells["near ties"]
     assert not any(text in reason for line in report.headlines for reason in line.apart)
+
+
+def check_groups(section, key, groups):
+    found = run_rows(section, key)
+    assert len(found) == len(set(groups.values())) * len(ANSWERS)
+    for row in found:
+        (name,) = (each for each in ANSWERS if (run_of(each), task_of(each)) == (row["run"], row["task"]))
+        numbers = [number for number in range(COUNT) if groups[number] == row["group"]]
+        known = [scores(name)[number] for number in numbers if scores(name)[number] is not None]
+        assert row["acc"] == near(percent(known))
+        assert row["questions"] == len(known)
+        by_sum = [scores(name, "sum")[number] for number in numbers]
+        assert row["acc_sum"] == (None if row["task"] == "egoplan_val_generate" else near(percent(by_sum)))
+        ends = interval(name, numbers)
+        assert (row["low"], row["high"]) == ((None, None) if ends is None else near(ends))
+
+
+def test_accuracy_by_number_of_past_actions(section):
+    groups = {number: group_of(doc) for number, doc in enumerate(DOCS)}
+    assert len(set(groups.values())) == 5
+    check_groups(section, "egoplan_past_actions", groups)
+    order = list(dict.fromkeys(row["group"] for row in run_rows(section, "egoplan_past_actions")))
+    assert order == ["0", "1", "2 to 3", "4 to 7", "8 to 15"]
+
+
+def test_accuracy_by_goal_answer_similarity_in_three_equal_levels(section, bert):
+    found = similarities([(doc["task_goal"], doc["answer"]) for doc in DOCS], bert).values
+    order = sorted(range(COUNT), key=lambda number: (found[DOCS[number]["task_goal"], DOCS[number]["answer"]], number))
+    names = ["low"] * 31 + ["middle"] * 30 + ["high"] * 30
+    check_groups(section, "egoplan_similarity", dict(zip(order, names, strict=True)))
+    assert "layer 2 of 2" in figure(section, "egoplan_similarity").caption
+
+
+def test_without_an_encoder_the_levels_alone_are_missing(runs, monkeypatch):
+    monkeypatch.setenv(ENCODER_VARIABLE, "/no/such/folder")
+    found = EgoPlanReport(runs).section()
+    keys = [table.key for table in found.tables]
+    assert "egoplan_past_actions" in keys
+    assert "egoplan_similarity" not in keys
+    (told,) = (remark for remark in found.remarks if remark.startswith("No accuracy by goal-answer similarity: "))
+    assert "/no/such/folder" in told
+    assert "hf download" in told
+
+
+def test_an_encoder_that_was_asked_for_must_be_there(runs):
+    with pytest.raises(LmmsEgoplanError, match="BERTScore with /no/such/folder"):
+        EgoPlanReport(runs, Inputs("/no/such/folder")).section()
+
+
+def test_pairs_of_tasks_of_a_model_in_both_harnesses(section):
+    found = rows(section, "egoplan_tasks_1")
+    names = {row["first"] for row in found} | {row["second"] for row in found}
+    assert names == ANSWERS.keys() - {"Small"}
+    assert len(found) == 10
+    assert [row["p_holm"] for row in found] == holm([row["p_value"] for row in found])
+    assert not [table.key for table in section.tables if table.key == "egoplan_tasks_2"]
+    (seen,) = (row for row in found if {row["first"], row["second"]} == {MAIN[0], "Big (lm-eval) (egoplan_val_blind)"})
+    expected = percent(scores(MAIN[0])) - percent(scores("Big (lm-eval) (egoplan_val_blind)"))
+    assert abs(seen["difference"]) == near(abs(expected))
+
+
+def test_runs_over_other_questions_are_not_compared(tmp_path, written, bert):
+    write_run(tmp_path, "lmms-eval", "org/Other", {"egoplan_val": egoplan_answers(40, 0.5)})
+    runs = read_runs([tmp_path, written / "runs"]).runs
+    names = {
+        row[side]
+        for row in rows(EgoPlanReport(runs, Inputs(bert)).section(), "egoplan_comparisons")
+        for side in ("first", "second")
+    }
+    assert names == {"Big (lmms-eval)", "Small"}
+    keys = [item.key for item in EgoPlanReport(runs).items()]
+    assert len(keys) == len(set(keys)) == COUNT + 40
+
+
+def test_a_model_that_one_harness_tells_by_its_path(tmp_path, bert):
+    write_run(tmp_path, "lmms-eval", "Big", {"egoplan_val": ANSWERS[MAIN[0]]})
+    write_run(tmp_path, "lm-eval", "/models/Big", {"egoplan_val_blind": ANSWERS["Small"]})
+    found = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section()
+    assert len(rows(found, "egoplan_tasks_1")) == 1
+
+
+def test_the_end_of_two_paths_is_neither(tmp_path, bert):
+    write_run(tmp_path, "lmms-eval", "Big", {"egoplan_val": ANSWERS[MAIN[0]]})
+    for path in ("/one/Big", "/two/Big"):
+        write_run(tmp_path, "lm-eval", path, {"egoplan_val_blind": ANSWERS["Small"]})
+    keys = [table.key for table in EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section().tables]
+    assert not [key for key in keys if key.startswith("egoplan_tasks")]
+
+
+def lines(axes, label):
+    (found,) = (each for each in axes.get_lines() if each.get_label() == label)
+    return found
+
+
+@pytest.mark.parametrize("key", ["egoplan_past_actions", "egoplan_similarity"])
+def test_lines_of_runs_baselines_and_chance(section, key):
+    (axes,) = figure(section, key).draw().axes
+    labels = [text.get_text() for text in axes.figure.legends[0].get_texts()]
+    assert sorted(labels) == ["Big (lm-eval), blind", "Big (lm-eval), narrated", "Big (lmms-eval)", "Small"]
+    styles = {label: lines(axes, label) for label in labels}
+    assert {label: each.get_linestyle() for label, each in styles.items()} == {
+        "Big (lm-eval), blind": ":",
+        "Big (lm-eval), narrated": "--",
+        "Big (lmms-eval)": "-",
+        "Small": "-",
+    }
+    markers = {label: each.get_marker() for label, each in styles.items()}
+    assert markers["Big (lm-eval), blind"] == markers["Big (lmms-eval)"] != markers["Small"]
+    for name, label in (("Small", "Small"), ("Big (lm-eval) (egoplan_val_narrated)", "Big (lm-eval), narrated")):
+        told = [
+            row["acc"] for row in run_rows(section, key) if (row["run"], row["task"]) == (run_of(name), task_of(name))
+        ]
+        assert list(styles[label].get_ydata()) == near(told)
+    assert any(list(each.get_ydata()) == [25, 25] for each in axes.get_lines())
+
+
+def test_the_figure_of_all_accuracies(section):
+    (axes,) = figure(section, "egoplan_accuracy").draw().axes
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    points = {each.get_ydata()[0]: each.get_xdata()[0] for each in axes.get_lines() if len(each.get_xdata()) == 1}
+    told = {names[place]: acc for place, acc in points.items()}
+    assert told["Big (lmms-eval)"] == near(percent(scores("Big (lmms-eval)")))
+    assert told["Big (lm-eval), narrated"] == near(percent(scores("Big (lm-eval) (egoplan_val_narrated)")))
+    assert len(told) == len(ANSWERS)
+    assert [told[name] for name in names] == sorted(told.values(), reverse=True)
+
+
+def test_names_are_not_formulas(written, bert):
+    (run,) = (run for run in read_runs([written / "runs"]).runs if run.name == "Small")
+    found = EgoPlanReport([replace(run, name="a$b_c$d")], Inputs(bert)).section()
+    for each in found.figures:
+        drawing = each.draw()
+        drawing.draw_without_rendering()
+        texts = [text for text in drawing.findobj(Text) if "a$b_c$d" in text.get_text()]
+        assert texts
+        assert not any(text.get_parse_math() for text in texts)

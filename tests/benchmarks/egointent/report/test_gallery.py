@@ -1,18 +1,56 @@
-"""Runs of EgoIntent that lack something or do not compare: ratings, samples, prompts, references."""
+"""EgoIntent's steps in the report, and runs that lack something."""
 
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
-from benchmarks.egointent.report.synthetic_runs import COUNT
+from benchmarks.egointent.report.synthetic_runs import COUNT, NAMES, records
+from benchmarks.egointent.source import raw_record
 from benchmarks.egointent.synthetic import egointent_answers
 from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
-from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION
-from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
+from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, PROMPT_VERSION
+from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport, read_frames
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report.runs import read_runs
+from media.files import read_number
 from report.joined import joined, rows, run_rows
 from report.synthetic import write_run
+
+
+def test_items_show_references_answers_and_frames(runs, written):
+    found = EgoIntentReport(runs).items()
+    steps = {name: records(written, run) for run, name in NAMES.items()}
+    assert [item.key for item in found] == [f"egointent/{step['step_id']}" for step in steps["First-7B"]]
+    for number, item in enumerate(found):
+        step = steps["First-7B"][number]
+        reference = raw_record(number % 6 + 1)
+        assert [*item.references.values()] == [reference[field] for field in FIELDS]
+        assert (item.facts["scenario"], item.facts["environment"]) == (step["scenario"], step["environment"])
+        assert step["step_id"] in item.question
+        for name, shown in item.answers.items():
+            record = steps[name][number]
+            ratings = record["ratings"]
+            mean = None if None in ratings.values() else fmean(ratings.values())
+            expected = "unscored" if mean is None else "right" if mean >= 75 else "wrong" if mean < 25 else "partly"
+            assert shown.verdict == expected
+            lines = dict(zip(FIELDS, shown.text.split("\n"), strict=True))
+            for field in FIELDS:
+                assert record["fields"].get(field, "missing") in lines[field]
+                rating = ratings[field]
+                assert lines[field].endswith("[not judged: no reply]" if rating is None else f"[{rating:g}]")
+            assert ("cut off" in shown.rating) == bool(record["truncated"])
+    # Half a second of 30 frames each, of which every fifth is shown.
+    frames = found[0].images()
+    assert [read_number(frame) for frame in frames] == [15, 20, 25]
+    assert {item.answers["First-7B"].verdict for item in found} == {"right", "partly", "wrong"}
+
+
+def test_no_more_frames_are_read_than_are_shown(written):
+    video = written / "data" / "media" / "egointent" / "video-0.mp4"
+    frames = read_frames(str(video), 0.0, 4.0, 24)
+    assert len(frames) == 12
+    assert (read_number(frames[0]), read_number(frames[-1])) == (0, 115)
 
 
 def test_a_run_without_samples_has_its_scenarios(tmp_path, section):

@@ -1,26 +1,121 @@
-"""Answers of runs, question by question, and their scores over some of these questions."""
+"""Scores of runs: recomputed from samples, and answers question by question with their means."""
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from pkgutil import resolve_name
 from statistics import fmean
 from typing import Any, TypeVar
+
+from pydantic import ValidationError
 
 from lmms_egoplan.coverage import OFFICIAL, RENDERED_SCENES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.judgement import DEMO
-from lmms_egoplan.report.document import Column
-from lmms_egoplan.report.numbers import percent
-from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES, bootstrap_interval
+from lmms_egoplan.paths import LM_EVAL_TASKS
+from lmms_egoplan.report.run import Run, Scoring, TaskRun
+from lmms_egoplan.report.statistics import bootstrap_interval
+from lmms_egoplan.report.tables import percent
+from lmms_egoplan.report.versions import base_task, package_benchmarks, package_versions, read_task_file
 from lmms_egoplan.serialization import TextRecord
+from lmms_egoplan.validation import listing, shown, validate
 
 Key = tuple[Hashable, ...]
 """The identity of a question: its id and more, since other data may use the same ids."""
 
 Record = TypeVar("Record", bound=TextRecord)
 Task = TypeVar("Task", bound="ScoredTask")
+
+# Sums of floats in another order differ in the last digits.
+_TOLERANCE = 1e-9
+_SHARED = LM_EVAL_TASKS.parent / "shared"
+
+
+def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | None:
+    """Return how one of this project's tasks is scored; None for any other task.
+
+    The task's metadata name the benchmark. Results of earlier versions do not have it: a task with the name of one of
+    this package's, or a name that extends one, is of the same benchmark. The benchmark's file with the most metrics in
+    common scores the task.
+
+    Args:
+        config: the task's, as a harness logs it.
+        metrics: names of the task's metrics.
+    """
+    if not isinstance(config, Mapping):
+        return None
+    metadata = config.get("metadata")
+    named = metadata.get("benchmark") if isinstance(metadata, Mapping) else None
+    benchmark = named or package_benchmarks().get(base_task(task) or "")
+    fitting = [scoring for scoring in scorings() if scoring.benchmark == benchmark]
+    return max(fitting, key=lambda scoring: len(scoring.metrics.keys() & metrics), default=None)
+
+
+@cache
+def scorings() -> tuple[Scoring, ...]:
+    """Read the files in ``tasks/shared``."""
+    tasks = {path.stem: read_task_file(path) for path in sorted(_SHARED.glob("*.yaml"))}
+    return tuple(
+        Scoring(
+            stem,
+            task["metadata"]["benchmark"],
+            {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]},
+        )
+        for stem, task in tasks.items()
+    )
+
+
+def recompute(task_run: TaskRun) -> dict[str, Any]:
+    """Compute the task's metrics from its samples; omit those without a value, as the harness does.
+
+    Raises:
+        LmmsEgoplanError: the values in the samples are not those of the task.
+    """
+    metrics = {}
+    for metric, name in (task_run.scoring.metrics if task_run.scoring else {}).items():
+        values = [sample[metric] for sample in task_run.samples or () if metric in sample]
+        if values:
+            try:
+                metrics[metric] = resolve_name(name)(values)
+            except LmmsEgoplanError as error:
+                raise LmmsEgoplanError(f"samples of {task_run.task}: {metric}: {error}") from error
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                raise LmmsEgoplanError(
+                    f"samples of {task_run.task}: {metric} cannot be computed: {type(error).__name__}: {error}; were "
+                    "they written by another version, or changed? Run again, or leave the samples out"
+                ) from error
+    return metrics
+
+
+def check(run: Run, task_run: TaskRun) -> None:
+    """Compare the harness's own scores with those from the samples, if there are samples.
+
+    Numbers may differ by 1e-9 of their size; NaN equals NaN.
+
+    Raises:
+        LmmsEgoplanError: they differ, or only one has a metric; names the run's folder, the task and the first 20
+            metrics with both values, the number of questions first.
+    """
+    names = list(task_run.scoring.metrics if task_run.scoring else ())
+    if task_run.samples is None or not names:
+        return
+    recomputed = recompute(task_run)
+    differences = [
+        difference
+        for metric in (names[-1], *names[:-1])
+        for difference in _differences(metric, task_run.metrics.get(metric), recomputed.get(metric))
+    ]
+    if differences:
+        raise LmmsEgoplanError(
+            f"{run.folder}, run {run.name}, task {task_run.task}: the scores are not those of the "
+            f"{len(task_run.samples)} samples:\n{listing(differences)}\n"
+            "The file of samples is not whole, not of this run, or another version wrote it (the task's is "
+            f"{task_run.version or 'unknown'}, here {package_versions().get(task_run.task, 'unknown')}): run again, or "
+            f"move it away: {run.harness} --tasks {task_run.task} --model ... --output_path DIR --log_samples"
+        )
 
 
 @dataclass(frozen=True)
@@ -80,20 +175,16 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Scored(ABC):
-    """A run's answers and scores in a benchmark.
+class ScoredTask(ABC):
+    """A run's answers and scores in one task, or in the tasks that make up a benchmark.
 
-    name: for tables.
+    name: the run's, followed by the task's unless that is the benchmark's main task.
     """
 
     name: str
     run: Run
     answers: Answers
-
-    @property
-    @abstractmethod
-    def task(self) -> str:
-        """The name of the task, or of the tasks together."""
+    task_run: TaskRun
 
     @property
     @abstractmethod
@@ -109,9 +200,19 @@ class Scored(ABC):
         """
 
     @property
+    def task(self) -> str:
+        """The name of the task, or of the tasks together."""
+        return self.task_run.task
+
+    @property
+    def gallery(self) -> str:
+        """The name of its answers in the gallery."""
+        return self.name
+
+    @property
     def question_set(self) -> str:
         """The name of the question set, see `covered`."""
-        return OFFICIAL
+        return self.text("question_set") or OFFICIAL
 
     @property
     def is_official(self) -> bool:
@@ -119,14 +220,15 @@ class Scored(ABC):
         return self.question_set == OFFICIAL
 
     @property
-    @abstractmethod
     def truncated(self) -> float | None:
         """Fraction of answers that the limit on new tokens ended; None if unknown."""
+        return self.number("truncated")
 
     @property
     def judge(self) -> str | None:
         """The judges of the answers, joined by commas."""
-        return None
+        judge = self.text("judge_model")
+        return None if judge == "none" else judge
 
     @property
     def is_by_demo(self) -> bool:
@@ -171,34 +273,14 @@ class Scored(ABC):
         """Conditions that must be equal in two runs to compare their scores, by name in the plural."""
         return {"tasks": self.task, "judges": self.judge}
 
-
-@dataclass(frozen=True)
-class ScoredTask(Scored):
-    """One task of a run.
-
-    name: the run's, followed by the task's unless that is the benchmark's main task.
-    """
-
-    task_run: TaskRun
-
-    @property
-    def task(self) -> str:
-        """The name of the task."""
-        return self.task_run.task
-
-    @property
-    def question_set(self) -> str:
-        """The name of the question set, from the metrics."""
-        return self.text("question_set") or OFFICIAL
-
-    @property
-    def truncated(self) -> float | None:
-        """Fraction of answers that the limit on new tokens ended, from the metrics."""
-        return self.number("truncated")
-
     def number(self, metric: str) -> int | float | None:
         """Return the harness's own value; None for NaN and missing ones."""
         return self.task_run.number(metric)
+
+    def count(self, metric: str) -> int | None:
+        """Return a value that counts."""
+        value = self.number(metric)
+        return None if value is None else round(value)
 
     def percent(self, metric: str) -> float | None:
         """Return a fraction in per cent."""
@@ -209,24 +291,18 @@ class ScoredTask(Scored):
         value = self.task_run.metrics.get(metric)
         return value if isinstance(value, str) else None
 
-    @property
-    def judge(self) -> str | None:
-        """The judges of the answers, from the metrics."""
-        judge = self.text("judge_model")
-        return None if judge == "none" else judge
-
 
 def read_tasks(
-    make: Callable[[str, Run, Answers, TaskRun], Task],
+    kind: Callable[..., Task],
     runs: Iterable[Run],
-    files: Collection[str],
+    benchmark: str,
     main: str,
     read: Callable[[Mapping[str, Any]], Answer],
 ) -> Iterator[Task]:
-    """Read each task that one of these files in ``tasks/shared`` scores.
+    """Read each task of a benchmark.
 
     Args:
-        make: a subclass of `ScoredTask`, or a function with the parameters of `ScoredTask`.
+        kind: a subclass of `ScoredTask`; gets that class's fields by name.
         main: the task whose name does not follow the run's.
         read: see `read_answers`.
 
@@ -235,9 +311,9 @@ def read_tasks(
     """
     for run in runs:
         for task, task_run in run.tasks.items():
-            if task_run.scoring and task_run.scoring.name in files:
+            if task_run.scoring and task_run.scoring.benchmark == benchmark:
                 name = run.name if task == main else f"{run.name} ({task})"
-                yield make(name, run, read_answers(run, task_run, read), task_run)
+                yield kind(name=name, run=run, answers=read_answers(run, task_run, read), task_run=task_run)
 
 
 def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]], Answer]) -> dict[Key, Answer] | None:
@@ -279,7 +355,23 @@ def logged(kind: type[Record], values: Mapping[str, Any]) -> Record:
         ValueError: the fields are not those of the record.
     """
     names = {part.name for part in fields(kind)}
-    return kind.from_text(json.dumps({name: value for name, value in values.items() if name in names}))
+    named = {name: value for name, value in values.items() if name in names}
+    try:
+        return validate(kind, named)
+    except ValidationError:
+        return kind.from_text(json.dumps(named))  # its error says what is wrong
+
+
+def judged_record(kind: type[Record], where: str, record: dict[str, Any]) -> Record:
+    """Read a judged answer whose fields are among others.
+
+    Raises:
+        LmmsEgoplanError: it is something else.
+    """
+    try:
+        return logged(kind, record)
+    except ValueError as error:
+        raise LmmsEgoplanError(f"{where}: {error}; was the file changed? Judge the answers again") from error
 
 
 def mean_of(answers: Iterable[Answer], measure: str, scale: float = 1.0) -> Mean:
@@ -289,20 +381,6 @@ def mean_of(answers: Iterable[Answer], measure: str, scale: float = 1.0) -> Mean
         return Mean(questions=0, clusters=0)
     values, clusters = [scale * score for score, _ in pairs], [cluster for _, cluster in pairs]
     return Mean(fmean(values), bootstrap_interval(values, clusters), len(pairs), len(set(clusters)))
-
-
-def ends(decimals: int, prefix: str = "", of: str = "") -> tuple[Column, Column]:
-    """Return the columns of an interval; their headings name the score `of`."""
-    score = f" ({of})" if of else ""
-    return Column(f"{prefix}low", f"Low{score}", decimals), Column(f"{prefix}high", f"High{score}", decimals)
-
-
-def interval_note(clusters: str, questions: str) -> str:
-    """Explain the columns `ends` for resampled clusters, such as videos with all of their questions."""
-    return (
-        f"Low to high: 95 % interval, percentiles of {RESAMPLES:,} bootstrap resamples of the {clusters}, each with "
-        f"all of its {questions}. None without samples or for fewer than {FEWEST_CLUSTERS} {clusters}."
-    )
 
 
 def in_percent(share: float | None) -> float | None:
@@ -315,3 +393,21 @@ def differing(values: Mapping[str, str | None], kind: Callable[[str], str] = str
     known = {name: value for name, value in values.items() if value is not None}
     is_one = len(set(map(kind, known.values()))) < 2
     return None if is_one else "; ".join(f"{name}: {value}" for name, value in known.items())
+
+
+def _differences(name: str, logged: Any, recomputed: Any) -> Iterator[str]:
+    """Describe differences between the harness's value and that from the samples; None for missing ones."""
+    if isinstance(logged, dict) and isinstance(recomputed, dict):
+        for key in logged | recomputed:
+            yield from _differences(f"{name} of {key}", logged.get(key), recomputed.get(key))
+    elif not _equal(logged, recomputed):
+        yield f"{name}: {shown(logged)} in the results, {shown(recomputed)} from the samples"
+
+
+def _equal(logged: Any, recomputed: Any) -> bool:
+    if recomputed is None and isinstance(logged, float) and math.isnan(logged):
+        return True  # Without samples, lm-eval on several processes logs NaN.
+    if isinstance(logged, (int, float)) and isinstance(recomputed, (int, float)):
+        both_nan = math.isnan(logged) and math.isnan(recomputed)
+        return both_nan or math.isclose(logged, recomputed, rel_tol=_TOLERANCE)
+    return logged == recomputed

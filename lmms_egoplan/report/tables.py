@@ -1,0 +1,295 @@
+"""Tables, their columns, and the texts in YAML next to a module; values as people read them."""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import Any, Literal, final
+
+import yaml
+
+Value = float | int | str | None
+
+STANDS = "would_stand"
+"""The key of the column with the place of an own row among the published ones."""
+
+NOT_AVAILABLE = "n/a"
+APART_NOTE = "These rows are over other questions than the published ones, or the demo judge rated them."
+_P_VALUES = ("p_value", "p_holm")
+_COVERAGE = "coverage"
+_PATH = re.compile(r"\.{0,2}/|~|[A-Za-z]:[\\/]|\\\\")
+_UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def known(value: Value) -> Value:
+    """Return a value; None for NaN."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    key: its name in the CSV file.
+    title: its heading.
+    decimals: of its printed numbers; None for texts and counts.
+    higher_is_better: None if no value is better than another; otherwise best and second best are marked.
+    end_of: the key of the column whose 95 % interval ends here, the low end first; "" for none. A page prints both ends
+        below the value.
+    """
+
+    key: str
+    title: str
+    decimals: int | None = None
+    higher_is_better: bool | None = None
+    end_of: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table.
+
+    values: one per column; None for missing ones, which are never printed as numbers.
+    is_own: true for reported runs, false for a paper's rows.
+    why: why its numbers are not comparable with other rows; "" if they are. Rows that are not comparable are never
+        marked best or second best, and are in a separate table (`Table.parted`).
+    """
+
+    values: tuple[Value, ...]
+    is_own: bool = False
+    why: str = ""
+
+    @property
+    def compares(self) -> bool:
+        """True if its numbers are comparable."""
+        return not self.why
+
+
+@final
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    key: stem of its files, unique in the report.
+    source: of its numbers: paper and table, or the runs.
+    notes: remarks for comparing its rows.
+    role: its place in the section. ``published`` has a paper's rows, ``pairs`` runs side by side, ``scores`` the other
+        scores of runs.
+    """
+
+    key: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    source: str = ""
+    notes: tuple[str, ...] = ()
+    role: Literal["scores", "published", "pairs"] = "scores"
+
+    @property
+    def has_own(self) -> bool:
+        """True if a row is of a run."""
+        return any(row.is_own for row in self.rows)
+
+    def parted(self) -> "list[Table]":
+        """Move rows that are not comparable into a second table, each with its reason."""
+        apart = [row for row in self.rows if not row.compares]
+        if not apart:
+            return [self]
+        comparable = replace(self, rows=tuple(row for row in self.rows if row.compares))
+        filled = [
+            place
+            for place, column in enumerate(self.columns)
+            if column.key != STANDS and any(row.values[place] is not None for row in apart)
+        ]
+        columns = (*(self.columns[place] for place in filled), Column("why", "Does not compare"))
+        rows = tuple(Row((*(row.values[place] for place in filled), row.why), is_own=row.is_own) for row in apart)
+        title = f"Do not compare: {self.title[0].lower()}{self.title[1:]}"
+        own = [replace(column, higher_is_better=None) for column in columns]
+        return [comparable, Table(f"{self.key}_apart", title, tuple(own), rows, "the runs", (APART_NOTE,))]
+
+    def intervals(self) -> dict[int, tuple[int, int]]:
+        """Return the columns with intervals, by number, each with the columns of the low and the high end."""
+        keys = [column.key for column in self.columns]
+        ends: dict[str, list[int]] = {}
+        for place, column in enumerate(self.columns):
+            if column.end_of in keys:
+                ends.setdefault(column.end_of, []).append(place)
+        return {keys.index(key): (places[0], places[1]) for key, places in ends.items() if len(places) == 2}
+
+    def numbers(self) -> list[bool]:
+        """Return true for each column with numbers."""
+        return [
+            column.decimals is not None or any(isinstance(row.values[place], (int, float)) for row in self.rows)
+            for place, column in enumerate(self.columns)
+        ]
+
+    def marks(self) -> dict[tuple[int, int], Literal["best", "second"]]:
+        """Mark the best and second best value of each column, by (row, column); equal values share a mark.
+
+        Values are rounded to the column's decimals; only comparable rows count. Columns with one such value have no
+        marks.
+        """
+        marks: dict[tuple[int, int], Literal["best", "second"]] = {}
+        for place, column in enumerate(self.columns):
+            if column.higher_is_better is None:
+                continue
+            printed = {
+                index: round(float(value), column.decimals or 0)
+                for index, row in enumerate(self.rows)
+                if row.compares and isinstance(value := row.values[place], (int, float))
+            }
+            order = sorted(set(printed.values()), reverse=column.higher_is_better)
+            if len(printed) > 1:
+                marks |= {(index, place): "best" for index, value in printed.items() if value == order[0]}
+                marks |= {(index, place): "second" for index, value in printed.items() if value in order[1:2]}
+        return marks
+
+
+def table_of_runs(
+    key: str, title: str, columns: Sequence[Column], rows: Iterable[Mapping[str, Value]], notes: Sequence[str] = ()
+) -> Table:
+    """Make a table of runs' rows, each by the keys of the columns."""
+    values = tuple(Row(tuple(row.get(column.key) for column in columns), is_own=True) for row in rows)
+    return Table(key, title, tuple(columns), values, "the runs", tuple(notes))
+
+
+def side_by_side(
+    key: str,
+    title: str,
+    names: Sequence[str],
+    blocks: Mapping[str, Mapping[str, Mapping[str, str]]],
+    notes: Sequence[str] = (),
+) -> Table:
+    """Make a table of measures with a run in each column.
+
+    Args:
+        names: of the runs.
+        blocks: by heading, "" for none: cells by measure and run. A measure without any cell is omitted.
+    """
+    columns = (Column("measure", ""), *(Column(f"run_{number}", name) for number, name in enumerate(names, 1)))
+    rows = []
+    for heading, lines in blocks.items():
+        rows += [(heading, *("" for _ in names))] if heading else []
+        indent = "  " if heading else ""
+        filled = {label: cells for label, cells in lines.items() if any(cells.values()) or not cells}
+        rows += [(indent + label, *(cells.get(name, "") for name in names)) for label, cells in filled.items()]
+    return Table(key, title, columns, tuple(Row(row, is_own=True) for row in rows), notes=tuple(notes))
+
+
+def read_notes(module: str, **values: object) -> Callable[..., str]:
+    """Read ``notes.yaml`` next to a module; return a function from a text's name to the text.
+
+    The function's other arguments replace ``{name}`` in the text.
+
+    Args:
+        module: its ``__file__``.
+        values: they replace ``{name}`` in all texts.
+    """
+    texts = yaml.safe_load(Path(module).with_name("notes.yaml").read_text(encoding="utf-8"))
+    lines = {name: " ".join(text.split()) for name, text in texts.items()}
+    return lambda name, /, **more: lines[name].format(**values, **more)
+
+
+def read_columns(module: str) -> dict[str, tuple[Column, ...]]:
+    """Read the columns in ``columns.yaml`` next to a module, by table; see `columns_of`.
+
+    Args:
+        module: its ``__file__``.
+    """
+    tables = yaml.safe_load(Path(module).with_name("columns.yaml").read_text(encoding="utf-8"))
+    return {table: columns_of(columns) for table, columns in tables.items()}
+
+
+def columns_of(columns: Mapping[str, Any]) -> tuple[Column, ...]:
+    """Make columns by key: each is a title, or a list of `Column`'s fields after the key."""
+    return tuple(Column(key, *([fields] if isinstance(fields, str) else fields)) for key, fields in columns.items())
+
+
+def show(value: Value, decimals: int | None, key: str = "") -> str:
+    """Format a value of a table, in the column with this key; an en dash for None and NaN.
+
+    p-values and coverages are never rounded to 0, coverages never to 100, and no number is a negative 0.
+    """
+    if isinstance(value, str):
+        return value
+    if value is None or known(value) is None:
+        return "\u2013"
+    if isinstance(value, int) and not decimals:
+        return f"{value:,}".replace("-", "\u2212")
+    text = f"{value:g}" if decimals is None else f"{value:.{decimals}f}"
+    if key == _COVERAGE and 0 < value < 100 and float(text) in (0, 100):
+        step = 10 ** -(decimals or 0)
+        return f"<{step:.{decimals}f}" if value < 50 else f">{100 - step:.{decimals}f}"
+    if float(text):
+        return text.replace("-", "\u2212")
+    if key in _P_VALUES and value > 0 and decimals is not None:
+        return f"<{10**-decimals:.{decimals}f}"
+    return text.removeprefix("-")
+
+
+def percent(share: float) -> str:
+    """Format a fraction, at most 1, with one decimal; "0 %" and "100 %" only for exactly none or all.
+
+    >>> [percent(share).replace(chr(0x202F), " ") for share in (0, 1 / 3355, 0.98301, 0.99999, 1)]
+    ['0 %', '< 0.1 %', '98.3 %', '> 99.9 %', '100 %']
+    """
+    share = min(share, 1)
+    if share in (0, 1):
+        return f"{share:.0%}".replace("%", "\u202f%")
+    if share < 0.0005:
+        return "< 0.1\u202f%"
+    return "> 99.9\u202f%" if share >= 0.9995 else f"{100 * share:.1f}\u202f%"
+
+
+def counted(count: int, unit: str) -> str:
+    """Format a number with its unit, passed in the plural.
+
+    >>> counted(1, "questions"), counted(3355, "videos"), counted(1, "activities")
+    ('1 question', '3,355 videos', '1 activity')
+    """
+    one = f"{unit[:-3]}y" if unit.endswith("ies") else unit.removesuffix("s")
+    return f"{count:,} {one if count == 1 else unit}"
+
+
+def with_interval(value: Value, interval: tuple[float, float] | None, decimals: int) -> str:
+    """Format a score with its 95 % interval in one cell.
+
+    >>> with_interval(41.517, (39.84, 43.2), 1), with_interval(41.517, None, 1)
+    ('41.5 (39.8 to 43.2)', '41.5')
+    """
+    shown = show(value, decimals)
+    return shown if interval is None else f"{shown} ({show(interval[0], decimals)} to {show(interval[1], decimals)})"
+
+
+def number(value: float | None, decimals: int | None = None) -> str:
+    """Format a number; ``n/a`` for None, NaN and infinities."""
+    return show(value, decimals) if value is not None and math.isfinite(value) else NOT_AVAILABLE
+
+
+def share(value: float | None) -> str:
+    """Format a fraction in per cent; "0%" and "100%" only for exactly none or all."""
+    return percent(value).replace("\u202f", "") if value is not None and math.isfinite(value) else NOT_AVAILABLE
+
+
+def scored(value: float | None, decimals: int, coverage: float | None) -> str:
+    """Format a score with its coverage, see `score_notes`."""
+    return f"{number(value, decimals)} ({share(coverage)})"
+
+
+def name_of(value: Any) -> str:
+    """Format a metric that is a text, such as a judge's name; only the last part of paths."""
+    if not isinstance(value, str) or not value.strip():
+        return NOT_AVAILABLE
+    parts = (clean(part.strip()) for part in value.split(","))
+    return ", ".join(PurePath(part.replace("\\", "/")).name if _PATH.match(part) else part for part in parts)
+
+
+def clean(text: str) -> str:
+    """Make a text printable: control characters become their pictures, halves of surrogate pairs U+FFFD."""
+    return _UNSHOWN.sub(_picture, text.replace("\r\n", "\n"))
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"

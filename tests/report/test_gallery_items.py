@@ -1,0 +1,126 @@
+"""Questions of every benchmark's small report, and runs that lack something."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.actplan.synthetic import actplan_answers
+from benchmarks.egointent.synthetic import egointent_answers
+from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
+from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
+from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
+from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.runs import read_runs
+from report.answers import Answers
+from report.joined import run_rows
+from report.reading import all_tasks, only
+from report.report_json import benchmark_of
+from report.synthetic import write_run
+
+
+def test_without_prepared_data_questions_are_those_that_lm_eval_logs(small, monkeypatch, tmp_path):
+    items = small.report(small.runs).items()
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    logged = small.report(small.runs).items()
+    assert [(item.key, item.question) for item in logged] == [(item.key, item.question) for item in items]
+    assert {item.images for item in logged} == {None}
+    bare = small.report([run for run in small.runs if run.harness == "lmms-eval"])
+    assert [item.key for item in bare.items()] == [item.key for item in items]
+    assert {item.images for item in bare.items()} == {None}
+    assert not {item.question for item in bare.items()} & {item.question for item in items}
+    assert any(
+        str(tmp_path) in remark and f"data prepare {bare.SPEC.name}" in remark for remark in bare.section().remarks
+    )
+
+
+def test_the_same_ids_with_other_gold_answers_are_other_questions(small, tmp_path):
+    tasks = min((tasks for *_, tasks, _ in small.counting.runs()), key=len)
+    other = {
+        task: Answers([doc | small.counting.other_gold(doc) for doc in answers.docs], answers.responses)
+        for task, answers in tasks.items()
+    }
+    write_run(tmp_path / "one", "lmms-eval", "org/One", tasks)
+    write_run(tmp_path / "other", "lmms-eval", "org/Other", other)
+    runs = read_runs([tmp_path]).runs
+    report = small.report(runs)
+    section = report.section()
+    assert f"{report.SPEC.name}_comparisons" not in {table.key for table in section.tables}
+    items = {item.key: item for item in report.items()}
+    keys = [item.key for item in small.report(runs[:1]).items()]
+    assert items.keys() == {*keys, *(f"{key} (2)" for key in keys)}
+    for key in keys:
+        one, other = items[key], items[f"{key} (2)"]
+        assert {*one.answers, *other.answers} == {"One", "Other"}
+        assert (one.gold, one.references) != (other.gold, other.references)
+    missing = sum(item.images is None for item in items.values())
+    assert missing >= len(keys)
+    assert any(str(missing) in remark and "prepared data" in remark for remark in section.remarks)
+
+
+def test_runs_of_another_benchmark_have_no_section(small, tmp_path):
+    tasks = [{"actplan": actplan_answers(4, 0.5)}, {"egointent": egointent_answers(4, 50)}]
+    write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks[small.report.SPEC.name == "actplan"])
+    report = small.report(read_runs([tmp_path]).runs)
+    assert (report.section(), report.items()) == (None, [])
+
+
+def rounded(value):
+    """The harness logs some means with four digits."""
+    return pytest.approx(value, abs=5.1e-5) if isinstance(value, float) else value
+
+
+def test_a_run_without_samples_has_its_scores_alone(small, tmp_path):
+    _, harness, model, tasks, _ = min(small.counting.runs(), key=lambda run: len(run[3]))
+    write_run(tmp_path, harness, model, tasks, log_samples=False)
+    runs = read_runs([tmp_path]).runs
+    report = small.report(runs, small.inputs)
+    section = report.section()
+    scores = {(one["run"], one["task"]): one for one in benchmark_of(small.section, small.runs)["scores"]}
+    for one in benchmark_of(section, runs)["scores"]:
+        without = {"low": None, "high": None, "no_interval": "no samples", "gallery": one["gallery"]}
+        assert one == scores[one["run"], one["task"]] | without
+    whole = {row["model"]: row for row in run_rows(small.section, small.counting.TABLE)}
+    for row in run_rows(section, small.counting.TABLE):
+        known = {key: value for key, value in row.items() if key not in ("low", "high")}
+        assert known == {key: rounded(whole[row["model"]][key]) for key in known}
+        assert (row["low"], row["high"]) == (None, None)
+    assert report.items() == []
+    assert f"{report.SPEC.name}_comparisons" not in {table.key for table in section.tables}
+    assert any("no samples" in remark for remark in section.remarks)
+
+
+def test_a_sample_of_another_form_is_an_error_that_names_run_and_task(small):
+    run = small.runs[0]
+    task = next(iter(run.tasks.values()))
+    first, *others = task.samples
+    broken = replace(task, samples=(first | {small.counting.RECORD: {"id": "1"}}, *others))
+    with pytest.raises(LmmsEgoplanError, match=f"{re.escape(run.name)}, samples of {task.task}"):
+        small.report([replace(run, tasks=run.tasks | {task.task: broken})], small.inputs).section()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    write_run(folder, "lmms-eval", "org/Model-7B", all_tasks())
+    return only(read_runs([folder]))
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "task", "question"),
+    [
+        (EgoPlanReport, "egoplan_val_generate", lambda sample: f"question {sample['num_questions']['sample_id']}"),
+        (EgoThinkReport, "egothink_object_existence", lambda sample: f"question {sample['score']['id']}"),
+        (EgoIntentReport, "egointent", lambda sample: "step {step_id} of video {video_id}".format(**sample["overall"])),
+        (ActPlanReport, "actplan_text_only", lambda sample: f"instance {sample['lcs_norm']['id']}"),
+    ],
+)
+def test_a_question_that_is_there_twice_is_an_error_that_names_it(run, benchmark, task, question):
+    own = run.tasks[task]
+    first, second, *others = own.samples
+    broken = replace(own, samples=(first, second, *others[1:], second, first))
+    with pytest.raises(LmmsEgoplanError) as error:
+        benchmark([replace(run, tasks=run.tasks | {task: broken})])
+    assert f"run Model-7B, samples of {task}: {question(second)} is there twice" in str(error.value)
+    assert benchmark([run]).section() is not None
