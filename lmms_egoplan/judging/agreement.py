@@ -283,6 +283,10 @@ def noise_of_average(parts: Sequence[Noise]) -> Noise:
     """Measure the noise of the mean over the scores of several parts; other values are over all their answers.
 
     Parts without answers have no score, and then neither has the average.
+
+    >>> average = noise_of_average([noise([(1.0, 1.0), (0.5, 0.0)]), noise([(0.0, 1.0)])])
+    >>> average.scores, average.answers
+    ((0.375, 0.75), 3)
     """
     answers = sum(part.answers for part in parts)
     is_whole = bool(parts) and all(part.answers for part in parts)
