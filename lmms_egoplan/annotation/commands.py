@@ -18,8 +18,8 @@ from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, Agreement, agreeme
 from lmms_egoplan.annotation.database import Database
 from lmms_egoplan.annotation.egointent_audit import read_audit
 from lmms_egoplan.annotation.export import export as export_labels
-from lmms_egoplan.annotation.flows import FLOWS, LABELLED, load_flow
-from lmms_egoplan.annotation.label_studio import write_label_studio
+from lmms_egoplan.annotation.export import write_label_studio
+from lmms_egoplan.annotation.flow import FLOWS, LABELLED, load_flow
 from lmms_egoplan.annotation.pages import disputed, stage_counts
 from lmms_egoplan.annotation.serve import DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM, Team, media_folder, open_store, serve
 from lmms_egoplan.annotation.store import Store

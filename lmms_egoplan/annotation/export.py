@@ -1,14 +1,26 @@
-"""What is written of every database, whichever benchmark it is of."""
+"""What is written of every database, whichever benchmark it is of: labels, and tasks for Label Studio."""
 
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, fields
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 from lmms_egoplan.annotation.agreement import Agreement, agreements
-from lmms_egoplan.annotation.flow import ExportedFile, Flow, Labelled
+from lmms_egoplan.annotation.clips import MediaFolder
+from lmms_egoplan.annotation.flow import ExportedFile, Flow, Item, Labelled
+from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Marks, Picture, Shown, Steps, Words
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.report.labelled import write_folder
 from lmms_egoplan.text import csv_text
+
+# Label Studio serves local files under this address, below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.
+_LOCAL = "/data/local-files/?d="
 
 
 def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
@@ -38,3 +50,129 @@ def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
     files["agreement.csv"] = ExportedFile(csv_text([header, *rows]), "agreement")
     write_folder(out, flow.name, {name: file.text for name, file in files.items()})
     return [*lines, *(f"{out / name}: {file.purpose}" for name, file in files.items())]
+
+
+def write_label_studio(flow: Flow, items: Sequence[Item], folder: MediaFolder, out: Path) -> list[str]:
+    """Write ``config.xml``, ``tasks.json`` and the media into the folder `out`.
+
+    Tasks hold nothing that annotators must not see, and are numbered as the database has them: ``number`` in a task's
+    data is the item's place there. Options have the same order for all annotators.
+
+    Returns:
+        Lines that tell what was written and how it is used.
+
+    Raises:
+        FrameError: a clip or an image cannot be made.
+        OSError: the folder cannot be written.
+    """
+    forms = [flow.form(item.shown) for item in items]
+    # Every task has all variables of the interface: what it lacks is empty.
+    blank = {name: "" for form in forms for part, _ in _named(form) for name in (part, f"{part}_title")}
+    tasks = [{"data": {"number": place} | blank | _data(form, folder, out)} for place, form in enumerate(forms)]
+    write_whole(out / "tasks.json", json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
+    guide = dict.fromkeys(paragraph for item in items for paragraph in flow.guide_to(item.shown))
+    write_whole(out / "config.xml", _configuration(flow.title, guide, forms) + "\n")
+    return [
+        f"{out / 'config.xml'}: the labelling interface",
+        f"{out / 'tasks.json'}: {len(tasks)} tasks",
+        f"{out / 'media'}: their pictures and clips. Start Label Studio with "
+        f"LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT={out.resolve()}",
+    ]
+
+
+def _data(form: Form, folder: MediaFolder, out: Path) -> dict[str, Any]:
+    """Return what a task shows, by the names of the tags' variables."""
+    data: dict[str, Any] = {}
+    for name, part in _named(form):
+        if isinstance(part, Picture | Film):
+            file = folder.file(part.media)
+            (out / "media").mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, out / "media" / file.name)
+            data[name] = f"{_LOCAL}media/{file.name}"
+        elif isinstance(part, Steps):
+            data[name] = "\n".join(f"{number}. {step}" for number, step in enumerate(part.steps, 1))
+        else:
+            data[name] = part.text
+        data[f"{name}_title"] = part.title
+    for field in form.fields:
+        if isinstance(field, Choice) and _varies(field):
+            data[field.name] = [{"value": option.text, "alias": option.value} for option in field.options]
+        elif isinstance(field, Words):
+            data[field.name] = field.initial
+        if field.help:
+            data[f"{field.name}_help"] = field.help
+    return data
+
+
+def _configuration(title: str, guide: Iterable[str], forms: Sequence[Form]) -> str:
+    """Return the interface of all tasks, with as many pictures as any has; Label Studio leaves others empty."""
+    view = ElementTree.Element("View")
+    _add(view, "Header", value=title)
+    # Not Text, whose value names what a task has.
+    for paragraph in guide:
+        _add(view, "Header", value=paragraph, size="5")
+    shown = {name: part for form in forms for name, part in _named(form)}
+    for name, part in shown.items():
+        _add(view, "Header", value=f"${name}_title")
+        tag = "Image" if isinstance(part, Picture) else "Video" if isinstance(part, Film) else "Text"
+        _add(view, tag, name=name, value=f"${name}")
+    target = next(iter(shown))
+    fields: dict[str, Field] = {field.name: field for form in forms for field in form.fields}
+    for field in fields.values():
+        _add_field(view, field, target)
+    _add(view, "Header", value="Comment")
+    _add(view, "TextArea", name="comment", toName=target, rows="2")
+    ElementTree.indent(view)
+    return ElementTree.tostring(view, encoding="unicode")
+
+
+def _add_field(view: ElementTree.Element, field: Field, target: str) -> None:
+    conditions: dict[str, str] = {}
+    if field.applies is not None:
+        conditions = {"visibleWhen": "choice-selected", "whenTagName": field.applies[0]}
+        conditions["whenChoiceValue"] = ",".join(field.applies[1])
+    block = _add(view, "View", **conditions)
+    _add(block, "Header", value=field.title)
+    if field.help:
+        _add(block, "Text", name=f"{field.name}_help", value=f"${field.name}_help")
+    if isinstance(field, Choice):
+        required = {"required": "true", "choice": "single", "showInline": "false"}
+        if _varies(field):
+            _add(block, "Choices", name=field.name, toName=target, value=f"${field.name}", **required)
+            return
+        choices = _add(block, "Choices", name=field.name, toName=target, **required)
+        for option in field.options:
+            _add(choices, "Choice", value=option.text, alias=option.value)
+    elif isinstance(field, Marks):
+        choices = _add(block, "Choices", name=field.name, toName=target, choice="multiple")
+        for option in field.options:
+            _add(choices, "Choice", value=option.text, alias=option.value)
+            when = {"visibleWhen": "choice-selected", "whenTagName": field.name, "whenChoiceValue": option.value}
+            steps = _add(block, "View", **when)
+            _add(steps, "Header", value=f"Steps with: {option.text} (numbers; 0 for the whole)")
+            _add(steps, "TextArea", name=f"{field.name}_{option.value}", toName=target, rows="1")
+    elif isinstance(field, Words):
+        value, rows = f"${field.name}", str(field.rows)
+        _add(block, "TextArea", name=field.name, toName=target, value=value, required="true", rows=rows)
+    else:
+        _add(block, "Number", name=field.name, toName=target, required="true", step="any")
+
+
+def _varies(field: Choice) -> bool:
+    """Tell if its options have other texts in each task: letters name them then."""
+    return any(option.value in "ABCD" for option in field.options)
+
+
+def _named(form: Form) -> list[tuple[str, Shown]]:
+    """Name the parts by their kind and number, alike in all forms."""
+    counts: Counter[str] = Counter()
+    named = []
+    for part in form.shown:
+        kind = type(part).__name__.lower()
+        counts[kind] += 1
+        named.append((f"{kind}_{counts[kind]}", part))
+    return named
+
+
+def _add(parent: ElementTree.Element, tag: str, **attributes: str) -> ElementTree.Element:
+    return ElementTree.SubElement(parent, tag, attributes)

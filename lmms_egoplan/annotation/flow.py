@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,6 +11,10 @@ from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.forms import Form, Values
 from lmms_egoplan.paths import yaml_beside
 
+LABELLED = ("egoplan", "egothink", "egointent", "actplan")
+"""Benchmarks with a flow and a rendered set to try it on."""
+FLOWS = (*LABELLED, "actplan-circumstances", "actplan-plans")
+"""What people label. Each flow has the module of its name."""
 ADJUDICATION = "adjudication"
 QUALIFICATION = "qualification"
 GUIDES: dict[str, tuple[str, ...]] = {
@@ -242,3 +247,8 @@ class Flow(ABC):
     def remarks(self, _labelled: Labelled) -> list[str]:
         """Return lines for the lead, next to progress and agreement."""
         return []
+
+
+def load_flow(name: str) -> Flow:
+    """Import one of `FLOWS`."""
+    return import_module(f"lmms_egoplan.annotation.{name.replace('-', '_')}").FLOW

@@ -8,7 +8,7 @@ from annotation.egointent_labelling import export, label, unchanged
 from annotation.serving import enter, post, served
 from benchmarks.egointent.source import FPS, raw_record, raw_records, write_annotations, write_videos
 from lmms_egoplan.annotation.egointent import FLOW, read_items
-from lmms_egoplan.annotation.label_studio import write_label_studio
+from lmms_egoplan.annotation.export import write_label_studio
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.cli import app

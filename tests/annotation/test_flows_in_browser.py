@@ -8,7 +8,7 @@ import pytest
 from annotation.serving import export, served
 from axe import flaws, skip_without_axe
 from lmms_egoplan.annotation.egointent import read_items
-from lmms_egoplan.annotation.flows import LABELLED, load_flow
+from lmms_egoplan.annotation.flow import LABELLED, load_flow
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.jsonl import read_text

@@ -9,9 +9,8 @@ from typing import Any
 from lmms_egoplan.benchmarks.egointent.prepare import find_step_footage
 from lmms_egoplan.construction.egointent.candidates import PROPOSED, Candidates, propose, supported
 from lmms_egoplan.construction.egointent.goalstep import NO_VIDEO, absent_videos, read_goalstep
-from lmms_egoplan.construction.egointent.narrations import read_narrations
+from lmms_egoplan.construction.egointent.narrations import Step, find_steps, read_narrations
 from lmms_egoplan.construction.egointent.places import Place, find_places
-from lmms_egoplan.construction.egointent.steps import Step, find_steps
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.asking import Asking

@@ -20,8 +20,7 @@ from lmms_egoplan.construction.egoplan.questions import (
     make_questions,
     recognition_records,
 )
-from lmms_egoplan.construction.egoplan.statistics import statistics, write_statistics
-from lmms_egoplan.construction.egoplan.summary import KINDS, accuracies, counts
+from lmms_egoplan.construction.egoplan.statistics import KINDS, accuracies, counts, statistics, write_statistics
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.settings import language_model

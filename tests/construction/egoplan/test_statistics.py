@@ -1,15 +1,24 @@
 import csv
+import json
 import math
+import random
+import re
+from itertools import pairwise, permutations
 
 import pytest
 from PIL import Image
 
+from construction.egoplan.language_model import goals_of, rows_of
+from construction.egoplan.small import epic_row, write_epic
 from lmms_egoplan.benchmarks.egoplan.prepare import PAPER_COUNTS
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
-from lmms_egoplan.construction.egoplan.goals import OVERALL, SUBGOAL, Goal
-from lmms_egoplan.construction.egoplan.narrations import Action, Video
+from lmms_egoplan.construction.egoplan.build import Narrations, build, write
+from lmms_egoplan.construction.egoplan.goals import OVERALL, SUBGOAL, Goal, goal_prompt
+from lmms_egoplan.construction.egoplan.narrations import Action, Video, read_epic_kitchens, timestamp
 from lmms_egoplan.construction.egoplan.questions import make_questions
 from lmms_egoplan.construction.egoplan.statistics import _free_place, statistics, write_statistics
+from lmms_egoplan.construction.egoplan.wording import stems
+from shared_data import DATA
 
 STEPS = (("take cup", "cup"), ("take tea bag", "tea bag"), ("pour water", "water"), ("stir", ""))
 
@@ -73,3 +82,173 @@ def test_words_of_the_cloud_do_not_overlap(count):
         for box in boxes:
             assert left + width < box[0] or box[2] < left or bottom + height < box[1] or box[3] < bottom
         boxes.append((left, bottom, left + width, bottom + height))
+
+
+EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
+LINKS = {"on", "in", "into", "from", "to", "with", "of", "off", "up", "down", "out", "over", "under", "at", "for", "by"}
+LINKS |= {"onto", "back", "away", "near", "through", "insid", "behind", "between", "togeth", "about", "around", "besid"}
+TEXTS = ["take plate", "take plates", "put meat mix", "put mix meat", "Open the box.", "open box", "stir", "wash cup"]
+TEXTS += ["put cup on plate", "put plate on cup", "turn tap off", "turn off tap", "dry hands", "take lid"]
+
+
+def plain(text):
+    return " ".join(word for word in re.findall(r"\w+", text.lower()) if word not in ("a", "an", "the"))
+
+
+def seconds(text):
+    hours, minutes, rest = text.split(":")
+    return 3600 * int(hours) + 60 * int(minutes) + float(rest)
+
+
+def sides(text):
+    found = list(stems(text))
+    if len(found) > 2 and found[-1] in LINKS:
+        found.insert(1, found.pop())
+    starts = [0, *(place for place, word in enumerate(found) if place > 1 and word in LINKS), len(found)]
+    return [found[start:stop] for start, stop in pairwise(starts)]
+
+
+def is_near_equal(one, other):
+    pairs = list(zip(sides(one), sides(other), strict=False))
+    return len(sides(one)) == len(sides(other)) and all(
+        len(left) == len(right) and right in map(list, permutations(left)) for left, right in pairs
+    )
+
+
+def choices_of(record):
+    return [record[f"choice_{letter}"] for letter in "abcd"]
+
+
+def wrong(record):
+    return [choice for choice in choices_of(record) if choice != record["answer"]]
+
+
+def begins_with_answer(record, narrations, text):
+    """Whether an action begins within 0.5 s of the answer, which begins 30 frames after the observation."""
+    rows = [row for row in narrations if row["video_id"] == record["video_id"]]
+    answers = [
+        seconds(row["start_timestamp"])
+        for row in rows
+        if row["narration"] == record["answer"] and row["start_frame"] == record["current_observation_frame"] + 30
+    ]
+    return any(
+        plain(row["narration"]) == plain(text) and round(abs(seconds(row["start_timestamp"]) - answers[0]), 2) <= 0.5
+        for row in rows
+    )
+
+
+def expected(record, scores):
+    best = [choice for choice, score in scores.items() if score == max(scores.values())]
+    return 1 / len(best) if record["answer"] in best else 0
+
+
+def reference(records, narrations):
+    moments = [(one["video_id"], one["current_observation_frame"], one["answer"]) for one in records]
+    near = sum(
+        any(is_near_equal(one, other) for place, one in enumerate(choices) for other in choices[:place])
+        for choices in map(choices_of, records)
+    )
+    concurrent = sum(any(begins_with_answer(one, narrations, text) for text in wrong(one)) for one in records)
+    points = {"most frequent answer": [], "not done yet": [], "goal similarity": []}
+    for one in records:
+        others = [plain(other["answer"]) for other in records if other["video_id"] != one["video_id"]]
+        done = {plain(past["narration_text"]) for past in one["task_progress_metadata"]}
+        goal = set(stems(one["task_goal"])) - LINKS - {"and", "then"}
+        scores = {
+            "most frequent answer": {text: others.count(plain(text)) for text in choices_of(one)},
+            "not done yet": {text: plain(text) not in done for text in choices_of(one)},
+            "goal similarity": {text: len(goal & set(stems(text))) for text in choices_of(one)},
+        }
+        for name, values in scores.items():
+            points[name].append(expected(one, values))
+    return {
+        "near-equal": near,
+        "concurrent": concurrent,
+        "copies": sum(moments.count(moment) > 1 for moment in moments),
+    }, {name: sum(values) / len(values) for name, values in points.items()}
+
+
+def built_from(tmp_path, narrations, drop=()):
+    """Questions for rule-made goals, the records and narrations that are written, and the summary."""
+    videos, _ = read_epic_kitchens(narrations)
+    goals = {video.video_id: goals_of(rows_of(goal_prompt(video))) for video in videos}
+    (tmp_path / "goals.json").write_text(json.dumps(goals))
+    made = build(Narrations(narrations, "epic-kitchens"), tmp_path / "goals.json", instruction_data=True, drop=drop)
+    write(made, tmp_path / "out")
+    rows = [
+        {
+            "video_id": video.video_id,
+            "start_timestamp": timestamp(action.start),
+            "start_frame": action.start_frame,
+            "narration": action.text,
+        }
+        for video in videos
+        for action in video.actions
+    ]
+    records = json.loads((tmp_path / "out" / "EgoPlan_validation.json").read_text(encoding="utf-8"))
+    return records, rows, json.loads((tmp_path / "out" / "summary.json").read_text())
+
+
+def invented(tmp_path, seed):
+    """Videos of random actions, many of them at once or nearly equal."""
+    generator = random.Random(seed)
+    rows = []
+    for video_id in ("P01_01", "P01_02", "P02_03"):
+        start = 100
+        for _ in range(40):
+            start += generator.choice([0, 20, 50, 51, 300])
+            times = {"start_timestamp": timestamp(start), "stop_timestamp": timestamp(start + 200)}
+            frames = {"start_frame": start * 60 // 100, "stop_frame": (start + 200) * 60 // 100}
+            rows.append(epic_row(video_id, narration=generator.choice(TEXTS), **times, **frames))
+    return write_epic(tmp_path / "invented.csv", rows)
+
+
+def some_real(tmp_path):
+    lines = EPIC.read_text(encoding="utf-8").splitlines(keepends=True)
+    videos = list(dict.fromkeys(line.split(",")[2] for line in lines[1:]))[:6]
+    path = tmp_path / "narrations.csv"
+    path.write_text("".join([lines[0], *(line for line in lines if line.split(",")[2] in videos)]), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("source", [0, 1, 2, pytest.param("real", marks=pytest.mark.whole)])
+def test_counts_and_baselines_are_those_of_a_slow_reference(tmp_path, source):
+    if source == "real" and not EPIC.exists():
+        pytest.skip(f"needs {EPIC}")
+    narrations = some_real(tmp_path) if source == "real" else invented(tmp_path, source)
+    records, rows, summary = built_from(tmp_path, narrations)
+    counts, accuracies = reference(records, rows)
+    assert {kind: summary["kinds_to_drop"][kind] for kind in counts} == counts
+    assert min(counts.values()) > 0 or source == "real"
+    shown = summary["accuracy_without_video"]
+    assert (shown["n"], shown["chance"]) == (len(records), 0.25)
+    assert {name: shown[name] for name in accuracies} == pytest.approx(accuracies, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["near-equal", "concurrent", "copies"])
+def test_what_is_dropped_is_not_there_and_the_rest_is(tmp_path, seed, kind):
+    narrations = invented(tmp_path, seed)
+    before, rows, _ = built_from(tmp_path, narrations)
+    after, _, summary = built_from(tmp_path, narrations, [kind])
+    assert summary["kinds_to_drop"][kind] == 0 == reference(after, rows)[0][kind]
+    assert summary["dropped"] == [kind]
+
+    def asked(records):
+        return [(one["video_id"], one["current_observation_frame"], one["answer"]) for one in records]
+
+    if kind == "copies":
+        assert sorted(asked(after)) == sorted(set(asked(before)))
+        return
+    assert set(asked(after)) <= set(asked(before))
+    training = json.loads((tmp_path / "out" / "EgoPlan_IT.json").read_text(encoding="utf-8"))
+    for one in training:
+        for place, text in enumerate(one["negative_answers"]):
+            compared = [one["answer"], *one["negative_answers"][:place]]
+            assert kind != "near-equal" or not any(is_near_equal(text, other) for other in compared)
+            assert kind != "concurrent" or not begins_with_answer(one, rows, text)
+    # Questions without such an action have the same choices as before.
+    same = [one for one in before if {**one, "sample_id": 0} in [{**other, "sample_id": 0} for other in after]]
+    assert len(same) > 0.1 * len(before)
+    left = [json.loads(line) for line in (tmp_path / "out" / "rejections.jsonl").read_text().splitlines()]
+    assert sum(one["step"] == "choice" for one in left) > 0
