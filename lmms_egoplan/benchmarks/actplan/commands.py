@@ -10,15 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from lmms_egoplan.benchmarks.actplan import error_judge
 from lmms_egoplan.benchmarks.actplan.bleurt import BLEURT_VARIABLE, SourceScores, evaluate_bleurt, load_classifier
-from lmms_egoplan.benchmarks.actplan.error_judge import (
-    DEFAULT_JUDGE,
-    JUDGED_ERRORS,
-    JudgedPlan,
-    agreements,
-    judge_errors,
-    judged_lines,
-)
 from lmms_egoplan.benchmarks.actplan.goal_check import agreement, check_labelled
 from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, instances_of
 from lmms_egoplan.benchmarks.actplan.metrics import score_stored
@@ -191,18 +184,18 @@ def judge(
 
     Example: `lmms-egoplan judge actplan labels/plans.jsonl --out judged-errors`
     """
-    settings = language_model(DEFAULT_JUDGE, asking=Asking(retry_rejected, estimate, prices))
+    settings = language_model(error_judge.DEFAULT_JUDGE, asking=Asking(retry_rejected, estimate, prices))
     stored = [(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)]
     wrong = [(model, plan) for model, plan in stored if not plan.labels["correct"]]
     if not wrong:
         raise LmmsEgoplanError(f"people called all {len(stored)} plans correct; there is nothing to judge")
-    judged = judge_errors(wrong, instances_of({plan.plan.id for _, plan in wrong}, instances), settings)
+    judged = error_judge.judge_errors(wrong, instances_of({plan.plan.id for _, plan in wrong}, instances), settings)
     settings.asking.finish_estimate()
-    write_folder(out, "actplan", {JUDGED_ERRORS: judged_lines(judged)})
+    write_folder(out, "actplan", {error_judge.JUDGED_ERRORS: error_judge.judged_lines(judged)})
     _print_errors(judged)
     unjudged = [plan for plan in judged if plan.judge is None]
     typer.echo(f"Passed over, as people called them correct: {len(stored) - len(wrong)} of {len(stored)} plans")
-    typer.echo(f"Written to {out / JUDGED_ERRORS}")
+    typer.echo(f"Written to {out / error_judge.JUDGED_ERRORS}")
     if unjudged:
         raise LmmsEgoplanError(
             f"{len(unjudged)} of {len(judged)} plans are not judged, {unjudged[0].id} of {unjudged[0].model} for one: "
@@ -211,8 +204,8 @@ def judge(
         )
 
 
-def _print_errors(judged: list[JudgedPlan]) -> None:
-    found = agreements(judged)
+def _print_errors(judged: list[error_judge.JudgedPlan]) -> None:
+    found = error_judge.agreements(judged)
     heads = ("judge", "judge, of both", "people, of both", "same plans", "kappa", "95 %")
     table = Table("error", *(Column(head, justify="right") for head in heads[: 6 if found else 1]))
     for key, title in ERRORS.items():

@@ -12,17 +12,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, StrictInt
 
-from lmms_egoplan.benchmarks.actplan.bddl import (
-    PREDICATES,
-    Problem,
-    degree,
-    grounded,
-    holds,
-    is_checkable,
-    is_known,
-    literals_of,
-    read_problem,
-)
+from lmms_egoplan.benchmarks.actplan import bddl
 from lmms_egoplan.benchmarks.actplan.instances import check_folder, problem_path
 from lmms_egoplan.benchmarks.actplan.plans import LabelledInstance
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line, parsed_steps
@@ -32,7 +22,7 @@ from lmms_egoplan.progress import track
 
 Fact = tuple[str, ...]
 """A predicate and its objects."""
-PLACES = frozenset(name for name, predicate in PREDICATES.items() if predicate.place) - {"inroom"}
+PLACES = frozenset(name for name, predicate in bddl.PREDICATES.items() if predicate.place) - {"inroom"}
 """The predicates of places, which change as a thing is taken."""
 SUPPORTS = frozenset({"inside", "ontop", "onfloor"})
 """The places that carry a thing."""
@@ -85,7 +75,7 @@ class GoalCheck:
         return 0.0 if self.share is None else checked / (checked + len(self.unchecked))
 
 
-def check_goal(problem: Problem, steps: Sequence[str]) -> GoalCheck:
+def check_goal(problem: bddl.Problem, steps: Sequence[str]) -> GoalCheck:
     """Carry out a plan from the initial facts on.
 
     Args:
@@ -106,9 +96,9 @@ def check_goal(problem: Problem, steps: Sequence[str]) -> GoalCheck:
     names = [name for step in understood if step.effect != "nothing" for name in map(Name.of, step.names)]
     for step in understood:
         executor.do(step)
-    conditions = grounded(problem)
-    checkable = [condition for condition in conditions if is_checkable(problem, condition, REACHABLE)]
-    reached = [condition for condition in checkable if holds(problem, condition, executor.world.holds)]
+    conditions = bddl.grounded(problem)
+    checkable = [condition for condition in conditions if bddl.is_checkable(problem, condition, REACHABLE)]
+    reached = [condition for condition in checkable if bddl.holds(problem, condition, executor.world.holds)]
     return GoalCheck(
         reached=tuple(map(str, reached)),
         missed=tuple(str(condition) for condition in checkable if condition not in reached),
@@ -147,7 +137,7 @@ def check_labelled(instances: Sequence[LabelledInstance], folder: Path) -> tuple
         LmmsEgoplanError: The folder has no problem at all, or none of these activities'.
     """
     check_folder(folder)
-    problems: dict[Path, Problem | None] = {}
+    problems: dict[Path, bddl.Problem | None] = {}
     wrong: list[str] = []
     checked: list[CheckedPlan] = []
     for instance in track(instances, "Checking plans"):
@@ -156,7 +146,7 @@ def check_labelled(instances: Sequence[LabelledInstance], folder: Path) -> tuple
             wrong.append(f"{instance.id.activity}: no problem{instance.id.description}.bddl in {folder}")
         elif path not in problems:
             try:
-                problems[path] = read_problem(path)
+                problems[path] = bddl.read_problem(path)
             except LmmsEgoplanError as error:
                 problems[path] = None
                 wrong.append(str(error))
@@ -223,9 +213,9 @@ class World:
         self.held = list(held)
 
     @classmethod
-    def of(cls, problem: Problem) -> "World":
+    def of(cls, problem: bddl.Problem) -> "World":
         """Make the world at the start: the initial facts whose predicates exist, with so many objects."""
-        return cls((fact.op, *fact.arguments) for fact in problem.init if is_known(fact))
+        return cls((fact.op, *fact.arguments) for fact in problem.init if bddl.is_known(fact))
 
     def copy(self) -> "World":
         """Return an independent copy."""
@@ -310,7 +300,7 @@ class Executor:
     and a target is the one after which the goal is nearest.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: bddl.Problem) -> None:
         self.world = World.of(problem)
         self._problem = problem
         self._start = World.of(problem)
@@ -354,7 +344,7 @@ class Executor:
 
     def goal_reached(self, world: World) -> float:
         """Return how much of the goal holds in a world: the sum of `degree` over its conditions."""
-        return sum(round(degree(self._problem, formula, world.holds), 6) for formula in self._problem.conditions)
+        return sum(round(bddl.degree(self._problem, formula, world.holds), 6) for formula in self._problem.conditions)
 
     def _walk(self, name: Name) -> None:
         self._walked_to = self._meant(name.thing_or_place).things
@@ -519,11 +509,11 @@ class Executor:
         return thing
 
 
-def _usual_relations(problem: Problem) -> dict[str, set[str]]:
+def _usual_relations(problem: bddl.Problem) -> dict[str, set[str]]:
     """Return which of ``ontop`` and ``inside`` a problem uses with a type; plans are less exact there."""
     usual: dict[str, set[str]] = {}
     for formula in (*problem.init, *problem.goal):
-        for atom, _, bound in literals_of(formula):
+        for atom, _, bound in bddl.literals_of(formula):
             if atom.op in ("ontop", "inside") and len(atom.arguments) == 2:
                 kind = {**problem.types, **bound}.get(atom.arguments[1], "")
                 usual.setdefault(kind, set()).add(atom.op)

@@ -14,20 +14,7 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, FIRST_FRAME, VIDEO_ID
 from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS, VideoInfo, frames_per_second, record_problem
-from lmms_egoplan.construction.ego4d import (
-    NO_NARRATIONS,
-    NO_TEXT,
-    NO_TIME,
-    OTHER_LETTERS,
-    UNSURE,
-    is_time,
-    narrated_passes,
-    read_narrated_videos,
-    segments,
-    sentence_problem,
-    text_problem,
-    without_wearer,
-)
+from lmms_egoplan.construction import ego4d
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.rejections import Rejection
@@ -177,14 +164,14 @@ def _epic_problem(row: dict[str, str], start: int | None, stop: int | None) -> t
         return UNKNOWN_VIDEO, f"video_id: {shown(row['video_id'])}"
     if start is None or stop is None:
         field = "start_timestamp" if start is None else "stop_timestamp"
-        return NO_TIME, f"{field}: {shown(row[field])}"
+        return ego4d.NO_TIME, f"{field}: {shown(row[field])}"
     first = FIRST_FRAME[EPIC_KITCHENS]
     for field in ("start_frame", "stop_frame"):
         if not re.fullmatch(r"\d{1,15}", row[field] or "", re.ASCII) or int(row[field]) < first:
             return NO_FRAMES, f"{field}: {shown(row[field])}"
     if start >= stop or int(row["start_frame"]) > int(row["stop_frame"]):
         return NO_LENGTH, f"stop_timestamp: {row['stop_timestamp']}, stop_frame: {row['stop_frame']}"
-    return text_problem("narration", row["narration"])
+    return ego4d.text_problem("narration", row["narration"])
 
 
 def read_ego4d(
@@ -204,10 +191,10 @@ def read_ego4d(
     Raises:
         LmmsEgoplanError: the file cannot be read or is of another form, or no narration of it can be used.
     """
-    videos = read_narrated_videos(path, "EPIC-KITCHENS' CSV needs --source epic-kitchens")
+    videos = ego4d.read_narrated_videos(path, "EPIC-KITCHENS' CSV needs --source epic-kitchens")
     rejections: list[Rejection] = []
     timed = {uid: _timed(path, uid, video, rejections) for uid, video in videos.items()}
-    segmented = segments({uid: [time for time, _, _ in found] for uid, found in timed.items() if found}, mean_gap)
+    segmented = ego4d.segments({uid: [time for time, _, _ in found] for uid, found in timed.items() if found}, mean_gap)
     sentences: dict[str, list[Sentence]] = {}
     unknown: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for uid, found in timed.items():
@@ -215,13 +202,14 @@ def read_ego4d(
             rejections.append(Rejection("narration", NO_GAP, f"{path}, {uid}"))
             continue
         for (start, stop), (_, where, text) in zip(segmented.get(uid, ()), found, strict=True):
-            problem, detail = sentence_problem(text)
+            problem, detail = ego4d.sentence_problem(text)
             if problem or start is None or stop is None:
                 rejections.append(Rejection("narration", problem, where, detail))
-                if problem in (OTHER_LETTERS, NO_TEXT) or (problem == UNSURE and "unsure-actions" not in drop):
+                is_unsure = problem == ego4d.UNSURE and "unsure-actions" not in drop
+                if is_unsure or problem in (ego4d.OTHER_LETTERS, ego4d.NO_TEXT):
                     unknown[uid].append((round(100 * start), round(100 * stop)))
             else:
-                words = without_wearer(text)
+                words = ego4d.without_wearer(text)
                 sentences.setdefault(uid, []).append(Sentence(where, words, start, stop))
     if not sentences:
         raise LmmsEgoplanError(f"{path}: {_none_left(rejections)}")
@@ -234,15 +222,15 @@ def _timed(path: Path, uid: str, video: Any, rejections: list[Rejection]) -> lis
     if not VIDEO_ID[EGO4D].fullmatch(uid):
         rejections.append(Rejection("narration", UNKNOWN_VIDEO, f"{path}, {shown(uid)}"))
         return []
-    name, narrations = next(narrated_passes(video), ("", []))
+    name, narrations = next(ego4d.narrated_passes(video), ("", []))
     if not narrations:
-        rejections.append(Rejection("narration", NO_NARRATIONS, where))
+        rejections.append(Rejection("narration", ego4d.NO_NARRATIONS, where))
     timed: list[tuple[float, str, Any]] = []
     for number, narration in enumerate(narrations):
         place = f"{where}, {name}.narrations[{number}]"
         time = narration.get("timestamp_sec") if isinstance(narration, dict) else None
-        if not is_time(time):
-            rejections.append(Rejection("narration", NO_TIME, place, f"timestamp_sec: {shown(time)}"))
+        if not ego4d.is_time(time):
+            rejections.append(Rejection("narration", ego4d.NO_TIME, place, f"timestamp_sec: {shown(time)}"))
         else:
             timed.append((float(time), place, narration.get("narration_text")))
     return sorted(timed, key=lambda narration: narration[0])

@@ -10,7 +10,6 @@ from construction.egointent.small import TEA, UID, narrated, write_narrations
 from lmms_egoplan.construction import ego4d
 from lmms_egoplan.construction.egointent import goalstep
 from lmms_egoplan.construction.egointent import narrations as reading
-from lmms_egoplan.construction.egointent import steps as making
 from lmms_egoplan.construction.egointent.goalstep import Video
 from lmms_egoplan.construction.egointent.narrations import (
     NEIGHBOURS,
@@ -170,7 +169,7 @@ def test_what_goalstep_says_around_it_counts():
         ("fry", "Cook"),
         ("Taste", "Making papadums"),
     ]
-    assert [rejection.reason for rejection in rejections] == [making.NO_STEP, goalstep.IRRELEVANT, making.NO_STEP]
+    assert [rejection.reason for rejection in rejections] == [reading.NO_STEP, goalstep.IRRELEVANT, reading.NO_STEP]
 
 
 def test_context_is_what_is_narrated_around_it():
