@@ -296,13 +296,8 @@ def test_links_are_closed_and_renewed_and_people_have_names(make):
 def test_unknown_hosts_are_refused(tmp_path):
     store = new_store(tmp_path / "labels.sqlite", 1, 1, 1)
     known = (
-        "localhost",
-        "LocalHost:{port}",
-        "127.0.0.1:{port}",
-        "[::1]:{port}",
-        "localhost.:{port}",
-        "labels.example.org",
-    )
+        "localhost", "LocalHost:{port}", "127.0.0.1:{port}", "[::1]:{port}", "localhost.:{port}", "labels.example.org",
+    )  # fmt: skip
     unknown = ("evil.example.org:{port}", "127.0.0.1.evil.org", "localhost@evil.org", "", "[::1", "a:b:c")
     with served(store, hosts=["Labels.example.org"]) as address:
         client = enter(address, store, "annotator-1")

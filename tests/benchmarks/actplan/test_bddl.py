@@ -7,17 +7,7 @@ from hypothesis import strategies as st
 
 from benchmarks.actplan.problem_files import RELEASED, described, problems
 from benchmarks.actplan.slow_goals import naive
-from lmms_egoplan.benchmarks.actplan.bddl import (
-    PREDICATES,
-    Formula,
-    Variable,
-    degree,
-    grounded,
-    holds,
-    is_checkable,
-    parse_problem,
-    read_problem,
-)
+from lmms_egoplan.benchmarks.actplan import bddl
 from lmms_egoplan.benchmarks.actplan.goal_check import PLACES, World
 from lmms_egoplan.errors import LmmsEgoplanError
 
@@ -35,20 +25,20 @@ TEXT = """; a comment with (parentheses
 
 
 def test_reads_the_grammar():
-    problem = parse_problem(TEXT, "p.bddl")
+    problem = bddl.parse_problem(TEXT, "p.bddl")
     assert (problem.name, problem.domain) == ("tea_0", "igibson")
     assert problem.of_type("cup.n.01") == ["cup.n.01_1", "cup.n.01_2"]
-    is_open = Formula("open", arguments=("box.n.01_1",))
-    assert problem.init[:2] == (Formula("dusty", arguments=("cup.n.01_1",)), Formula("not", (is_open,)))
-    cup, box = Variable("cup.n.01", "cup.n.01"), Variable("box.n.01", "box.n.01")
-    in_one_box = Formula("inside", arguments=("cup.n.01", "box.n.01_1"))
-    in_a_box = Formula("inside", arguments=("cup.n.01", "box.n.01"))
+    is_open = bddl.Formula("open", arguments=("box.n.01_1",))
+    assert problem.init[:2] == (bddl.Formula("dusty", arguments=("cup.n.01_1",)), bddl.Formula("not", (is_open,)))
+    cup, box = bddl.Variable("cup.n.01", "cup.n.01"), bddl.Variable("box.n.01", "box.n.01")
+    in_one_box = bddl.Formula("inside", arguments=("cup.n.01", "box.n.01_1"))
+    in_a_box = bddl.Formula("inside", arguments=("cup.n.01", "box.n.01"))
     parts = (
-        Formula("forn", (in_one_box,), (cup,), 2),
-        Formula("not", (is_open,)),
-        Formula("fornpairs", (in_a_box,), (cup, box), 1),
+        bddl.Formula("forn", (in_one_box,), (cup,), 2),
+        bddl.Formula("not", (is_open,)),
+        bddl.Formula("fornpairs", (in_a_box,), (cup, box), 1),
     )
-    assert problem.goal == (Formula("and", parts),)
+    assert problem.goal == (bddl.Formula("and", parts),)
     assert [fact.line for fact in problem.init if fact.is_atom] == [6, 6]
     assert len(problem.conditions) == 3
 
@@ -56,7 +46,7 @@ def test_reads_the_grammar():
 @given(problems())
 @settings(deadline=None, max_examples=60)
 def test_what_is_written_is_read_back(problem):
-    assert parse_problem(str(problem), "p.bddl") == problem
+    assert bddl.parse_problem(str(problem), "p.bddl") == problem
 
 
 CUT_OFF = st.integers(0, len(TEXT) - 3).map(lambda end: TEXT[:end])
@@ -66,7 +56,7 @@ CUT_OFF = st.integers(0, len(TEXT) - 3).map(lambda end: TEXT[:end])
 @settings(deadline=None, max_examples=160)
 def test_any_other_text_is_one_error_with_a_line(text):
     with pytest.raises(LmmsEgoplanError, match=r"\Ap\.bddl:\d+: expected "):
-        parse_problem(text, "p.bddl")
+        bddl.parse_problem(text, "p.bddl")
 
 
 @pytest.mark.parametrize(
@@ -96,24 +86,24 @@ def test_any_other_text_is_one_error_with_a_line(text):
 def test_errors_name_the_line_and_what_was_expected(old, new, line, facts):
     assert old in TEXT
     with pytest.raises(LmmsEgoplanError, match=rf"\Ap\.bddl:{line}: .*{facts}"):
-        parse_problem(TEXT.replace(old, new, 1), "p.bddl")
+        bddl.parse_problem(TEXT.replace(old, new, 1), "p.bddl")
 
 
 def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "latin.bddl").write_bytes(b"(define \xe9)")
     for name, facts in (("none.bddl", "No such file"), ("latin.bddl", "UTF-8.* position 8")):
         with pytest.raises(LmmsEgoplanError, match=f"{name}: .*{facts}"):
-            read_problem(tmp_path / name)
+            bddl.read_problem(tmp_path / name)
 
 
 @pytest.mark.skipif(not RELEASED.is_dir(), reason="no published BDDL problems in ../shared/data")
 def test_all_released_problems_are_read():
-    problems = [read_problem(path) for _, path in described()]
+    problems = [bddl.read_problem(path) for _, path in described()]
     assert len(problems) == 153
-    assert all(parse_problem(str(problem), "written") == problem for problem in problems)
+    assert all(bddl.parse_problem(str(problem), "written") == problem for problem in problems)
 
 
-ALL = frozenset(PREDICATES)
+ALL = frozenset(bddl.PREDICATES)
 
 
 def plain(facts):
@@ -128,7 +118,7 @@ def situations(draw):
     names = [thing.name for thing in problem.objects]
     possible = [
         (name, *arguments)
-        for name, predicate in sorted(PREDICATES.items())
+        for name, predicate in sorted(bddl.PREDICATES.items())
         if "room" not in predicate.arguments
         for arguments in product(names, repeat=len(predicate.arguments))
     ]
@@ -141,17 +131,17 @@ def situations(draw):
 def test_as_the_slow_way(situation):
     problem, facts = situation
     (goal,) = problem.goal
-    result = holds(problem, goal, plain(facts))
+    result = bddl.holds(problem, goal, plain(facts))
     assert result == naive(problem, goal, facts)
-    conditions = grounded(problem)
-    assert result == all(holds(problem, each, plain(facts)) for each in conditions)
-    assert (degree(problem, goal, plain(facts)) == 1) == result
-    assert 0 <= degree(problem, goal, plain(facts)) <= 1
-    assert all(is_checkable(problem, each, ALL) for each in conditions)
+    conditions = bddl.grounded(problem)
+    assert result == all(bddl.holds(problem, each, plain(facts)) for each in conditions)
+    assert (bddl.degree(problem, goal, plain(facts)) == 1) == result
+    assert 0 <= bddl.degree(problem, goal, plain(facts)) <= 1
+    assert all(bddl.is_checkable(problem, each, ALL) for each in conditions)
 
 
 def goal(text, objects="cup.n.01_1 cup.n.01_2 - cup.n.01 box.n.01_1 box.n.01_2 box.n.01_3 - box.n.01"):
-    return parse_problem(
+    return bddl.parse_problem(
         f"(define (problem x_0) (:domain igibson) (:objects {objects}) (:init) (:goal {text}))", "p.bddl"
     )
 
@@ -172,18 +162,18 @@ PAIRS = "(forpairs (?cup.n.01 - cup.n.01) (?box.n.01 - box.n.01) (inside ?cup.n.
 def test_pairs_need_partners_on_both_sides(pairs, expected):
     facts = plain({("inside", f"cup.n.01_{cup}", f"box.n.01_{box}") for cup, box in pairs})
     problem = goal(PAIRS)
-    assert holds(problem, problem.goal[0], facts) is expected
+    assert bddl.holds(problem, problem.goal[0], facts) is expected
 
 
 def test_variables_of_quantifiers_are_put_in():
-    conditions = grounded(goal("(forall (?cup.n.01 - cup.n.01) (or (open ?cup.n.01) (dusty ?cup.n.01)))"))
+    conditions = bddl.grounded(goal("(forall (?cup.n.01 - cup.n.01) (or (open ?cup.n.01) (dusty ?cup.n.01)))"))
     assert list(map(str, conditions)) == [
         f"(or (open ?cup.n.01_{number}) (dusty ?cup.n.01_{number}))" for number in (1, 2)
     ]
 
 
 def test_what_occurs_twice_counts_once():
-    assert len(grounded(goal("(and (open ?box.n.01_1) (open ?box.n.01_1) (not (open ?box.n.01_1)))"))) == 2
+    assert len(bddl.grounded(goal("(and (open ?box.n.01_1) (open ?box.n.01_1) (not (open ?box.n.01_1)))"))) == 2
 
 
 @pytest.mark.parametrize(
@@ -198,8 +188,8 @@ def test_what_occurs_twice_counts_once():
 )
 def test_what_cannot_be_checked(text):
     problem = goal(text)
-    (condition,) = grounded(problem)
-    assert not is_checkable(problem, condition, ALL - {"nextto"})
+    (condition,) = bddl.grounded(problem)
+    assert not bddl.is_checkable(problem, condition, ALL - {"nextto"})
 
 
 @given(st.integers(0, 10**6))

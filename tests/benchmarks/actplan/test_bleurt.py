@@ -13,18 +13,7 @@ from transformers import AutoTokenizer
 
 from benchmarks.actplan.labelled_plans import ACTIVITIES, PLANS, record, write_plans
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
-from lmms_egoplan.benchmarks.actplan.bleurt import (
-    Verdict,
-    classifier_path,
-    encode_pair,
-    evaluate_bleurt,
-    in_split,
-    joined,
-    labelled_pairs,
-    load_classifier,
-    score_verdicts,
-    unknown_activities,
-)
+from lmms_egoplan.benchmarks.actplan import bleurt
 from lmms_egoplan.benchmarks.actplan.commands import TABLE_5
 from lmms_egoplan.benchmarks.actplan.plans import read_activities, read_labelled_plans
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line
@@ -50,7 +39,7 @@ def folder(tmp_path_factory, encoder):
 
 
 def test_verdicts_are_those_of_each_pair_alone(folder):
-    classifier = load_classifier(folder)
+    classifier = bleurt.load_classifier(folder)
     verdicts = classifier.judge(PAIRS)
     for pair, verdict in zip(PAIRS, verdicts, strict=True):
         (alone,) = classifier.judge([pair])
@@ -64,27 +53,27 @@ def test_verdicts_are_those_of_each_pair_alone(folder):
 
 def test_half_a_surrogate_pair_is_judged(folder):
     halves, cleaned = (f"walk_to(table {half}) grab(cup)" for half in ("\ud83d", "?"))
-    classifier = load_classifier(folder)
+    classifier = bleurt.load_classifier(folder)
     assert classifier.judge([(halves, halves)]) == classifier.judge([(cleaned, cleaned)])
 
 
 def test_progress_is_shown(folder, capfd):
-    load_classifier(folder).judge(PAIRS[:2])
+    bleurt.load_classifier(folder).judge(PAIRS[:2])
     out, err = capfd.readouterr()
     assert (out, "Classifying plans" in err) == ("", True)
 
 
 def test_loaded_once_until_it_changes(tmp_path, folder):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    classifier = load_classifier(tmp_path)
-    assert load_classifier(str(tmp_path)) is classifier
+    classifier = bleurt.load_classifier(tmp_path)
+    assert bleurt.load_classifier(str(tmp_path)) is classifier
     assert [each.probability for each in classifier.judge(PAIRS[:3])] == [
-        each.probability for each in load_classifier(folder).judge(PAIRS[:3])
+        each.probability for each in bleurt.load_classifier(folder).judge(PAIRS[:3])
     ]
     weights = load_file(tmp_path / "model.safetensors")
     weights["plan_head.weight"][:] = float("nan")
     save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
-    damaged = load_classifier(tmp_path)
+    damaged = bleurt.load_classifier(tmp_path)
     assert damaged is not classifier
     with pytest.raises(LmmsEgoplanError, match="gives no numbers"):
         damaged.judge(PAIRS[:1])
@@ -93,22 +82,22 @@ def test_loaded_once_until_it_changes(tmp_path, folder):
 def test_folders_without_a_classifier(tmp_path, encoder, folder):
     how = "`lmms-egoplan train actplan-bleurt` makes one"
     with pytest.raises(LmmsEgoplanError, match=f"none: no folder with a trained classifier; {how}"):
-        load_classifier(tmp_path / "none")
+        bleurt.load_classifier(tmp_path / "none")
     with pytest.raises(LmmsEgoplanError, match=f"lacks config.json, model.safetensors, tokenizer.json.*{how}"):
-        load_classifier(tmp_path)
+        bleurt.load_classifier(tmp_path)
     with pytest.raises(LmmsEgoplanError, match=f"holds BertModel, no plan classifier; {how}"):
-        load_classifier(encoder)
+        bleurt.load_classifier(encoder)
     for name, content in (("model.safetensors", b"half"), ("tokenizer.json", b"{"), ("config.json", b"{")):
         shutil.copytree(folder, tmp_path / name)
         (tmp_path / name / name).write_bytes(content)
         with pytest.raises(LmmsEgoplanError, match=f"the classifier is damaged.*{how}"):
-            load_classifier(tmp_path / name)
+            bleurt.load_classifier(tmp_path / name)
     shutil.copytree(folder, tmp_path / "headless")
     weights = load_file(folder / "model.safetensors")
     weights.pop("plan_head.bias")
     save_file(weights, tmp_path / "headless" / "model.safetensors", {"format": "pt"})
     with pytest.raises(LmmsEgoplanError, match="weights and tokenizer are not complete"):
-        load_classifier(tmp_path / "headless")
+        bleurt.load_classifier(tmp_path / "headless")
 
 
 @pytest.mark.parametrize(("name", "value"), [("positives", "sorted"), ("shuffled", 3), ("shuffled", ["activity"])])
@@ -119,7 +108,7 @@ def test_an_unknown_kind_of_pairs_is_an_error(tmp_path, folder, name, value):
     with pytest.raises(
         LmmsEgoplanError, match=rf"config\.json: {name}: expected \w+ or [\w-]+, found .*train actplan-bleurt"
     ):
-        load_classifier(tmp_path)
+        bleurt.load_classifier(tmp_path)
 
 
 def test_the_length_is_stored_with_the_model(folder):
@@ -129,10 +118,10 @@ def test_the_length_is_stored_with_the_model(folder):
 def test_the_variable_wins(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LMMS_EGOPLAN_BLEURT", raising=False)
-    assert classifier_path() is None
-    assert classifier_path("a") == str(tmp_path / "a")
+    assert bleurt.classifier_path() is None
+    assert bleurt.classifier_path("a") == str(tmp_path / "a")
     monkeypatch.setenv("LMMS_EGOPLAN_BLEURT", "b")
-    assert classifier_path("a") == classifier_path() == str(tmp_path / "b")
+    assert bleurt.classifier_path("a") == bleurt.classifier_path() == str(tmp_path / "b")
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +133,7 @@ def tokenizer():
 @given(first=st.integers(1, 30), second=st.integers(1, 30), length=st.integers(8, 40))
 def test_cut_as_the_tokenizer_cuts(tokenizer, first, second, length):
     gold, candidate = " ".join(["cup"] * first), " ".join(["box"] * second)
-    tokens, is_truncated = encode_pair(tokenizer, length, gold, candidate)
+    tokens, is_truncated = bleurt.encode_pair(tokenizer, length, gold, candidate)
     expected = tokenizer(gold, candidate, truncation="longest_first", max_length=length)
     assert tokens == {name: expected[name] for name in ("input_ids", "token_type_ids")}
     assert is_truncated == (first + second + 3 > length)
@@ -153,10 +142,10 @@ def test_cut_as_the_tokenizer_cuts(tokenizer, first, second, length):
 @pytest.mark.skipif(not PLANS.is_file(), reason="needs ../shared/data/actplan")
 def test_published_plans_are_cut_as_the_tokenizer_cuts(tokenizer):
     for instance in read_labelled_plans(PLANS)[::5]:
-        gold, candidate = map(joined, (instance.golds[0], instance.plans[0].text))
+        gold, candidate = map(bleurt.joined, (instance.golds[0], instance.plans[0].text))
         assert tokenizer.tokenize(" ".join(one_per_line(instance.golds[0]).split("\n"))) == tokenizer.tokenize(gold)
         for length in (64, 511, 512):
-            tokens, is_truncated = encode_pair(tokenizer, length, gold, candidate)
+            tokens, is_truncated = bleurt.encode_pair(tokenizer, length, gold, candidate)
             expected = tokenizer(gold, candidate, truncation="longest_first", max_length=length)
             assert tokens == {name: expected[name] for name in ("input_ids", "token_type_ids")}
             assert is_truncated == bool(expected.encodings[0].overflowing)
@@ -164,7 +153,7 @@ def test_published_plans_are_cut_as_the_tokenizer_cuts(tokenizer):
 
 def test_a_megabyte_is_cut_in_no_time(tokenizer):
     with processor_time_below(30):
-        tokens, is_truncated = encode_pair(tokenizer, 512, "grab(cup) " * 50_000, "walk_to(table) " * 50_000)
+        tokens, is_truncated = bleurt.encode_pair(tokenizer, 512, "grab(cup) " * 50_000, "walk_to(table) " * 50_000)
     assert len(tokens["input_ids"]) == 512
     assert is_truncated
 
@@ -173,13 +162,13 @@ real_data = pytest.mark.skipif(not PLANS.is_file(), reason="needs ../shared/data
 
 
 def verdict(correct, truncated=False):
-    return Verdict(correct, float(correct), truncated)
+    return bleurt.Verdict(correct, float(correct), truncated)
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=40))
 def test_as_counted_by_hand(cases):
-    scores = score_verdicts([label for label, _, _ in cases], [verdict(*each) for _, *each in cases])
+    scores = bleurt.score_verdicts([label for label, _, _ in cases], [verdict(*each) for _, *each in cases])
     tp, fp, fn, tn = (
         sum((label, called) == cell for label, called, _ in cases)
         for cell in ((True, True), (False, True), (True, False), (False, False))
@@ -198,10 +187,10 @@ def test_as_counted_by_hand(cases):
 
 def test_evaluates_a_split_by_model(tmp_path):
     encoder = write_encoder(tmp_path / "encoder")
-    classifier = load_classifier(write_classifier(tmp_path / "classifier", encoder))
+    classifier = bleurt.load_classifier(write_classifier(tmp_path / "classifier", encoder))
     records = [record(0), record(1), record(2, neg_gpt=[], gold_gpt=["grab(cup) " * 300]), record(3)]
     plans, activities = write_plans(tmp_path, records, ["val", "train", "val", None])
-    by_model, unknown = evaluate_bleurt(classifier, plans, activities, "val")
+    by_model, unknown = bleurt.evaluate_bleurt(classifier, plans, activities, "val")
     assert unknown == {"filling_a_box_3": 1}
     assert list(by_model) == ["GPT-4V", "Gemini-Pro-1.5"]
     gpt, gemini = by_model.values()
@@ -210,17 +199,18 @@ def test_evaluates_a_split_by_model(tmp_path):
     with pytest.raises(
         LmmsEgoplanError, match="no labelled plans of the split test in it; it has instances of train, v"
     ):
-        evaluate_bleurt(classifier, plans, activities, "test")
+        bleurt.evaluate_bleurt(classifier, plans, activities, "test")
 
 
 def test_labelled_plans_stand_beside_the_gold_plan_of_the_other_model(tmp_path):
     records = [record(1, neg_gemini=["close(a)\n close(b)"]), record(2, gold_gemini=[]), record(3)]
     plans, activities = write_plans(tmp_path, records, ["train", None, "val"])
     instances, splits = read_labelled_plans(plans), read_activities(activities)
-    assert unknown_activities(instances, splits) == {"filling_a_box_2": 1}
-    assert [instance.id.activity for instance in in_split(instances, splits, "val")] == ["filling_a_box_3"]
+    assert bleurt.unknown_activities(instances, splits) == {"filling_a_box_2": 1}
+    assert [instance.id.activity for instance in bleurt.in_split(instances, splits, "val")] == ["filling_a_box_3"]
     first, second, _ = instances
-    assert [(pair.gold, pair.candidate, pair.correct, pair.source) for pair in labelled_pairs(instances[:2])] == [
+    pairs = bleurt.labelled_pairs(instances[:2])
+    assert [(pair.gold, pair.candidate, pair.correct, pair.source) for pair in pairs] == [
         (first.gold_2, "walk_to(box) switch-on(thing1)", False, "GPT-4V"),
         (first.gold_1, "grab(thing1) close(box)", True, "Gemini-Pro-1.5"),
         (first.gold_1, "close(a) close(b)", False, "Gemini-Pro-1.5"),
@@ -234,8 +224,8 @@ def test_labelled_plans_stand_beside_the_gold_plan_of_the_other_model(tmp_path):
 @pytest.mark.parametrize("model", ["GPT-4V", "Gemini-Pro-1.5"])
 def test_the_papers_val_scores_are_of_these_pairs(classifier, model):
     """One way alone to judge the val plans gives the printed accuracy and the printed MCC."""
-    instances = in_split(read_labelled_plans(PLANS), read_activities(ACTIVITIES), "val")
-    labels = [pair.correct for pair in labelled_pairs(instances) if pair.source == model]
+    instances = bleurt.in_split(read_labelled_plans(PLANS), read_activities(ACTIVITIES), "val")
+    labels = [pair.correct for pair in bleurt.labelled_pairs(instances) if pair.source == model]
     correct, wrong = labels.count(True), labels.count(False)
     found = []
     for true_correct in range(correct + 1):
@@ -245,7 +235,7 @@ def test_the_papers_val_scores_are_of_these_pairs(classifier, model):
             right = true_correct + wrong - false_correct
             if f"{right / len(labels):.1%}" != f"{TABLE_5[classifier][model]['val_acc']}%":
                 continue
-            scores = score_verdicts(sorted(labels, reverse=True), [verdict(each) for each in called])
+            scores = bleurt.score_verdicts(sorted(labels, reverse=True), [verdict(each) for each in called])
             found += [scores] * (f"{scores.mcc or 0:.3f}" == f"{TABLE_5[classifier][model]['mcc']:.3f}")
     (scores,) = found
     assert scores.plans == 81
@@ -262,7 +252,7 @@ def test_the_papers_table():
 @real_data
 def test_published_pairs():
     instances, splits = read_labelled_plans(PLANS), read_activities(ACTIVITIES)
-    pairs = labelled_pairs(in_split(instances, splits, "val"))
+    pairs = bleurt.labelled_pairs(bleurt.in_split(instances, splits, "val"))
     assert Counter((pair.source, pair.correct) for pair in pairs) == {
         ("GPT-4V", True): 18,
         ("GPT-4V", False): 63,

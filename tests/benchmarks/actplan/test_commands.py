@@ -293,23 +293,6 @@ def test_errors_are_one_message(inputs, tmp_path):
     assert run(*EVALUATE, model, *files, "--split", "train").exit_code == 2
 
 
-@pytest.mark.parametrize(
-    ("command", "arguments", "facts"),
-    [(EVALUATE, ["m"], "'PLANS'"), (EVALUATE, [], "'MODEL'"), (SCORE, [], "'PLANS'"), (SCORE, ["p", "q"], r"\(q\)")],
-)
-def test_an_input_is_given_once(tmp_path, command, arguments, facts):
-    required = {EVALUATE: ["--split", "val"], SCORE: ["--out", tmp_path / "out"]}
-    result = run(*command, *required[command], *arguments)
-    assert result.exit_code == 2
-    assert re.search(facts, " ".join(result.stderr.replace("│", " ").split()))
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("command", [EVALUATE, SCORE])
-def test_help_names_the_authors_file(command):
-    assert "finetuning_data.jsonl" in run(*command, "--help").stdout
-
-
 def test_commands_load_no_heavy_library():
     code = (
         "import sys\nfrom lmms_egoplan.benchmarks.actplan import commands\n"

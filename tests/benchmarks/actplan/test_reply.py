@@ -40,14 +40,11 @@ FORMS += ["\t{1}  "]
 @pytest.mark.parametrize(
     "around",
     [
-        "{}",
-        "Here is the plan:\n{}\nThis plan ensures that the cup is clean.",
-        "Sure! I'd do this:\n\n## Plan\n\n{}\n\n**Note:** The cup is red.",
-        "```\n{}\n```",
-        "I see a table.\n```python\n{}\n```\nThe cup is then in the sink.",
-        "<plan>\n{}\n</plan>",
+        "{}", "Here is the plan:\n{}\nThis plan ensures that the cup is clean.",
+        "Sure! I'd do this:\n\n## Plan\n\n{}\n\n**Note:** The cup is red.", "```\n{}\n```",
+        "I see a table.\n```python\n{}\n```\nThe cup is then in the sink.", "<plan>\n{}\n</plan>",
     ],
-)
+)  # fmt: skip
 def test_finds_the_steps_in_what_wraps_them(steps, form, around):
     text = around.format(numbered(form, steps))
     assert parsed_steps(text) == steps
@@ -62,27 +59,19 @@ def test_keeps_emphasis_inside_a_step():
 @pytest.mark.parametrize(
     "text",
     [
-        "{} {} {}",
-        "{},{}, {}.",
-        "{}; {};{}",
-        "{} -> {} \u2192 {}",
-        "Plan: {}, then {} and {}.",
-        "1. {} 2. {} 3. {}",
+        "{} {} {}", "{},{}, {}.", "{}; {};{}", "{} -> {} \u2192 {}", "Plan: {}, then {} and {}.", "1. {} 2. {} 3. {}",
         "1. {} - go there\n2. {}: take it (the red one)\n3. {}  # done",
-        "{}  # not grab(plate)\n{} // grab(plate)\n// grab(plate)\n{}",
-        "(a) {}\n(b) {}\n(c) {}",
-        "I. {}\nII. {}\nIII. {}",
-        "Step 1 {}\nStep 2 {}\nAction 3 {}",
+        "{}  # not grab(plate)\n{} // grab(plate)\n// grab(plate)\n{}", "(a) {}\n(b) {}\n(c) {}",
+        "I. {}\nII. {}\nIII. {}", "Step 1 {}\nStep 2 {}\nAction 3 {}",
         "| Step 1 | {} |\n| Step 2 | {} |\n| Step 3 | {} |",
         "| Step | Action |\n|---|---|\n| 1 | {} |\n| 2 | {} |\n| 3 | `{}` |",
         "**Kitchen**\n1. {}\n   - Go to where it is\n2. {}\n**Sink:**\n3. {}\n\nNotes:\n- Cups break",
         "1. Go to the table\n   - {}\n2. Take the cup\n   - {}\n   - {}",
-        "The actions are walk_to(object), grab(object) and others.\n\n{}\n{}\n{}",
-        "['{}', '{}', '{}']",
+        "The actions are walk_to(object), grab(object) and others.\n\n{}\n{}\n{}", "['{}', '{}', '{}']",
         '[{{"step": 1, "action": "{}"}}, {{"step": 2, "action": "{}"}}, {{"step": 3, "action": "{}"}}]',
         '{{"plan": ["{}", "{}", "{}", "gra',
     ],
-)
+)  # fmt: skip
 def test_finds_calls_in_lines_with_other_text(text):
     assert parsed_steps(text.format(*CALLS)) == CALLS
 
@@ -126,13 +115,10 @@ OBJECTS = [
 @pytest.mark.parametrize(
     "around",
     [
-        "{}",
-        "Here it is:\n```json\n{}\n```\nI hope that helps.",
-        "<plan>{}</plan>",
-        "<answer>\n{}\n</answer>",
+        "{}", "Here it is:\n```json\n{}\n```\nI hope that helps.", "<plan>{}</plan>", "<answer>\n{}\n</answer>",
         "<|begin_of_box|>\n{}<|end_of_box|>",
     ],
-)
+)  # fmt: skip
 def test_reads_json_with_an_object_for_each_step(steps, indent, around):
     values = [steps, {"plan": steps}, {"steps": steps, "objects": ["plate"]}, {"result": {"plan": {"steps": steps}}}]
     values += [{"task": "Wash it", "action_sequence": steps}, {"thought": "Go", "count": 3, "plan": steps}]
@@ -240,26 +226,18 @@ def test_calls_on_one_line_behind_numbers_that_are_one_sign():
 @pytest.mark.parametrize(
     "around",
     [
-        "Kitchen：\n{}\n\nNote：\nCups break",
-        "**准备：**\n{}",
-        "计划：\n{}",
+        "Kitchen：\n{}\n\nNote：\nCups break", "**准备：**\n{}", "计划：\n{}",
         "\\section{{Plan}}\n\\begin{{enumerate}}\n{}\n\\end{{enumerate}}",
         "Grab what you like：\n\n**Final plan：**\n{}",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize(
     "form",
     [
-        "{0}. {1}",
-        "{0}：{1}",
-        "（{0}）{1}",
-        "{0}）{1}",
-        "\\item {1}",
-        "\\item[{0}.] {1}",
-        "  \\item  {1}",
+        "{0}. {1}", "{0}：{1}", "（{0}）{1}", "{0}）{1}", "\\item {1}", "\\item[{0}.] {1}", "  \\item  {1}",
         "\\\\item {1}",
     ],
-)
+)  # fmt: skip
 def test_full_width_headings_and_latex(steps, around, form):
     assert parsed_steps(around.format(numbered(form, steps))) == steps
 

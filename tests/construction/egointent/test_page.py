@@ -84,12 +84,8 @@ def test_from_narrations_to_the_prepared_split(built):
 
     found = rates["cuts_moved"]
     assert [found[key] for key in ("value", "count", "of", "paper", "printed")] == [
-        "25.0",
-        "1",
-        "4",
-        "25.2",
-        "761 of 3,014",
-    ]
+        "25.0", "1", "4", "25.2", "761 of 3,014",
+    ]  # fmt: skip
     assert float(rates["median_adjustment_sec"]["value"]) == pytest.approx(1.1 - moved[0], abs=1e-3)
     assert rates["candidates_rewritten_for_hindsight_next_step_plan"]["value"] == "25.0"
     durations = sorted(row["end_sec"] - row["start_sec"] for row in rows.values())
