@@ -11,22 +11,10 @@ from typing import Any
 from lmms_egoplan.annotation.clips import Cut, MediaFolder, Still
 from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Film, Form, Option, Picture, Prose, Shown, Values
+from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.demo import ANNOTATIONS, EGOPLAN, FOOTAGE_FOLDERS
 from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
-from lmms_egoplan.benchmarks.egoplan.records import (
-    DISAGREE,
-    KEPT,
-    LIST_KEYS,
-    OPEN,
-    OTHER,
-    REJECTED,
-    SERVED,
-    SKIPPED,
-    Record,
-    load_list,
-    read_annotations,
-)
 from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
 from lmms_egoplan.text import csv_text
 
@@ -54,12 +42,12 @@ def read_items(annotations: Path, roots: Roots, *, skip_missing: bool = False) -
     Raises:
         LmmsEgoplanError: the annotations are wrong, or frames are missing.
     """
-    records = read_annotations(annotations, "val")
-    media = check_media(records, roots, skip_missing=skip_missing)
-    raw = load_list(annotations, LIST_KEYS["val"])
+    questions = records.read_annotations(annotations, "val")
+    media = check_media(questions, roots, skip_missing=skip_missing)
+    raw = records.load_list(annotations, records.LIST_KEYS["val"])
     return [
         _item(record, fields, media[record.sample_id])
-        for record, fields in zip(records, raw, strict=True)
+        for record, fields in zip(questions, raw, strict=True)
         if record.sample_id in media
     ]
 
@@ -128,9 +116,9 @@ class VerifiedQuestions(Flow):
         files = {}
         if verified:
             text = json.dumps({"EgoPlan_validation": verified}, indent=1, ensure_ascii=False) + "\n"
-            files[KEPT] = ExportedFile(text, "the verified questions, for data prepare egoplan")
+            files[records.KEPT] = ExportedFile(text, "the verified questions, for data prepare egoplan")
         rows = csv_text([["sample_id", "reason", "choices", "record"], *rejected])
-        return Export(lines, files | {REJECTED: ExportedFile(rows, "the others, with reasons")})
+        return Export(lines, files | {records.REJECTED: ExportedFile(rows, "the others, with reasons")})
 
     def demo_items(self, source: Path, _folder: MediaFolder) -> list[Item]:
         """Return all questions of the set."""
@@ -142,7 +130,7 @@ class VerifiedQuestions(Flow):
 FLOW = VerifiedQuestions()
 
 
-def clip_frames(record: Record) -> tuple[list[int], float]:
+def clip_frames(record: records.Record) -> tuple[list[int], float]:
     """Return frames of the progress, from the first past action's start to exactly the observation, and their rate.
 
     Every frame or every n-th, counted back from the observation, so that the clip keeps the pace of the source with at
@@ -156,7 +144,7 @@ def clip_frames(record: Record) -> tuple[list[int], float]:
     return list(range(observation, first - 1, -stride))[::-1], rate / stride
 
 
-def _item(record: Record, raw: Mapping[str, Any], video: Path) -> Item:
+def _item(record: records.Record, raw: Mapping[str, Any], video: Path) -> Item:
     frames, fps = clip_frames(record)
     shown = {
         "goal": record.task_goal,
@@ -172,14 +160,14 @@ def _item(record: Record, raw: Mapping[str, Any], video: Path) -> Item:
 def _verdict(item: Item, labelled: Labelled) -> tuple[list[str], str | None]:
     """Return an item's choices, and why it is not kept; None if it is."""
     if item.id in labelled.qualification:
-        return [], SERVED
+        return [], records.SERVED
     values = [label.values for label in labelled.of(item, _STAGE)]
     choices = [value["choice"] for value in values]
     if len(choices) < labelled.per_item:
-        return choices, OPEN
+        return choices, records.OPEN
     if SKIP in choices:
         reasons = sorted({value["reason"] for value in values if value["choice"] == SKIP})
-        return choices, f"{SKIPPED}: {', '.join(reasons)}"
+        return choices, f"{records.SKIPPED}: {', '.join(reasons)}"
     if len({*choices}) > 1:
-        return choices, DISAGREE
-    return choices, None if choices[0] == item.hidden["golden"] else OTHER
+        return choices, records.DISAGREE
+    return choices, None if choices[0] == item.hidden["golden"] else records.OTHER

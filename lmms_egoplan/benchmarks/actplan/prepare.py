@@ -10,17 +10,7 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from lmms_egoplan.benchmarks.actplan.instances import (
-    ACTIVITY_TYPES,
-    SETTINGS,
-    InstanceId,
-    ReleasedInstance,
-    activity_type,
-    check_folder,
-    find_instances,
-    read_instance,
-    read_origin,
-)
+from lmms_egoplan.benchmarks.actplan import instances
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import yaml_beside
@@ -36,7 +26,7 @@ _COUNTS = yaml_beside(__file__)
 PAPER = {name: count["paper"] for name, count in _COUNTS.items()}
 _RANGES = {name: count["agrees"] for name, count in _COUNTS.items() if "agrees" in count}
 LABELS = {name: count["label"] for name, count in _COUNTS.items()} | {
-    name: f"instances, {name}" for name in ACTIVITY_TYPES
+    name: f"instances, {name}" for name in instances.ACTIVITY_TYPES
 }
 # Rows of a batch in memory: some 20 MB of images.
 _ROWS = 16
@@ -72,15 +62,15 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
         LmmsEgoplanError: The data are wrong, or no instance is left; nothing is written.
         OSError: A folder cannot be read, or the split not be written (its size is needed twice).
     """
-    instances, strays = find_instances(source)
-    origin = read_origin(source)
+    ids, strays = instances.find_instances(source)
+    origin = instances.read_origin(source)
     if bddl is not None:
-        check_folder(bddl)
+        instances.check_folder(bddl)
     folder = split_dir("actplan", SPLIT).parent
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".rows.", dir=folder) as scratch:
         rows = Path(scratch) / "rows.arrow"
-        records, fingerprint = _write_rows(source, instances, rows, bddl, origin)
+        records, fingerprint = _write_rows(source, ids, rows, bddl, origin)
         usable = [record for record in records if not record.problems]
         refused = {str(record.id): "; ".join(record.problems) for record in records if record.problems}
         if (strays or refused) and not (skip_missing and usable):
@@ -113,8 +103,8 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
 
 
 def _write_rows(
-    source: Path, instances: Sequence[InstanceId], path: Path, bddl: Path | None, origin: dict[str, str]
-) -> tuple[list[ReleasedInstance], str]:
+    source: Path, ids: Sequence[instances.InstanceId], path: Path, bddl: Path | None, origin: dict[str, str]
+) -> tuple[list[instances.ReleasedInstance], str]:
     """Write the rows of all instances without problems, a batch in memory at a time.
 
     Returns:
@@ -122,24 +112,24 @@ def _write_rows(
     """
     from datasets.arrow_writer import ArrowWriter
 
-    records: list[ReleasedInstance] = []
+    records: list[instances.ReleasedInstance] = []
     digest = sha256()
-    settings = Counter(instance.setting for instance in instances)
+    settings = Counter(instance.setting for instance in ids)
     with ArrowWriter(features=_features(origin), path=str(path), writer_batch_size=_ROWS) as writer:
-        for instance in track(instances, "Checking and copying instances"):
-            record = read_instance(source, instance, bddl)
+        for instance in track(ids, "Checking and copying instances"):
+            record = instances.read_instance(source, instance, bddl)
             if not record.problems:
                 row = {
                     "id": str(instance),
                     "scene": instance.scene,
                     "activity": instance.activity,
                     "setting": instance.setting,
-                    "activity_type": activity_type(instance.activity),
+                    "activity_type": instances.activity_type(instance.activity),
                     "task_description": record.task_description,
                     "gold_plan_1": record.gold_plan_1,
                     "gold_plan_2": record.gold_plan_2,
                     "problem": record.bddl,
-                    "split_size": len(instances),
+                    "split_size": len(ids),
                     "setting_size": settings[instance.setting],
                     **origin,
                 }
@@ -168,9 +158,9 @@ def _features(origin: Iterable[str]) -> "Features":
     )
 
 
-def _counts(records: Sequence[ReleasedInstance]) -> dict[str, float | None]:
-    by_setting = {name: [record for record in records if record.id.setting == name] for name in SETTINGS}
-    types = Counter(activity_type(record.id.activity) for record in records)
+def _counts(records: Sequence[instances.ReleasedInstance]) -> dict[str, float | None]:
+    by_setting = {name: [record for record in records if record.id.setting == name] for name in instances.SETTINGS}
+    types = Counter(instances.activity_type(record.id.activity) for record in records)
     images = [record.num_images for record in records]
     samples = Counter(((record.id.activity, record.id.setting), record.id.scene) for record in records)
     return {
@@ -182,10 +172,10 @@ def _counts(records: Sequence[ReleasedInstance]) -> dict[str, float | None]:
         "most_samples": max(samples.values(), default=0),
         "fewest_images": min(images, default=None),
         "most_images": max(images, default=None),
-        **{name: types[name] for name in ACTIVITY_TYPES},
+        **{name: types[name] for name in instances.ACTIVITY_TYPES},
     }
 
 
-def _mean_steps(records: Sequence[ReleasedInstance]) -> float | None:
+def _mean_steps(records: Sequence[instances.ReleasedInstance]) -> float | None:
     lengths = [len(record.gold_plan_1) for record in records if record.gold_plan_1]
     return round(fmean(lengths), 2) if lengths else None
