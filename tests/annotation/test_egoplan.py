@@ -10,9 +10,17 @@ import pytest
 
 from annotation.serving import enter, export, form_in, label_all, post, run, served
 from example_record import RECORD
-from lmms_egoplan.annotation.egoplan import DISAGREE, FLOW, OPEN, OTHER, SERVED, read_items
+from lmms_egoplan.annotation.egoplan import FLOW, read_items
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
+from lmms_egoplan.benchmarks.egoplan.records import (
+    DISAGREE,
+    EGO4D,
+    EPIC_KITCHENS,
+    OPEN,
+    OTHER,
+    SERVED,
+    read_annotations,
+)
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import count_video_frames, frame_path, read_video_frames
 from media.files import read_number, write_epic_folder, write_numbered_video
