@@ -253,8 +253,10 @@ def _remarks(path: Path, content: Mapping[str, Any], run: Run) -> list[str]:
 
 
 def _looks_own(task: str, metrics: Mapping[str, Any]) -> bool:
-    """Return true for a task with an unknown name and all metrics of one of this project's tasks."""
-    return base_task(task) is None and any(scoring.metrics.keys() <= metrics.keys() for scoring in scorings())
+    """Return true for a task with an unknown name and most metrics of one of this project's tasks, with their count."""
+    likely = [scoring for scoring in scorings() if scoring.last in metrics]
+    has_most = any(2 * len(scoring.metrics.keys() & metrics.keys()) > len(scoring.metrics) for scoring in likely)
+    return has_most and base_task(task) is None
 
 
 def _metrics(entry: Any) -> dict[str, Any]:
