@@ -171,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send_error(404, f"no such path: {self.path}")
         body = json.loads(content)
         judge = self.server.judge
-        prompt, before = judge.arrived(body, dict(self.headers))
+        prompt, before = judge.arrived(body, {name.lower(): value for name, value in self.headers.items()})
         sent = False
         try:
             sent = self._answer(body, prompt, judge.reply(prompt, before))

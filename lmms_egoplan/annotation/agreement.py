@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import combinations
+from math import fsum
 from statistics import fmean
 from typing import Any
 
@@ -75,7 +76,7 @@ def measure(scale: Scale, labels: Units, items_skipped: int = 0) -> Agreement:
     percent = 100 * fmean(one == other for one, other in pairs) if pairs else None
     kappas, skipped = _cohen(scale, units)
     overlaps = [overlap for _, overlap in kappas]
-    cohen = fmean((kappa for kappa, _ in kappas), overlaps) if kappas else None
+    cohen = fsum(kappa * overlap for kappa, overlap in kappas) / sum(overlaps) if kappas else None
     alpha = krippendorff_alpha([list(unit.values()) for unit in units], scale.levels, is_ordered=scale.is_ordered)
     value, low, high = (None, None, None) if alpha is None else astuple(alpha)
     smallest = min(overlaps, default=None)

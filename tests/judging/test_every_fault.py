@@ -103,7 +103,7 @@ class Faults:
             place = max(n for n, asked in enumerate(self.server.prompts) if asked == prompt)
             if "max_tokens" in names[place]:
                 return Reply("Unsupported parameter: 'max_tokens'", status=400)
-            key = next(value for name, value in seen[place].items() if name.lower() == "authorization")
+            key = seen[place]["authorization"]
             process = int(re.search(r"\d+$", key)[0])
             before = self.asked[prompt]
             self.asked[prompt] += 1

@@ -70,7 +70,7 @@ def test_bodies_within_the_limit_are_read(encoding):
     body = {"gzip": gzip.compress, "deflate": zlib.compress}.get(encoding.lower(), bytes)(BODY)
     with JudgeServer(lambda *_: packed(body, encoding)) as server:
         (judgement,) = judge(server.url, ["a"])
-        assert server.headers[0]["Accept-Encoding"] == "gzip, deflate"
+        assert server.headers[0]["accept-encoding"] == "gzip, deflate"
     assert (judgement.rating, judgement.reply) == (1, "[[1]]")
     assert judgement.seconds > 0
 

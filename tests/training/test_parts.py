@@ -120,7 +120,11 @@ def build_empty(family):
     ],
 )
 def test_parts_whose_names_mislead(family):
-    parts = find_parts(build_empty(family))
+    try:
+        model = build_empty(family)
+    except ValueError as problem:
+        pytest.skip(f"{family}: this transformers has no default configuration of it: {problem}")
+    parts = find_parts(model)
     assert (parts.encoders, parts.joining) == TABLE[family]
 
 

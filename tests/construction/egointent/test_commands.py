@@ -1,4 +1,4 @@
-from typing import get_type_hints
+from inspect import signature
 
 from benchmarks.egointent.source import goalstep_video, segment, write_goalstep
 from benchmarks.egointent.source import write_videos as write_egointent_videos
@@ -38,5 +38,5 @@ def test_builds_egointent_from_goalstep_and_prepares_it(folder):
 
 
 def test_the_help_names_the_default_model():
-    (option,) = get_type_hints(build, include_extras=True)["llm"].__metadata__
+    (option,) = signature(build).parameters["llm"].annotation.__metadata__
     assert DEFAULT_MODEL in option.help

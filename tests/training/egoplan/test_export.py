@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from datasets import Image, List, load_dataset
+from datasets import Image, Sequence, load_dataset
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
@@ -54,7 +54,7 @@ def test_trl_loads_it(folder, monkeypatch):
     _, out = export(folder, "trl")
     monkeypatch.chdir(out)
     data = load_dataset("json", data_files="preferences.jsonl", split="train", cache_dir=str(folder / "cache"))
-    data = data.cast_column("images", List(Image()))
+    data = data.cast_column("images", Sequence(Image()))
     assert read_number(data[3]["images"][-1]) == records()[3]["current_observation_frame"]
     trl = pytest.importorskip("trl", exc_type=ImportError)
     arguments = {"max_steps": 1, "per_device_train_batch_size": 2, "use_cpu": True, "bf16": False, "report_to": "none"}
