@@ -1,9 +1,12 @@
 """ActPlan-1K's commands: ``data prepare``, ``score``, ``judge``, ``evaluate`` and ``metrics-path``."""
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Literal
 
 import typer
@@ -11,12 +14,19 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from lmms_egoplan.benchmarks.actplan import error_judge
-from lmms_egoplan.benchmarks.actplan.bleurt import BLEURT_VARIABLE, SourceScores, evaluate_bleurt, load_classifier
+from lmms_egoplan.benchmarks.actplan.bleurt import (
+    BLEURT_VARIABLE,
+    SourceScores,
+    classifier_path,
+    evaluate_bleurt,
+    load_classifier,
+)
 from lmms_egoplan.benchmarks.actplan.goal_check import agreement, check_labelled
-from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, instances_of
-from lmms_egoplan.benchmarks.actplan.metrics import score_stored
-from lmms_egoplan.benchmarks.actplan.plans import ERRORS, read_labelled_plans, read_plans
+from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, activity_type, instances_of, parse_id
+from lmms_egoplan.benchmarks.actplan.metrics import BREAKDOWNS, by_group, length_bin
+from lmms_egoplan.benchmarks.actplan.plans import ERRORS, VERDICTS, StoredPlan, read_labelled_plans, read_plans
 from lmms_egoplan.benchmarks.actplan.prepare import LABELS, prepare_actplan
+from lmms_egoplan.benchmarks.actplan.scoring import PlanScore, score_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.agreement import MIN_ITEMS
@@ -134,6 +144,65 @@ def score(
     write_whole(out, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
     _print_scores(scores["summary"])
     typer.echo(f"Written to {out}")
+
+
+def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
+    """Score plans with the encoder and the classifier that are set.
+
+    Returns:
+        ``samples``: for each plan `PlanScore.measures`, the fields of `PlanScore`, ``lengths`` (steps of the official
+        reading of ``candidate`` and of ``references``), setting, activity type, labels and model where known.
+        ``summary``: ``plans``, the means of all measures and labels with the number of labelled plans under
+        ``labelled``, ``repeated_ids`` (plans whose id an earlier plan has), ``empty``, ``ends_in_thought`` (of the
+        empty ones), ``unparsed``, ``encoder``, ``classifier``, and the same means by setting, length of the first
+        reference, activity type and model. Undefined values are None.
+
+    Raises:
+        LmmsEgoplanError: One of the two models cannot be loaded.
+    """
+    scores = score_plans([entry.plan for entry in stored], classifier=classifier_path())
+    samples = [_sample(entry, score) for entry, score in zip(stored, scores, strict=True)]
+    names = (*scores[0].measures(), "bleurt_correct", *VERDICTS)
+    summary = {
+        **_summary(samples, names),
+        "repeated_ids": len(stored) - len({(entry.plan.id, entry.model) for entry in stored}),
+        "empty": sum(not score.official for score in scores),
+        "ends_in_thought": sum(entry.ends_in_thought for entry in stored),
+        "unparsed": sum(not score.parsed for score in scores),
+        "encoder": scores[0].encoder,
+        "classifier": scores[0].classifier,
+    }
+    for name in (*BREAKDOWNS, "model"):
+        if groups := by_group([sample for sample in samples if name in sample], name):
+            summary[f"by_{name}"] = {group: _summary(members, names) for group, members in groups.items()}
+    return {"samples": samples, "summary": summary}
+
+
+def _sample(stored: StoredPlan, score: PlanScore) -> dict[str, Any]:
+    instance = parse_id(stored.plan.id)
+    fields = asdict(score)
+    lines, steps = fields.pop("reference_lines"), fields.pop("reference_lengths")
+    return {
+        "id": score.id,
+        **({"model": stored.model} if stored.model is not None else {}),
+        **score.measures(),
+        "lengths": {"candidate": len(score.official), "references": lines or steps},
+        **fields,
+        **({"setting": instance.setting, "activity_type": activity_type(instance.activity)} if instance else {}),
+        "length": length_bin(score.reference_lengths[0]),
+        **{name: label for name, label in stored.labels.items() if label is not None},
+    }
+
+
+def _summary(samples: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    """Count plans and labels, and average each measure over the plans for which it is defined."""
+    fields = {name: "bleurt" if name == "bleurt_correct" else name for name in names}
+    values = {
+        name: [float(value) for sample in samples if (value := sample.get(field)) is not None]
+        for name, field in fields.items()
+    }
+    means = {name: fmean(known) if known else None for name, known in values.items()}
+    return {"plans": len(samples), **means, "labelled": {name: len(values[name]) for name in VERDICTS}}
 
 
 def _print_scores(summary: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""ActPlan-1K's metrics: per plan what a harness collects, aggregations over a run, breakdowns, scores of stored plans.
+"""ActPlan-1K's metrics: per plan what a harness collects, aggregations over a run, breakdowns.
 
 A measure that is not defined for a plan (no such gold plan, no step) is in no mean; how many plans it is over stands
 beside it.
@@ -11,10 +11,9 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.bleurt import BLEURT_VARIABLE, classifier_path
-from lmms_egoplan.benchmarks.actplan.instances import activity_type, official_instances, parse_id
-from lmms_egoplan.benchmarks.actplan.plans import VERDICTS, StoredPlan
-from lmms_egoplan.benchmarks.actplan.scoring import PlanScore, score_plans
+from lmms_egoplan.benchmarks.actplan.bleurt import BLEURT_VARIABLE
+from lmms_egoplan.benchmarks.actplan.instances import official_instances
+from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.aggregations import Value, Values, names
 from lmms_egoplan.coverage import covered
 
@@ -147,65 +146,6 @@ def classifier_names(values: Sequence[Value]) -> str:
     return names(values, f"none: {BLEURT_VARIABLE} is not set")
 
 
-def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
-    """Score plans with the encoder and the classifier that are set.
-
-    Returns:
-        ``samples``: for each plan `PlanScore.measures`, the fields of `PlanScore`, ``lengths`` (steps of the official
-        reading of ``candidate`` and of ``references``), setting, activity type, labels and model where known.
-        ``summary``: ``plans``, the means of all measures and labels with the number of labelled plans under
-        ``labelled``, ``repeated_ids`` (plans whose id an earlier plan has), ``empty``, ``ends_in_thought`` (of the
-        empty ones), ``unparsed``, ``encoder``, ``classifier``, and the same means by setting, length of the first
-        reference, activity type and model. Undefined values are None.
-
-    Raises:
-        LmmsEgoplanError: One of the two models cannot be loaded.
-    """
-    scores = score_plans([entry.plan for entry in stored], classifier=classifier_path())
-    samples = [_sample(entry, score) for entry, score in zip(stored, scores, strict=True)]
-    names = (*scores[0].measures(), "bleurt_correct", *VERDICTS)
-    summary = {
-        **_summary(samples, names),
-        "repeated_ids": len(stored) - len({(entry.plan.id, entry.model) for entry in stored}),
-        "empty": sum(not score.official for score in scores),
-        "ends_in_thought": sum(entry.ends_in_thought for entry in stored),
-        "unparsed": sum(not score.parsed for score in scores),
-        "encoder": scores[0].encoder,
-        "classifier": scores[0].classifier,
-    }
-    for name in (*BREAKDOWNS, "model"):
-        if groups := by_group([sample for sample in samples if name in sample], name):
-            summary[f"by_{name}"] = {group: _summary(members, names) for group, members in groups.items()}
-    return {"samples": samples, "summary": summary}
-
-
 def _by_length(group: str) -> tuple[int, str]:
     start = group.rstrip("+").partition("-")[0]
     return (int(start), group) if start.isdecimal() else (0, group)
-
-
-def _sample(stored: StoredPlan, score: PlanScore) -> dict[str, Any]:
-    instance = parse_id(stored.plan.id)
-    fields = asdict(score)
-    lines, steps = fields.pop("reference_lines"), fields.pop("reference_lengths")
-    return {
-        "id": score.id,
-        **({"model": stored.model} if stored.model is not None else {}),
-        **score.measures(),
-        "lengths": {"candidate": len(score.official), "references": lines or steps},
-        **fields,
-        **({"setting": instance.setting, "activity_type": activity_type(instance.activity)} if instance else {}),
-        "length": length_bin(score.reference_lengths[0]),
-        **{name: label for name, label in stored.labels.items() if label is not None},
-    }
-
-
-def _summary(samples: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
-    """Count plans and labels, and average each measure over the plans for which it is defined."""
-    fields = {name: "bleurt" if name == "bleurt_correct" else name for name in names}
-    values = {
-        name: [float(value) for sample in samples if (value := sample.get(field)) is not None]
-        for name, field in fields.items()
-    }
-    means = {name: fmean(known) if known else None for name, known in values.items()}
-    return {"plans": len(samples), **means, "labelled": {name: len(values[name]) for name in VERDICTS}}
