@@ -8,6 +8,7 @@ none for them.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.aggregations import Values
@@ -190,6 +191,15 @@ def score_planning_letter(doc: Doc, replies: Sequence[str]) -> Values:
     {'score': 0.0, 'video_id': '0a1b'}
     """
     return _score_reply(doc, replies, DOMAIN_METRIC[doc["domain"]], EGOPLAN_BENCH2.official["test"])
+
+
+def mean_score(values: Sequence[dict[str, Any]]) -> float:
+    """Return the mean of accuracies, or of ``unparsed``; each value must have its score.
+
+    >>> mean_score([{"score": 1.0, "video_id": "P01_01"}, {"score": 0.0, "video_id": "P01_02"}])
+    0.5
+    """
+    return fmean(value["score"] for value in values)
 
 
 def num_predictions(values: Sequence[dict[str, Any]]) -> int:

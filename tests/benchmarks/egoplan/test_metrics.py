@@ -187,7 +187,7 @@ def test_aggregations_over_a_run():
     def values(name):
         return [question[name] for question in questions if name in question]
 
-    assert aggregations.mean_score(values("acc")) == 0.5
+    assert metrics.mean_score(values("acc")) == 0.5
     assert aggregations.count(values("ties")) == 1
     assert metrics.num_predictions(values("predictions")) == 2
     assert aggregations.num_asked(values("num_questions")) == 3
