@@ -1,11 +1,13 @@
-"""The demo: its scenes, its checkpoint, and one run of the whole command."""
+"""The demo: its data, its scripted models and judge, its checkpoint, and one run of the whole command."""
 
 import hashlib
 import json
-import math
-from dataclasses import replace
-from itertools import pairwise
+import re
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
+from statistics import fmean
 
 import av
 import pytest
@@ -15,25 +17,31 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from typer.testing import CliRunner
 
-from lmms_egoplan.benchmarks.actplan import demo as actplan
 from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, activity_type, find_instances, read_instance
-from lmms_egoplan.benchmarks.actplan.reply import form_validity
-from lmms_egoplan.benchmarks.egointent import demo as egointent
+from lmms_egoplan.benchmarks.actplan.reply import form_validity, parsed_steps
+from lmms_egoplan.benchmarks.egointent import judge_protocol as egointent_judge
 from lmms_egoplan.benchmarks.egointent import records as egointent_records
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, prompt_text
 from lmms_egoplan.benchmarks.egointent.visuals import step_frames
-from lmms_egoplan.benchmarks.egoplan.demo import EGOPLAN
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, Record, read_annotations
-from lmms_egoplan.benchmarks.egothink import demo as egothink
+from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, EGO4D, EPIC_KITCHENS, Record, read_annotations
+from lmms_egoplan.benchmarks.egothink import judge_protocol as egothink_judge
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.registry import BENCHMARKS, DEMO_SETS
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
-from lmms_egoplan.demo.scenes import FPS, SCENES, Scene
+from lmms_egoplan.demo.judge import serve_judge, verdict_on
+from lmms_egoplan.demo.sets import DATA
+from lmms_egoplan.judging.judge import judge_all
+from lmms_egoplan.judging.judgement import JudgeRequest
+from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.media.frames import count_video_frames, read_frame_folder, read_video_frames
 from lmms_egoplan.outputs import MANIFEST
+from lmms_egoplan.report.statistics import FEWEST_CLUSTERS
 
-EGOTHINK = Path(__file__).parents[2] / "shared" / "data" / "egothink"
+ROOT = Path(__file__).parents[1]
+EGOTHINK = ROOT.parent / "shared" / "data" / "egothink"
+FPS, FRAMES = 10, 118
+GOOD, POOR, RANDOM = "scripted-good", "scripted-poor", "random-weights"
 # A judge that answers nothing, and a key that nobody may see.
 USERS_JUDGE = {
     "LMMS_EGOPLAN_JUDGE_MODEL": "users-own-judge",
@@ -50,35 +58,18 @@ USERS_JUDGE = {
 }
 
 
-@pytest.fixture(scope="module")
-def rendered(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("rendered")
-    EGOPLAN.write(folder)
-    return folder / "egoplan"
+def read(path: str):
+    return json.loads((DATA / path).read_text())
 
 
 @pytest.fixture(scope="module")
-def records(rendered) -> list[Record]:
-    return read_annotations(rendered / "EgoPlan_validation.json", "val")
+def records() -> list[Record]:
+    return read_annotations(DATA / "egoplan" / "EgoPlan_validation.json", "val")
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("asked")
-    egothink.write(folder)
-    return folder / "egothink"
-
-
-@pytest.fixture(scope="module")
-def annotated(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("annotated")
-    egointent.write(folder)
-    return folder / egointent.FOLDER
-
-
-@pytest.fixture(scope="module")
-def steps(annotated) -> list[egointent_records.Record]:
-    return egointent_records.read_annotations(annotated / "steps.jsonl")
+def steps() -> list[egointent_records.Record]:
+    return egointent_records.read_annotations(DATA / "egointent-steps" / "steps.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -94,151 +85,207 @@ def difference(first: Image.Image, second: Image.Image) -> float:
     return ImageStat.Stat(changed).mean[0] / 255
 
 
-def frames(rendered: Path, record: Record, numbers: list[int]) -> list[Image.Image]:
-    if record.video_source == EGO4D:
-        return read_video_frames(rendered / "ego4d" / f"{record.video_id}.mp4", numbers)
-    folder = rendered / "epic-kitchens" / record.video_id.split("_")[0] / "rgb_frames" / record.video_id
-    return read_frame_folder(folder, numbers)
+def test_data_take_at_most_two_megabytes():
+    assert sum(path.stat().st_size for path in DATA.rglob("*")) < 2e6
 
 
-def test_annotations_are_of_the_official_layout(records):
+@pytest.mark.whole
+def test_the_script_makes_the_same_questions(tmp_path):
+    """Only texts: the bytes of images and videos depend on the versions of libraries."""
+    subprocess.run([sys.executable, ROOT / "perf" / "demo" / "render.py", tmp_path / "data"], check=True)
+    media = (".mp4", ".jpg", ".png")
+    made, stored = (
+        {
+            path.relative_to(root): None if path.suffix in media else path.read_bytes()
+            for path in root.rglob("*")
+            if path.is_file()
+        }
+        for root in (tmp_path / "data", DATA)
+    )
+    assert made == stored
+
+
+def test_every_benchmark_has_enough_clusters_for_intervals(records, steps):
+    instances = find_instances(DATA / "actplan-annotation")[0]
+    clusters = {
+        "egoplan": {record.video_id for record in records},
+        "egoplan_bench2": {row["sample_id"].partition("_")[0] for row in read("egoplan-bench2/EgoPlan-Bench2.json")},
+        "egothink": {*(DATA / "egothink").rglob("*.jpg")},
+        "egointent": {step.video_id for step in steps},
+        "actplan": {instance.activity for instance in instances},
+    }
+    assert clusters.keys() == DEMO_SETS.keys()
+    assert {name: len(of_name) for name, of_name in clusters.items()} == dict.fromkeys(clusters, 12) | {"egothink": 24}
+    assert FEWEST_CLUSTERS < 12
+
+
+def test_questions_are_about_a_step_that_has_not_been_taken(records):
     assert len(records) == 24
-    assert len({record.task_goal for record in records}) == 6
-    assert {record.video_source for record in records} == {EPIC_KITCHENS, EGO4D}
+    assert Counter(record.video_source for record in records) == {EPIC_KITCHENS: 12, EGO4D: 12}
     assert len({record.golden_choice_idx for record in records}) == 4
-
-
-def test_no_question_is_about_a_step_that_has_been_taken(records):
     for record in records:
         past = [action.narration_text for action in record.past_actions]
         assert past
         assert record.answer not in past
+        # Within the pause, whose eighth frame is the next step's first; half a second before.
+        assert record.current_observation_frame - record.past_actions[-1].stop_frame == 9 - FPS / 2
+    bench2 = read("egoplan-bench2/EgoPlan-Bench2.json")
+    assert Counter(row["domain"] for row in bench2) == dict.fromkeys(DOMAINS, 6)
 
 
-def test_past_actions_are_seen(rendered, records):
+def test_past_actions_are_seen(records, tmp_path):
+    DEMO_SETS["egoplan"].write(tmp_path)
+    root = tmp_path / "egoplan"
     for record in records:
         action = record.past_actions[-1]
-        middle = (action.start_frame + action.stop_frame) // 2
-        before, during = frames(rendered, record, [action.start_frame, middle])
-        assert difference(before, during) > 0.03
+        numbers = [action.start_frame, (action.start_frame + action.stop_frame) // 2]
+        if record.video_source == EGO4D:
+            frames = read_video_frames(root / "ego4d" / f"{record.video_id}.mp4", numbers)
+        else:
+            folder = root / "epic-kitchens" / "rendered" / "rgb_frames" / record.video_id
+            assert len([*folder.iterdir()]) == FRAMES
+            frames = read_frame_folder(folder, numbers)
+        assert difference(*frames) > 0.03, record.sample_id
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.goal)
-def test_hands_are_seen_and_move(scene):
-    images = list(scene.frames())
-    moving = [difference(*pair) > 0 for pair in pairwise(images)]
-    assert sum(moving) > len(moving) / 2
-    assert {image.size for image in images} == {(160, 120)}
-
-
-def test_observation_lies_half_a_second_before_the_next_action(records):
-    by_video: dict[str, list[Record]] = {}
-    for record in records:
-        by_video.setdefault(record.video_id, []).append(record)
-    for questions in by_video.values():
-        for question, following in pairwise(questions):
-            next_action = following.past_actions[-1]
-            assert next_action.narration_text == question.answer
-            assert next_action.start_frame - question.current_observation_frame == FPS / 2
-            assert question.past_actions[-1].stop_frame < question.current_observation_frame
-
-
-def test_clips_are_h264_and_hold_the_whole_scene(rendered, annotated):
-    clips = [*(rendered / "ego4d").iterdir(), *(annotated / "videos").iterdir()]
-    assert len(clips) == 3 + 6
+def test_clips_are_h264_and_of_one_length():
+    clips = [*DATA.rglob("*.mp4")]
+    assert len(clips) == 3 * 12
     for clip in clips:
         with av.open(clip) as container:
             assert container.streams.video[0].codec_context.name == "h264"
-        assert count_video_frames(clip) == len(list(SCENES[0].frames()))
+        assert count_video_frames(clip) == FRAMES
 
 
 @pytest.mark.parametrize("dimension", DIMENSIONS, ids=lambda dimension: dimension.name)
-def test_dimensions_are_of_the_official_layout(asked, dimension: Dimension):
-    folder = asked / dimension.folder
+def test_dimensions_are_of_the_official_layout(dimension: Dimension):
+    folder = DATA / "egothink" / dimension.folder
     questions = json.loads((folder / "annotations.json").read_text())
     assert [question["image_path"] for question in questions] == [["1.jpg"], ["2.jpg"]]
     assert sorted(path.name for path in (folder / "images").iterdir()) == ["1.jpg", "2.jpg"]
     for question in questions:
         assert question["question"].endswith("?")
         assert {"I", "my", "me"} & set(question["question"].strip("?").replace(",", "").split())
-        assert question["answer"].strip()
         assert (len(question["answer"].split()) > 10) == (dimension.capability == "planning")
         with Image.open(folder / "images" / question["image_path"][0]) as image:
             assert (image.format, image.mode, image.size) == ("JPEG", "RGB", (160, 120))
             # Drawn with many colours, not a blank.
             assert len(image.getcolors(160 * 120) or ()) > 100
+    if EGOTHINK.is_dir():
+        published = json.loads((EGOTHINK / dimension.folder / "annotations.json").read_text())
+        assert questions[0].keys() == published[0].keys()
 
 
-@pytest.mark.skipif(not EGOTHINK.is_dir(), reason=f"EgoThink's published files are not in {EGOTHINK}")
-@pytest.mark.parametrize("dimension", DIMENSIONS, ids=lambda dimension: dimension.name)
-def test_questions_have_the_published_fields(asked, dimension: Dimension):
-    rendered, published = (
-        json.loads((root / dimension.folder / "annotations.json").read_text()) for root in (asked, EGOTHINK)
-    )
-    assert rendered[0].keys() == published[0].keys()
-    assert not {question["answer"] for question in rendered if dimension.capability == "planning"} & {
-        question["answer"] for question in published
-    }
-
-
-def test_no_dimension_is_missing_or_unknown(asked):
-    assert {path.parent for path in asked.rglob("annotations.json")} == {
-        asked / dimension.folder for dimension in DIMENSIONS
-    }
-
-
-def test_egothink_is_the_same_each_time(asked, tmp_path):
-    egothink.write(tmp_path)
-    assert digests(tmp_path / "egothink") == digests(asked)
-
-
-def test_colors_asked_for_are_seen(asked):
+def test_colors_asked_for_are_seen():
     """The red box in the cupboard, where it is, and the yellow sleeve."""
     for number, spot, low, high in (
         (1, (37, 29), (180, 40, 30), (230, 90, 80)),
         (2, (99, 98), (190, 150, 60), (240, 210, 120)),
     ):
-        with Image.open(asked / "Object" / "attribute" / "images" / f"{number}.jpg") as image:
+        with Image.open(DATA / "egothink" / "Object" / "attribute" / "images" / f"{number}.jpg") as image:
             color = image.getpixel(spot)
         assert all(a <= b <= c for a, b, c in zip(low, color, high, strict=True)), color
 
 
-def scene_step(record: egointent_records.Record) -> tuple[Scene, int]:
-    """The scene, and the position of the step that comes before the record's next one."""
-    (scene,) = (scene for scene in SCENES if scene.goal == record.goal)
-    return scene, [step.narration for step in scene.steps].index(record.next_step_plan) - 1
-
-
-def test_a_dozen_steps_indoors_and_outdoors(steps):
+def test_steps_end_as_the_hand_arrives(steps):
     assert len(steps) == 12
-    assert {record.goal for record in steps} == {scene.goal for scene in SCENES}
-    assert {record.environment for record in steps} == set(egointent_records.ENVIRONMENTS)
+    assert Counter(record.environment for record in steps) == {"indoor": 9, "outdoor": 3}
     assert not any(record.unverified for record in steps)
-
-
-def test_labels_are_the_steps_own(steps):
     labels = [getattr(record, field) for record in steps for field in FIELDS]
     assert len(set(labels)) == len(labels)
-    assert not [label for label in labels for record in steps if label in prompt_text(vars(record))]
-    places = [scene_step(record)[1] for record in steps]
-    assert all(place >= 0 for place in places)
-
-
-def test_steps_end_before_the_hand_has_changed_anything(annotated, steps):
-    """What is shown looks the same as if the step had no effect; what follows does not."""
     for record in steps:
-        scene, number = scene_step(record)
-        idle = replace(scene.steps[number], to={}, meanwhile={})
-        effect, none = (
-            [frame.tobytes() for frame in each.frames()]
-            for each in (scene, replace(scene, steps=(*scene.steps[:number], idle, *scene.steps[number + 1 :])))
-        )
-        shown = step_frames(annotated / "videos" / f"{record.video_id}.mp4", record.start_sec, record.end_sec)
-        start, end = scene.span(number)
-        assert all(effect[frame] == none[frame] for frame in shown)
-        assert any(effect[frame] != none[frame] for frame in range(shown[-1] + 1, end + 1))
-        # The hand is on its way.
-        assert start < shown[-1] == scene.first_change(number) - 1
+        assert not [label for label in labels if label in prompt_text(vars(record))]
+        video = DATA / "egointent-steps" / "videos" / f"{record.video_id}.mp4"
+        shown = step_frames(video, record.start_sec, record.end_sec)
+        # A pause of eight frames, and three in which the hand comes.
+        assert len(shown) == 11
+        first, before, last = read_video_frames(video, [shown[0], shown[7], shown[-1]])
+        assert difference(before, last) > difference(first, before)
+
+
+def test_activities_are_a_release():
+    root = DATA / "actplan-annotation"
+    instances, strays = find_instances(root)
+    assert (len(instances), strays) == (14, {})
+    records = [read_instance(root, instance) for instance in instances]
+    assert not [problem for record in records for problem in record.problems]
+    assert Counter(instance.setting for instance in instances) == {SETTINGS[0]: 12, SETTINGS[1]: 2}
+    assert len({activity_type(instance.activity) for instance in instances}) == 5
+    for record in records:
+        assert len(record.images) == 3
+        assert record.gold_plan_1 != record.gold_plan_2
+        assert form_validity([*record.gold_plan_1, *record.gold_plan_2]) == 1
+
+
+@pytest.mark.parametrize(("model", "low", "high"), [(GOOD, 0.75, 0.85), (POOR, 0.35, 0.45)])
+def test_scripted_models_are_as_good_as_they_are_called(model, low, high, records, steps):
+    replies = read(f"{model}/replies.json")
+    golden = {str(record.sample_id): record for record in records}
+    bench2 = {row["sample_id"]: row for row in read("egoplan-bench2/EgoPlan-Bench2.json")}
+    shares = {
+        "egoplan_val": fmean(golden[name].answer == reply for name, reply in replies["egoplan_val"].items()),
+        "egoplan_bench2": fmean(bench2[name]["answer"] == reply for name, reply in replies["egoplan_bench2"].items()),
+        "egothink": fmean(rating for rating in egothink_ratings(replies)),
+        "egointent": fmean(rating / 100 for rating in egointent_ratings(replies, steps)),
+    }
+    assert all(low <= share <= high for share in shares.values()), shares
+    assert len(replies["egoplan_val"]) == len(replies["egoplan_bench2"]) == 24
+    for name, reply in replies["egoplan_val_generate"].items():
+        assert getattr(golden[name], f"choice_{reply.lower()}") == replies["egoplan_val"][name]
+    for task in ("actplan", "actplan_text_only"):
+        assert len(replies[task]) == 14
+        assert all(form_validity(parsed_steps(reply)) == 1 for reply in replies[task].values())
+
+
+def test_both_scripted_models_are_right_where_the_other_is_not():
+    good, poor = (read(f"{model}/replies.json")["egoplan_val"] for model in (GOOD, POOR))
+    right = {str(row["sample_id"]): row["answer"] for row in read("egoplan/EgoPlan_validation.json")}
+    kinds = Counter((good[name] == answer, poor[name] == answer) for name, answer in right.items())
+    assert kinds[True, False] > kinds[False, True] > 0
+
+
+def egothink_ratings(replies):
+    """The judge's ratings of a model's answers; each has a reason before it."""
+    for dimension in DIMENSIONS:
+        questions = json.loads((DATA / "egothink" / dimension.folder / "annotations.json").read_text())
+        for number, question in enumerate(questions, 1):
+            answer = replies[dimension.task][f"{dimension.name}/{number}"]
+            prompt = egothink_judge.JUDGE_PROMPT.format(
+                question=question["question"], ref_answer_1=question["answer"], answer=answer
+            )
+            yield rating_with_reason(egothink_judge.read_rating, prompt)
+
+
+def egointent_ratings(replies, steps):
+    for step in steps:
+        reply = json.loads(replies["egointent"][step.step_id])
+        for field, name in RELEASE_NAMES.items():
+            prompt = egointent_judge.judge_prompt(vars(step), {field: reply[name]}, release=True)
+            yield rating_with_reason(egointent_judge.read_rating, prompt)
+
+
+def rating_with_reason(read_rating, prompt):
+    verdict = verdict_on(prompt)
+    assert "no verdict" not in verdict, prompt
+    assert re.match(r"[A-Z].{15,}\.\n", verdict)
+    return read_rating(verdict)
+
+
+def test_unknown_answers_get_the_lowest_rating(tmp_path, monkeypatch):
+    """From the server, which names itself, on the scales of both benchmarks."""
+    request = JudgeRequest("existence/1", "What?\n\na carton of juice\n\na ball\n", "a carton of juice", "a ball")
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    with serve_judge() as url:
+        for scale in (egothink_judge.SCALE, egointent_judge.SCALE):
+            (judgement,) = judge_all([request], scale, JudgeSettings("scripted-judge", url, "none"))
+            assert (judgement.rating, judgement.judge, judgement.error) == (0, "scripted-judge", None)
+
+
+def test_equal_texts_stand_for_reference_and_answer():
+    """An answer in the reference's words has a verdict of its own; another answer to the same question has not."""
+    known = next(row for row in read("verdicts.json") if row["reference"] == row["answer"])
+    assert verdict_on(f"{known['reference']}\n\n{known['answer']}\n") == known["verdict"]
+    assert verdict_on(f"{known['reference']}\n\na ball\n") != known["verdict"]
 
 
 def test_replies_end(checkpoint):
@@ -256,20 +303,6 @@ def test_replies_end(checkpoint):
         )
         reply = model.generate(**inputs, max_new_tokens=200, do_sample=False)[0, inputs["input_ids"].shape[1] :]
         assert 1 <= len(reply) < 100
-
-
-def test_activities_are_a_release(tmp_path):
-    actplan.write(tmp_path)
-    instances, strays = find_instances(tmp_path / actplan.FOLDER)
-    assert (len(instances), strays) == (6, {})
-    records = [read_instance(tmp_path / actplan.FOLDER, instance) for instance in instances]
-    assert not [problem for record in records for problem in record.problems]
-    assert {instance.setting for instance in instances} == set(SETTINGS)
-    assert len({activity_type(instance.activity) for instance in instances}) == 3
-    for record in records:
-        assert len(record.images) == 3
-        assert record.gold_plan_1 != record.gold_plan_2
-        assert form_validity([*record.gold_plan_1, *record.gold_plan_2]) == 1
 
 
 def test_encoder_tells_steps_apart_and_is_the_same_each_time(tmp_path):
@@ -343,7 +376,7 @@ def check_marks(out: Path) -> None:
     report = json.loads((out / "report" / "report.json").read_text())
     assert {section["key"] for section in report["benchmarks"]} == {benchmark.name for benchmark in BENCHMARKS}
     for section in report["benchmarks"]:
-        assert section["scores"]
+        assert {score["run"] for score in section["scores"]} == {GOOD, POOR, RANDOM}
         assert all(score["is_demo"] and "rendered scenes" in score["apart"] for score in section["scores"])
         assert [remark for remark in section["remarks"] if "meaningless" in remark]
         own = [table for table in section["tables"] if any(row["own"] for row in table["rows"])]
@@ -352,13 +385,40 @@ def check_marks(out: Path) -> None:
     figures = [*(out / "report" / "figures").glob("*.svg")]
     assert figures
     assert all("meaningless" in figure.read_text() for figure in figures)
-    for path in (out / "report" / "gallery").glob("*.js"):
-        for question in json.loads(path.read_text().partition(",")[2].rpartition(")")[0]):
-            assert question["answers"]
-            assert all(answer["rating"].startswith("demo: meaningless") for _, answer in question["answers"])
+    for question in gallery(out):
+        assert question["answers"]
+        assert all(answer["rating"].startswith("demo: meaningless") for _, answer in question["answers"])
     for form in ("text", "md"):
         shown = CliRunner().invoke(app, ["show", "--format", form, str(out / "results")])
         assert "These scores are meaningless" in " ".join(shown.stdout.split())
+
+
+def gallery(out: Path) -> list[dict]:
+    files = sorted((out / "report" / "gallery").glob("*.js"))
+    return [row for path in files for row in json.loads(path.read_text().partition(",")[2].rpartition(")")[0])]
+
+
+def check_lessons(out: Path) -> None:
+    """The report shows intervals, differences, reasons, gold plans, and questions on which two runs disagree."""
+    report = json.loads((out / "report" / "report.json").read_text())
+    for section in report["benchmarks"]:
+        assert all(score["low"] <= score["value"] <= score["high"] for score in section["scores"]), section["key"]
+        (pair, *_) = (pair for pair in section["differences"] if {pair["first"], pair["second"]} == {GOOD, POOR})
+        assert pair["first"] == GOOD
+        assert 0 < pair["low"] < pair["value"] < pair["high"]
+    questions = gallery(out)
+    chosen = [{answer.get("chosen") for _, answer in row["answers"]} for row in questions if "choices" in row]
+    assert len(chosen) == 48
+    assert sum(len(of_question) > 1 for of_question in chosen) > 30
+    texts = [json.dumps(row) for row in questions]
+    assert sum("Both name a carton of juice." in text for text in texts) == 1
+    assert sum("The place and the action are right, the juice is missing." in text for text in texts) == 1
+    plans = [text for text in texts if "place_inside(cupboard, rice_box)" in text]
+    assert len(plans) == 2
+    assert all("Gold plan 1" in text and "Gold plan 2" in text for text in plans)
+    page = (out / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Every pair of runs" in page
+    assert "two runs disagree" in page
 
 
 @pytest.mark.whole
@@ -375,69 +435,66 @@ def test_demo_from_scenes_to_scores(tmp_path):
     result = CliRunner().invoke(app, ["demo", "--out", str(out)], env={"COLUMNS": "120"} | USERS_JUDGE)
 
     assert result.exit_code == 0, result.output
-    tasks = [task for benchmark in BENCHMARKS for task in benchmark.load_demo().TASKS]
-    assert {*EGOPLAN.TASKS, *egothink.TASKS, *egointent.TASKS, *actplan.TASKS} <= {*tasks}
-    assert f"-m lmms_eval --tasks {','.join(tasks)} " in result.stdout
-    assert " LMMS_EGOPLAN_JUDGE_MODEL=demo " in result.stdout
-    steps = [result.stdout.index(f"\n{number}/6  ") for number in range(1, 7)]
-    places = [result.stdout.index("The weights are random"), *steps, result.stdout.index("egoplan_val_clips")]
-    assert places == sorted(places)
-    assert "acc_bytes by the sum per byte" in " ".join(result.stdout.split())
-    shown = [line.split("  ") for line in result.stdout.splitlines()]
-    rows = [(cells[0].strip() or cells[1].strip(), cells[-1].partition("(")[0].strip()) for cells in shown if cells[1:]]
     assert (out / "notes.txt").read_text() == "mine"
-    (results,) = out.glob("results/**/*_results.json")
-    metrics = {
-        task: {name.partition(",")[0]: value for name, value in named.items()}
-        for task, named in json.loads(results.read_text())["results"].items()
-    }
-    for task in EGOPLAN.TASKS:
-        assert metrics[task]["num_questions"] == 24
-        assert metrics[task]["coverage"] == 1
-        assert len(list(out.glob(f"results/**/*_samples_{task}.jsonl"))) == 1
-        assert ("acc", f"{100 * metrics[task]['acc']:.2f}") in rows
-    scores = []
-    for dimension in DIMENSIONS:
-        task = f"egothink_{dimension.capability}_{dimension.name}"
-        assert metrics[task]["num_questions"] == 2
-        assert metrics[task]["judge_coverage"] == 1
-        assert "demo" in metrics[task]["judge_model"]
-        (samples,) = out.glob(f"results/**/*_samples_{task}.jsonl")
-        assert len(samples.read_text().splitlines()) == 2
-        assert (dimension.name, f"{metrics[task]['score']:.1f}") in rows
-        scores.append(metrics[task]["score"])
-    assert metrics["egothink_bench"]["score"] == pytest.approx(sum(scores) / 12)
-    assert ("average of the twelve", f"{metrics['egothink_bench']['score']:.1f}") in rows
-    assert ("judge", "demo") in rows
-    intents = metrics["egointent"]
-    assert (intents["num_steps"], intents["coverage"]) == (12, 1)
-    assert intents["judge_coverage"] == 1 or (intents["parsed"] == 0 and math.isnan(intents["judge_coverage"]))
-    assert intents["overall"] == pytest.approx(sum(intents[field] for field in RELEASE_NAMES.values()) / 3)
-    (samples,) = out.glob("results/**/*_samples_egointent.jsonl")
-    assert len(samples.read_text().splitlines()) == 12
-    assert {(name, f"{intents[name]:.2f}") for name in ("overall", *RELEASE_NAMES.values())} <= {*rows}
-    assert ("judge", "not asked") in rows
-    for task in ("actplan", "actplan_text_only"):
-        plans = metrics[task]
-        assert (plans["num_plans"], plans["num_gold_2"], plans["coverage"]) == (6, 6, 1)
-        assert plans["plans_by_setting"] == {"counterfactual": 2, "normal": 4}
-        assert "bleurt_correct" not in plans
-        assert (plans["encoder"], "is not set" in plans["bleurt_model"]) == ("encoder", True)
-        (samples,) = out.glob(f"results/**/*_samples_{task}.jsonl")
-        assert len(samples.read_text().splitlines()) == 6
-        assert ("Norm. LCS", f"{plans['lcs_norm']:.3f}") in rows
-    assert not {path.name for path in out.iterdir()} & {"actplan", *tasks}
+    steps = [result.stdout.index(f"\n{number}/6  ") for number in range(1, 7)]
+    places = [result.stdout.index("random weights"), *steps, result.stdout.index("egoplan_val_generate")]
+    assert places == sorted(places)
+    shown = [line.split("  ") for line in result.stdout.splitlines()]
+    rows = [cells[0].strip() or cells[1].strip() for cells in shown if cells[1:]]
+    assert {"acc", "average of the twelve", "overall", "Norm. LCS"} <= {*rows}
     page = out / "report" / "index.html"
     assert f"Report, to open in a browser: {page}" in result.stdout
     assert "egothink/existence/1" in page.read_text(encoding="utf-8")
+    tasks = [task for demo in DEMO_SETS.values() for task in demo.tasks]
+    assert not {path.name for path in out.iterdir()} & {"actplan", *tasks}
     for benchmark in BENCHMARKS:
         assert [*out.glob(f"report/tables/{benchmark.name}_*.csv")]
-    assert {of_task.get("question_set") for of_task in metrics.values()} - {None} == {"rendered scenes"}
+
+    main = {}
+    for model in (GOOD, POOR, RANDOM):
+        (results,) = out.glob(f"results/{model}/*_results.json")
+        metrics = {
+            task: {name.partition(",")[0]: value for name, value in named.items()}
+            for task, named in json.loads(results.read_text())["results"].items()
+        }
+        assert {of_task.get("question_set") for of_task in metrics.values()} - {None} == {"rendered scenes"}
+        for demo in DEMO_SETS.values():
+            main |= {(model, task): metrics[task][metric] for task, metric in demo.scores.items()}
+        counts = {"egoplan_val": 24, "egoplan_bench2": 24, **{dimension.task: 2 for dimension in DIMENSIONS}}
+        for task, count in counts.items():
+            assert (metrics[task]["num_questions"], metrics[task]["coverage"]) == (count, 1)
+            (samples,) = out.glob(f"results/{model}/*_samples_{task}.jsonl")
+            assert len(samples.read_text().splitlines()) == count
+        for dimension in DIMENSIONS:
+            assert metrics[dimension.task]["judge_coverage"] == 1
+            assert metrics[dimension.task]["judge_model"] == "scripted-judge"
+        assert (metrics["egointent"]["num_steps"], metrics["egointent"]["coverage"]) == (12, 1)
+        for task in ("actplan", "actplan_text_only"):
+            plans = metrics[task]
+            assert (plans["num_plans"], plans["num_gold_2"], plans["coverage"]) == (14, 14, 1)
+            assert plans["plans_by_setting"] == {"counterfactual": 2, "normal": 12}
+            assert "bleurt_correct" not in plans
+            assert (plans["encoder"], "is not set" in plans["bleurt_model"]) == ("encoder", True)
+    expected = {
+        (GOOD, "egoplan_val"): 19 / 24,
+        (POOR, "egoplan_val"): 10 / 24,
+        (GOOD, "egoplan_val_generate"): 19 / 24,
+        (GOOD, "egoplan_bench2"): 19 / 24,
+        (POOR, "egoplan_bench2_generate"): 10 / 24,
+        (GOOD, "egothink_bench"): 81.25,
+        (POOR, "egothink_bench"): 35.41666667,
+        (GOOD, "egointent"): 83.33333333,
+        (POOR, "egointent"): 41.94444444,
+        (GOOD, "actplan"): 0.90413059,
+        (POOR, "actplan_text_only"): 0.44071068,
+    }
+    assert {key: main[key] for key in expected} == pytest.approx(expected)
+
+    check_lessons(out)
     check_marks(out)
-    # A judge that is not the demo's changes nothing.
-    results.write_text(results.read_text().replace('"demo"', '"gpt-4o"'))
-    for samples in out.glob("results/**/*_samples_*.jsonl"):
-        samples.write_text(samples.read_text().replace('"demo"', '"gpt-4o"'))
+    # Another judge's name changes nothing.
+    for path in (*out.glob("results/*/*_results.json"), *out.glob("results/*/*_samples_*.jsonl")):
+        path.write_text(path.read_text().replace('"scripted-judge"', '"gpt-4o"'))
     report = CliRunner().invoke(app, ["report", str(out / "results"), "--out", str(out / "report")])
     assert report.exit_code == 0, report.output
     check_marks(out)

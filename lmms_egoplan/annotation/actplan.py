@@ -10,7 +10,6 @@ from lmms_egoplan.annotation.actplan_plans import pictures
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Prose, Steps, Values, majority
-from lmms_egoplan.benchmarks.actplan import demo
 from lmms_egoplan.benchmarks.actplan.instances import find_instances, instance_key, instances_of, read_instance
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, PLANS, VERDICTS, GeneratedPlan, StoredPlan, read_plans
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
@@ -107,15 +106,14 @@ class LabelledPlans(Flow):
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
         """Return the plans of two made-up models: gold plan 2, and gold plan 1 without its first steps."""
-        root = source / demo.FOLDER
         stored = []
-        for instance in find_instances(root)[0]:
-            record = read_instance(root, instance)
+        for instance in find_instances(source)[0]:
+            record = read_instance(source, instance)
             golds = (record.gold_plan_1, record.gold_plan_2)
             for model, steps in (("gold", golds[1]), ("late", golds[0][2:])):
                 plan = GeneratedPlan(str(instance), "\n".join(steps), golds)
                 stored.append((model, StoredPlan(plan, dict.fromkeys(VERDICTS))))
-        return _items(stored, folder, root)
+        return _items(stored, folder, source)
 
 
 FLOW = LabelledPlans()

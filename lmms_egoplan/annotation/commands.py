@@ -26,7 +26,7 @@ from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.benchmarks.actplan.commands import Instances
 from lmms_egoplan.benchmarks.egoplan.commands import Ego4d, EpicKitchens
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.registry import DEMO_SETS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.prepared_counts import SkipMissing
 
@@ -133,16 +133,15 @@ def demo(
     if benchmark not in LABELLED:
         raise LmmsEgoplanError(f"{benchmark}: no benchmark; expected one of {', '.join(LABELLED)}")
     flow = load_flow(benchmark)
-    (rendered,) = (entry.load_demo() for entry in BENCHMARKS if entry.name == benchmark)
+    rendered = DEMO_SETS[benchmark]
     out = out.resolve()
-    source = out / rendered.FOLDER
+    source = out / rendered.folder
     if not source.is_dir():
-        typer.echo("Rendering the set ...")
         out.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".rendering", dir=out) as unfinished:
+        with TemporaryDirectory(prefix=".copying", dir=out) as unfinished:
             rendered.write(Path(unfinished))
-            (Path(unfinished) / rendered.FOLDER).rename(source)
-    read, team = partial(flow.demo_items, out), Team(annotators, per_item)
+            (Path(unfinished) / rendered.folder).rename(source)
+    read, team = partial(flow.demo_items, source), Team(annotators, per_item)
     serve(open_store(flow, out / f"{benchmark}.sqlite", read, str(source), team), host, port)
 
 

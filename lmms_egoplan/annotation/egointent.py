@@ -13,7 +13,6 @@ from lmms_egoplan.annotation.clips import Cut, MediaFolder
 from lmms_egoplan.annotation.egointent_audit import AUDIT, Rate, Revision, audit, audit_csv
 from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Labelled, Stage
 from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Values, Words
-from lmms_egoplan.benchmarks.egointent import demo
 from lmms_egoplan.benchmarks.egointent.prepare import record_footage
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Record, fields_of_keys, read_annotations, read_raw
@@ -140,8 +139,7 @@ class RevisedSteps(Flow):
 
     def demo_items(self, source: Path, _folder: MediaFolder) -> list[Item]:
         """Return all steps of the set."""
-        root = source / demo.FOLDER
-        return read_items(root / demo.ANNOTATIONS, root / demo.VIDEOS)
+        return read_items(source / "steps.jsonl", source / "videos")
 
 
 FLOW = RevisedSteps()

@@ -12,7 +12,6 @@ from lmms_egoplan.annotation.clips import Cut, MediaFolder, Still
 from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Film, Form, Option, Picture, Prose, Shown, Values
 from lmms_egoplan.benchmarks.egoplan import records
-from lmms_egoplan.benchmarks.egoplan.demo import ANNOTATIONS, EGOPLAN, FOOTAGE_FOLDERS
 from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
@@ -122,9 +121,8 @@ class VerifiedQuestions(Flow):
 
     def demo_items(self, source: Path, _folder: MediaFolder) -> list[Item]:
         """Return all questions of the set."""
-        root = source / EGOPLAN.FOLDER
-        roots = {video_source: root / folder for video_source, folder in FOOTAGE_FOLDERS.items()}
-        return read_items(root / ANNOTATIONS, roots)
+        roots = {records.EPIC_KITCHENS: source / "epic-kitchens", records.EGO4D: source / "ego4d"}
+        return read_items(source / f"{records.LIST_KEYS['val']}.json", roots)
 
 
 FLOW = VerifiedQuestions()

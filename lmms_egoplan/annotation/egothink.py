@@ -9,7 +9,6 @@ from typing import Any
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
 from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Picture, Prose, Values
-from lmms_egoplan.benchmarks.egothink import demo
 from lmms_egoplan.benchmarks.egothink.answer_files import PEOPLE, read_stored, with_questions
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
 from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
@@ -132,7 +131,7 @@ class RatedAnswers(Flow):
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
         """Return the set's questions with answers of two made-up models: one right, one to the next question."""
-        records = check_records(read_folder(source / demo.FOLDER))
+        records = check_records(read_folder(source))
         items = []
         for model, answered in (("right", records), ("off-by-one", records[1:] + records[:1])):
             for record, other in zip(records, answered, strict=True):

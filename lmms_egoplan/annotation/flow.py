@@ -227,7 +227,7 @@ class Flow(ABC):
         """Return items of the benchmark's rendered set; only its main flow has them.
 
         Args:
-            source: contains its `RenderedSet.FOLDER`.
+            source: the set.
             folder: gets images.
         """
         raise NotImplementedError

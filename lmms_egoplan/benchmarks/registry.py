@@ -1,6 +1,6 @@
 """The benchmarks, for the command, its demo and report, and lmms-eval's plugin; they are listed in ``registry.yaml``.
 
-Light to import: a benchmark's report and demo are loaded on demand.
+Light to import: a benchmark's report is loaded on demand.
 """
 
 from collections.abc import Collection, Mapping
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from lmms_egoplan.benchmarks.splits import SPLITS
-from lmms_egoplan.demo import RenderedSet
+from lmms_egoplan.demo.sets import DemoSet
 from lmms_egoplan.paths import rows_beside, yaml_beside
 from lmms_egoplan.storage import PreparedData
 
@@ -28,7 +28,8 @@ class Benchmark:
     title: for reports and help.
     paper: its title or address; "" for none.
     tasks: names for ``--tasks`` in both harnesses, the main one first.
-    report, demo: its `BenchmarkReport` and `RenderedSet`: module and name below this package.
+    report: its `BenchmarkReport`: module and name below this package.
+    demo: its part of the demo.
     judges: of lmms-eval's tasks, by the name of their YAML file or folder: the module with the model's name,
         ``DEFAULT_JUDGE``, and optionally ``OTHERWISE``; see `announce_judge`.
     suite: its tasks in the suite of all benchmarks, in both harnesses.
@@ -42,7 +43,7 @@ class Benchmark:
     paper: str
     tasks: tuple[str, ...]
     report: str
-    demo: str
+    demo: DemoSet
     judges: Mapping[str, str] = field(default_factory=dict, hash=False)
     suite: tuple[str, ...] = ()
     suite_thinking: tuple[str, ...] = ()
@@ -56,10 +57,6 @@ class Benchmark:
     def load_report(self) -> "type[BenchmarkReport]":
         """Load its part of reports."""
         return _load(self.report)
-
-    def load_demo(self) -> RenderedSet:
-        """Load its part of the demo."""
-        return _load(self.demo)
 
     def load_judges(self, names: Collection[str]) -> list[tuple[str, str]]:
         """Load default judge and alternative to a judge of the tasks with these files or folders."""
@@ -88,3 +85,4 @@ def _load(target: str) -> Any:
 
 
 BENCHMARKS = TypeAdapter(tuple[Benchmark, ...]).validate_python(yaml_beside(__file__))
+DEMO_SETS = {benchmark.name: benchmark.demo for benchmark in BENCHMARKS}

@@ -1,25 +1,5 @@
-"""An evaluation from images to scores on a fresh machine, with a tiny model and rendered scenes."""
+"""An evaluation on a fresh machine: rendered sets, a tiny random model and two scripted ones, up to the report.
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Protocol
-
-
-class RenderedSet(Protocol):
-    """A benchmark's small rendered set: its module ``demo``.
-
-    FOLDER: the folder of its files; not the name of a task, which lmms-eval would look for here.
-    TASKS: those of lmms-eval that are run.
-    SCORES: the metric that must be a number then, by task.
-    """
-
-    FOLDER: str
-    TASKS: tuple[str, ...]
-    SCORES: Mapping[str, str]
-
-    def write(self, folder: Path) -> list[str]:
-        """Write the set into ``folder/FOLDER``.
-
-        Returns:
-            The arguments of ``lmms-egoplan data prepare`` for the set, with paths relative to `folder`.
-        """
+The sets, the scripted replies and the verdicts of the scripted judge are data, in ``data``; ``perf/demo/render.py`` of
+the project makes them.
+"""

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import yaml
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
@@ -99,38 +100,42 @@ class DemoFolder:
             raise self._failure(f"exit code {process.returncode}: {self.as_typed(command)}")
 
     def evaluate(
-        self, tasks: Sequence[str], model_args: str, results: str, scores: Mapping[str, str]
-    ) -> tuple[list[str], Path, dict[str, dict[str, float]]]:
-        """Run lmms-eval with ``hf_vlm``, by ``python -m lmms_eval``, as its console script does.
+        self, models: Mapping[str, str], tasks: Sequence[str], results: str, scores: Mapping[str, str]
+    ) -> list[dict[str, dict[str, float]]]:
+        """Run lmms-eval once for all models, by ``python -m lmms_eval``, as its console script does.
 
         Args:
-            results: folder for them, without any.
+            models: lmms-eval's names of their backends by its ``--model_args``.
+            results: folder for them, without any; next to it, ``RESULTS.yaml`` is written with the evaluations.
             scores: the metric that must be a number then, by task.
 
         Returns:
-            The command, the results file, and its metrics by task.
+            The metrics by task, of each results file.
 
         Raises:
             LmmsEgoplanError: a score is missing: lmms-eval exits with 0 after errors, too.
         """
-        command = [
-            *(sys.executable, "-m", "lmms_eval", "--tasks", ",".join(tasks)),
-            *("--model", "hf_vlm", "--model_args", model_args),
-            *("--batch_size", "8", "--output_path", results, "--log_samples"),
-        ]
-        self.run(command, _EXPECTED)
-        files = list((self.path / results).rglob("*_results.json"))
-        if len(files) != 1:
-            raise self._failure(f"lmms-eval has written {len(files)} files of results, expected one")
+        settings = {"tasks": ",".join(tasks), "batch_size": "8", "output_path": results, "log_samples": True}
+        evaluations = [{"model": backend, "model_args": arguments} | settings for arguments, backend in models.items()]
+        config = self.path / f"{results}.yaml"
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(yaml.safe_dump(evaluations, sort_keys=False, width=1000), encoding="utf-8")
+        self.run([sys.executable, "-m", "lmms_eval", "--config", f"{results}.yaml"], _EXPECTED)
+        files = sorted((self.path / results).rglob("*_results.json"))
+        if len(files) != len(models):
+            raise self._failure(f"lmms-eval has written {len(files)} files of results, expected {len(models)}")
+        return [self._metrics(file, scores) for file in files]
+
+    def _metrics(self, file: Path, scores: Mapping[str, str]) -> dict[str, dict[str, float]]:
         metrics = {
             task: {name.partition(",")[0]: value for name, value in of_task.items()}
-            for task, of_task in json.loads(files[0].read_text(encoding="utf-8"))["results"].items()
+            for task, of_task in json.loads(file.read_text(encoding="utf-8"))["results"].items()
         }
         for task, metric in scores.items():
             value = metrics.get(task, {}).get(metric)
             if not isinstance(value, int | float) or not math.isfinite(value):
-                raise self._failure(f"{metric} of {task} is {value} in {files[0]}")
-        return command, files[0], metrics
+                raise self._failure(f"{metric} of {task} is {value} in {file}")
+        return metrics
 
     def as_typed(self, command: Sequence[str]) -> str:
         """Format a command as a user would type it in the folder."""

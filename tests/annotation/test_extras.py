@@ -15,4 +15,4 @@ def test_a_page_for_annotators_tells_what_it_needs(package, tmp_path):
     assert code == 1
     assert all(fact in opened.splitlines()[-1] for fact in (package, "pip install 'lmms-egoplan[annotate]'"))
     assert other == 0
-    assert "0 of 24" in counted
+    assert "0 of 56" in counted

@@ -16,6 +16,7 @@ from patience import wait_until
 
 LOOKS = [(width, scheme) for width in (400, 1024, 1440) for scheme in ("light", "dark")]
 # Of EgoPlan's three questions one serves for the qualification, and one is skipped.
+SETS = {benchmark.name: benchmark.demo.folder for benchmark in BENCHMARKS}
 ITEMS = {"egoplan": 3, "egothink": 2, "egointent": 1, "actplan": 2}
 QUALIFICATION = {"egoplan": 1}
 
@@ -31,7 +32,7 @@ def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
     for benchmark in BENCHMARKS:
         if benchmark.name in LABELLED:
-            benchmark.load_demo().write(folder)
+            benchmark.demo.write(folder)
     return folder
 
 
@@ -43,7 +44,7 @@ def start(demo, tmp_path, browser):
     def start(name):
         flow = load_flow(name)
         db = tmp_path / "labels.sqlite"
-        items = flow.demo_items(demo, media_folder(db))[: ITEMS[name]]
+        items = flow.demo_items(demo / SETS[name], media_folder(db))[: ITEMS[name]]
         opened.append(open_store(flow, db, lambda _: items, "items", Team(2, 2, QUALIFICATION.get(name))))
         return opened[0]
 

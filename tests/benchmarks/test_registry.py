@@ -11,6 +11,7 @@ import lmms_egoplan
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.benchmarks.splits import SPLITS
 from lmms_egoplan.cli.commands import command_tree, load_command
+from lmms_egoplan.demo.sets import DATA
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.benchmark import BenchmarkReport
@@ -57,12 +58,11 @@ def test_hooks_are_there(benchmark):
     assert benchmark.load_splits().benchmark == benchmark.name
     assert benchmark.load_splits().official
     assert issubclass(benchmark.load_report(), BenchmarkReport)
-    rendered = benchmark.load_demo()
-    assert rendered.FOLDER
-    assert rendered.FOLDER not in names_in(LMMS_EVAL_TASKS / benchmark.name)
-    assert set(rendered.TASKS) <= names_in(LMMS_EVAL_TASKS / benchmark.name)
-    assert set(rendered.SCORES) <= names_in(LMMS_EVAL_TASKS / benchmark.name)
-    assert callable(rendered.write)
+    demo = benchmark.demo
+    assert (DATA / demo.folder).is_dir()
+    assert demo.folder not in names_in(LMMS_EVAL_TASKS / benchmark.name)
+    assert {*demo.tasks, *demo.scores} <= names_in(LMMS_EVAL_TASKS / benchmark.name)
+    assert demo.prepare[0] == benchmark.name
     assert f"data prepare {benchmark.name}" in command_tree()[1]
 
 

@@ -5,9 +5,8 @@ from lm_eval.tasks import TaskManager
 from lmms_eval.tasks import TaskManager as LMMSTaskManager
 from loguru import logger
 
-from lmms_egoplan.benchmarks.egoplan.demo import EGOPLAN_BENCH2
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan_bench2
-from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.benchmarks.registry import BENCHMARKS, DEMO_SETS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import suite
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
@@ -30,8 +29,9 @@ def told(tmp_path, monkeypatch):
 
 @pytest.fixture
 def prepared(told, tmp_path):
-    arguments = EGOPLAN_BENCH2.write(tmp_path)
-    prepare_egoplan_bench2(tmp_path / arguments[1], Media({"Ego4D": tmp_path / arguments[3]}))
+    demo = DEMO_SETS["egoplan_bench2"]
+    demo.write(tmp_path)
+    prepare_egoplan_bench2(tmp_path / demo.prepare[1], Media({"Ego4D": tmp_path / demo.prepare[3]}))
 
 
 def in_lmms_eval(name):

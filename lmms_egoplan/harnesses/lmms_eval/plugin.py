@@ -42,7 +42,11 @@ def register() -> Iterable[Any]:
         sys.meta_path.insert(0, _TasksFinder())
     from lmms_eval.models.registry_v2 import ModelManifest
 
-    classes = {"hf_vlm": "hf_vlm.HFVLM", "vllm_ranker": "vllm_ranker.VLLMRanker"}
+    classes = {
+        "hf_vlm": "hf_vlm.HFVLM",
+        "scripted": "scripted.Scripted",
+        "vllm_ranker": "vllm_ranker.VLLMRanker",
+    }
     manifests = [
         ModelManifest(name, simple_class_path=f"lmms_egoplan.harnesses.lmms_eval.{path}")
         for name, path in classes.items()

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from lmms_egoplan.demo.checkpoint import llava, llava_processor, train_tokenizer
-from lmms_egoplan.demo.scenes import PAUSE_FRAMES, SCENES
 from lmms_egoplan.media.sampling import evenly_spaced
-from lmms_egoplan.training.egoplan.worlds import vary
+from lmms_egoplan.training.egoplan.worlds import PAUSE_FRAMES, procedures, vary
 
 if TYPE_CHECKING:
     from transformers import LlavaProcessor
@@ -42,13 +41,14 @@ class Captioned:
 
 def draw(generator: random.Random, num_frames: int = 1) -> Captioned:
     """Draw so many frames at most, evenly spaced over all that has been done, the moment last."""
-    scene = vary(generator.choice(SCENES), generator, is_other_room=generator.random() < 0.5)
-    following = generator.randrange(len(scene.steps))
-    moment = scene.span(following)[0] - generator.randint(1, PAUSE_FRAMES)
-    first = scene.span(0)[0] if following else moment
+    procedure = generator.choice([*procedures()])
+    world = vary(procedure, generator, is_other_room=generator.random() < 0.5)
+    following = generator.randrange(len(procedure.steps))
+    moment = procedure.starts[following] - generator.randint(1, PAUSE_FRAMES)
+    first = procedure.starts[0] if following else moment
     numbers = evenly_spaced(first, moment, min(num_frames, moment - first + 1))
-    text = scene.steps[following - 1].narration if following else NOTHING
-    return Captioned([scene.frame(number) for number in numbers], scene.goal, text)
+    text = procedure.steps[following - 1] if following else NOTHING
+    return Captioned([world.frame(number) for number in numbers], procedure.goal, text)
 
 
 def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, int], seed: int) -> None:
@@ -70,7 +70,7 @@ def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, in
         QUESTION,
         PROGRESS_QUESTION,
         NOTHING,
-        *(step.narration for scene in SCENES for step in scene.steps),
+        *(step for procedure in procedures() for step in procedure.steps),
         *texts,
     ]
     processor = llava_processor(images, train_tokenizer([f" {text}" for text in words], _VOCABULARY), _PATCH)

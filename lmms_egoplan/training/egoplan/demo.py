@@ -9,11 +9,12 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from lmms_egoplan.benchmarks.egoplan.demo import EGOPLAN
 from lmms_egoplan.benchmarks.egoplan.metrics import SOURCE_METRIC
+from lmms_egoplan.benchmarks.egoplan.protocol import QUESTION
 from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, DemoFolder
 from lmms_egoplan.training.egoplan import rendered
 from lmms_egoplan.training.egoplan.captions import train_on_captions
+from lmms_egoplan.training.egoplan.worlds import procedures
 
 STEPS = (
     "Train a tiny LLaVA whole on captions of rendered scenes",
@@ -24,7 +25,7 @@ STEPS = (
     "Ask the tuned model, with the video and without it (lmms-eval)",
     "Write the report (lmms-egoplan report)",
 )
-FOLDER = EGOPLAN.FOLDER
+FOLDER = "egoplan"
 TASK, BLIND = "egoplan_val", "egoplan_val_blind"
 BEFORE, TUNED, WITHOUT_VIDEO = "before tuning", "tuned", "tuned, without the video"
 CHANCE = dict.fromkeys(("id", "od", "all"), 25.0)
@@ -104,7 +105,7 @@ class LearningDemo:
         adapter = f",peft=tuned/{name}" if name else ""
         arguments = f"pretrained={_BASE},dtype=float32{adapter}"
         results = f"{_RESULTS}/{name or _BASE}"
-        _, _, metrics = self.folder.evaluate(tasks, arguments, results, dict.fromkeys(tasks, "acc"))
+        (metrics,) = self.folder.evaluate({arguments: "hf_vlm"}, tasks, results, dict.fromkeys(tasks, "acc"))
         names = dict(zip(("id", "od"), SOURCE_METRIC.values(), strict=True)) | {"all": "acc"}
         return [{key: 100 * metrics[task][metric] for key, metric in names.items()} for task in tasks]
 
@@ -152,4 +153,5 @@ def accuracies_table(rows: Mapping[str, Accuracies], what: str) -> Table:
 
 def write_base(folder: str, seed: int) -> None:
     """Train the model that is tuned."""
-    train_on_captions(Path(folder), rendered.QUESTIONS, _CAPTION_UPDATES, random.Random(seed).randrange(2**31))
+    questions = [QUESTION.format(goal=procedure.goal) for procedure in procedures()]
+    train_on_captions(Path(folder), questions, _CAPTION_UPDATES, random.Random(seed).randrange(2**31))

@@ -1,4 +1,4 @@
-"""A rendered EgoPlan-IT, captions in LLaVA's layout, and questions about other worlds, from the demo's scenes."""
+"""A rendered EgoPlan-IT, captions in LLaVA's layout, and questions about other worlds, from the demo's videos."""
 
 import json
 import random
@@ -6,17 +6,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.benchmarks.egoplan.demo import answer_and_others, question, shown, write_footage
-from lmms_egoplan.benchmarks.egoplan.protocol import QUESTION
-from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, RENDERED
-from lmms_egoplan.demo.scenes import SCENES, Scene
+from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS, QUESTION
+from lmms_egoplan.benchmarks.egoplan.records import CHOICES, EGO4D, EPIC_KITCHENS, FIRST_FRAME, RENDERED
+from lmms_egoplan.demo.sets import write_frames
+from lmms_egoplan.media.frames import write_video
 from lmms_egoplan.training.egoplan import captions
-from lmms_egoplan.training.egoplan.worlds import vary
+from lmms_egoplan.training.egoplan.worlds import FPS, OBSERVATION_LEAD, Procedure, World, procedures, vary
 
 TUNING_DATA, CAPTIONS, ANNOTATIONS = "EgoPlan_IT.json", "captions.json", "EgoPlan_validation.json"
-QUESTIONS = tuple(QUESTION.format(goal=scene.goal) for scene in SCENES)
-"""All questions of the rendered sets."""
-
 # Worlds of each goal. In EgoPlan-Val about 3 of 11 questions are Ego4D's.
 _TUNED, _ASKED = 10, {EPIC_KITCHENS: 4, EGO4D: 2}
 _CAPTIONS = 60
@@ -26,12 +23,12 @@ def write_tuning_data(root: Path, seed: int) -> None:
     """Write 300 records about 60 worlds of Epic-Kitchens, one for each step, and 60 captioned images."""
     generator = random.Random(f"{seed} tuning")
     records: list[dict[str, Any]] = []
-    for number, scene in enumerate(_worlds(generator, _TUNED), 1):
+    for number, world in enumerate(_worlds(generator, _TUNED), 1):
         video_id = f"{RENDERED}_tuning_{number:02}"
-        write_footage(root, EPIC_KITCHENS, video_id, scene)
-        for step in range(len(scene.steps)):
-            answer, others = answer_and_others(scene, step)
-            record = shown(len(records) + 1, EPIC_KITCHENS, video_id, scene, step)
+        write_frames(root / "epic-kitchens", video_id, world.frames())
+        for step, answer in enumerate(world.procedure.steps):
+            others = [other for other in world.procedure.steps if other != answer]
+            record = shown(len(records) + 1, EPIC_KITCHENS, video_id, world.procedure, step)
             records.append(record | {"answer": answer, "negative_answers": others})
     _write(root / TUNING_DATA, records)
     (root / "images").mkdir()
@@ -49,17 +46,53 @@ def write_questions(root: Path, seed: int) -> None:
     generator = random.Random(f"{seed} questions")
     records: list[dict[str, Any]] = []
     for source, count in _ASKED.items():
-        for scene in _worlds(generator, count, is_other_room=source == EGO4D):
+        for world in _worlds(generator, count, is_other_room=source == EGO4D):
             video_id = f"{RENDERED}_{len(records):03}"
-            write_footage(root, source, video_id, scene)
-            for step in range(len(scene.steps)):
-                records.append(question(len(records) + 1, source, video_id, scene, step))
+            if source == EGO4D:
+                write_video(root / "ego4d" / f"{video_id}.mp4", world.frames(), FPS)
+            else:
+                write_frames(root / "epic-kitchens", video_id, world.frames())
+            for step in range(len(world.procedure.steps)):
+                records.append(question(len(records) + 1, source, video_id, world.procedure, step))
     _write(root / ANNOTATIONS, records)
 
 
-def _worlds(generator: random.Random, count: int, *, is_other_room: bool = False) -> Iterable[Scene]:
+def question(sample_id: int | str, source: str, video_id: str, procedure: Procedure, step: int) -> dict[str, Any]:
+    """Return the record that asks for a step after all earlier ones; three other steps are the wrong choices."""
+    answer = procedure.steps[step]
+    generator = random.Random(sample_id)
+    choices = [answer, *generator.sample([other for other in procedure.steps if other != answer], 3)]
+    generator.shuffle(choices)
+    return {
+        **shown(sample_id, source, video_id, procedure, step),
+        **dict(zip(CHOICES, choices, strict=True)),
+        "golden_choice_idx": LETTERS[choices.index(answer)],
+        "answer": answer,
+    }
+
+
+def shown(sample_id: int | str, source: str, video_id: str, procedure: Procedure, step: int) -> dict[str, Any]:
+    """Return the fields that records of all kinds have, of a question about a step: the goal, and what is shown."""
+    first = FIRST_FRAME[source]
+    past = [(procedure.steps[number], *procedure.span(number)) for number in range(step)]
+    return {
+        "sample_id": sample_id,
+        "video_source": source,
+        "video_id": video_id,
+        "task_goal": procedure.goal,
+        "question": QUESTION.format(goal=procedure.goal),
+        "current_observation_frame": procedure.starts[step] - OBSERVATION_LEAD + first,
+        "task_progress_metadata": [
+            {"narration_text": narration, "start_frame": start + first, "stop_frame": stop + first}
+            for narration, start, stop in past
+        ],
+    }
+
+
+def _worlds(generator: random.Random, count: int, *, is_other_room: bool = False) -> Iterable[World]:
     """Draw so many worlds of each goal."""
-    return (vary(scene, generator, is_other_room=is_other_room) for _ in range(count) for scene in SCENES)
+    goals = procedures()
+    return (vary(procedure, generator, is_other_room=is_other_room) for _ in range(count) for procedure in goals)
 
 
 def _write(path: Path, content: Any) -> None:

@@ -1,46 +1,108 @@
-"""Random worlds: the demo's scenes in other rooms, with shifted things of other colours."""
+"""Random worlds: the demo's videos in other colours, and seen from elsewhere."""
 
 import random
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
-from lmms_egoplan.demo.drawing import Colour
-from lmms_egoplan.demo.scenes import Changes, Scene
+from PIL import Image
 
-# Lengths in canvas pixels, colours in steps of 255.
-_SHIFT = (14, 8)
-_RECOLOURED, _REPAINTED, _OTHER_ROOM = 40, 30, 90
+from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LIST_KEYS, Record, read_annotations
+from lmms_egoplan.demo.sets import DATA
+from lmms_egoplan.media.frames import count_video_frames, read_video_frames
+
+FPS = 10
+OBSERVATION_LEAD = FPS // 2
+"""An observation is 0.5 s before the next action (arXiv 2312.06722, sec. 3.3)."""
+STEP_FRAMES, PAUSE_FRAMES = 14, 8
+
+_GOALS = 6
+# Steps of 255 by which each end of a colour channel moves, and the largest fraction of a side that is out of view.
+_RECOLOURED, _OTHER_ROOM, _CROPPED = 40, 90, 0.12
 
 
-def vary(scene: Scene, generator: random.Random, *, is_other_room: bool = False) -> Scene:
-    """Return the same goal and steps in a world with shifted things and other colours.
+@dataclass(frozen=True)
+class Procedure:
+    """A goal and the steps that reach it.
+
+    starts: first frame of each step, counted from 0; a step takes `STEP_FRAMES`, after a pause of `PAUSE_FRAMES`.
+    """
+
+    goal: str
+    steps: tuple[str, ...]
+    starts: tuple[int, ...]
+
+    def span(self, step: int) -> tuple[int, int]:
+        """Return the first and the last frame of a step, counted from 0."""
+        return self.starts[step], self.starts[step] + STEP_FRAMES - 1
+
+
+@dataclass(frozen=True)
+class World:
+    """A procedure in a video with other colours.
+
+    colours: new value of each value of each channel.
+    view: the visible part of each frame: left, top, right, bottom.
+    """
+
+    procedure: Procedure
+    video: Path
+    colours: tuple[int, ...]
+    view: tuple[float, float, float, float]
+
+    def frame(self, number: int) -> Image.Image:
+        """Return one frame, counted from 0."""
+        image = _frames(self.video)[number]
+        return image.resize(image.size, box=self.view).point(self.colours)
+
+    def frames(self) -> Iterator[Image.Image]:
+        """Return all frames in order."""
+        return map(self.frame, range(len(_frames(self.video))))
+
+
+@cache
+def procedures() -> dict[Procedure, tuple[Path, Path]]:
+    """Read the first procedures of the demo, each with its video, and the same in another room."""
+    root, other_room = DATA / "egoplan", DATA / "egoplan-bench2" / "ego4d"
+    last = {record.video_id: record for record in read_annotations(root / f"{LIST_KEYS['val']}.json", "val")}
+    folders = {EPIC_KITCHENS: root / "epic-kitchens", EGO4D: root / "ego4d"}
+    return {
+        _procedure(record): (
+            folders[record.video_source] / f"{video_id}.mp4",
+            other_room / f"{video_id.replace('_', '-')}.mp4",
+        )
+        for video_id, record in list(last.items())[:_GOALS]
+    }
+
+
+def vary(procedure: Procedure, generator: random.Random, *, is_other_room: bool = False) -> World:
+    """Return a procedure in a random world.
 
     Args:
-        is_other_room: wall and worktop differ much more.
+        is_other_room: things stand elsewhere, and colours differ more.
     """
-    dx, dy = (generator.randint(-shift, shift) for shift in _SHIFT)
-    repainted = _OTHER_ROOM if is_other_room else _REPAINTED
+    most = _OTHER_ROOM if is_other_room else _RECOLOURED
+    video = procedures()[procedure][is_other_room]
+    colours: list[int] = []
+    for _ in range(3):
+        darkest, brightest = generator.uniform(0, most), 255 - generator.uniform(0, most)
+        colours += [round(darkest + (brightest - darkest) * value / 255) for value in range(256)]
+    width, height = _frames(video)[0].size
+    left, right = (width * generator.uniform(0, _CROPPED / 2) for _ in range(2))
+    top, bottom = (height * generator.uniform(0, _CROPPED / 2) for _ in range(2))
+    return World(procedure, video, tuple(colours), (left, top, width - right, height - bottom))
 
-    def shifted(changes: Changes) -> Changes:
-        by = {"x": dx, "y": dy}
-        return {
-            thing: {name: value + by.get(name, 0) for name, value in attributes.items()}
-            for thing, attributes in changes.items()
-        }
 
-    def recoloured(colour: Colour, most: int = _RECOLOURED) -> Colour:
-        red, green, blue = (min(255, max(0, part + generator.randint(-most, most))) for part in colour)
-        return red, green, blue
+def _procedure(record: Record) -> Procedure:
+    """Read a procedure from the question about its last step."""
+    first = min(action.start_frame for action in record.past_actions) - PAUSE_FRAMES
+    starts = [action.start_frame for action in record.past_actions]
+    starts.append(record.current_observation_frame + OBSERVATION_LEAD)
+    steps = [action.narration_text for action in record.past_actions] + [record.answer]
+    return Procedure(record.task_goal, tuple(steps), tuple(start - first for start in starts))
 
-    return replace(
-        scene,
-        wall=recoloured(scene.wall, repainted),
-        worktop=recoloured(scene.worktop, repainted),
-        sleeve=recoloured(scene.sleeve, _OTHER_ROOM),
-        things={
-            name: replace(
-                thing, x=thing.x + dx, y=thing.y + dy, colour=recoloured(thing.colour), inside=recoloured(thing.inside)
-            )
-            for name, thing in scene.things.items()
-        },
-        steps=tuple(replace(step, to=shifted(step.to), meanwhile=shifted(step.meanwhile)) for step in scene.steps),
-    )
+
+@cache
+def _frames(video: Path) -> list[Image.Image]:
+    return read_video_frames(video, range(count_video_frames(video)))

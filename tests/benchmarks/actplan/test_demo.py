@@ -1,13 +1,12 @@
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
-from lmms_egoplan.benchmarks.actplan.demo import FOLDER, write
 from lmms_egoplan.benchmarks.actplan.goal_check import check_goal
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.splits import ACTPLAN
+from lmms_egoplan.demo.sets import DATA
 
 
-def test_gold_plans_reach_the_goals_of_their_problems(tmp_path, data):
-    write(tmp_path)
-    assert prepare_actplan(tmp_path / FOLDER)["without_bddl"] == 0
+def test_gold_plans_reach_the_goals_of_their_problems(data):
+    assert prepare_actplan(DATA / "actplan-annotation")["without_bddl"] == 0
     for row in ACTPLAN.load("test").remove_columns("images"):
         problem = parse_problem(row["problem"], row["id"])
         for number in (1, 2):

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from benchmarks.egoplan.bench2_questions import EXAMPLES
 from example_record import RECORD
-from lmms_egoplan.benchmarks.egoplan.demo import EGOPLAN_BENCH2 as BENCH2_DEMO
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.cli import app
@@ -364,10 +363,3 @@ def test_the_size_of_a_copy_is_warned_of(folders):
     assert result.exit_code == 0, result.output
     assert re.search(r"Warning: .*1,435 .*lmms-eval.*1,321", result.stderr)
     assert "warnings" not in prepare_bench2(folders, questions[:-1])
-
-
-def test_the_demo_has_each_domain(tmp_path):
-    arguments = BENCH2_DEMO.write(tmp_path)
-    annotations = json.loads((tmp_path / arguments[1]).read_text())
-    assert len(annotations) == 16
-    assert len({record["domain"] for record in annotations}) == 4

@@ -1,10 +1,9 @@
 import pytest
 
 from benchmarks.actplan.problem_files import RELEASED, described
-from lmms_egoplan.benchmarks.actplan import demo
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem, read_problem
 from lmms_egoplan.construction.actplan.soundness import flaws_in, problems_in, unreached
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.demo.sets import DATA
 
 KITCHEN = """(define (problem kitchen_0) (:domain igibson)
     (:objects jar.n.01_1 jar.n.01_2 - jar.n.01 cherry.n.01_1 cherry.n.01_2 - cherry.n.01 shelf.n.01_1 - shelf.n.01
@@ -50,8 +49,10 @@ def test_burnt_can_be_said():
 
 
 def test_the_demos_problems_are_sound():
-    for text in yaml_beside(demo.__file__).values():
-        assert flaws_in(parse_problem(text, "demo")) == []
+    problems = [*(DATA / "actplan-annotation").rglob("*.bddl")]
+    assert len(problems) == 14
+    for path in problems:
+        assert flaws_in(parse_problem(path.read_text(), path.name)) == []
 
 
 @pytest.mark.parametrize(

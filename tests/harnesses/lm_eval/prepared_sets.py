@@ -10,10 +10,10 @@ from benchmarks.egointent.source import raw_records, write_annotations, write_vi
 from benchmarks.egothink.source import write_source
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.egointent.prepare import prepare_egointent
-from lmms_egoplan.benchmarks.egoplan.demo import EGOPLAN_BENCH2
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.benchmarks.registry import DEMO_SETS
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from runs.small_set import prepare_small_set
 
@@ -30,8 +30,9 @@ BENCHMARKS = {name.partition("_")[0] for name in [*WITH_IMAGES, *TEXT_ONLY]}
 def prepare_all(folder: Path, questions: int = 3) -> None:
     """Prepare them all below `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
     prepare_small_set(folder, questions)
-    arguments = EGOPLAN_BENCH2.write(folder)
-    prepare_egoplan_bench2(folder / arguments[1], Media({"Ego4D": folder / arguments[3]}))
+    demo = DEMO_SETS["egoplan_bench2"]
+    demo.write(folder)
+    prepare_egoplan_bench2(folder / demo.prepare[1], Media({"Ego4D": folder / demo.prepare[3]}))
     prepare_egothink(write_source(folder / "egothink_source"))
     steps = write_annotations(folder / "steps.jsonl", raw_records())
     prepare_egointent(steps, write_videos(folder / "videos"))

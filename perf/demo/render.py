@@ -1,0 +1,277 @@
+"""Write the demo's data: small sets of all benchmarks, the replies of two scripted models, and a judge's verdicts.
+
+python perf/demo/render.py lmms_egoplan/demo/data
+
+The texts are the same every time; the bytes of videos depend on the version of the encoder.
+"""
+
+import argparse
+import json
+import random
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from PIL import Image
+from scenes import FPS, PAUSE_FRAMES, SCENES, Scene
+from worlds import vary
+
+from lmms_egoplan.benchmarks.actplan.instances import ORIGIN
+from lmms_egoplan.benchmarks.egointent.protocol import RELEASE_NAMES
+from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.records import (
+    BENCH2_FILE,
+    CHOICES,
+    EGO4D,
+    EPIC_KITCHENS,
+    LIST_KEYS,
+    RENDERED,
+)
+from lmms_egoplan.benchmarks.egothink.dimensions import BY_NAME
+from lmms_egoplan.coverage import RENDERED_SCENES
+from lmms_egoplan.media.frames import write_video
+from lmms_egoplan.training.egoplan.rendered import question
+from lmms_egoplan.training.egoplan.worlds import Procedure
+
+# The smallest at which things and hands are seen well.
+CRF = 34
+QUALITY = 85
+IN_KITCHENS = ("Daily life", "Recreation")
+BENCH2_FIELDS = (
+    *("sample_id", "domain", "scenario", "task_start_frame", "task_goal", *CHOICES, "golden_choice_idx", "answer"),
+    *("current_observation_frame", "task_progress_metadata"),
+)
+# Frames from a step's first one, at which nothing happens, or a hand acts.
+MOMENTS = {"before": -4, "during": 7}
+# How task descriptions of ActPlan-1K end.
+INSTRUCTION = (
+    "Generate admissible procedural plans without natural language using the planning steps described with "
+    "action(object). The available actions include walk_to, place_on_top, grab, place_inside, open/close, and "
+    "switch-on/off."
+)
+# The scripted models, and the share of EgoPlan's questions that each answers right.
+MODELS = {"good": 0.8, "poor": 0.4}
+
+Record = dict[str, Any]
+BY_GOAL = {scene.goal: scene for scene in SCENES}
+
+
+class Demo:
+    """The data, in a folder.
+
+    replies: by scripted model, task and question.
+    verdicts: of the judge, by reference and answer.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.replies: dict[str, dict[str, dict[str, str]]] = {model: defaultdict(dict) for model in MODELS}
+        self.verdicts: dict[tuple[str, str], str] = {}
+
+    def write(self) -> None:
+        """Write all files."""
+        self.write_egoplan()
+        self.write_bench2()
+        self.write_egothink()
+        self.write_egointent()
+        self.write_actplan()
+        for model, replies in self.replies.items():
+            write_json(self.root / f"scripted-{model}" / "replies.json", replies)
+        verdicts = [
+            {"reference": reference, "answer": answer, "verdict": verdict}
+            for (reference, answer), verdict in self.verdicts.items()
+        ]
+        write_json(self.root / "verdicts.json", verdicts)
+
+    def write_egoplan(self) -> None:
+        """Write 24 questions about twelve videos; those of EPIC-KITCHENS become frame folders when they are used."""
+        root, records = self.root / "egoplan", []
+        for number, scene in enumerate(SCENES, 1):
+            source = EPIC_KITCHENS if scene.domain in IN_KITCHENS else EGO4D
+            video_id = f"{RENDERED}_{number:02}"
+            folder = {EPIC_KITCHENS: "epic-kitchens", EGO4D: "ego4d"}[source]
+            write_video(root / folder / f"{video_id}.mp4", scene.frames(), FPS, crf=CRF, threads=1)
+            for step in (1 + number % 3, 4):
+                records.append(question(len(records) + 1, source, video_id, procedure_of(scene), step))
+        write_json(root / f"{LIST_KEYS['val']}.json", records)
+        self.answer_choices(records, "egoplan_val")
+
+    def write_bench2(self) -> None:
+        """Write 24 questions about twelve other videos, three of each domain."""
+        root, records = self.root / "egoplan-bench2", []
+        for number, scene in enumerate(SCENES, 1):
+            video_id = f"{RENDERED}-{number:02}"
+            world = vary(scene, random.Random(f"bench2 {number}"))
+            write_video(root / "ego4d" / f"{video_id}.mp4", world.frames(), FPS, crf=CRF, threads=1)
+            for step in (1 + number % 2, 3 + number % 2):
+                record = question(f"{video_id}_{step}", EGO4D, video_id, procedure_of(scene), step)
+                record |= {"domain": scene.domain, "scenario": f"scene {number}", "task_start_frame": 0}
+                records.append({field: record[field] for field in BENCH2_FIELDS})
+        write_json(root / BENCH2_FILE, records)
+        self.answer_choices(records, "egoplan_bench2")
+
+    def answer_choices(self, records: Sequence[Record], task: str) -> None:
+        """Have each model choose the right answer as often as `MODELS` says, and else another one."""
+        for model, share in MODELS.items():
+            generator = random.Random(f"{model} {task}")
+            right = set(generator.sample(range(len(records)), round(share * len(records))))
+            for number, record in enumerate(records):
+                wrong = [letter for letter in LETTERS if letter != record["golden_choice_idx"]]
+                letter = record["golden_choice_idx"] if number in right else generator.choice(wrong)
+                question_id = str(record["sample_id"])
+                self.replies[model][f"{task}_generate"][question_id] = letter
+                self.replies[model][task][question_id] = record[f"choice_{letter.lower()}"]
+
+    def write_egothink(self) -> None:
+        """Write two questions of each dimension, with their images."""
+        records = defaultdict(list)
+        for row in read_yaml("egothink"):
+            goal, step, moment = row["scene"]
+            dimension = BY_NAME[row["dimension"]]
+            of_dimension = records[dimension]
+            name = f"{len(of_dimension) + 1}.jpg"
+            image = BY_GOAL[goal].frame(BY_GOAL[goal].span(step)[0] + MOMENTS[moment])
+            save(image, self.root / "egothink" / dimension.folder / "images" / name, quality=QUALITY)
+            for model in MODELS:
+                answer, rating, reason = row[model]
+                self.replies[model][dimension.task][f"{dimension.name}/{len(of_dimension) + 1}"] = answer
+                self.verdicts[row["answer"], answer] = f"{reason}\nRating: [[{rating}]]"
+            texts = {"question": row["question"], "answer": row["answer"]}
+            of_dimension.append({"source_dataset": "rendered", "image_path": [name], **texts})
+        for dimension, of_dimension in records.items():
+            write_json(self.root / "egothink" / dimension.folder / "annotations.json", of_dimension)
+
+    def write_egointent(self) -> None:
+        """Write a step of each of twelve videos, in the project's form.
+
+        A step is shown from the pause before it to the moment in which the hand arrives, before anything has changed
+        (sec. 3.3).
+        """
+        root, records = self.root / "egointent-steps", []
+        for number, row in enumerate(read_yaml("egointent"), 1):
+            scene, step = BY_GOAL[row["scene"][0]], row["scene"][1]
+            step_id, video_id = f"demo-{number:02}", scene.goal.replace(" ", "-")
+            world = vary(scene, random.Random(f"egointent {number}"))
+            write_video(root / "videos" / f"{video_id}.mp4", world.frames(), FPS, crf=CRF, threads=1)
+            labels = {name: row[name] for name in ("local_intent", "global_intent")}
+            labels["next_step_plan"] = scene.steps[step + 1].narration
+            scenario, environment = row["place"]
+            records.append(
+                {
+                    "step_id": step_id,
+                    "video_id": video_id,
+                    "start_sec": (scene.span(step)[0] - PAUSE_FRAMES) / FPS,
+                    # Between two frames, clear of rounded time stamps.
+                    "end_sec": (scene.first_change(step) - 0.5) / FPS,
+                    **labels,
+                    "scenario": scenario,
+                    "environment": environment,
+                    "goal": scene.goal,
+                    "origin": RENDERED_SCENES,
+                }
+            )
+            for model in MODELS:
+                reply = {RELEASE_NAMES[field]: text for field, (text, _, _) in row[model].items()}
+                self.replies[model]["egointent"][step_id] = json.dumps(reply)
+                for field, (text, rating, reason) in row[model].items():
+                    self.verdicts[labels[field], text] = f"{reason}\n[[{rating}]]"
+        path = root / "steps.jsonl"
+        path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+
+    def write_actplan(self) -> None:
+        """Write 14 instances of twelve activities with three views each, in the full release's layout."""
+        root = self.root / "actplan-annotation"
+        for row in read_yaml("actplan"):
+            room, number = "Rendered_0_int", row["description"]
+            description = root / room / row["activity"] / str(number)
+            sample = description / "sample_0"
+            for view, image in enumerate(views(BY_GOAL[row["scene"]].frame(0))):
+                save(image, sample / f"{view:05}.png", optimize=True)
+            text = f"{row['task']}\n{INSTRUCTION}\n"
+            (description / f"task_description_{number}.txt").write_text(text, encoding="utf-8")
+            (description / f"problem{number}.bddl").write_text(problem(row), encoding="utf-8")
+            for gold in (1, 2):
+                (sample / f"plan_gold_{gold}.txt").write_text(lines_of(row[f"gold_{gold}"]) + "\n", encoding="utf-8")
+            for model in MODELS:
+                for task in ("actplan", "actplan_text_only"):
+                    question_id = f"{room}/{row['activity']}/{number}/sample_0"
+                    self.replies[model][task][question_id] = lines_of(row[model])
+        (root / ORIGIN).write_text(f"{RENDERED_SCENES}\n", encoding="utf-8")
+
+
+def procedure_of(scene: Scene) -> Procedure:
+    """Return a scene's goal and steps."""
+    steps = range(len(scene.steps))
+    return Procedure(
+        scene.goal, tuple(step.narration for step in scene.steps), tuple(scene.span(step)[0] for step in steps)
+    )
+
+
+def problem(row: Record) -> str:
+    """Return an activity's problem in BDDL."""
+    names = {kind.partition(".")[0]: f"{kind}_1" for kind in row["objects"]}
+
+    def literal(text: str, mark: str = "") -> str:
+        if text.startswith("or "):
+            return f"(or {' '.join(literal(part, mark) for part in text.removeprefix('or ').split(' / '))})"
+        if text.startswith("not "):
+            return f"(not {literal(text.removeprefix('not '), mark)})"
+        predicate, *arguments = text.split()
+        return f"({' '.join([predicate, *(mark + names[argument] for argument in arguments)])})"
+
+    def indented(lines: Iterable[str], width: int) -> str:
+        return "".join(f"{' ' * width}{line}\n" for line in lines)
+
+    objects = [f"{names[kind.partition('.')[0]]} - {kind}" for kind in row["objects"]]
+    return (
+        f"(define (problem {row['activity']}_{row['description']})\n"
+        "    (:domain igibson)\n"
+        f"    (:objects\n{indented([*objects, 'agent.n.01_1 - agent.n.01'], 8)}    )\n"
+        f"    (:init\n{indented(map(literal, row['init']), 8)}    )\n"
+        f"    (:goal\n        (and\n{indented((literal(text, '?') for text in row['goal']), 12)}        )\n    )\n)\n"
+    )
+
+
+def lines_of(plan: str) -> str:
+    """Return a plan with a line for each step."""
+    return re.sub(r"\) ", ")\n", plan)
+
+
+def views(room: Image.Image) -> list[Image.Image]:
+    """Return the whole room, and a closer look at its left and its right."""
+    half, height = room.width // 2, room.height
+    return [room, *(room.crop((left, 0, left + half, height)) for left in (0, half))]
+
+
+def save(image: Image.Image, path: Path, **options: Any) -> None:
+    """Write an image, and the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image.save(path, **options)
+
+
+def read_yaml(name: str) -> list[Record]:
+    """Read a file next to this one."""
+    return yaml.safe_load(Path(__file__).with_name(f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON, and the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Replace the folder."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    out = parser.parse_args().out
+    shutil.rmtree(out, ignore_errors=True)
+    Demo(out).write()
+
+
+if __name__ == "__main__":
+    main()
