@@ -4,11 +4,13 @@ lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` wh
 group ``lmms_eval.tasks`` finds the tasks there (`task_folder`); any other has them added to its `TaskManager`.
 """
 
+import copy
 import functools
 import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -89,9 +91,33 @@ def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> No
         return results, samples
 
     command.cli_evaluate_single = noting_failures
-    cli_evaluate(*args)
+    with _one_index():
+        cli_evaluate(*args)
     if failures:
         sys.exit("lmms-egoplan: the run failed: " + " ".join("; ".join(failures).split()))
+
+
+@contextmanager
+def _one_index() -> Iterator[None]:
+    """Let all evaluations of a command share the index of tasks, for which the harness reads thousands of files."""
+    manager = getattr(sys.modules.get(_TASKS_MODULE), "TaskManager", None)
+    read = getattr(manager, "initialize_tasks", None)
+    indices: dict[str, Any] = {}
+
+    def initialize_tasks(*args: Any, **kwargs: Any) -> Any:
+        key = repr((args[1:], kwargs))
+        if key not in indices:
+            indices[key] = read(*args, **kwargs)
+        return copy.deepcopy(indices[key])
+
+    if read is None:
+        yield
+        return
+    manager.initialize_tasks = initialize_tasks
+    try:
+        yield
+    finally:
+        manager.initialize_tasks = read
 
 
 def task_folder() -> Path:

@@ -147,7 +147,7 @@ def moved(monkeypatch):
 @pytest.mark.parametrize("change", [renamed, reworked, moved])
 def test_a_harness_that_has_changed_gets_the_models_and_the_user_a_hint(change, monkeypatch, warnings):
     change(monkeypatch)
-    assert {manifest.model_id for manifest in plugin.register()} == {"hf_vlm", "vllm_ranker", "llava"}
+    assert {manifest.model_id for manifest in plugin.register()} == {"hf_vlm", "scripted", "vllm_ranker", "llava"}
     (warning,) = warnings
     assert "--include_path $(lmms-egoplan tasks-path)" in warning
 
