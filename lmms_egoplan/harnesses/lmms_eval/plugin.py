@@ -100,8 +100,8 @@ def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> No
 @contextmanager
 def _one_index() -> Iterator[None]:
     """Let all evaluations of a command share the index of tasks, for which the harness reads thousands of files."""
-    manager = getattr(sys.modules.get(_TASKS_MODULE), "TaskManager", None)
-    read = getattr(manager, "initialize_tasks", None)
+    manager: Any = getattr(sys.modules.get(_TASKS_MODULE), "TaskManager", None)
+    read: Any = getattr(manager, "initialize_tasks", None)
     indices: dict[str, Any] = {}
 
     def initialize_tasks(*args: Any, **kwargs: Any) -> Any:
