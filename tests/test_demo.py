@@ -28,9 +28,10 @@ from lmms_egoplan.benchmarks.egothink import judge_protocol as egothink_judge
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS, Dimension
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, DEMO_SETS
 from lmms_egoplan.cli import app
+from lmms_egoplan.demo import DATA
 from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
 from lmms_egoplan.demo.judge import serve_judge, verdict_on
-from lmms_egoplan.demo.sets import DATA
+from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.judging.judge import judge_all
 from lmms_egoplan.judging.judgement import JudgeRequest
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -134,8 +135,7 @@ def test_questions_are_about_a_step_that_has_not_been_taken(records):
 
 
 def test_past_actions_are_seen(records, tmp_path):
-    DEMO_SETS["egoplan"].write(tmp_path)
-    root = tmp_path / "egoplan"
+    root = copy_set(DEMO_SETS["egoplan"], tmp_path)
     for record in records:
         action = record.past_actions[-1]
         numbers = [action.start_frame, (action.start_frame + action.stop_frame) // 2]

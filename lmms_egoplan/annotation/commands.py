@@ -27,6 +27,7 @@ from lmms_egoplan.benchmarks.actplan.commands import Instances
 from lmms_egoplan.benchmarks.egoplan.commands import Ego4d, EpicKitchens
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.registry import DEMO_SETS
+from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.prepared_counts import SkipMissing
 
@@ -139,8 +140,7 @@ def demo(
     if not source.is_dir():
         out.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".copying", dir=out) as unfinished:
-            rendered.write(Path(unfinished))
-            (Path(unfinished) / rendered.folder).rename(source)
+            copy_set(rendered, Path(unfinished)).rename(source)
     read, team = partial(flow.demo_items, source), Team(annotators, per_item)
     serve(open_store(flow, out / f"{benchmark}.sqlite", read, str(source), team), host, port)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter
 
 from lmms_egoplan.benchmarks.splits import SPLITS
-from lmms_egoplan.demo.sets import DemoSet
+from lmms_egoplan.demo import DemoSet
 from lmms_egoplan.paths import rows_beside, yaml_beside
 from lmms_egoplan.storage import PreparedData
 

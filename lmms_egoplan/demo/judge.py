@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from lmms_egoplan.demo.sets import DATA
+from lmms_egoplan.demo import DATA
 
 MODEL = "scripted-judge"
 # Its rating is the lowest on each benchmark's scale.

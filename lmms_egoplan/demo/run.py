@@ -6,10 +6,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from lmms_egoplan.demo import DATA, DemoSet
 from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
 from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, DemoFolder
 from lmms_egoplan.demo.judge import MODEL, serve_judge
-from lmms_egoplan.demo.sets import DATA, DemoSet
+from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.paths import yaml_beside
 
 _CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT = "random-weights", "encoder", "data", "results", "report"
@@ -50,7 +51,7 @@ def run_demo(out: Path, console: Console, sets: Sequence[DemoSet], show_scores: 
             for name in _SCRIPTED:
                 shutil.copytree(DATA / name, folder.path / name)
             for rendered in sets:
-                rendered.write(folder.path)
+                copy_set(rendered, folder.path)
             folder.begin_step()
             for rendered in sets:
                 folder.run([*OWN_COMMAND, "data", "prepare", *rendered.prepare])

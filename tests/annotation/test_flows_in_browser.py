@@ -11,6 +11,7 @@ from lmms_egoplan.annotation.egointent import read_items
 from lmms_egoplan.annotation.flow import LABELLED, load_flow
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.jsonl import read_text
 from patience import wait_until
 
@@ -32,7 +33,7 @@ def demo(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
     for benchmark in BENCHMARKS:
         if benchmark.name in LABELLED:
-            benchmark.demo.write(folder)
+            copy_set(benchmark.demo, folder)
     return folder
 
 

@@ -11,7 +11,7 @@ import lmms_egoplan
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.benchmarks.splits import SPLITS
 from lmms_egoplan.cli.commands import command_tree, load_command
-from lmms_egoplan.demo.sets import DATA
+from lmms_egoplan.demo import DATA
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.benchmark import BenchmarkReport

@@ -7,6 +7,7 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, DEMO_SETS
+from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses import suite
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
@@ -30,7 +31,7 @@ def told(tmp_path, monkeypatch):
 @pytest.fixture
 def prepared(told, tmp_path):
     demo = DEMO_SETS["egoplan_bench2"]
-    demo.write(tmp_path)
+    copy_set(demo, tmp_path)
     prepare_egoplan_bench2(tmp_path / demo.prepare[1], Media({"Ego4D": tmp_path / demo.prepare[3]}))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, LIST_KEYS, Record, read_annotations
-from lmms_egoplan.demo.sets import DATA
+from lmms_egoplan.demo import DATA
 from lmms_egoplan.media.frames import count_video_frames, read_video_frames
 
 FPS = 10

@@ -2,7 +2,7 @@ from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.goal_check import check_goal
 from lmms_egoplan.benchmarks.actplan.prepare import prepare_actplan
 from lmms_egoplan.benchmarks.splits import ACTPLAN
-from lmms_egoplan.demo.sets import DATA
+from lmms_egoplan.demo import DATA
 
 
 def test_gold_plans_reach_the_goals_of_their_problems(data):

@@ -3,7 +3,7 @@ import pytest
 from benchmarks.actplan.problem_files import RELEASED, described
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem, read_problem
 from lmms_egoplan.construction.actplan.soundness import flaws_in, problems_in, unreached
-from lmms_egoplan.demo.sets import DATA
+from lmms_egoplan.demo import DATA
 
 KITCHEN = """(define (problem kitchen_0) (:domain igibson)
     (:objects jar.n.01_1 jar.n.01_2 - jar.n.01 cherry.n.01_1 cherry.n.01_2 - cherry.n.01 shelf.n.01_1 - shelf.n.01

@@ -14,6 +14,7 @@ from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan_bench
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.registry import DEMO_SETS
+from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.paths import LM_EVAL_TASKS
 from runs.small_set import prepare_small_set
 
@@ -31,7 +32,7 @@ def prepare_all(folder: Path, questions: int = 3) -> None:
     """Prepare them all below `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
     prepare_small_set(folder, questions)
     demo = DEMO_SETS["egoplan_bench2"]
-    demo.write(folder)
+    copy_set(demo, folder)
     prepare_egoplan_bench2(folder / demo.prepare[1], Media({"Ego4D": folder / demo.prepare[3]}))
     prepare_egothink(write_source(folder / "egothink_source"))
     steps = write_annotations(folder / "steps.jsonl", raw_records())
