@@ -18,7 +18,7 @@ from lmms_egoplan.training.egoplan.worlds import procedures
 
 STEPS = (
     "Train a tiny LLaVA whole on captions of rendered scenes",
-    "Render a small EgoPlan-IT, and questions about other scenes",
+    "Make a small EgoPlan-IT, and questions in other colours and rooms",
     "Prepare the questions (lmms-egoplan data prepare)",
     "Ask the model before it is tuned (lmms-eval)",
     "Tune it with the contrastive loss (lmms-egoplan train egoplan)",
@@ -51,7 +51,7 @@ _SETTINGS = {
 }
 _NOTE = (
     "A tiny model is trained on captions of rendered scenes, and then tuned on a rendered EgoPlan-IT. The questions "
-    "are about other scenes. Its scores compare with each other, and with no published ones.\n"
+    "show other colours and rooms. Its scores compare with each other, and with no published ones.\n"
 )
 
 Accuracies = Mapping[str, float]
