@@ -1,5 +1,7 @@
 """Coverage: one meaning in results, tables and report, for all benchmarks."""
 
+from dataclasses import replace
+
 import pytest
 
 from lmms_egoplan.benchmarks.actplan.instances import official_instances
@@ -130,6 +132,14 @@ def test_results_of_earlier_versions_get_the_official_coverage():
     assert series(earlier).coverage == pytest.approx(6 / 3355)
     assert series(earlier).is_official
     assert series({"coverage": 1.0}).coverage is None
+
+
+def test_scripted_replies_to_official_questions_are_meaningless():
+    real = series({"acc": 0.5, "coverage": 1.0, "split_size": 3355, "predictions": 3355, "question_set": "official"})
+    scripted = replace(real, run=replace(real.run, provenance={"backend": "scripted"}))
+    assert (real.is_demo, real.apart) == (False, ())
+    assert scripted.is_demo
+    assert scripted.apart
 
 
 @pytest.mark.parametrize(("name", "is_demo"), [("built", False), ("rendered scenes", True)])

@@ -236,9 +236,14 @@ class ScoredTask(ABC):
         return DEMO in (self.judge or "").split(", ")
 
     @property
+    def is_scripted(self) -> bool:
+        """True for replies out of a file: the backend ``scripted`` of the demo."""
+        return self.run.provenance.get("backend") == "scripted"
+
+    @property
     def is_demo(self) -> bool:
-        """True for meaningless scores: by the demo's judge, or of its questions."""
-        return self.is_by_demo or RENDERED_SCENES in self.question_set
+        """True for meaningless scores: by the demo's judge, of its questions, or of scripted replies."""
+        return self.is_by_demo or self.is_scripted or RENDERED_SCENES in self.question_set
 
     @property
     def inexact(self) -> str | None:
@@ -254,6 +259,7 @@ class ScoredTask(ABC):
         reasons = [self.inexact] if self.inexact else []
         reasons += [] if self.is_official else [self.question_set]
         reasons += ["rated by the demo judge"] if self.is_by_demo else []
+        reasons += ["scripted replies"] if self.is_scripted else []
         if self.coverage is None:
             reasons.append("coverage unknown")
         elif self.coverage < 1:
