@@ -285,7 +285,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         texts = self.notes(spec.notes if notes is None else notes, **values)
         return table_of_runs(f"{self.SPEC.name}_{key}", spec.title, columns or spec.columns, rows, texts)
 
-    def beside(
+    def published(
         self, key: str, rows: Sequence[OwnRow] = (), notes: Sequence[str] | None = None, main: str | None = None
     ) -> Table:
         """Put rows of runs above those of a published table, see `published_with_runs` and `table`."""

@@ -20,7 +20,7 @@ Images = Callable[[], list[Image.Image]]
 DEMO = "demo: meaningless"
 DEMO_NOTE = (
     "This is a demo: rendered questions, scripted answers, or a judge that is scripted or only compares words. These "
-    "scores are meaningless, they tell nothing of a model:"
+    "scores are meaningless and say nothing about a model:"
 )
 
 

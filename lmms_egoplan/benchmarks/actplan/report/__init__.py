@@ -63,7 +63,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         yield self._table4()
         yield self._table3(people)
         yield from self._ablation(people)
-        yield self.beside("table5", list(marks.table5_rows(people, self.tasks)))
+        yield self.published("table5", list(marks.table5_rows(people, self.tasks)))
         for key, rows in (
             ("errors", marks.error_rows(marks.marked_by(people, judged))),
             ("errors_agreement", marks.agreement_rows(judged)),
@@ -88,7 +88,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
                 row |= {"lcs": steps.value} | norm.cells("norm_lcs") if run.part is None else {}
                 row |= _norms_by_setting(run) if plan == 1 else {}
                 own.append(row | run.shares(norm))
-        return self.beside("table4", own, main="norm_lcs")
+        return self.published("table4", own, main="norm_lcs")
 
     def _table3(self, people: Sequence[marks.Labelled]) -> Table:
         """Correctness by the classifier, and what people said."""
@@ -101,7 +101,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
             row |= {"apart": run.apart} | _verdicts_by_setting(run)
             row |= mean.cells("total_classified", scale=100) if run.part is None else {}
             own.append(row | run.shares(mean))
-        return self.beside("table3", own, None if own else ["classifier"])
+        return self.published("table3", own, None if own else ["classifier"])
 
     def _ablation(self, people: Sequence[marks.Labelled]) -> Iterator[Table]:
         """Tables 6 and 7: without and with images, of runs that have the task without."""
@@ -122,7 +122,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         table6 += marks.ablation_rows(people, 6)
         table7 += marks.ablation_rows(people, 7)
         for key, own in (("table6", table6), ("table7", table7)):
-            yield self.beside(key, own, None if runs else ())
+            yield self.published(key, own, None if runs else ())
 
     def _all_scores(self) -> Table:
         """Every measure of every run."""

@@ -87,7 +87,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
             scores = {column: run.means[name].value for name, column in columns.items()}
             cells: dict[str, Value] = {"model": run.name, "apart": "; ".join(run.apart)}
             rows.append(cells | scores | run.main.cells("overall") | run.shares())
-        return self.beside(table, rows)
+        return self.published(table, rows)
 
     def _score_table(self) -> Table:
         """Return each score of each run with its interval and what it is over."""

@@ -222,10 +222,10 @@ class EgoPlanReport(_ChoiceReport):
         """Yield scores next to the paper's, all scores, by group, run against run, and the published test split."""
         ranked = [task for task in self.tasks if task.is_main]
         rows = [_row(task) | {"acc": task.main.value} for task in ranked]
-        yield self.beside("table1", rows, None if rows else ())
+        yield self.published("table1", rows, None if rows else ())
         # Of videos, not of rendered scenes.
         rows = [_row(task) | _by_domain(task) for task in ranked if not task.is_demo]
-        yield self.beside("table3", rows, None if rows else ())
+        yield self.published("table3", rows, None if rows else ())
         rows = [_row(task) | _by_domain(task) for task in self.tasks if (task.is_main or task.unseen) and task.is_demo]
         yield self.table("rendered", rows) if rows else None
         yield self.score_table()
@@ -233,7 +233,7 @@ class EgoPlanReport(_ChoiceReport):
         yield self.group_table("similarity", self._by_similarity, measure=self._similarity[1])
         yield from self.pairs_of_runs()
         yield from self._pairs_of_tasks()
-        yield self.beside("table4")
+        yield self.published("table4")
 
     def _pairs_of_tasks(self) -> Iterator[Table | None]:
         """Compare tasks of the same model."""

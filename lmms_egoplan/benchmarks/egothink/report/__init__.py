@@ -97,15 +97,15 @@ class EgoThinkReport(BenchmarkReport[Graded]):
     def tables(self) -> Iterator[Table | None]:
         """Return the tables beside the published ones, by group, and of pairs of runs and judges."""
         rated = read_rated(self.labelled())
-        yield self.beside("table3", _table3_rows(self.tasks))
+        yield self.published("table3", _table3_rows(self.tasks))
         yield self.table("capabilities", _score_rows(self.tasks, CAPABILITIES))
         yield self.table("dimensions", _score_rows(self.tasks, SINGLE))
         agreements = _judge_rows(self.tasks)
         yield self.table("judges", agreements) if agreements else None
         yield self.pairs(self.tasks)
-        yield self.beside("table9", _table9_rows(rated, self.tasks))
-        yield self.beside("table10", _table10_rows(rated))
-        yield self.beside("table11")
+        yield self.published("table9", _table9_rows(rated, self.tasks))
+        yield self.published("table10", _table10_rows(rated))
+        yield self.published("table11")
 
     def figures(self) -> Iterator[Figure]:
         """Yield bars of capabilities and dimensions, with a published model for comparison."""
