@@ -10,9 +10,10 @@ def main() -> None:
     end_on_signals()
     try:
         from lmms_egoplan.cli import app
+
+        app()
     except KeyboardInterrupt as interrupt:
         sys.exit(exit_code(interrupt))
-    app()
 
 
 if __name__ == "__main__":
