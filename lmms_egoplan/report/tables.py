@@ -104,7 +104,8 @@ class Table:
         ]
         columns = (*(self.columns[place] for place in filled), Column("why", "Does not compare"))
         rows = tuple(Row((*(row.values[place] for place in filled), row.why), is_own=row.is_own) for row in apart)
-        title = f"Do not compare: {self.title[0].lower()}{self.title[1:]}"
+        is_acronym = self.title[:2].isupper()
+        title = f"Do not compare: {self.title if is_acronym else self.title[0].lower() + self.title[1:]}"
         own = [replace(column, higher_is_better=None) for column in columns]
         return [comparable, Table(f"{self.key}_apart", title, tuple(own), rows, "the runs", (APART_NOTE,))]
 
