@@ -22,9 +22,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it, as would all children
 gc.disable()  # while the modules are imported
-# An example may take long where other programs keep the cores busy.
-settings.register_profile("any-load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any-load")
+# An example may take long where other programs keep the cores busy. The same examples each time, so that nobody's tests
+# fail by chance; `pytest --hypothesis-profile explore` draws others, and many more.
+ANY_LOAD = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same", derandomize=True, **ANY_LOAD)
+settings.register_profile("explore", max_examples=3000, **ANY_LOAD)
+settings.load_profile("same")
 
 
 _CHROMIUM = Path("/usr/bin/chromium")
