@@ -19,8 +19,7 @@ from lmms_egoplan.benchmarks.egothink.metrics import score_answer
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.coverage import coverage, covered
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.scores import scoring_of
+from lmms_egoplan.report.run import Run, TaskRun, scoring_of
 
 LOSSES = [(2.5, False), (1.5, True), (3.0, False), (2.0, False)]
 QUESTION = {

@@ -16,7 +16,7 @@ from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Marks, Pict
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
-from lmms_egoplan.report.labelled import write_folder
+from lmms_egoplan.report.samples import write_folder
 from lmms_egoplan.text import csv_text
 
 # Label Studio serves local files under this address, below LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.

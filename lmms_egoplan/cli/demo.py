@@ -10,7 +10,7 @@ from lmms_egoplan.benchmarks.registry import BENCHMARKS, DEMO_SETS
 from lmms_egoplan.demo.run import run_demo
 from lmms_egoplan.harnesses.requirements import require
 from lmms_egoplan.report.runs import read_scores
-from lmms_egoplan.report.writing import print_runs
+from lmms_egoplan.report.summary import print_runs
 
 
 def demo(

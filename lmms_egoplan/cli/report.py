@@ -12,8 +12,8 @@ from tqdm import tqdm
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, published_together
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.report.page import build_report
-from lmms_egoplan.report.summary import model_card, short_table, with_further
-from lmms_egoplan.report.writing import markdown_of, print_summary
+from lmms_egoplan.report.summary import model_card, print_summary, short_table, with_further
+from lmms_egoplan.report.tables import markdown_of
 
 
 def report(

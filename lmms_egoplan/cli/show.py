@@ -13,8 +13,8 @@ from lmms_egoplan.report.benchmark import read_reports
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import read_scores, with_samples
 from lmms_egoplan.report.scores import check
-from lmms_egoplan.report.summary import short_table
-from lmms_egoplan.report.writing import Reports, markdown_of, print_scores, print_summary, sections_of
+from lmms_egoplan.report.summary import Reports, print_scores, print_summary, sections_of, short_table
+from lmms_egoplan.report.tables import markdown_of
 
 
 def show(

@@ -10,6 +10,6 @@ From a results file to a sentence of the report:
 6. which reads answers by `scores.read_tasks`;
 7. `BenchmarkReport.section` makes headlines by `BenchmarkReport.headline`,
 8. differences of runs by `BenchmarkReport.difference`,
-9. and sentences by `findings.finding`;
+9. and sentences by `comparisons.finding`;
 10. `page.write_page` prints them.
 """

@@ -15,15 +15,12 @@ from PIL import Image
 
 from lmms_egoplan.judging.judgement import DEMO as DEMO_JUDGE
 from lmms_egoplan.report import document
-from lmms_egoplan.report.comparisons import compared
-from lmms_egoplan.report.findings import finding, ranked
-from lmms_egoplan.report.provenance import changed_settings
+from lmms_egoplan.report.comparisons import Part, compared, finding, parts_of, ranked
 from lmms_egoplan.report.published import OwnRow, load_table, published_with_runs, reference_of
-from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.run import Run, changed_settings
 from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, mean_of
 from lmms_egoplan.report.statistics import why_no_interval
 from lmms_egoplan.report.tables import Column, Table, Value, columns_of, side_by_side, table_of_runs
-from lmms_egoplan.report.versions import Part, parts_of
 
 if TYPE_CHECKING:
     from datasets import Dataset

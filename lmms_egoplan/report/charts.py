@@ -1,18 +1,20 @@
-"""Sizes and signs of the report's figures; runs are distinguishable without colour."""
+"""Figures of the report: sizes and signs, which make runs distinguishable without colour, and SVG for the page."""
 
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
+from lmms_egoplan.report.document import Figure
 from lmms_egoplan.report.scores import Mean
-from lmms_egoplan.report.tables import show
+from lmms_egoplan.report.tables import clean, show
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.container import Container
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawing
 
 # Okabe and Ito's, without the yellow, which is too light for lines on white.
 _SHADES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c")
@@ -36,13 +38,22 @@ _SLANT = 30
 # Matplotlib hides labels with a leading underscore from legends, and sets these where none is set.
 _NO_LABEL = re.compile(r"_(?:nolegend_|(?:child|container)\d+)")
 _UNSEEN = "\u200b"
+# Attributes with coordinates, and their invisible digits.
+_PLACES = {"d", "x", "y", "transform"}
+_DIGITS = re.compile(r"(\.\d\d)\d+")
+_SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+_DROPPED = ("metadata", "script", "style", "title")
+_FRAME_INK = "#262626"
+_THEMED = {_FRAME_INK: "text", "#000000": "text", "#e0e0e0": "line", "#ffffff": "surface"}
+_ID = re.compile(r"#([\w-]+)")
+_REFERENCE = re.compile(r"url\(\s*#")
 
 
-def new_figure(width_in: float, height_in: float) -> "tuple[Figure, Axes]":
+def new_figure(width_in: float, height_in: float) -> "tuple[Drawing, Axes]":
     """Make a figure of a size in inches, with axes that make room for labels; 7.2 inches fill the page's column."""
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawing
 
-    figure = Figure(figsize=(width_in, height_in), layout="constrained", facecolor="white")
+    figure = Drawing(figsize=(width_in, height_in), layout="constrained", facecolor="white")
     return figure, figure.add_subplot()
 
 
@@ -73,7 +84,7 @@ def draw_bars(
     top: float,
     reference: tuple[str, Sequence[float]] | None = None,
     decimals: int = 0,
-) -> "Figure":
+) -> "Drawing":
     """Draw a bar with its interval for each run in each group, and its value if there is room.
 
     Args:
@@ -115,7 +126,7 @@ def draw_lines(
     top: float,
     looks: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     chance: float | None = None,
-) -> "Figure":
+) -> "Drawing":
     """Draw a line over the groups for each run, with intervals at its points.
 
     Args:
@@ -193,7 +204,7 @@ def _slant(axes: "Axes", width: float) -> None:
             text.set(rotation=_SLANT, horizontalalignment="right", rotation_mode="anchor")
 
 
-def _add_legend(axes: "Axes", figure: "Figure", width: float) -> None:
+def _add_legend(axes: "Axes", figure: "Drawing", width: float) -> None:
     artists: list[Artist | Container] = [*axes.lines, *axes.patches, *axes.collections, *axes.containers]
     for artist in artists:
         label = str(artist.get_label())
@@ -208,3 +219,67 @@ def _add_legend(axes: "Axes", figure: "Figure", width: float) -> None:
             handles, labels, loc="outside upper left", ncols=columns, frameon=False, fontsize=_SMALL, labelcolor=_INK,
             handlelength=2.6,
         )  # fmt: skip
+
+
+def svg_of(figure: Figure) -> str:
+    """Convert a figure to an SVG element for the page: text as text, no scripts or styles, unique ids."""
+    root = ElementTree.fromstring(figure.svg.encode())
+    prefix = re.sub(r"[^A-Za-z0-9]+", "-", figure.key) + "-"
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if not isinstance(child.tag, str) or child.tag.rpartition("}")[2] in _DROPPED:
+                parent.remove(child)
+        _rename(parent, prefix)
+    # Matplotlib measures in points; the page may shrink the figure, but must not stretch it.
+    width = float(root.attrib.pop("width").removesuffix("pt")) * 4 / 3
+    root.attrib.pop("height")
+    root.attrib |= {
+        "role": "img",
+        "aria-label": clean(f"{figure.title}: {figure.description}"),
+        "style": f"--width: {width:.0f}px",
+    }
+    for element in root.iter():
+        _theme(element, has_cells=figure.has_cells)
+        for name in _PLACES.intersection(element.keys()):
+            element.set(name, _DIGITS.sub(r"\1", element.get(name, "")))
+        element.tail = (element.tail or "").strip()
+        element.text = (element.text or "").strip()
+    for name in ("patch_1", "patch_2"):
+        for ground in root.iterfind(f".//{{{_SVG}}}g[@id='{prefix}{name}']/{{{_SVG}}}path"):
+            ground.set("style", ground.get("style", "").replace("#ffffff", "var(--surface)"))
+    _drop_unused(root)
+    ElementTree.register_namespace("", _SVG)
+    ElementTree.register_namespace("xlink", _XLINK)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _drop_unused(root: ElementTree.Element) -> None:
+    """Delete unused ids, and rotations by 0."""
+    values = [value for element in root.iter() for name, value in element.items() if name != "id"]
+    used = {name for value in values for name in _ID.findall(value)}
+    for element in root.iter():
+        if element.get("id") not in used:
+            element.attrib.pop("id", None)
+        if element.get("transform", "").startswith("rotate(-0 "):
+            element.attrib.pop("transform")
+
+
+def _theme(element: ElementTree.Element, *, has_cells: bool) -> None:
+    """Give ink, grid and ground the colours of the page's theme; with cells of a colour scale, only the frame."""
+    style = element.get("style")
+    if style is None:
+        return
+    for colour, variable in _THEMED.items():
+        if not has_cells or colour == _FRAME_INK:
+            style = style.replace(colour, f"var(--{variable})")
+    element.set("style", style)
+
+
+def _rename(element: ElementTree.Element, prefix: str) -> None:
+    for name, value in element.attrib.items():
+        if name == "id":
+            element.set(name, prefix + value)
+        elif name.rpartition("}")[2] == "href" and value.startswith("#"):
+            element.set(name, f"#{prefix}{value[1:]}")
+        elif "url(" in value:
+            element.set(name, _REFERENCE.sub(f"url(#{prefix}", value))

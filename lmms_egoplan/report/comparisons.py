@@ -1,14 +1,27 @@
-"""Every pair of runs on the same questions, as a table."""
+"""Runs compared: by version into comparable parts, in pairs as a table, and in sentences.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+A difference is always stated with its interval, and called one only if the interval excludes 0.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any, TypeVar
 
 from lmms_egoplan.report import statistics
+from lmms_egoplan.report.document import Difference, Figure, Headline, Item, Reference, Section
+from lmms_egoplan.report.run import Run, TaskRun, age, base_task, package_versions
 from lmms_egoplan.report.scores import Key, ScoredTask
-from lmms_egoplan.report.tables import Table, Value, read_columns, read_notes, table_of_runs
+from lmms_egoplan.report.tables import Table, Value, read_columns, read_notes, show, table_of_runs
+from lmms_egoplan.text import join_list
 
+_Versions = Mapping[str, str | None]
+"""By task."""
+
+_Named = TypeVar("_Named", Section, Table, Figure)
 FEW_CLUSTERS = 20
+
 _COLUMNS = read_columns(__file__)["pairs"]
 note = read_notes(
     __file__,
@@ -17,6 +30,158 @@ note = read_notes(
     permutations=statistics.PERMUTATIONS,
     fewest_clusters=statistics.FEWEST_CLUSTERS,
 )
+_MOST_NAMES = 3
+_Pairs = Mapping[tuple[str, str, str], Difference]
+"""By task and the names of first and second run."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Comparable runs of one benchmark.
+
+    benchmark: its name; prefix of its tasks and its files in ``tasks/shared``.
+    runs: with only the tasks of this part.
+    versions: of these tasks, by task; None if unknown.
+    others: the same for the benchmark's other parts.
+    divided: names of runs that also have tasks in other parts.
+    number: 0 for the part with the newest version.
+    """
+
+    benchmark: str
+    runs: tuple[Run, ...]
+    versions: _Versions
+    others: tuple[_Versions, ...]
+    divided: tuple[str, ...]
+    number: int
+
+    @property
+    def label(self) -> str:
+        """``version 2.0``."""
+        return _label([self.versions])
+
+    def section(self, section: Section) -> Section:
+        """Give the section of these runs unique names and keys, and remarks on versions."""
+        remarks = (*self._remarks(), *section.remarks)
+        if not self.others:
+            return replace(section, remarks=remarks)
+        tables = tuple(self._table(table) for table in section.tables if not self.number or table.has_own)
+        return self._named(section, tables=tables, figures=tuple(map(self._figure, section.figures)), remarks=remarks)
+
+    def items(self, items: Iterable[Item]) -> list[Item]:
+        """Give the questions of these runs unique keys."""
+        if not self.others:
+            return list(items)
+        suffix = f" ({self.label})" if self.number else ""
+        return [replace(item, key=f"{item.key}{suffix}", benchmark=self._key(item.benchmark)) for item in items]
+
+    def _table(self, table: Table) -> Table:
+        return self._named(table, notes=(*table.notes, self._apart())) if table.has_own else table
+
+    def _figure(self, figure: Figure) -> Figure:
+        return self._named(figure, caption=f"{figure.caption} Runs of {self.label} alone.")
+
+    def _named(self, shown: _Named, **changes: Any) -> _Named:
+        is_current_mix = not self.number and len(set(self.versions.values())) > 1
+        title = shown.title if is_current_mix else f"{shown.title}, {self.label}"
+        return replace(shown, key=self._key(shown.key), title=title, **changes)
+
+    def _key(self, key: str) -> str:
+        version = re.sub(r"[^A-Za-z0-9]+", "_", self.label).strip("_")[:40]
+        return f"{key}_{self.number}_{version}" if self.number else key
+
+    def _apart(self) -> str:
+        is_of_both = set(_texts([self.versions])) & set(_texts(self.others))
+        remark = note("tasks_apart") if is_of_both else note("apart", own=self.label, others=_label(self.others))
+        return f"{remark}: {note('changelog', benchmark=self.benchmark)}"
+
+    def _remarks(self) -> Iterable[str]:
+        if self.others:
+            elsewhere = "; ".join(map(_listed, self.others))
+            yield f"{self._apart()} {note('elsewhere', here=_listed(self.versions), elsewhere=elsewhere)}"
+        if self.divided:
+            yield note("divided", runs=", ".join(self.divided))
+        if unknown := [task for task, version in self.versions.items() if version is None]:
+            yield note("unknown_version", tasks=join_list(unknown, 3))
+        known = {task: version for task, version in self.versions.items() if version is not None}
+        if foreign := [task for task, version in known.items() if not _is_of_package(self.benchmark, task, version)]:
+            yield note("foreign_version", tasks=join_list(foreign, 3))
+
+
+def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
+    """Split a benchmark's runs into comparable parts, the newest first; without runs, there is none.
+
+    Two versions of a task are never in one part. Different tasks are if their versions are the same number, or if both
+    are this package's.
+
+    Args:
+        benchmark: see `Part`.
+    """
+    own = [
+        replace(run, tasks={name: task for name, task in run.tasks.items() if _is_of(benchmark, task)}) for run in runs
+    ]
+    kinds = {(name, task.version) for run in own for name, task in run.tasks.items()}
+    parts: list[dict[str, str | None]] = []
+    for name, version in sorted(sorted(kinds, key=str), key=lambda kind: age(kind[1]), reverse=True):
+        fitting = (part for part in parts if all(_compare(benchmark, (name, version), kind) for kind in part.items()))
+        part = next(fitting, None)
+        if part is None:
+            parts.append(part := {})
+        part[name] = version
+    runs_of = [
+        {
+            run.name: replace(run, tasks=chosen)
+            for run in own
+            if (chosen := {name: task for name, task in run.tasks.items() if part.get(name, ...) == task.version})
+        }
+        for part in parts
+    ]
+    return [
+        Part(
+            benchmark,
+            tuple(chosen.values()),
+            dict(sorted(parts[number].items())),
+            tuple(parts[:number] + parts[number + 1 :]),
+            tuple(name for name in chosen if sum(name in other for other in runs_of) > 1),
+            number,
+        )
+        for number, chosen in enumerate(runs_of)
+    ]
+
+
+def _is_of(benchmark: str, task: TaskRun) -> bool:
+    return task.scoring is not None and task.scoring.benchmark == benchmark
+
+
+def _compare(benchmark: str, first: tuple[str, str | None], second: tuple[str, str | None]) -> bool:
+    if first[0] == second[0] or first[1] == second[1]:
+        return first[1] == second[1]
+    return None not in (first[1], second[1]) and all(_is_of_package(benchmark, *kind) for kind in (first, second))
+
+
+def _is_of_package(benchmark: str, task: str, version: str | None) -> bool:
+    """Return true if this package has the version of the task, or of the task whose name a user's variant extends."""
+    base = base_task(task)
+    own = [name for name in package_versions() if name == benchmark or name.startswith(f"{benchmark}_")]
+    return version in [package_versions()[name] for name in ([base] if base in own else own)]
+
+
+def _label(several: Iterable[_Versions]) -> str:
+    texts = _texts(several)
+    return ("versions " if len(texts) > 1 else "version ") + " and ".join(texts)
+
+
+def _texts(several: Iterable[_Versions]) -> list[str]:
+    """List the versions, the newest first."""
+    unique = {version for versions in several for version in versions.values()}
+    return [version or "unknown" for version in sorted(unique, key=age, reverse=True)]
+
+
+def _listed(versions: _Versions) -> str:
+    """List tasks with their versions."""
+    by_version: dict[str, list[str]] = {}
+    for task, version in versions.items():
+        by_version.setdefault(version or "unknown", []).append(task)
+    return ", ".join(f"{join_list(tasks, 3)} {version}" for version, tasks in by_version.items())
 
 
 def compared(
@@ -102,3 +267,151 @@ def _notes(made: Sequence[statistics.Comparison], unit: str) -> Iterator[str]:
 
 def _text(key: Key) -> str:
     return "\n".join(map(str, key))
+
+
+def ranked(headlines: Sequence[Headline], differences: Sequence[Difference]) -> list[Headline]:
+    """Add the range of each run's possible places among the comparable runs of its task.
+
+    A run is above or below another if the interval of their difference excludes 0. A run with a difference without
+    interval has no range.
+    """
+    pairs = _both_ways(differences)
+    return [_with_rank(line, [other for other in headlines if _is_rival(line, other)], pairs) for line in headlines]
+
+
+def finding(
+    title: str, headlines: Sequence[Headline], differences: Sequence[Difference], reference: Reference | None, unit: str
+) -> tuple[str, ...]:
+    """Write the sentences about a benchmark.
+
+    Args:
+        title: the benchmark's.
+        headlines: of all runs; the sentences are about the task of the first comparable one.
+        reference: the best published score.
+        unit: of the scores, after a difference: ``points``; "" for none.
+    """
+    comparing = [line for line in headlines if line.value is not None and not line.apart]
+    comparing = [line for line in comparing if line.task == comparing[0].task]
+    comparing.sort(key=lambda line: -(line.value or 0))
+    sentences = []
+    if comparing:
+        sentences.append(_first(title, comparing, _both_ways(differences), unit))
+        sentences += _published(comparing[0], reference, unit, is_named=len(comparing) > 1)
+    return (*sentences, *_apart(title, headlines, is_first=not comparing))
+
+
+def _first(title: str, comparing: Sequence[Headline], pairs: _Pairs, unit: str) -> str:
+    best, *others = comparing
+    if not others:
+        return f"{best.run} scores {_score(best)} on {title}{_interval(best)}."
+    second = others[0]
+    pair = pairs.get((best.task, best.run, second.run))
+    scores = f"On {title}, {best.run} scores {_with_interval(best)} and {second.run} {_with_interval(second)}"
+    if pair is None:
+        return f"{scores}; they have no questions in common in their samples, so they are not compared."
+    if pair.why:
+        return f"{scores}; they are not compared: {pair.why}."
+    if pair.low is None or pair.high is None:
+        return f"{scores}; they are not compared: no interval of the difference ({pair.no_interval})."
+    size, interval = _difference(pair.value, (pair.low, pair.high), best.decimals, unit)
+    if pair.is_real:
+        way = "above" if pair.value > 0 else "below"
+        return f"{best.run} is {size} {way} {second.run} on {title} ({interval})."
+    return f"{best.run} and {second.run} cannot be told apart on {title}: the difference is {size} ({interval})."
+
+
+def _published(best: Headline, reference: Reference | None, unit: str, *, is_named: bool) -> Iterator[str]:
+    if reference is None or best.value is None or best.interval is None:
+        return
+    value = best.value - reference.value
+    interval = best.interval[0] - reference.value, best.interval[1] - reference.value
+    size, ends = _difference(value, interval, best.decimals, unit)
+    name = best.run if is_named else "It"
+    beside = f"{reference.name}, the best in {reference.source} of the paper"
+    caveat = f"; {reference.caveat}" if reference.caveat else ""
+    if interval[0] <= 0 <= interval[1]:
+        yield f"{name} cannot be told apart from {beside}: the difference is {size} ({ends}{caveat})."
+    else:
+        yield f"{name} is {size} {'above' if value > 0 else 'below'} {beside} ({ends}{caveat})."
+
+
+def shared_reasons(headlines: Sequence[Headline]) -> tuple[str, ...]:
+    """Return the reasons why scores are not comparable if all have the same; empty if they differ."""
+    reasons = {line.apart for line in headlines if line.value is not None and line.apart}
+    return reasons.pop() if len(reasons) == 1 else ()
+
+
+def _apart(title: str, headlines: Sequence[Headline], *, is_first: bool) -> Iterator[str]:
+    """Write sentences about runs that are not comparable, with their shared reason."""
+    lines = [line for line in headlines if line.value is not None and line.apart]
+    names, reasons = list(dict.fromkeys(line.run for line in lines)), "; ".join(shared_reasons(headlines))
+    if len(names) == 1 and reasons and is_first:
+        line = lines[0]
+        yield f"{line.run} scores {_score(line)} on {title}{_interval(line)}. It is not compared: {reasons}."
+    elif lines:
+        why = f" ({reasons})" if reasons else "; the reasons stand beside the scores"
+        yield f"Not compared{f' on {title}' if is_first else ''}: {join_list(names, _MOST_NAMES)}{why}."
+    scored = {line.run for line in headlines if line.value is not None}
+    if none := [run for run in dict.fromkeys(line.run for line in headlines) if run not in scored]:
+        yield f"No score on {title}: {join_list(none)}."
+
+
+def _score(line: Headline) -> str:
+    return show(line.value, line.decimals)
+
+
+def _with_interval(line: Headline) -> str:
+    return f"{_score(line)}{_interval(line)}"
+
+
+def _interval(line: Headline) -> str:
+    """Format the interval after a score."""
+    if line.interval is None:
+        return f" (no interval: {line.no_interval})"
+    low, high = (show(end, line.decimals) for end in line.interval)
+    return f" (95\u202f% interval {low} to {high})"
+
+
+def _difference(value: float, interval: tuple[float, float], decimals: int, unit: str) -> tuple[str, str]:
+    """Format size and interval, without the sign that "above" and "below" express, unless the interval has 0."""
+    low, high = interval
+    if low <= 0 <= high or value == 0:
+        ends = low, high
+    else:
+        ends = (low, high) if value > 0 else (-high, -low)
+        value = abs(value)
+    size = " ".join(filter(None, (show(value, decimals), unit)))
+    return size, f"95\u202f% interval {show(ends[0], decimals)} to {show(ends[1], decimals)}"
+
+
+def _both_ways(differences: Sequence[Difference]) -> _Pairs:
+    pairs = {}
+    for pair in differences:
+        pairs[pair.task, pair.first, pair.second] = pair
+        pairs[pair.task, pair.second, pair.first] = replace(
+            pair,
+            first=pair.second,
+            second=pair.first,
+            value=-pair.value,
+            low=None if pair.high is None else -pair.high,
+            high=None if pair.low is None else -pair.low,
+            won=pair.lost,
+            lost=pair.won,
+        )
+    return pairs
+
+
+def _is_rival(line: Headline, other: Headline) -> bool:
+    is_scored = line.value is not None and other.value is not None
+    return is_scored and line is not other and line.task == other.task and not line.apart and not other.apart
+
+
+def _with_rank(line: Headline, rivals: Sequence[Headline], pairs: _Pairs) -> Headline:
+    own = [pairs.get((line.task, line.run, other.run)) for other in rivals]
+    known = [pair for pair in own if pair is not None and not pair.why and pair.low is not None]
+    if not rivals or len(known) < len(rivals):
+        return line
+    above = sum(pair.is_real and pair.value < 0 for pair in known)
+    below = sum(pair.is_real and pair.value > 0 for pair in known)
+    count = len(rivals) + 1
+    return replace(line, rank=(1 + above, count - below), ranked=count)

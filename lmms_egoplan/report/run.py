@@ -1,17 +1,53 @@
-"""A run for a report: its tasks, their scores and their samples."""
+"""A run for a report: its tasks with their versions, their scoring, and the provenance of its numbers."""
 
+import json
 import math
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import yaml
+
+from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS, yaml_beside
 
 CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
 """The number of a checkpoint in the name of a model or a folder; ignore case."""
 
 # At the end of a name or a folder's.
 _CHECKPOINT = re.compile(rf"[-_/.]?{CHECKPOINT}(?=$|[/_-])", re.IGNORECASE)
+_SHARED = LM_EVAL_TASKS.parent / "shared"
+# The harnesses write these for a task without version.
+_NONE = ("", "Yaml", "N/A")
+_HIDDEN = "[hidden]"
+_SECRET = (
+    r"[\w-]*(?:(?:api|access|private|subscription|account)[-_]?key|secret\w*|passw\w*|(?<!pad_)(?<!eos_)(?<!bos_)token"
+    r"|auth(?!or\b)\w*|credential\w*|bearer)"
+)
+_SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
+# An HTTP scheme may precede the key; in an address, ``key`` and ``sig`` are names of keys.
+_ASSIGNED = re.compile(
+    rf"({_SECRET}|(?<=[?&])(?:key|sig|signature))(['\"]?\s*[=:]\s*['\"]?(?:(?:bearer|basic|token)\s+)?)"
+    r"(?!\[hidden\])[^,;&\s'\"}]+",
+    re.IGNORECASE,
+)
+_KEYS = re.compile(
+    r"\b(?:(?:sk|hf|gh[pousr]|xox[abp]|github_pat|glpat)[-_][A-Za-z0-9_-]{12,}|AIza[\w-]{20,}|AKIA[A-Z0-9]{12,})"
+    r"|(?<=://)[^/@\s,]+(?=@)|(?<=\bbearer\s)[^,;&\s'\"}]{16,}",
+    re.IGNORECASE,
+)
+_REVISION = re.compile(r"(?:^|,)\s*revision=([^,]+)")
+_NAMES = yaml_beside(__file__)
+_IN_ENVIRONMENT = re.compile(r"^(?:\[pip3\] )?(torch|numpy|transformers)(?:==| version: ?)(\S+)$", re.MULTILINE)
+_SETTINGS = ("batch_size", "device", "limit", "num_fewshot", "gen_kwargs", "system_instruction", "max_batch_size")
+_SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
+# Metadata of a task that the page shows in other places.
+_ELSEWHERE = ("version", "benchmark")
+# Texts among a task's metrics.
+_TEXT_METRICS = ("judge_model", "media", "encoder", "bleurt_model", "prompts")
 
 
 @dataclass(frozen=True)
@@ -41,7 +77,7 @@ class TaskRun:
     config: the task's, as the harness logs it.
     samples: one for each question, as logged, without raw responses, token counts and hashes; with the question itself,
         as ``doc``, only in lm-eval. None without readable samples.
-    version: of the task, see `versions.logged_version`.
+    version: of the task, see `logged_version`.
     scoring: None for tasks of other projects.
     """
 
@@ -69,7 +105,7 @@ class Run:
     time: see `samples.start_time`.
     tasks: this project's, by name, without groups. At least one, unless there are others.
     others: all other tasks with results, by name.
-    provenance: see `provenance.provenance_of`.
+    provenance: see `provenance_of`.
     files: of samples, by task; see `runs.with_samples`.
     """
 
@@ -106,3 +142,249 @@ class Runs:
     runs: tuple[Run, ...]
     skipped: tuple[str, ...]
     without: tuple[Path, ...] = ()
+
+
+def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | None:
+    """Return how one of this project's tasks is scored; None for any other task.
+
+    The task's metadata name the benchmark. Results of earlier versions do not have it: a task with the name of one of
+    this package's, or a name that extends one, is of the same benchmark. The benchmark's file with the most metrics in
+    common scores the task.
+
+    Args:
+        config: the task's, as a harness logs it.
+        metrics: names of the task's metrics.
+    """
+    if not isinstance(config, Mapping):
+        return None
+    metadata = config.get("metadata")
+    named = metadata.get("benchmark") if isinstance(metadata, Mapping) else None
+    benchmark = named or package_benchmarks().get(base_task(task) or "")
+    fitting = [scoring for scoring in scorings() if scoring.benchmark == benchmark]
+    return max(fitting, key=lambda scoring: len(scoring.metrics.keys() & metrics), default=None)
+
+
+@cache
+def scorings() -> tuple[Scoring, ...]:
+    """Read the files in ``tasks/shared``."""
+    tasks = {path.stem: read_task_file(path) for path in sorted(_SHARED.glob("*.yaml"))}
+    return tuple(
+        Scoring(
+            stem,
+            task["metadata"]["benchmark"],
+            {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]},
+        )
+        for stem, task in tasks.items()
+    )
+
+
+class _Loader(yaml.SafeLoader):
+    """A loader that reads a function as its dotted name."""
+
+
+_Loader.add_constructor("!function", lambda _, node: node.value)
+
+
+def logged_version(results: Any, task: str) -> str | None:
+    """Return the version of a task in the content of a results file; None if unknown.
+
+    1, 1.0 and "1.0" are one version. If ``versions`` and the task's ``metadata`` differ, it is ``"1.0 or 2.0"``, which
+    equals neither.
+    """
+    versions = (_member(results, "versions", task), _member(results, "configs", task, "metadata", "version"))
+    return " or ".join(dict.fromkeys(filter(None, map(version_text, versions)))) or None
+
+
+def version_text(version: Any) -> str:
+    """Format a version, equal numbers alike; "" for other values."""
+    text = str(version).strip() if isinstance(version, int | float | str) and not isinstance(version, bool) else ""
+    if text in _NONE:
+        return ""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return str(number) if math.isfinite(number) else ""
+
+
+def age(version: str | None) -> tuple[bool, list[int], str]:
+    """Return the sort key of a version, the newest last; an unknown one is first."""
+    return version is not None, [int(number) for number in re.findall(r"\d{1,9}", version or "")], version or ""
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of this package's tasks and groups of tasks, by name."""
+    return {name: version_text(metadata["version"]) for name, metadata in _package_metadata().items()}
+
+
+def package_benchmarks() -> dict[str, str]:
+    """Return the benchmarks of this package's tasks with scores, by name."""
+    return {name: metadata["benchmark"] for name, metadata in _package_metadata().items() if "benchmark" in metadata}
+
+
+def base_task(task: str) -> str | None:
+    """Return this package's task, or group, with the longest name that a task's name begins with; None without any."""
+    return max((name for name in _package_metadata() if task.startswith(name)), key=len, default=None)
+
+
+@cache
+def _package_metadata() -> dict[str, dict[str, Any]]:
+    """Return the metadata of this package's tasks and groups of tasks, by name."""
+    read = [read_task_file(path) for path in (*LMMS_EVAL_TASKS.glob("*/*.yaml"), *LM_EVAL_TASKS.glob("*/*.yaml"))]
+    named = {task["task"] if isinstance(task.get("task"), str) else task.get("group"): task for task in read}
+    return {name: task["metadata"] for name, task in named.items() if name}
+
+
+@cache
+def read_task_file(path: Path) -> dict[str, Any]:
+    """Read a task's YAML with its includes; a function is its dotted name."""
+    content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    included = content.pop("include", [])
+    for name in [included] if isinstance(included, str) else included:
+        content = read_task_file(path.parent / name) | content
+    return content
+
+
+def _member(value: Any, *names: str) -> Any:
+    """Return a member of nested objects; None if it is missing."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def without_secrets(text: str) -> str:
+    """Hide what looks like a key: values of such names, and keys in the form of known services.
+
+    >>> without_secrets("pretrained=m,api_key=abc,token=x,max_new_tokens=5")
+    'pretrained=m,api_key=[hidden],token=[hidden],max_new_tokens=5'
+    """
+    return _KEYS.sub(_HIDDEN, _ASSIGNED.sub(rf"\1\2{_HIDDEN}", text))
+
+
+def provenance_of(content: Mapping[str, Any], model: str, harness: str, time: str, folder: Path) -> dict[str, str]:
+    """Return a run's details from its results file, by name, in the page's order.
+
+    Args:
+        content: of the file.
+        model, harness, time, folder: see `Run`.
+    """
+    config = _dict(content.get("config"))
+    arguments = _text(config.get("model_args"))
+    typed = _dict(config.get("resolved_cli_args"))
+    revision = _REVISION.search(arguments) or _REVISION.search(_text(typed.get("model_args")))
+    details = {
+        "model": model,
+        "revision": revision[1] if revision else _text(config.get("model_revision")),
+        "checkpoint hash": _text(config.get("model_sha")),
+        "backend": _text(config.get("model")),
+        "arguments": arguments,
+        **{name.replace("_", " "): _text(config.get(name)) for name in _SETTINGS},
+        "seeds": ", ".join(f"{name.partition('_')[0]} {config[name]}" for name in _SEEDS if _is_number(config, name)),
+        "harness": harness,
+        "packages": ", ".join(_packages(content)),
+        "started": time,
+        "seconds": _seconds(content.get("total_evaluation_time_seconds")),
+        "folder": str(folder),
+        "command": _command(content, config, typed, harness),
+    }
+    return {name: without_secrets(x) for name, x in details.items() if x not in ("", "None", "unknown@unknown")}
+
+
+def task_provenance(task_run: TaskRun) -> dict[str, str]:
+    """Return a task's details: versions of task, prompts and data, media, judge."""
+    metrics, metadata = task_run.metrics, _dict(task_run.config.get("metadata"))
+    details = {
+        "version": task_run.version or "unknown",
+        **{name.replace("_", " "): _text(value)[:80] for name, value in metadata.items() if name not in _ELSEWHERE},
+        "shown": _shown(task_run),
+        **{name.replace("_", " "): metrics[name] for name in _TEXT_METRICS if isinstance(metrics.get(name), str)},
+    }
+    return {name: without_secrets(text) for name, text in details.items() if text not in ("", "None")}
+
+
+def changed_settings(earlier: Mapping[str, str], later: Mapping[str, str]) -> Iterator[str]:
+    """Describe the changes of a run's details, without those between any two runs."""
+    for name in {**earlier, **later}:
+        before, after = earlier.get(name, "none"), later.get(name, "none")
+        if before != after and name not in ("started", "seconds", "command", "folder"):
+            yield f"{name}: {before} → {after}"
+
+
+def _shown(task_run: TaskRun) -> str:
+    """Describe the media: what lm-eval logs with each question, or the defaults of lmms-eval's task."""
+    for sample in (task_run.samples or ())[:1]:
+        doc = sample.get("doc")
+        if isinstance(doc, dict) and isinstance(doc.get("shown"), dict):
+            return _listed(doc["shown"])
+    return _listed(_dict(_dict(task_run.config.get("lmms_eval_specific_kwargs")).get("default")))
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {_text(value)}" for name, value in values.items() if not isinstance(value, (dict, list)))
+
+
+def _packages(content: Mapping[str, Any]) -> Iterator[str]:
+    for name, package in _NAMES["packages"].items():
+        if (version := _text(content.get(name))) not in ("", "unknown@unknown"):
+            yield f"{package} {version}"
+    for name, version in dict(_IN_ENVIRONMENT.findall(_text(content.get("pretty_env_info")))).items():
+        if f"{name}_version" not in content:
+            yield f"{name} {version}"
+
+
+def _command(content: Mapping[str, Any], config: Mapping[str, Any], typed: Mapping[str, Any], harness: str) -> str:
+    """Return a command that repeats the run, from the results; "" if they name no model."""
+    backend = _text(typed.get("model")) or _text(config.get("model"))
+    results = content.get("results")
+    if not backend or not isinstance(results, dict):
+        return ""
+    named = [task for task in results if task in _dict(content.get("configs"))]
+    tasks = typed.get("tasks")
+    seeds = [str(config[name]) for name in _SEEDS if _is_number(config, name)]
+    options = {
+        "--tasks": (",".join(map(str, tasks)) if isinstance(tasks, list) else _text(tasks)) or ",".join(named),
+        "--model": backend,
+        "--model_args": _arguments(typed.get("model_args") or config.get("model_args")),
+        "--batch_size": _text(config.get("batch_size")),
+        "--limit": _text(config.get("limit")),
+        "--gen_kwargs": _arguments(config.get("gen_kwargs")),
+        "--system_instruction": _text(typed.get("system_instruction") or content.get("system_instruction")),
+        "--seed": ",".join(seeds) if len(seeds) == len(_SEEDS) else "",
+        "--output_path": "DIR",
+    }
+    words = [word for option, value in options.items() if value for word in (option, without_secrets(value))]
+    if typed.get("apply_chat_template") or content.get("chat_template"):
+        words.append("--apply_chat_template")
+    return f"{_NAMES['programs'][harness]} {shlex.join([*words, '--log_samples'])}"
+
+
+def _arguments(value: Any) -> str:
+    """Format arguments as a user types them: ``name=value,name=value``."""
+    if isinstance(value, dict):
+        return ",".join(f"{name}={one}" for name, one in value.items())
+    return _text(value)
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    """Return a value that is a dict; an empty one for any other."""
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    if value is None or value == [] or value == {}:
+        return ""
+    if isinstance(value, dict):
+        safe = {name: _HIDDEN if _SECRET_NAME.fullmatch(str(name)) else one for name, one in value.items()}
+        return ", ".join(f"{name}={_text(one)}" for name, one in safe.items())
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _is_number(config: Mapping[str, Any], name: str) -> bool:
+    return isinstance(config.get(name), (int, float))
+
+
+def _seconds(value: Any) -> str:
+    try:
+        return f"{float(value):.0f}"
+    except (TypeError, ValueError):
+        return ""

@@ -15,8 +15,7 @@ from lmms_egoplan.file_kinds import kind_of
 from lmms_egoplan.jsonl import decode, parse_record, read_lines
 from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.report.benchmark import ReportedBenchmark
-from lmms_egoplan.report.provenance import provenance_of
-from lmms_egoplan.report.run import Run, Runs, TaskRun
+from lmms_egoplan.report.run import Run, Runs, TaskRun, base_task, logged_version, provenance_of, scoring_of, scorings
 from lmms_egoplan.report.samples import (
     HOW_TO_LOG,
     Origin,
@@ -26,9 +25,8 @@ from lmms_egoplan.report.samples import (
     short_name,
     start_time,
 )
-from lmms_egoplan.report.scores import recompute, scoring_of, scorings
+from lmms_egoplan.report.scores import recompute
 from lmms_egoplan.report.tables import clean
-from lmms_egoplan.report.versions import base_task, logged_version
 from lmms_egoplan.storage import DataMissingError
 from lmms_egoplan.validation import listing, read_as, shown
 

@@ -1,20 +1,22 @@
-"""Files of a run's samples, as the harnesses log them (``--log_samples --output_path DIR``)."""
+"""Files of answers next to a run's results: samples of the harnesses, judged answers, and folders of labels."""
 
 import json
 import re
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
 from itertools import chain, repeat
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.jsonl import decode, read_lines
-from lmms_egoplan.report.run import CHECKPOINT
-from lmms_egoplan.report.versions import logged_version
+from lmms_egoplan.jsonl import decode, read_json, read_lines
+from lmms_egoplan.outputs import check_own, delete
+from lmms_egoplan.report.run import CHECKPOINT, logged_version
 from lmms_egoplan.validation import AnyText, Checked
 
 _LMMS_EVAL = re.compile(r"(?P<time>.+?)_samples_(?P<task>.+)\.jsonl")
@@ -24,10 +26,12 @@ _LMMS_EVAL_TIME = "%Y%m%d_%H%M%S"
 _LM_EVAL_TIMES = ("%Y-%m-%dT%H-%M-%S.%f", "%Y-%m-%dT%H-%M-%S")
 # lmms-eval's default --timezone is Asia/Singapore.
 _LMMS_EVAL_ZONE = timezone(timedelta(hours=8))
-
 _CONFIG = ("metadata", "filter_list")
-
 HOW_TO_LOG = "lmms-eval and lm-eval write them with --log_samples --output_path DIR"
+# The file that names the benchmark of such a folder.
+MARK = "annotation.json"
+
+_UNFINISHED = ".export."
 
 
 @dataclass(frozen=True)
@@ -175,3 +179,97 @@ def _lmms_eval_zone(results: Mapping[str, Any]) -> tzinfo | None:
 
 def _utc(time: datetime) -> str:
     return f"{time.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The content of a folder's mark.
+
+    files: names of the export's files; None if unknown.
+    is_finished: false while an export is being written.
+    """
+
+    benchmark: str
+    files: tuple[str, ...] | None
+    is_finished: bool
+
+
+def read_mark(folder: Path) -> Mark | None:
+    """Read a folder's mark; None if it has none.
+
+    Raises:
+        LmmsEgoplanError: the mark cannot be read.
+    """
+    path = folder / MARK
+    if not path.is_file():
+        return None
+    mark = read_json(path)
+    if not isinstance(mark, dict) or not isinstance(mark.get("benchmark"), str):
+        raise LmmsEgoplanError(f"{path}: expected an object with benchmark; export the labels again")
+    files = mark.get("files")
+    if files is not None and not (isinstance(files, list) and all(map(_is_name, files))):
+        raise LmmsEgoplanError(f"{path}: files: expected names of files; export the labels again into another folder")
+    return Mark(mark["benchmark"], None if files is None else tuple(files), mark.get("finished", True) is True)
+
+
+def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
+    """Write a folder of labels for reports; replace the files of an earlier export.
+
+    If the process is killed, the mark says that the export is not finished.
+
+    Raises:
+        LmmsEgoplanError: the folder has another benchmark's labels, or a file that no export wrote.
+        OSError: the folder cannot be written.
+    """
+    mark = read_mark(out)
+    if mark is not None and mark.benchmark != benchmark:
+        raise LmmsEgoplanError(f"--out {out}: holds labels of {mark.benchmark}, not of {benchmark}; name a new folder")
+    earlier = (mark and mark.files) or ()
+    out.mkdir(parents=True, exist_ok=True)
+    for unfinished in out.glob(f"{_UNFINISHED}*"):  # of a killed process
+        shutil.rmtree(unfinished)
+    with TemporaryDirectory(prefix=_UNFINISHED, dir=out) as folder:
+        for name, text in texts.items():
+            (Path(folder) / name).write_bytes(text.encode())
+        content = {"benchmark": benchmark, "files": sorted({*texts, *earlier}), "finished": False}
+        write_whole(out / MARK, json.dumps(content) + "\n")
+        delete(out / name for name in {*earlier} - texts.keys())
+        for name in texts:
+            check_own(out / name)
+            (Path(folder) / name).replace(out / name)
+    write_whole(out / MARK, json.dumps(content | {"files": sorted(texts), "finished": True}) + "\n")
+
+
+def labelled_folders(paths: Iterable[Path]) -> dict[Path, str]:
+    """Return the folders of labels among some paths, with their benchmarks.
+
+    Raises:
+        LmmsEgoplanError: a folder's mark cannot be read, or its export was not finished.
+    """
+    benchmarks = {}
+    for path in paths:
+        if (mark := read_mark(path)) is not None:
+            if not mark.is_finished:
+                raise LmmsEgoplanError(f"{path}: the export was not finished; export the labels again")
+            benchmarks[path] = mark.benchmark
+    return benchmarks
+
+
+def check_once(where: str, what: str, folder: Path, first: Path) -> None:
+    """Check that a label is in only one folder: else it would count twice.
+
+    Args:
+        where: its line.
+        first: the first folder with the label.
+
+    Raises:
+        LmmsEgoplanError: the folder is another one.
+    """
+    if folder != first:
+        raise LmmsEgoplanError(
+            f"{where}: {what} is labelled in {first}, too; it would count twice. Give one of the two"
+        )
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and name not in ("", ".", "..") and Path(name).name == name

@@ -3,9 +3,8 @@
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from pkgutil import resolve_name
 from statistics import fmean
 from typing import Any, TypeVar
@@ -15,11 +14,9 @@ from pydantic import ValidationError
 from lmms_egoplan.coverage import OFFICIAL, RENDERED_SCENES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.judgement import DEMO
-from lmms_egoplan.paths import LM_EVAL_TASKS
-from lmms_egoplan.report.run import Run, Scoring, TaskRun
+from lmms_egoplan.report.run import Run, TaskRun, package_versions
 from lmms_egoplan.report.statistics import bootstrap_interval
 from lmms_egoplan.report.tables import percent
-from lmms_egoplan.report.versions import base_task, package_benchmarks, package_versions, read_task_file
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import listing, shown, validate
 
@@ -28,44 +25,8 @@ Key = tuple[Hashable, ...]
 
 Record = TypeVar("Record", bound=TextRecord)
 Task = TypeVar("Task", bound="ScoredTask")
-
 # Sums of floats in another order differ in the last digits.
 _TOLERANCE = 1e-9
-_SHARED = LM_EVAL_TASKS.parent / "shared"
-
-
-def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | None:
-    """Return how one of this project's tasks is scored; None for any other task.
-
-    The task's metadata name the benchmark. Results of earlier versions do not have it: a task with the name of one of
-    this package's, or a name that extends one, is of the same benchmark. The benchmark's file with the most metrics in
-    common scores the task.
-
-    Args:
-        config: the task's, as a harness logs it.
-        metrics: names of the task's metrics.
-    """
-    if not isinstance(config, Mapping):
-        return None
-    metadata = config.get("metadata")
-    named = metadata.get("benchmark") if isinstance(metadata, Mapping) else None
-    benchmark = named or package_benchmarks().get(base_task(task) or "")
-    fitting = [scoring for scoring in scorings() if scoring.benchmark == benchmark]
-    return max(fitting, key=lambda scoring: len(scoring.metrics.keys() & metrics), default=None)
-
-
-@cache
-def scorings() -> tuple[Scoring, ...]:
-    """Read the files in ``tasks/shared``."""
-    tasks = {path.stem: read_task_file(path) for path in sorted(_SHARED.glob("*.yaml"))}
-    return tuple(
-        Scoring(
-            stem,
-            task["metadata"]["benchmark"],
-            {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]},
-        )
-        for stem, task in tasks.items()
-    )
 
 
 def recompute(task_run: TaskRun) -> dict[str, Any]:

@@ -4,15 +4,29 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rich import box
+from rich.console import Console
+from rich.table import Column as RichColumn
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report import tables
+from lmms_egoplan.report.benchmark import BenchmarkReport, ReportedBenchmark, read_reports
+from lmms_egoplan.report.comparisons import Part, shared_reasons
 from lmms_egoplan.report.document import DEMO_NOTE, Headline, Section
-from lmms_egoplan.report.findings import shared_reasons
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scores import in_percent
+from lmms_egoplan.report.tables import Table, clean, show
 
 KEY = "summary"
+
 _COLUMNS = tables.read_columns(__file__)
 note = tables.read_notes(__file__)
+# Width of a run's column on a terminal; longer names and cells are wrapped.
+_WIDEST = 26
+_LOOKS: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "collapse_padding": True}
+Reports = Sequence[tuple[Part, BenchmarkReport[Any]]]
 
 
 @dataclass(frozen=True)
@@ -191,3 +205,126 @@ def rank_text(line: Headline) -> str:
         return ""
     first, last = line.rank
     return f"{first if first == last else f'{first} to {last}'} of {line.ranked}"
+
+
+def print_runs(runs: Sequence[Run], console: Console, benchmarks: Iterable[ReportedBenchmark]) -> None:
+    """Print runs by their results alone, see `print_scores`."""
+    print_scores(runs, list(read_reports(runs, benchmarks)), console)
+
+
+def print_scores(runs: Sequence[Run], reports: Reports, console: Console, *, with_main: bool = True) -> None:
+    """Print the times of the runs, and the scores of each benchmark and of all other tasks.
+
+    A table has a column for each run; if these do not fit the console, the rows are repeated for the other runs.
+    Versions of a task have separate tables.
+
+    Args:
+        runs: with or without samples.
+        reports: of these runs.
+        with_main: see `BenchmarkReport.compact_table`.
+
+    Raises:
+        LmmsEgoplanError: a run's results do not have the form of the project's tasks.
+    """
+    tables = [table for report in reports for table in _compact_tables(*report, with_main=with_main)]
+    others = other_tasks(runs)
+    for run in runs:
+        _print_line(f"{run.name}: {run.harness}, {run.time}", console)
+    printed: set[str] = set()
+    for table in [*tables, *([others] if others else [])]:
+        _print_side_by_side(table, console)
+        for note in table.notes:
+            if note not in printed:
+                _print_line(note, console)
+        printed |= {*table.notes}
+
+
+def sections_of(reports: Reports) -> list[Section]:
+    """Return the reports' sections with their scores alone."""
+    return [part.section(report.scores_section()) for part, report in reports if report.tasks]
+
+
+def print_summary(sections: Sequence[Section], console: Console) -> None:
+    """Print each benchmark's finding and its scores with intervals."""
+    for section in sections:
+        for sentence in section.finding:
+            _print_line(sentence, console)
+    for card in cards(sections):
+        table = card_table(card)
+        _print_line(f"\n{table.title}", console)
+        sides = zip(table.columns, table.numbers(), strict=True)
+        heads = [RichColumn(c.title, overflow="fold", justify="right" if right else "left") for c, right in sides]
+        printed = RichTable(*heads, **_LOOKS)
+        for row in table.rows:
+            cells = zip(row.values, table.columns, strict=True)
+            printed.add_row(*(Text(clean(show(value, column.decimals))) for value, column in cells))
+        console.print(printed)
+    if demo := demo_runs(sections):
+        _print_line(f"\n{DEMO_NOTE} {', '.join(demo)}.", console)
+
+
+def _compact_tables(part: Part, report: BenchmarkReport[Any], *, with_main: bool) -> tuple[Table, ...]:
+    if not report.tasks:
+        return ()
+    try:
+        table = report.compact_table(with_main=with_main)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        folders = ", ".join(sorted({str(run.folder) for run in part.runs}))
+        raise LmmsEgoplanError(
+            f"{folders}: the results of {part.benchmark} cannot be read: {type(error).__name__}: {error}; were they "
+            "changed? Run again"
+        ) from error
+    return part.section(Section(part.benchmark, table.title, "", tables=(table,))).tables
+
+
+def _print_side_by_side(table: Table, console: Console) -> None:
+    labels, *names = (clean(column.title) for column in table.columns)
+    rows = [[clean(str(value)) for value in row.values] for row in table.rows]
+    first = max(len(row[0]) for row in rows)
+    widths = [
+        min(_WIDEST, max(len(cell) for cell in (name, *(row[place] for row in rows))))
+        for place, name in enumerate(names, 1)
+    ]
+    _print_line(f"\n{table.title}", console)
+    for number, places in enumerate(_fitting(widths, console.width - first - 2)):
+        part = RichTable(
+            RichColumn(labels, width=first, overflow="fold"),
+            *(
+                RichColumn(Text(names[place]), width=widths[place], justify="right", overflow="fold")
+                for place in places
+            ),
+            **_LOOKS,
+        )
+        for cells in _filled([(row[0], *(row[place + 1] for place in places)) for row in rows]):
+            part.add_row(*map(Text, cells))
+        if number:
+            console.print()
+        console.print(part)
+
+
+def _fitting(widths: Sequence[int], available: int) -> Iterator[list[int]]:
+    """Group the columns, by number, so that each group fits; two blanks separate columns."""
+    group: list[int] = []
+    used = 0
+    for place, width in enumerate(widths):
+        if group and used + width + 2 > available:
+            yield group
+            group, used = [], 0
+        group.append(place)
+        used += width + 2
+    if group:
+        yield group
+
+
+def _filled(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return the rows with a cell for one of the runs, and the headings above them."""
+    filled: list[tuple[str, ...]] = []
+    for row in reversed(rows):
+        is_heading = bool(filled) and filled[-1][0].startswith(" ") and not row[0].startswith(" ")
+        if any(row[1:]) or is_heading:
+            filled.append(row)
+    return filled[::-1]
+
+
+def _print_line(text: str, console: Console) -> None:
+    console.print(Text(clean(text)), highlight=False)

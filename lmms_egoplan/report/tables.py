@@ -1,4 +1,4 @@
-"""Tables, their columns, and the texts in YAML next to a module; values as people read them."""
+"""Tables, their columns, and the texts in YAML next to a module; values as people read them, CSV and Markdown."""
 
 import math
 import re
@@ -9,17 +9,21 @@ from typing import Any, Literal, final
 
 import yaml
 
-Value = float | int | str | None
+from lmms_egoplan.text import csv_text
 
+Value = float | int | str | None
 STANDS = "would_stand"
 """The key of the column with the place of an own row among the published ones."""
 
 NOT_AVAILABLE = "n/a"
 APART_NOTE = "These rows are over other questions than the published ones, or the demo judge rated them."
+
 _P_VALUES = ("p_value", "p_holm")
 _COVERAGE = "coverage"
 _PATH = re.compile(r"\.{0,2}/|~|[A-Za-z]:[\\/]|\\\\")
 _UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_OWN = "▸ "
+_MARKS = {"best": "**{}**", "second": "<u>{}</u>", None: "{}"}
 
 
 def known(value: Value) -> Value:
@@ -294,3 +298,41 @@ def clean(text: str) -> str:
 def _picture(match: re.Match[str]) -> str:
     code = ord(match[0])
     return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
+
+
+def csv_of(table: Table) -> str:
+    """Format a table as CSV: all digits, empty fields for missing values, and a last column ``own`` for runs."""
+    rows = [
+        [
+            *("" if value is None else clean(value) if isinstance(value, str) else value for value in row.values),
+            row.is_own,
+        ]
+        for row in table.rows
+    ]
+    return csv_text([[*(column.key for column in table.columns), "own"], *rows])
+
+
+def markdown_of(table: Table) -> str:
+    """Format a table as Markdown, with title and notes; best values are bold, second best underlined."""
+    marks = table.marks()
+    lines = [f"**{_plain(table.title)}**", ""]
+    lines.append(_line(_plain(column.title) for column in table.columns))
+    lines.append(_line("---:" if is_number else "---" for is_number in table.numbers()))
+    for index, row in enumerate(table.rows):
+        cells = [
+            _MARKS[marks.get((index, place))].replace("{}", _plain(show(value, column.decimals, column.key)))
+            for place, (value, column) in enumerate(zip(row.values, table.columns, strict=True))
+        ]
+        lines.append(_line([(_OWN if row.is_own else "") + cells[0], *cells[1:]]))
+    own = [f"{_OWN.strip()}: own run."] if any(row.is_own for row in table.rows) else []
+    remarks = [text for text in (table.source, *table.notes, *own) if text]
+    return "\n".join([*lines, "", *(f"{_plain(text)}  " for text in remarks), ""])
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _plain(text: str) -> str:
+    """Put a text on one line of a Markdown table."""
+    return " ".join(clean(text).split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")

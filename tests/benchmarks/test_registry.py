@@ -15,7 +15,7 @@ from lmms_egoplan.demo import DATA
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
 from lmms_egoplan.report.benchmark import BenchmarkReport
-from lmms_egoplan.report.versions import read_task_file
+from lmms_egoplan.report.run import read_task_file
 from lmms_egoplan.storage import DataMissingError, split_dir
 from report.prepared import prepare_data
 from report.printed_tables import DESCRIBED

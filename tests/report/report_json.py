@@ -4,9 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from lmms_egoplan.report.document import Section
+from lmms_egoplan.report.document import Section, json_of
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.writing import json_of
 
 
 def benchmark_of(section: Section, runs: Sequence[Run]) -> dict[str, Any]:

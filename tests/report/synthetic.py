@@ -26,7 +26,7 @@ from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION
 from lmms_egoplan.benchmarks.egointent.protocol import PROMPT_VERSION
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.paths import LM_EVAL_TASKS
-from lmms_egoplan.report.versions import package_versions
+from lmms_egoplan.report.run import package_versions
 from report.answers import Answers
 
 # (file with the metrics, filter) by the beginning of a task's name; the first that fits.

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.egoplan.synthetic import egoplan_replies
-from lmms_egoplan.report.document import Difference, Headline, Reference, Section
-from lmms_egoplan.report.findings import finding, ranked
-from lmms_egoplan.report.provenance import without_secrets
+from lmms_egoplan.report.comparisons import finding, ranked
+from lmms_egoplan.report.document import Difference, Headline, Reference, Section, json_of
+from lmms_egoplan.report.run import without_secrets
 from lmms_egoplan.report.runs import read_runs
 from lmms_egoplan.report.statistics import bootstrap_interval
 from lmms_egoplan.report.summary import cards
-from lmms_egoplan.report.writing import json_of
 from report.synthetic import write_run
 from report.test_benchmark import LettersReport
 

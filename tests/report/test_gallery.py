@@ -6,7 +6,7 @@ from dataclasses import replace
 from PIL import Image
 
 from lmms_egoplan.outputs import claimed_folder
-from lmms_egoplan.report import gallery
+from lmms_egoplan.report.page import strip_name, write_gallery
 from patience import FOREVER_S
 from report.two_models import SHOWN_HOSTILE, images, plan_item
 
@@ -142,24 +142,24 @@ def test_pictures_go_on_where_the_time_was_over(tmp_path, monkeypatch):
         plan_item(2, (True, False)),
         replace(plan_item(3, (True, True)), images=broken),
     ]
-    first = gallery.write_gallery(tmp_path, items, lambda *_: None, picture_seconds=-1.0)
+    first = write_gallery(tmp_path, items, lambda *_: None, picture_seconds=-1.0)
     assert (first.pictured, first.waiting) == (0, 3)
     monkeypatch.undo()
-    second = gallery.write_gallery(tmp_path, items, lambda *_: None, FOREVER_S)
+    second = write_gallery(tmp_path, items, lambda *_: None, FOREVER_S)
     assert (second.pictured, second.waiting, second.unreadable) == (2, 0, 1)
-    kept = tmp_path / "gallery/images" / gallery.strip_name(items[1])
+    kept = tmp_path / "gallery/images" / strip_name(items[1])
     times = kept.stat().st_mtime_ns
-    third = gallery.write_gallery(tmp_path, items, lambda *_: None, FOREVER_S)
+    third = write_gallery(tmp_path, items, lambda *_: None, FOREVER_S)
     assert (third.pictured, third.unreadable) == (2, 1)
     assert kept.stat().st_mtime_ns == times
 
 
 def test_no_question_is_shown_the_picture_of_another_with_its_key(tmp_path):
     item = plan_item(1, (True, True))
-    assert gallery.write_gallery(tmp_path, [item], lambda *_: None, FOREVER_S).pictured == 1
+    assert write_gallery(tmp_path, [item], lambda *_: None, FOREVER_S).pictured == 1
     other = replace(item, question="Another file's question 1?")
     for changed in (replace(other, images=lambda: []), replace(item, images=None)):
-        found = gallery.write_gallery(tmp_path, [changed], lambda *_: None, FOREVER_S)
+        found = write_gallery(tmp_path, [changed], lambda *_: None, FOREVER_S)
         assert found.pictured == 0
 
 
@@ -167,5 +167,5 @@ def test_a_smaller_report_leaves_no_files_of_the_larger(tmp_path):
     many = [replace(plan_item(number, (True, False)), images=None) for number in range(101)]
     for items in (many, many[:100]):
         with claimed_folder(tmp_path, "report"):
-            gallery.write_gallery(tmp_path, items, lambda *_: None, FOREVER_S)
+            write_gallery(tmp_path, items, lambda *_: None, FOREVER_S)
     assert [path.name for path in (tmp_path / "gallery").glob("*.js")] == ["0.js"]

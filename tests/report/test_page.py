@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from lmms_egoplan.report.charts import svg_of
 from lmms_egoplan.report.document import ShownAnswer
-from lmms_egoplan.report.page import svg_of, write_page
+from lmms_egoplan.report.page import write_page
 from lmms_egoplan.report.run import Run
-from lmms_egoplan.report.tables import Column, Row, Table, percent, show
-from lmms_egoplan.report.writing import csv_of
+from lmms_egoplan.report.tables import Column, Row, Table, csv_of, percent, show
 from patience import processor_time_below
 from report.two_models import LONG, SECTIONS, SHORT, figure, plan_item
 

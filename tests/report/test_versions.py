@@ -18,9 +18,10 @@ from lmms_egoplan.benchmarks.egoplan.report import EgoPlanReport
 from lmms_egoplan.benchmarks.egothink.report import EgoThinkReport
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS
+from lmms_egoplan.report.comparisons import parts_of
 from lmms_egoplan.report.page import build_report
+from lmms_egoplan.report.run import age, logged_version, package_versions, version_text
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.report.versions import age, logged_version, package_versions, parts_of, version_text
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
@@ -168,7 +169,7 @@ def test_other_versions_than_the_packages_are_told(tmp_path):
 def test_only_the_task_that_changed_is_apart(tmp_path, monkeypatch):
     """The package has 2.0 of one task and 1.0 of the others."""
     package = {"egoplan_val": "2.0", "egoplan_val_blind": "1.0", "egoplan_val_generate": "1.0"}
-    monkeypatch.setattr("lmms_egoplan.report.versions.package_versions", lambda: package)
+    monkeypatch.setattr("lmms_egoplan.report.comparisons.package_versions", lambda: package)
     tasks = {"egoplan_val_16": 2.0, "egoplan_val_blind": 1.0}
     runs = runs_of(
         tmp_path, ("a", {"egoplan_val": 1.0, "egoplan_val_generate": 1.0}), ("b", {"egoplan_val": 2.0, **tasks})

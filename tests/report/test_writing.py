@@ -11,9 +11,8 @@ import pytest
 from matplotlib.figure import Figure as Drawing
 from PIL import Image
 
-from lmms_egoplan.report.document import Figure, Section
-from lmms_egoplan.report.tables import Column, Row, Table
-from lmms_egoplan.report.writing import csv_of, markdown_of, write_figure, write_files
+from lmms_egoplan.report.document import Figure, Section, write_figure, write_files
+from lmms_egoplan.report.tables import Column, Row, Table, csv_of, markdown_of
 
 COLUMNS = (
     Column("model", "Model"),

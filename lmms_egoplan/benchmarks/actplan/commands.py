@@ -34,8 +34,8 @@ from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejec
 from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.prepared_counts import SkipMissing, print_counts
-from lmms_egoplan.report.labelled import write_folder
 from lmms_egoplan.report.published import load_table
+from lmms_egoplan.report.samples import write_folder
 from lmms_egoplan.storage import split_dir, summary_path
 from lmms_egoplan.text import join_list
 

@@ -119,7 +119,7 @@ def judge(
     # Reports load SciPy.
     from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
     from lmms_egoplan.report.runs import read_judged
-    from lmms_egoplan.report.writing import print_runs
+    from lmms_egoplan.report.summary import print_runs
 
     settings = language_model(DEFAULT_JUDGE, asking=Asking(retry_rejected, estimate, prices), concurrency=concurrency)
     stored = read_stored(samples)

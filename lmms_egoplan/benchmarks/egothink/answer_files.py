@@ -16,8 +16,7 @@ from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_csv, read_lines
-from lmms_egoplan.report.labelled import check_once
-from lmms_egoplan.report.samples import Origin, stored_lines, write_lines
+from lmms_egoplan.report.samples import Origin, check_once, stored_lines, write_lines
 from lmms_egoplan.text import cell_text, clean_text
 from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as
 

@@ -16,7 +16,7 @@ from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.report.charts import draw_bars, spoken
 from lmms_egoplan.report.document import Figure
-from lmms_egoplan.report.labelled import check_once
+from lmms_egoplan.report.samples import check_once
 from lmms_egoplan.report.scores import Mean
 from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES
 from lmms_egoplan.report.tables import Value, counted, read_notes

@@ -22,7 +22,7 @@ from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES
 from lmms_egoplan.benchmarks.actplan.report import ActPlanReport
 from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.runs import read_runs
-from lmms_egoplan.report.writing import csv_of, markdown_of
+from lmms_egoplan.report.tables import csv_of, markdown_of
 from report.joined import near, rows, run_rows
 
 

@@ -18,8 +18,7 @@ from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
 from lmms_egoplan.benchmarks.egointent.report.answers import read_graded
 from lmms_egoplan.benchmarks.egointent.report.heatmap import draw, heatmap_figure, heatmap_of
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep
-from lmms_egoplan.report.run import Run, TaskRun
-from lmms_egoplan.report.scores import scoring_of
+from lmms_egoplan.report.run import Run, TaskRun, scoring_of
 
 PROMPTS = {"prompt": "1", "judge_prompt": "1"}
 NOTHING = (None, None, None)
