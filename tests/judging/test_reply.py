@@ -143,6 +143,6 @@ def test_leaves_thinking_out(reply, verdict):
 
 @given(st.text(), st.text())
 def test_thinking_never_speaks(thought, verdict):
-    assert without_thinking(f"<think>{thought}") is None or "</think>" in thought
-    if "think>" not in verdict:
-        assert without_thinking(f"<think>{thought}</think>{verdict}") == verdict
+    shown = f"Seen: {thought}"
+    assert without_thinking(f"<think>{thought}") is None or without_thinking(shown) != shown
+    assert without_thinking(f"<think>{thought}</think>Seen: {verdict}") == without_thinking(f"Seen: {verdict}")

@@ -10,9 +10,11 @@ ends. The text is gone through once: time is linear, whatever it holds.
 import html
 import re
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from itertools import groupby, takewhile
 
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, PROMPT, RELEASE_PROMPT
+from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.text import clean_text, compile_patterns
 
@@ -81,8 +83,11 @@ def read_reply(text: str) -> dict[str, str]:
 
 def _read(text: str) -> dict[str, str]:
     whole = _read_part(text, last_first=_RE.first.search(text) is not None)
-    starts = [final.end() for final in _RE.final.finditer(text)]
-    return whole | _read_part(text[starts[-1] :]) if starts else whole
+    finals = list(_RE.final.finditer(text))
+    with suppress(ValueError):
+        decode(text)
+        finals = [final for final in finals if final[0][0] in _QUOTES]  # keys; in true JSON, other words are in strings
+    return whole | _read_part(text[finals[-1].end() :]) if finals else whole
 
 
 def _read_part(text: str, *, last_first: bool = False) -> dict[str, str]:

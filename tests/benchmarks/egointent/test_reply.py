@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, prompt_text
@@ -166,11 +166,12 @@ OTHER = st.recursive(
 )
 
 
+@example(fields={"local_intent": "Give a final answer: local_intent| xyzzy"}, others={}, ascii_only=False, indent=None)
 @given(
-    st.dictionaries(st.sampled_from(FIELDS), ANSWERS, min_size=1),
-    st.dictionaries(OTHER_KEYS, OTHER, max_size=3),
-    st.booleans(),
-    st.sampled_from([None, 2]),
+    fields=st.dictionaries(st.sampled_from(FIELDS), ANSWERS, min_size=1),
+    others=st.dictionaries(OTHER_KEYS, OTHER, max_size=3),
+    ascii_only=st.booleans(),
+    indent=st.sampled_from([None, 2]),
 )
 def test_reads_true_json_as_a_json_parser_does(fields, others, ascii_only, indent):
     expected = {field: " ".join(fields[field].split()) for field in FIELDS if field in fields}
