@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, fields
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 from lmms_egoplan.annotation.agreement import Agreement, agreements
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.flow import ExportedFile, Flow, Item, Labelled
-from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Marks, Picture, Shown, Steps, Words
+from lmms_egoplan.annotation.forms import Choice, Film, Form, Picture, Shown, Steps, Words
+from lmms_egoplan.annotation.pages import environment
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
@@ -106,56 +107,18 @@ def _data(form: Form, folder: MediaFolder, out: Path) -> dict[str, Any]:
 
 def _configuration(title: str, guide: Iterable[str], forms: Sequence[Form]) -> str:
     """Return the interface of all tasks, with as many pictures as any has; Label Studio leaves others empty."""
-    view = ElementTree.Element("View")
-    _add(view, "Header", value=title)
-    # Not Text, whose value names what a task has.
-    for paragraph in guide:
-        _add(view, "Header", value=paragraph, size="5")
     shown = {name: part for form in forms for name, part in _named(form)}
-    for name, part in shown.items():
-        _add(view, "Header", value=f"${name}_title")
-        tag = "Image" if isinstance(part, Picture) else "Video" if isinstance(part, Film) else "Text"
-        _add(view, tag, name=name, value=f"${name}")
-    target = next(iter(shown))
-    fields: dict[str, Field] = {field.name: field for form in forms for field in form.fields}
-    for field in fields.values():
-        _add_field(view, field, target)
-    _add(view, "Header", value="Comment")
-    _add(view, "TextArea", name="comment", toName=target, rows="2")
-    ElementTree.indent(view)
-    return ElementTree.tostring(view, encoding="unicode")
+    fields = {field.name: field for form in forms for field in form.fields}.values()
+    escaping = environment().overlay(autoescape=False, finalize=_in_attribute)
+    template = escaping.get_template("label_studio.xml.jinja")
+    return template.render(
+        title=title, guide=guide, shown=shown, target=next(iter(shown)), fields=fields, varies=_varies
+    )
 
 
-def _add_field(view: ElementTree.Element, field: Field, target: str) -> None:
-    conditions: dict[str, str] = {}
-    if field.applies is not None:
-        conditions = {"visibleWhen": "choice-selected", "whenTagName": field.applies[0]}
-        conditions["whenChoiceValue"] = ",".join(field.applies[1])
-    block = _add(view, "View", **conditions)
-    _add(block, "Header", value=field.title)
-    if field.help:
-        _add(block, "Text", name=f"{field.name}_help", value=f"${field.name}_help")
-    if isinstance(field, Choice):
-        required = {"required": "true", "choice": "single", "showInline": "false"}
-        if _varies(field):
-            _add(block, "Choices", name=field.name, toName=target, value=f"${field.name}", **required)
-            return
-        choices = _add(block, "Choices", name=field.name, toName=target, **required)
-        for option in field.options:
-            _add(choices, "Choice", value=option.text, alias=option.value)
-    elif isinstance(field, Marks):
-        choices = _add(block, "Choices", name=field.name, toName=target, choice="multiple")
-        for option in field.options:
-            _add(choices, "Choice", value=option.text, alias=option.value)
-            when = {"visibleWhen": "choice-selected", "whenTagName": field.name, "whenChoiceValue": option.value}
-            steps = _add(block, "View", **when)
-            _add(steps, "Header", value=f"Steps with: {option.text} (numbers; 0 for the whole)")
-            _add(steps, "TextArea", name=f"{field.name}_{option.value}", toName=target, rows="1")
-    elif isinstance(field, Words):
-        value, rows = f"${field.name}", str(field.rows)
-        _add(block, "TextArea", name=field.name, toName=target, value=value, required="true", rows=rows)
-    else:
-        _add(block, "Number", name=field.name, toName=target, required="true", step="any")
+def _in_attribute(value: object) -> str:
+    """Escape a value for an attribute in XML, with its line breaks."""
+    return escape(str(value), {'"': "&quot;", "\r": "&#13;", "\n": "&#10;", "\t": "&#09;"})
 
 
 def _varies(field: Choice) -> bool:
@@ -172,7 +135,3 @@ def _named(form: Form) -> list[tuple[str, Shown]]:
         counts[kind] += 1
         named.append((f"{kind}_{counts[kind]}", part))
     return named
-
-
-def _add(parent: ElementTree.Element, tag: str, **attributes: str) -> ElementTree.Element:
-    return ElementTree.SubElement(parent, tag, attributes)

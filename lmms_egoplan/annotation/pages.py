@@ -135,7 +135,7 @@ class Pages:
     def _render(self, name: str, person: Person, **context: Any) -> str:
         shared = {"flow": self._flow, "store": self._store, "person": person, "base": person.base}
         shared["csrf"] = self._csrf(person)
-        return _environment().get_template(f"{name}.html.jinja").render(shared | context)
+        return environment().get_template(f"{name}.html.jinja").render(shared | context)
 
 
 def message_page(title: str, text: str, base: str | None) -> str:
@@ -144,7 +144,7 @@ def message_page(title: str, text: str, base: str | None) -> str:
     Args:
         base: the path of the visitor's pages, for style sheets and a way on; None for strangers.
     """
-    return _environment().get_template("message.html.jinja").render(title=title, text=text, base=base)
+    return environment().get_template("message.html.jinja").render(title=title, text=text, base=base)
 
 
 def disputed(labelled: Labelled, store: Store) -> list[Item]:
@@ -223,7 +223,8 @@ def described(form: Form, values: Values) -> list[tuple[str, str]]:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return the templates of the pages and of Label Studio's interface."""
     environment = Environment(
         loader=PackageLoader("lmms_egoplan.annotation"),
         autoescape=True,
