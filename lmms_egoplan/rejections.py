@@ -1,9 +1,10 @@
 """Items that a construction leaves out, each recorded with its reason."""
 
-import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from lmms_egoplan.validation import listing
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ def counted(rejections: Iterable[Rejection]) -> list[tuple[str, int]]:
     return list(Counter(rejection.reason for rejection in rejections).items())
 
 
-def rejection_lines(rejections: Iterable[Rejection]) -> str:
-    """Return one line of JSON for each rejection."""
-    return "".join(json.dumps(vars(rejection), ensure_ascii=False) + "\n" for rejection in rejections)
+def none_left(rejections: Sequence[Rejection]) -> str:
+    """Explain why a construction made nothing: how many items were left out for each reason, and the first ones."""
+    reasons = "; ".join(f"{reason}: {count}" for reason, count in counted(rejections))
+    examples = [f"{rejection.where}: {rejection.reason}: {rejection.detail}" for rejection in rejections]
+    return f"Left out: {reasons}. The first:\n{listing(examples, 3)}"

@@ -68,18 +68,13 @@ class LabelledPlans(Flow):
         """Task, images and numbered steps; two verdicts and six types of errors."""
         steps = tuple(official_steps(shown["plan"]))
         plan = Steps("Plan", steps) if steps else Prose("Plan", "(The plan is empty.)")
+        types = tuple(Option(key, title) for key, title in ERRORS.items())
         return Form(
             (Prose("Task", shown["description"]), plan, *pictures(shown["images"])),
             (
                 Choice("correct", "Correct: does the plan reach the goal?", _YES_NO),
                 Choice("commonsense", "Commonsense: is every step plausible?", _YES_NO),
-                Marks(
-                    "errors",
-                    "Errors",
-                    tuple(Option(key, title) for key, title in ERRORS.items()),
-                    len(steps),
-                    help="Open a type and mark its steps.",
-                ),
+                Marks("errors", "Errors", types, len(steps), help="Open a type and mark its steps."),
             ),
         )
 

@@ -1,7 +1,6 @@
 """Circumstances of counterfactual activities chosen by people (sec. 3.3, step 2, and appendix A)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,7 @@ _YES, _NO, _OTHERWISE = (Option("yes", "Yes"), Option("no", "No"), Option("other
 _SCALES = {"plausible": ("no", "yes"), "expressible": ("no", "yes", "otherwise")}
 
 
-@dataclass(frozen=True)
-class Circumstance:
+class Circumstance(Checked):
     """Something that might happen during an activity.
 
     id: ``<activity>/<number>``.
@@ -29,14 +27,6 @@ class Circumstance:
     procedure: the common one, step by step.
     """
 
-    id: str
-    activity: str
-    task: str
-    procedure: tuple[str, ...]
-    circumstance: str
-
-
-class _Line(Checked):
     id: Text
     activity: Text
     task: Text
@@ -50,7 +40,7 @@ def read_items(path: Path) -> list[Item]:
     Raises:
         LmmsEgoplanError: the file cannot be read, holds something else, or nothing; names the line.
     """
-    lines = [read_as(_Line, where, parse_record(where, line)) for where, line in read_lines(path)]
+    lines = [read_as(Circumstance, where, parse_record(where, line)) for where, line in read_lines(path)]
     if not lines:
         raise LmmsEgoplanError(f"{path}: no circumstance in it; lmms-egoplan data build actplan writes such a file")
     return [Item(line.id, line.model_dump(exclude={"id"})) for line in lines]
@@ -66,29 +56,18 @@ class SelectedCircumstances(Flow):
 
     def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
         """Show task, procedure and circumstance; ask if it is plausible, and expressible."""
-        return Form(
-            (
-                Prose("Task", shown["task"]),
-                Steps("Common procedure", tuple(shown["procedure"])),
-                Prose("Circumstance", shown["circumstance"]),
-                Prose("Predicates", predicates_text()),
-            ),
-            (
-                Choice("plausible", "Is the circumstance plausible, by common sense?", (_YES, _NO)),
-                Choice(
-                    "expressible",
-                    "Can BDDL say it, with the predicates that exist?",
-                    (_YES, _OTHERWISE, _NO),
-                    applies=("plausible", ("yes",)),
-                ),
-                Words(
-                    "rewritten",
-                    "The circumstance as BDDL can say it",
-                    shown["circumstance"],
-                    applies=("expressible", ("otherwise",)),
-                ),
-            ),
+        parts = (
+            Prose("Task", shown["task"]),
+            Steps("Common procedure", tuple(shown["procedure"])),
+            Prose("Circumstance", shown["circumstance"]),
+            Prose("Predicates", predicates_text()),
         )
+        plausible = Choice("plausible", "Is the circumstance plausible, by common sense?", (_YES, _NO))
+        question, answers = "Can BDDL say it, with the predicates that exist?", (_YES, _OTHERWISE, _NO)
+        expressible = Choice("expressible", question, answers, applies=("plausible", ("yes",)))
+        title, text = "The circumstance as BDDL can say it", shown["circumstance"]
+        rewritten = Words("rewritten", title, text, applies=("expressible", ("otherwise",)))
+        return Form(parts, (plausible, expressible, rewritten))
 
     def scales(self) -> Sequence[Scale]:
         """Return the two questions; the second is asked only after a yes to the first."""

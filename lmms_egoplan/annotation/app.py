@@ -147,40 +147,32 @@ def make_app(store: Store, folder: MediaFolder, hosts: Collection[str] = ()) -> 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.state.site = site
     app.add_middleware(Guard, hosts=hosts)
-    app.exception_handler(HTTPException)(_show_refusal)
-    app.exception_handler(RequestValidationError)(_show_wrong_address)
-    app.exception_handler(OSError)(_show_failure)
-    app.exception_handler(LmmsEgoplanError)(_show_error)
+    for kind in (HTTPException, RequestValidationError, OSError, LmmsEgoplanError):
+        app.add_exception_handler(kind, _show_error)
     app.add_api_route("/enter/{token}", enter)
     app.include_router(router)
     app.add_api_route("/{elsewhere:path}", refuse)
     return app
 
 
-def _show_refusal(request: Request, error: HTTPException) -> HTMLResponse:
-    return _site(request).message(request, "Not shown", error.detail, error.status_code)
-
-
-def _show_wrong_address(request: Request, _: RequestValidationError) -> HTMLResponse:
-    return _show_refusal(request, _no_such_page())
-
-
-def _show_failure(request: Request, error: OSError) -> HTMLResponse:
-    # Paths are for whoever started the server alone.
-    logger.error(f"{request.url.path} cannot be answered: {error}")
-    text = f"The server cannot use one of its files: {error.strerror}. Tell whoever started it."
-    return _site(request).message(request, "Not shown", text, 500)
-
-
-def _show_error(request: Request, error: LmmsEgoplanError) -> HTMLResponse:
-    site = _site(request)
-    status = next((number for kind, number in _STATUSES.items() if isinstance(error, kind)), 500)
-    title = "Not saved" if request.method == "POST" else "Not shown"
-    advice = " Tell whoever started the server; then go back in your browser and send the form again."
-    # Paths of this machine are nobody's business on another one.
-    path = site.store.database.path
-    text = str(error).replace(str(path), path.name)
-    return site.message(request, title, f"{text}.{advice if status >= 500 else ''}", status)
+def _show_error(request: Request, error: Exception) -> HTMLResponse:
+    site, title, status = _site(request), "Not shown", 500
+    if isinstance(error, RequestValidationError):
+        error = _no_such_page()
+    if isinstance(error, HTTPException):
+        text, status = error.detail, error.status_code
+    elif isinstance(error, OSError):
+        # Paths are for whoever started the server alone.
+        logger.error(f"{request.url.path} cannot be answered: {error}")
+        text = f"The server cannot use one of its files: {error.strerror}. Tell whoever started it."
+    else:
+        status = next((number for kind, number in _STATUSES.items() if isinstance(error, kind)), status)
+        title = "Not saved" if request.method == "POST" else title
+        advice = " Tell whoever started the server; then go back in your browser and send the form again."
+        # Paths of this machine are nobody's business on another one.
+        path = site.store.database.path
+        text = f"{str(error).replace(str(path), path.name)}.{advice if status >= 500 else ''}"
+    return site.message(request, title, text, status)
 
 
 def _no_such_page() -> HTTPException:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder
-from lmms_egoplan.annotation.egointent_audit import AUDIT, Rate, Revision, audit, audit_csv
+from lmms_egoplan.annotation.egointent_audit import AUDIT, Rate, audit, audit_csv
 from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Labelled, Stage
 from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Values, Words
 from lmms_egoplan.benchmarks.egointent.prepare import record_footage
@@ -148,9 +148,7 @@ FLOW = RevisedSteps()
 def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]:
     """Compute the audit; labels are supported if the lead said so, or the reviewer where the lead did not decide."""
     revisions = [
-        Revision(item.shown["labels"], labels[0].values)
-        for item in labelled.items
-        if (labels := labelled.of(item, _REVISE))
+        (item.shown["labels"], labels[0].values) for item in labelled.items if (labels := labelled.of(item, _REVISE))
     ]
     reviewed = {item.id: labels[0] for item in labelled.items if (labels := labelled.of(item, _REVIEW))}
     reviews = [label.values for label in reviewed.values()]

@@ -43,16 +43,8 @@ class Rate:
         return f"{self.rate.replace('_', ' ')}: {self.value} ({numbers}; paper: {', '.join([str(self.paper), *own])})"
 
 
-@dataclass(frozen=True)
-class Revision:
-    """What the first person has made of a step's labels: the candidates, and the values of the form."""
-
-    labels: dict[str, str]
-    values: dict[str, Any]
-
-
 def audit(
-    revisions: Sequence[Revision],
+    revisions: Sequence[tuple[dict[str, str], dict[str, Any]]],
     boundaries: Sequence[bool],
     supported: Sequence[Sequence[bool]],
     moves: Sequence[float],
@@ -61,7 +53,7 @@ def audit(
     """Compute the rates of sec. 3.3, and the durations of sec. 3.4.
 
     Args:
-        revisions: of all steps that have one.
+        revisions: of all steps that have one, the candidates and what the first person made of them.
         boundaries: of each reviewed step, whether its outcome is not yet visible at the cut.
         supported: of each reviewed step, which of its three labels are supported, in the end.
         moves: seconds by which people have moved the cut of each finished step, whoever did; 0 for none.
@@ -71,7 +63,7 @@ def audit(
     rates = [
         _share(
             f"candidates_rewritten_for_hindsight_{field}",
-            [one.values[f"supported_{field}"] == "no" and one.values[field] != one.labels[field] for one in revisions],
+            [values[f"supported_{field}"] == "no" and values[field] != labels[field] for labels, values in revisions],
         )
         for field in FIELDS
     ]

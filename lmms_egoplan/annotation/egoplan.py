@@ -70,22 +70,10 @@ class VerifiedQuestions(Flow):
             cut = Cut(shown["video"], tuple(shown["frames"]), shown["fps"])
             parts.append(Film("Progress so far", cut))
         parts.append(Picture("Observation now", Still(shown["video"], shown["observation"])))
-        return Form(
-            tuple(parts),
-            (
-                Choice(
-                    "choice",
-                    "What comes next?",
-                    (*(Option(letter, shown["choices"][letter]) for letter in letters), Option(SKIP, "Skip")),
-                ),
-                Choice(
-                    "reason",
-                    "Why skip?",
-                    tuple(Option(key, title) for key, title in SKIP_REASONS.items()),
-                    applies=("choice", (SKIP,)),
-                ),
-            ),
-        )
+        options = *(Option(letter, shown["choices"][letter]) for letter in letters), Option(SKIP, "Skip")
+        reasons = tuple(Option(key, title) for key, title in SKIP_REASONS.items())
+        reason = Choice("reason", "Why skip?", reasons, applies=("choice", (SKIP,)))
+        return Form(tuple(parts), (Choice("choice", "What comes next?", options), reason))
 
     def scales(self) -> Sequence[Scale]:
         """Return the choice, including skip."""

@@ -103,11 +103,8 @@ class RatedAnswers(Flow):
 
     def remarks(self, labelled: Labelled) -> list[str]:
         """Tell how far the people's means agree with a judge, if its ratings are known."""
-        pairs = [
-            (item.hidden["rating"], fmean(_rating(label.values) for label in labels))
-            for item in labelled.items
-            if item.hidden["rating"] is not None and len(labels := labelled.of(item, _STAGE)) >= labelled.per_item
-        ]
+        rated = _means(labelled)
+        pairs = [(item.hidden["rating"], mean) for item, mean in rated if item.hidden["rating"] is not None]
         if not pairs:
             return []
         ratings, means = zip(*pairs, strict=True)
@@ -126,7 +123,11 @@ class RatedAnswers(Flow):
             exported = _of_model(model, rated, labelled)
             lines += exported.lines
             files |= exported.files
-        files[PEOPLE] = ExportedFile(json_lines(_means(labelled)), "the mean of the people, for report")
+        means = [
+            {"id": one.hidden["question"], "model": one.hidden["model"], "answer": one.shown["answer"], "rating": mean}
+            for one, mean in _means(labelled)
+        ]
+        files[PEOPLE] = ExportedFile(json_lines(means), "the mean of the people, for report")
         return Export(lines, files)
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
@@ -149,11 +150,10 @@ def _item(model: str, answer: Answer, image: str, judge: str | None = None, rati
     return Item(f"{answer.id} of {model}", shown, hidden, ("judge", "rating"))
 
 
-def _means(labelled: Labelled) -> list[dict[str, Any]]:
+def _means(labelled: Labelled) -> list[tuple[Item, float]]:
     """Return the answers that have all of their ratings, with the mean of these."""
     return [
-        {"id": item.hidden["question"], "model": item.hidden["model"], "answer": item.shown["answer"]}
-        | {"rating": fmean(_rating(label.values) for label in labels)}
+        (item, fmean(_rating(label.values) for label in labels))
         for item in labelled.items
         if len(labels := labelled.of(item, _STAGE)) >= labelled.per_item
     ]

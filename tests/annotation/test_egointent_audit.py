@@ -2,7 +2,7 @@ from dataclasses import astuple
 
 import pytest
 
-from lmms_egoplan.annotation.egointent_audit import AUDIT, Revision, audit, audit_csv, read_audit
+from lmms_egoplan.annotation.egointent_audit import AUDIT, audit, audit_csv, read_audit
 from lmms_egoplan.benchmarks.egointent.prepare import PAPER
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -13,7 +13,7 @@ LABELS = dict.fromkeys(FIELDS, "as it was")
 def revision(**changes):
     """A step with all labels supported and as they were."""
     values = LABELS | {f"supported_{field}": "yes" for field in FIELDS}
-    return Revision(LABELS, values | changes)
+    return LABELS, values | changes
 
 
 def test_rates_are_counted():

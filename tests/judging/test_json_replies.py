@@ -9,12 +9,13 @@ import pytest
 from judge_server import JudgeServer, Reply
 from judging.asked import KEY
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.json_replies import CUT_OFF, NO_REPLY, NOT_JSON, REPEATED_KEY, SEVERAL, ask_json
 from lmms_egoplan.judging.judge import complete_all
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings, language_model
-from lmms_egoplan.rejections import Rejection, counted, rejection_lines
+from lmms_egoplan.rejections import Rejection, counted
 
 VALUE = {"goal": "make tea", "steps": ["fill the kettle", {"then": 2}]}
 GOOD = json.dumps(VALUE)
@@ -144,5 +145,5 @@ def test_the_language_model_is_set_as_a_judge_is(monkeypatch):
 def test_rejections_are_counted_in_order_and_written_one_a_line():
     rejections = [Rejection("a", "late", "x"), Rejection("b", "early", "y", "é"), Rejection("a", "late", "z")]
     assert counted(rejections) == [("late", 2), ("early", 1)]
-    lines = rejection_lines(rejections).splitlines()
+    lines = json_lines(map(vars, rejections)).splitlines()
     assert [Rejection(**json.loads(line)) for line in lines] == rejections

@@ -7,12 +7,7 @@ from pathlib import Path
 
 from lmms_egoplan.benchmarks.actplan.bddl import Formula, Problem, parse_problem, read_problem
 from lmms_egoplan.construction.actplan.description import unnamed
-from lmms_egoplan.construction.actplan.prompts import (
-    NUM_EXAMPLES,
-    SCHEMAS,
-    description_prompt,
-    second_description_prompt,
-)
+from lmms_egoplan.construction.actplan.prompts import SCHEMAS, description_prompt, second_description_prompt
 from lmms_egoplan.construction.actplan.soundness import flaws_in
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
@@ -27,6 +22,8 @@ INSTRUCTION = (
     "Generate admissible procedural plans using the planning steps described with action(object). The available "
     "actions include walk_to, place_on_top, grab, place_inside, open/close, and switch-on/off."
 )
+# Released pairs of definition and description in a prompt; the paper says "few-shot".
+_NUM_EXAMPLES = 3
 _INSTRUCTION_BEGINS = "Generate admissible procedural plans"
 
 INVALID = "problem that is no valid BDDL, or contradicts itself"
@@ -156,7 +153,7 @@ def describe(
     """
     by_key = {activity.key: activity for activity in activities}
     prompts = {
-        key: description_prompt(each.problem, examples_for(each, examples, NUM_EXAMPLES), each.circumstance)
+        key: description_prompt(each.problem, examples_for(each, examples, _NUM_EXAMPLES), each.circumstance)
         for key, each in by_key.items()
     }
     texts: dict[str, str] = {}

@@ -8,16 +8,10 @@ from typing import Any
 
 from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES, Circumstance
 from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, activity_type
+from lmms_egoplan.construction.actplan import layout
 from lmms_egoplan.construction.actplan.activities import Activity, describe, read_activities, read_examples
 from lmms_egoplan.construction.actplan.circumstances import CATEGORIES, change, propose, read_verdicts
 from lmms_egoplan.construction.actplan.folders import alone
-from lmms_egoplan.construction.actplan.layout import (
-    Instance,
-    finished,
-    read_gold_plans,
-    write_activities,
-    write_annotation,
-)
 from lmms_egoplan.construction.actplan.prompts import object_names
 from lmms_egoplan.construction.actplan.soundness import unreached
 from lmms_egoplan.construction.actplan.tours import find_tours
@@ -26,7 +20,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.rejections import Rejection, rejection_lines
+from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.text import clean_text, csv_text
 
 # Files in ``out``.
@@ -48,7 +42,7 @@ class Built:
 
     activities: Sequence[Activity]
     waiting: Sequence[Circumstance]
-    instances: Sequence[Instance]
+    instances: Sequence[layout.Instance]
     finished: int
     untoured: Sequence[str]
     unreached: Mapping[str, Sequence[str]]
@@ -88,7 +82,7 @@ def build_instances(
     pairs = read_examples(examples or bddl)
     verdicts = read_verdicts(circumstances) if circumstances else None
     choices = read_choices(views) if views else {}
-    gold = read_gold_plans(plans) if plans else {}
+    gold = layout.read_gold_plans(plans) if plans else {}
     tours, strays = find_tours(images) if images else ([], [])
     if unknown := sorted(choices.keys() - {str(tour.id) for tour in tours}):
         raise LmmsEgoplanError(f"{views}: views of {unknown[0]}, of which there is no tour in {images}")
@@ -106,8 +100,8 @@ def build_instances(
         wanted = [(tour, described[tour.activity]) for tour in tours if tour.activity in described]
         chosen, unchosen = choose_views(wanted, choices, out / "views", settings)
         settings.asking.finish_estimate()
-        instances = [Instance(described[found.tour.activity], texts[found.tour.activity], found) for found in chosen]
-        done, unused = finished(instances, gold)
+        instances = [layout.Instance(described[one.tour.activity], texts[one.tour.activity], one) for one in chosen]
+        done, unused = layout.finished(instances, gold)
         undescribed = [Rejection("tour", NO_ACTIVITY, str(tour.id)) for tour in tours if tour.activity not in described]
         rejections += [*strays, *undescribed, *unchosen, *unused]
         toured = {tour.activity for tour in tours}
@@ -124,11 +118,11 @@ def build_instances(
         if images is not None:
             write_whole(out / INSTANCES, clean_text(json_lines(_queue(instances, out))))
         if plans is not None:
-            write_annotation(done, out)
+            layout.write_annotation(done, out)
         return built
 
 
-def _queue(instances: Sequence[Instance], out: Path) -> Iterator[dict[str, Any]]:
+def _queue(instances: Sequence[layout.Instance], out: Path) -> Iterator[dict[str, Any]]:
     """Yield what people who write gold plans see, and what else is known of an instance's views."""
     for instance in instances:
         yield {
@@ -144,10 +138,10 @@ def _queue(instances: Sequence[Instance], out: Path) -> Iterator[dict[str, Any]]
 
 def _write(built: Built, texts: Mapping[str, str], out: Path) -> None:
     """Write what depends on neither tours nor gold plans, each file whole or not at all."""
-    write_activities(built.activities, texts, out / "activities")
+    layout.write_activities(built.activities, texts, out / "activities")
     write_whole(out / CIRCUMSTANCES, clean_text(json_lines(map(vars, built.waiting))))
     write_whole(out / "figure_4.csv", csv_text(_figure_4(built.activities)))
-    write_whole(out / REJECTIONS, clean_text(rejection_lines(built.rejections)))
+    write_whole(out / REJECTIONS, clean_text(json_lines(map(vars, built.rejections))))
     changed = (
         {
             "activity": each.name,

@@ -65,7 +65,7 @@ def propose(
     schema, read = SCHEMAS["circumstances"], partial(read_as, _Proposal)
     proposals, rejections = ask_json("circumstance", prompts, settings, "circumstances", schema=schema, read=read)
     for name, proposal in proposals.items():
-        procedure = tuple(" ".join(step.split()) for step in proposal.procedure)
+        procedure = [" ".join(step.split()) for step in proposal.procedure]
         seen: set[str] = set()
         for number, found in enumerate(proposal.circumstances, 1):
             text = " ".join(found.circumstance.split())
@@ -73,7 +73,9 @@ def propose(
                 rejections.append(Rejection("circumstance", REPEATED, f"{name}, {number}", shown(text)))
                 continue
             seen.add(text.casefold())
-            circumstances.append(Circumstance(f"{name}/{number}", name, texts[f"{name}/0"], procedure, text))
+            id_, task = f"{name}/{number}", texts[f"{name}/0"]
+            made = Circumstance(id=id_, activity=name, task=task, procedure=procedure, circumstance=text)
+            circumstances.append(made)
     return circumstances, rejections
 
 

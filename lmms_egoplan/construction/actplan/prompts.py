@@ -10,8 +10,6 @@ SCHEMAS: dict[str, dict[str, Any]] = _PROMPTS["schemas"]
 """JSON schemas of the replies, by the prompt."""
 # Sec. 3.2 and 3.3 name ChatGPT; this is its model that reads images, too.
 DEFAULT_MODEL = "gpt-4o-2024-11-20"
-# Released pairs of definition and description in a prompt; the paper says "few-shot".
-NUM_EXAMPLES = 3
 # Circumstances that are asked for.
 NUM_CIRCUMSTANCES = 5
 # Who acts is no object to see or to name.

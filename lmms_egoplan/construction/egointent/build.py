@@ -1,6 +1,5 @@
 """From narrations to steps of EgoIntent's form, which nobody has verified."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +12,11 @@ from lmms_egoplan.construction.egointent.narrations import Step, find_steps, rea
 from lmms_egoplan.construction.egointent.places import Place, find_places
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
+from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.settings import language_model
-from lmms_egoplan.rejections import Rejection, counted, rejection_lines
+from lmms_egoplan.rejections import Rejection, none_left
 from lmms_egoplan.text import clean_text
-from lmms_egoplan.validation import listing
 
 # The paper names no language model that proposes candidates: ours.
 DEFAULT_MODEL = "gpt-4o-2024-11-20"
@@ -77,11 +76,7 @@ def build(narrations: Path, goalstep: Path, videos: Path, llm: str | None, askin
     settings.asking.finish_estimate()
     rejections += [*unproposed, *unsupported, *unplaced]
     if not steps:
-        reasons = [f"{reason}: {count}" for reason, count in counted(rejections)]
-        examples = [f"{rejection.where}: {rejection.reason}: {rejection.detail}" for rejection in rejections]
-        raise LmmsEgoplanError(
-            f"{narrations}: no step comes out. Left out: {'; '.join(reasons)}. The first:\n{listing(examples, 3)}"
-        )
+        raise LmmsEgoplanError(f"{narrations}: no step comes out. {none_left(rejections)}")
     return Built([_record(step, candidates[step.step_id], places[step.video_id]) for step in steps], rejections)
 
 
@@ -96,9 +91,8 @@ def write(built: Built, out: Path) -> None:
     Raises:
         OSError: The files cannot be written.
     """
-    write_whole(rejections_path(out), clean_text(rejection_lines(built.rejections)))
-    lines = (json.dumps(step, ensure_ascii=False) + "\n" for step in built.steps)
-    write_whole(out, clean_text("".join(lines)))
+    write_whole(rejections_path(out), clean_text(json_lines(map(vars, built.rejections))))
+    write_whole(out, clean_text(json_lines(built.steps)))
 
 
 def _record(step: Step, candidates: Candidates, place: Place) -> dict[str, Any]:

@@ -6,7 +6,6 @@ narrations: their texts, and their times as the point of truncation (sec. 3.3). 
 and end shortly before a segment's end, so they are longer. They are *Goal-Step steps*, not EgoIntent's.
 """
 
-import json
 import math
 import operator
 from collections import Counter
@@ -23,7 +22,7 @@ from lmms_egoplan.benchmarks.egointent.records import GOALSTEP_URL, VIDEO_ID, La
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside, write_whole
-from lmms_egoplan.jsonl import check_record, read_json
+from lmms_egoplan.jsonl import check_record, json_lines, read_json
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.validation import Checked, Expected, Seconds, listing, shown
 
@@ -199,8 +198,7 @@ def write_records(records: Sequence[Record], path: Path) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    lines = (json.dumps(record.model_dump(exclude={"scenario"}), ensure_ascii=False) + "\n" for record in records)
-    write_whole(path, "".join(lines))
+    write_whole(path, json_lines(record.model_dump(exclude={"scenario"}) for record in records))
 
 
 def _record(video: Video, leaves: Sequence[Leaf], index: int, environment: str, before_end: float) -> Record | str:

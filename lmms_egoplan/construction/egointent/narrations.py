@@ -10,18 +10,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egointent.prepare import Cut
 from lmms_egoplan.benchmarks.egointent.records import step_prefix
 from lmms_egoplan.benchmarks.egointent.visuals import FPS
-from lmms_egoplan.construction.ego4d import (
-    EGO4D_MEAN_GAP,
-    NO_NARRATIONS,
-    NO_TIME,
-    is_time,
-    narrated_passes,
-    read_narrated_videos,
-    segments,
-    sentence_problem,
-    summaries,
-    without_wearer,
-)
+from lmms_egoplan.construction import ego4d
 from lmms_egoplan.construction.egointent.goalstep import IRRELEVANT, LAST, Leaf, Video, leaves_of
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.rejections import Rejection
@@ -82,14 +71,14 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
     Raises:
         LmmsEgoplanError: The file cannot be read or has another form, or none of the videos has narrations with a time.
     """
-    raws = read_narrated_videos(path)
+    raws = ego4d.read_narrated_videos(path)
     rejections: list[Rejection] = []
     videos: dict[str, NarratedVideo] = {}
     for uid in uids:
         where = f"{path}, {uid}"
-        passes = list(narrated_passes(raws.get(uid)))
+        passes = list(ego4d.narrated_passes(raws.get(uid)))
         if not passes:
-            rejections.append(Rejection("narration", NO_NARRATIONS, where))
+            rejections.append(Rejection("narration", ego4d.NO_NARRATIONS, where))
             continue
         (name, first), *others = passes
         rejections += [
@@ -100,11 +89,11 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
         for number, raw in enumerate(first):
             place = f"{where}, {name}.narrations[{number}]"
             if problem := _untimed(raw):
-                rejections.append(Rejection("narration", NO_TIME, place, problem))
+                rejections.append(Rejection("narration", ego4d.NO_TIME, place, problem))
             else:
                 timed.append((place, raw))
         if timed:
-            videos[uid] = NarratedVideo(_by_time(timed, rejections), tuple(summaries(raws[uid])))
+            videos[uid] = NarratedVideo(_by_time(timed, rejections), tuple(ego4d.summaries(raws[uid])))
     if not videos:
         empty = sum(uid in raws for uid in uids)
         raise LmmsEgoplanError(
@@ -121,7 +110,7 @@ def _untimed(raw: Any) -> str:
     if not isinstance(raw, dict):
         return f"expected an object, found {shown(raw)}"
     time = raw.get("timestamp_sec")
-    return "" if is_time(time) else f"timestamp_sec: expected seconds, a number from 0; found {shown(time)}"
+    return "" if ego4d.is_time(time) else f"timestamp_sec: expected seconds, a number from 0; found {shown(time)}"
 
 
 def _by_time(raws: list[tuple[str, Any]], rejections: list[Rejection]) -> tuple[Narration, ...]:
@@ -129,8 +118,8 @@ def _by_time(raws: list[tuple[str, Any]], rejections: list[Rejection]) -> tuple[
     known: set[tuple[float, str]] = set()
     for place, raw in sorted(raws, key=lambda entry: entry[1]["timestamp_sec"]):
         text, seconds = raw.get("narration_text"), float(raw["timestamp_sec"])
-        problem, detail = sentence_problem(text)
-        plain = _TAG.sub("", _UNSURE.sub("something", without_wearer(text))) if is_text(text) else ""
+        problem, detail = ego4d.sentence_problem(text)
+        plain = _TAG.sub("", _UNSURE.sub("something", ego4d.without_wearer(text))) if is_text(text) else ""
         if plain and (seconds, plain.casefold()) in known:
             problem, detail, plain = REPEATED, shown(text), ""
         known.add((seconds, plain.casefold()))
@@ -170,7 +159,7 @@ def find_steps(videos: Sequence[Video], narrated: Mapping[str, NarratedVideo]) -
     steps: list[Step] = []
     rejections: list[Rejection] = []
     times = {uid: [narration.seconds for narration in video.narrations] for uid, video in narrated.items()}
-    clips = segments(times, EGO4D_MEAN_GAP)
+    clips = ego4d.segments(times, ego4d.EGO4D_MEAN_GAP)
     for video in (video for video in videos if video.video_uid in narrated):
         uid = video.video_uid
         leaves = leaves_of(video)

@@ -1,8 +1,6 @@
 """From narrations to EgoPlan's questions, and to EgoPlan-IT's samples."""
 
 import json
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,23 +18,20 @@ from lmms_egoplan.construction.egoplan.questions import (
     make_questions,
     recognition_records,
 )
-from lmms_egoplan.construction.egoplan.statistics import KINDS, accuracies, counts, statistics, write_statistics
+from lmms_egoplan.construction.egoplan.statistics import KINDS, accuracies, counts, statistics, statistics_files
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import write_whole
+from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.asking import Asking
 from lmms_egoplan.judging.settings import language_model
-from lmms_egoplan.outputs import check_own, delete
-from lmms_egoplan.rejections import Rejection, counted, rejection_lines
+from lmms_egoplan.outputs import delete
+from lmms_egoplan.rejections import Rejection, counted, none_left
 from lmms_egoplan.text import clean_text, csv_text
-from lmms_egoplan.validation import listing
 
 Source = Literal["epic-kitchens", "ego4d"]
 
-EVALUATION, INSTRUCTION, RECOGNITION = (
-    "EgoPlan_validation.json",
-    "EgoPlan_IT.json",
-    "EgoPlan_IT_action_recognition.json",
-)
-_UNFINISHED = ".unfinished."
+EVALUATION, INSTRUCTION = "EgoPlan_validation.json", "EgoPlan_IT.json"
+RECOGNITION = "EgoPlan_IT_action_recognition.json"
 NARRATIONS, GOALS, REJECTIONS, SUMMARY = "narrations.csv", "goals.json", "rejections.jsonl", "summary.json"
 
 
@@ -119,11 +114,7 @@ def build(
         rejections += more
     left_out = dict(counted(rejections))
     if not questions:
-        reasons = [f"{reason}: {count}" for reason, count in left_out.items()]
-        first = [f"{rejection.where}: {rejection.reason}: {rejection.detail}" for rejection in rejections]
-        raise LmmsEgoplanError(
-            f"{narrations.path}: no question comes out. Left out: {'; '.join(reasons)}. The first:\n{listing(first, 3)}"
-        )
+        raise LmmsEgoplanError(f"{narrations.path}: no question comes out. {none_left(rejections)}")
     summary = {
         "questions": len(questions),
         "task_goals": len(pooled),
@@ -144,29 +135,20 @@ def write(built: Built, out: Path) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    for left in out.glob(f"{_UNFINISHED}*"):  # by a process that was killed
-        shutil.rmtree(left, ignore_errors=True)
-    rows = list(narration_rows(built.videos))
-    texts = {
-        NARRATIONS: csv_text([rows[0].keys(), *(row.values() for row in rows)]),
+    files: dict[str, str | bytes] = {
+        NARRATIONS: csv_text(narration_rows(built.videos)),
         GOALS: json.dumps(built.goals, indent=1, ensure_ascii=False) + "\n",
-        REJECTIONS: rejection_lines(built.rejections),
+        REJECTIONS: json_lines(map(vars, built.rejections)),
         SUMMARY: json.dumps(built.summary, indent=1) + "\n",
         EVALUATION: _json_list(evaluation_records(built.questions)),
     }
     if built.recognition is not None:
-        texts[INSTRUCTION] = _json_list(instruction_records(built.questions))
-        texts[RECOGNITION] = _json_list(built.recognition)
-    with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=out) as scratch:
-        unfinished = Path(scratch)
-        for name, text in texts.items():
-            (unfinished / name).write_text(clean_text(text), encoding="utf-8", newline="")
-        write_statistics(statistics(built.questions), unfinished)
-        for path in sorted(unfinished.iterdir()):
-            check_own(out / path.name)
-            path.replace(out / path.name)
-    delete(out / name for name in {INSTRUCTION, RECOGNITION} - texts.keys())
+        files[INSTRUCTION] = _json_list(instruction_records(built.questions))
+        files[RECOGNITION] = _json_list(built.recognition)
+    files |= statistics_files(statistics(built.questions))
+    for name, content in files.items():
+        write_whole(out / name, clean_text(content) if isinstance(content, str) else content)
+    delete(out / name for name in {INSTRUCTION, RECOGNITION} - files.keys())
 
 
 def _json_list(records: Sequence[dict[str, Any]]) -> str:

@@ -299,17 +299,10 @@ def by_start(actions: Iterable[Action]) -> tuple[Action, ...]:
     return tuple(sorted(actions, key=lambda action: (action.start_frame, action.stop_frame)))
 
 
-def narration_rows(videos: Iterable[Video]) -> Iterator[dict[str, Any]]:
-    """Yield the actions as rows in the layout of EPIC-KITCHENS-100's CSV."""
+def narration_rows(videos: Iterable[Video]) -> Iterator[tuple[str | int, ...]]:
+    """Yield the columns and the actions as rows in the layout of EPIC-KITCHENS-100's CSV."""
+    yield *_COLUMNS, "verb", "noun"
     for video in videos:
         for action in video.actions:
-            yield {
-                "video_id": video.video_id,
-                "start_timestamp": timestamp(action.start),
-                "stop_timestamp": timestamp(action.stop),
-                "start_frame": action.start_frame,
-                "stop_frame": action.stop_frame,
-                "narration": action.text,
-                "verb": action.verb,
-                "noun": action.object,
-            }
+            times = timestamp(action.start), timestamp(action.stop), action.start_frame, action.stop_frame
+            yield video.video_id, *times, action.text, action.verb, action.object

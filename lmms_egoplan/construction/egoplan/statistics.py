@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from io import BytesIO
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -89,30 +89,23 @@ def _most_common(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def write_statistics(found: Statistics, folder: Path) -> None:
-    """Write tables as CSV, Table 2 as Markdown, too, and Figures 4 and 5 as pictures.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
+def statistics_files(found: Statistics) -> dict[str, str | bytes]:
+    """Return files by name: tables as CSV, Table 2 as Markdown, too, and Figures 4 and 5 as pictures."""
     table = [COLUMNS, ("built here", *found.counts), *TABLE_2]
     shown = [["" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in table]
+    objects = [(verb, total, *thing) for verb, total, things in found.verbs for thing in things]
     shown.insert(1, ["---", *["---:"] * (len(COLUMNS) - 1)])
-    texts = {
+    files: dict[str, str | bytes] = {
         "table_2.csv": csv_text(table),
         "table_2.md": "".join(f"| {' | '.join(row)} |\n" for row in shown),
-        "figure_4.csv": csv_text(
-            [
-                ("verb", "verb_count", "object", "count"),
-                *((verb, total, *thing) for verb, total, things in found.verbs for thing in things),
-            ]
-        ),
+        "figure_4.csv": csv_text([("verb", "verb_count", "object", "count"), *objects]),
         "figure_5.csv": csv_text([("word", "goals"), *found.words]),
     }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="")
     for name, draw in {"figure_4.png": draw_verbs, "figure_5.png": draw_goals}.items():
-        draw(found).savefig(folder / name, dpi=_DPI, metadata={"Software": None})
+        picture = BytesIO()
+        draw(found).savefig(picture, dpi=_DPI, metadata={"Software": None})
+        files[name] = picture.getvalue()
+    return files
 
 
 def draw_verbs(found: Statistics) -> "Figure":

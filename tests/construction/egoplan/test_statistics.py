@@ -3,6 +3,7 @@ import json
 import math
 import random
 import re
+from io import BytesIO
 from itertools import pairwise, permutations
 
 import pytest
@@ -16,7 +17,7 @@ from lmms_egoplan.construction.egoplan.build import Narrations, build, write
 from lmms_egoplan.construction.egoplan.goals import OVERALL, SUBGOAL, Goal, goal_prompt
 from lmms_egoplan.construction.egoplan.narrations import Action, Video, read_epic_kitchens, timestamp
 from lmms_egoplan.construction.egoplan.questions import make_questions
-from lmms_egoplan.construction.egoplan.statistics import _free_place, statistics, write_statistics
+from lmms_egoplan.construction.egoplan.statistics import _free_place, statistics, statistics_files
 from lmms_egoplan.construction.egoplan.wording import stems
 from shared_data import DATA
 
@@ -33,9 +34,8 @@ def questions(scene="P01"):
     return make_questions(goals, 0)[0]
 
 
-def table(path):
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.reader(file))
+def table(text):
+    return list(csv.reader(text.splitlines()))
 
 
 def test_counts_by_hand():
@@ -50,24 +50,23 @@ def test_counts_by_hand():
     assert found.words == (("make", 2), ("tea", 2), ("cup", 1))
 
 
-def test_scenes_that_nobody_tells_are_empty(tmp_path):
+def test_scenes_that_nobody_tells_are_empty():
     found = statistics(questions(scene=None))
     assert found.counts[-1] is None
-    write_statistics(found, tmp_path)
-    assert table(tmp_path / "table_2.csv")[1] == ["built here", "8", "2", "4", "3", "3", ""]
+    assert table(statistics_files(found)["table_2.csv"])[1] == ["built here", "8", "2", "4", "3", "3", ""]
 
 
-def test_tables_and_pictures_are_written(tmp_path):
-    write_statistics(statistics(questions()), tmp_path)
-    rows = table(tmp_path / "table_2.csv")
+def test_tables_and_pictures():
+    files = statistics_files(statistics(questions()))
+    rows = table(files["table_2.csv"])
     assert [row[0] for row in rows] == ["split", "built here", "EgoPlan-Val", "EgoPlan-Test", "EgoPlan-Bench"]
     for split, row in (("val", rows[2]), ("test", rows[3])):
         assert [int(cell) for cell in row[1:3]] == [PAPER_COUNTS[split][name] for name in ("questions", "task_goals")]
-    assert (tmp_path / "table_2.md").read_text().splitlines()[2] == "| built here | 8 | 2 | 4 | 3 | 3 | 1 |"
-    assert table(tmp_path / "figure_4.csv")[1:3] == [["take", "16", "cup", "8"], ["take", "16", "tea bag", "8"]]
-    assert table(tmp_path / "figure_5.csv")[1] == ["make", "2"]
+    assert files["table_2.md"].splitlines()[2] == "| built here | 8 | 2 | 4 | 3 | 3 | 1 |"
+    assert table(files["figure_4.csv"])[1:3] == [["take", "16", "cup", "8"], ["take", "16", "tea bag", "8"]]
+    assert table(files["figure_5.csv"])[1] == ["make", "2"]
     for name in ("figure_4.png", "figure_5.png"):
-        with Image.open(tmp_path / name) as picture:
+        with Image.open(BytesIO(files[name])) as picture:
             assert min(picture.size) > 200
             assert len(picture.convert("RGB").getcolors(1 << 24)) > 5
 
