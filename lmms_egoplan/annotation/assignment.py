@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lmms_egoplan.annotation.database import Database, now
+from lmms_egoplan.annotation.database import QUERIES, Database, now
 from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Item, Stage
 from lmms_egoplan.annotation.forms import Values
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -90,22 +90,13 @@ class Assignments:
         Raises:
             NotYoursError: there is none of theirs with this number.
         """
-        rows = self._database.rows(
-            "SELECT slots.released, slots.skipped, (SELECT max(id) FROM labels WHERE slot = slots.id), slots.stage, "
-            "items.position, items.id, items.shown, items.hidden FROM slots JOIN items ON items.position = slots.item "
-            "WHERE slots.id = ? AND slots.person = ?",
-            number,
-            person,
-        )
+        rows = self._database.rows(QUERIES["slot"], number, person)
         if not rows:
             raise NotYoursError("this item is not yours to label")
         ((released, skipped, newest, stage, position, *item),) = rows
         if released:
             raise NotYoursError(_GIVEN_BACK)
-        last = self._database.rows(
-            "SELECT choices, comment FROM labels WHERE slot = ? AND choices IS NOT NULL ORDER BY id DESC LIMIT 1",
-            number,
-        )
+        last = self._database.rows(QUERIES["last_label"], number)
         values, comment = (json.loads(last[0][0]), last[0][1]) if last else (None, "")
         earlier = self._earlier(position, stage)
         return Slot(number, position, as_item(*item), stage, person, earlier, values, comment, newest or 0, skipped)
@@ -120,11 +111,7 @@ class Assignments:
         """Give back a person's items that have no label, or a withdrawn one; return how many."""
         with self._database.writing() as connection:
             self.search_from()
-            return connection.execute(
-                "UPDATE slots SET released = ? WHERE person = ? AND released IS NULL AND label IS NULL AND "
-                "skipped IS NULL",
-                (now(), person),
-            ).rowcount
+            return connection.execute(QUERIES["release"], (now(), person)).rowcount
 
     def verdicts(self, person: str) -> dict[str, bool]:
         """Return the last verdict on a person's qualification, by senior."""
@@ -140,12 +127,7 @@ class Assignments:
         return "working" if is_busy else "finished"
 
     def _open_slot(self, person: str) -> int | None:
-        rows = self._database.rows(
-            "SELECT id FROM taken WHERE person = ? AND label IS NULL AND stage != ? AND NOT EXISTS "
-            "(SELECT 1 FROM decided WHERE decided.item = taken.item) ORDER BY id LIMIT 1",
-            person,
-            ADJUDICATION,
-        )
+        rows = self._database.rows(QUERIES["open_slot"], person)
         return rows[0][0] if rows else None
 
     def _free(self, person: str) -> tuple[int, str] | None:
@@ -157,15 +139,10 @@ class Assignments:
         if standing == "unqualified":
             stages = [(QUALIFICATION, QUALIFICATION)]
         with self._database.lock:
-            for own in ("", " AND slots.released IS NULL"):
+            for query in ("free_new", "free_again"):
                 for stage, part in stages:
-                    place = (person, stage, own)
-                    query = (
-                        "SELECT item FROM places WHERE is_free AND stage = ? AND part = ? AND item >= ? AND NOT EXISTS "
-                        f"(SELECT 1 FROM slots WHERE slots.item = places.item AND slots.person = ?{own}) "
-                        "ORDER BY item LIMIT 1"
-                    )
-                    rows = self._database.rows(query, stage, part, self._first_free.get(place, 0), person)
+                    place = (person, stage, query)
+                    rows = self._database.rows(QUERIES[query], stage, part, self._first_free.get(place, 0), person)
                     if rows:
                         self._first_free[place] = rows[0][0]
                         return rows[0][0], stage
@@ -179,11 +156,7 @@ class Assignments:
         """Return ``passed``, ``unqualified`` (not done yet), ``waiting`` for the seniors, or ``failed``."""
         if not self._database.settings.qualification:
             return "passed"
-        ((done,),) = self._database.rows(
-            "SELECT count(*) FROM slots WHERE person = ? AND stage = 'qualification' AND released IS NULL AND "
-            "(label IS NOT NULL OR skipped IS NOT NULL)",
-            person,
-        )
+        ((done,),) = self._database.rows(QUERIES["num_qualifying"], person)
         if done < self._database.settings.qualification:
             return "unqualified"
         verdicts = self.verdicts(person)
@@ -235,11 +208,8 @@ class Assignments:
         skipped = "SELECT 1 FROM slots WHERE item = ? AND skipped IS NOT NULL AND released IS NULL"
         if connection.execute(skipped, (position,)).fetchone():
             return
-        number = (
-            "SELECT count(*) FROM counting WHERE item = ? AND stage = ? AND person NOT IN (SELECT person FROM failed)"
-        )
         for stage in self._stages:
-            ((given,),) = connection.execute(number, (position, stage.name))
+            ((given,),) = connection.execute(QUERIES["num_counting"], (position, stage.name))
             if given < (needed := self.num_needed(stage.name)):
                 raise NotYoursError(
                     f"this item has {given} of {needed} labels ({stage.title}); decide when it has all of them"

@@ -23,6 +23,7 @@ from typing import Any
 from lmms_egoplan.annotation.flow import QUALIFICATION, Item, Stage
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import hold, write_whole
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.text import clean_text
 
 # Raised when the tables change.
@@ -35,10 +36,7 @@ _NOT_READ, _NOT_SAVED = "the database cannot be read", "nothing was saved now"
 LEAD, SENIOR, ANNOTATOR = "lead", "senior", "annotator"
 
 _TABLES = Path(__file__).with_name("tables.sql").read_text(encoding="utf-8")
-_NEW_PLACES = (
-    "INSERT INTO places (stage, item, part, after, needed, is_free) SELECT ?, position, part, ?, ?, ? FROM items "
-    "WHERE part = ?"
-)
+QUERIES: dict[str, str] = yaml_beside(str(Path(__file__).with_name("queries")))
 
 
 class StoreError(LmmsEgoplanError):
@@ -109,8 +107,9 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
             add_people(connection, settings.annotators, settings.seniors)
             for stage, after in zip(stages, (None, *stages), strict=False):
                 row = (stage.name, after and after.name, settings.needed(stage), after is None, "main")
-                connection.execute(_NEW_PLACES, row)
-            connection.execute(_NEW_PLACES, (QUALIFICATION, None, settings.annotators, True, QUALIFICATION))
+                connection.execute(QUERIES["new_places"], row)
+            row = (QUALIFICATION, None, settings.annotators, True, QUALIFICATION)
+            connection.execute(QUERIES["new_places"], row)
             connection.execute("COMMIT")
         try:
             os.link(unfinished, path)
@@ -283,10 +282,8 @@ def add_people(connection: sqlite3.Connection, annotators: int, seniors: int) ->
     people = [(LEAD, LEAD)]
     people += [(f"senior-{number}", SENIOR) for number in range(1, seniors + 1)]
     people += [(f"annotator-{number}", ANNOTATOR) for number in range(1, annotators + 1)]
-    connection.executemany(
-        "INSERT INTO people (name, role, token) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING",
-        [(name, role, secrets.token_urlsafe(24)) for name, role in people],
-    )
+    rows = [(name, role, secrets.token_urlsafe(24)) for name, role in people]
+    connection.executemany(QUERIES["new_person"], rows)
 
 
 def _check(settings: Settings, items: Sequence[Item], stages: Sequence[Stage]) -> None:

@@ -11,6 +11,7 @@ from lmms_egoplan.annotation.assignment import Assignments, NewerLabelError, Not
 from lmms_egoplan.annotation.database import (
     ANNOTATOR,
     LEAD,
+    QUERIES,
     SENIOR,
     Database,
     StoreError,
@@ -207,18 +208,15 @@ class Store:
         """
         sent = (form, None if values is None else as_json(values), clean_text(comment), skipped and clean_text(skipped))
         with self.database.writing() as connection:
-            newest = "SELECT id, form, choices, comment, skipped FROM labels WHERE slot = ? ORDER BY id DESC LIMIT 1"
-            last, *saved = connection.execute(newest, (slot.id,)).fetchone() or (0, "", None, "", None)
+            newest = connection.execute(QUERIES["newest_label"], (slot.id,)).fetchone()
+            last, *saved = newest or (0, "", None, "", None)
             if tuple(saved) == sent:
                 return False
             self.assignments.check_open(connection, slot)
             is_withdrawn = saved[1] is None and saved[3] is None
             if slot.last != last and saved[0] != form and not is_withdrawn:
                 raise NewerLabelError("this item was saved in another tab or window after this page was opened")
-            connection.execute(
-                "INSERT INTO labels (slot, form, choices, comment, skipped, seconds, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (slot.id, *sent, seconds, now()),
-            )
+            connection.execute(QUERIES["new_label"], (slot.id, *sent, seconds, now()))
             self.assignments.search_from(slot.position)
         return True
 
@@ -229,13 +227,9 @@ class Store:
             Whether there was a decision.
         """
         with self.database.writing() as connection:
-            rows = connection.execute(
-                "SELECT slot FROM counting WHERE item = ? AND stage = ?", (position, ADJUDICATION)
-            ).fetchall()
-            connection.executemany(
-                "INSERT INTO labels (slot, form, choices, comment, at) VALUES (?, '', NULL, '', ?)",
-                [(slot, now()) for (slot,) in rows],
-            )
+            decisions = "SELECT slot FROM counting WHERE item = ? AND stage = ?"
+            rows = connection.execute(decisions, (position, ADJUDICATION)).fetchall()
+            connection.executemany(QUERIES["withdraw"], [(slot, now()) for (slot,) in rows])
             self.assignments.search_from(position)
         return bool(rows)
 
@@ -262,10 +256,7 @@ class Store:
         if self.assignments.standing(person) == "unqualified":
             raise NotYoursError(f"{person} has not labelled all items of the qualification yet")
         with self.database.writing() as connection:
-            connection.execute(
-                "INSERT INTO verdicts (person, senior, passed, comment, at) VALUES (?, ?, ?, ?, ?)",
-                (person, senior, passed, comment, now()),
-            )
+            connection.execute(QUERIES["new_verdict"], (person, senior, passed, comment, now()))
             self.assignments.search_from()
 
     def own_labels(self, person: str, words: str, page: int) -> list[tuple[int, str, str, str | None, str]]:
@@ -278,32 +269,17 @@ class Store:
         Returns:
             Slot, what is shown (JSON; the item's id may name a model), stage, reason of a skip, and time.
         """
-        return self.database.rows(
-            "SELECT slots.id, items.shown, slots.stage, slots.skipped, labels.at FROM slots "
-            "JOIN items ON items.position = slots.item "
-            "JOIN labels ON labels.id = (SELECT max(id) FROM labels WHERE slot = slots.id) "
-            "WHERE person = ? AND released IS NULL AND (label IS NOT NULL OR slots.skipped IS NOT NULL) AND "
-            "instr(lower(items.shown || ' ' || coalesce(choices, labels.skipped) || ' ' || comment), lower(?)) "
-            "ORDER BY slots.id DESC LIMIT ? OFFSET ?",
-            *(person, words, PAGE + 1, page * PAGE),
-        )
+        return self.database.rows(QUERIES["own_labels"], person, words, PAGE + 1, page * PAGE)
 
     def skips(self) -> list[Skip]:
         """Return the items that people skipped and have not labelled since."""
-        rows = self.database.rows(
-            "SELECT items.id, stage, person, skipped FROM slots JOIN items ON items.position = slots.item "
-            "WHERE skipped IS NOT NULL AND released IS NULL ORDER BY slots.id"
-        )
-        return [Skip(*row) for row in rows]
+        return [Skip(*row) for row in self.database.rows(QUERIES["skips"])]
 
     def labelled(self) -> Labelled:
         """Return all items with the labels that count."""
         with self.database.snapshot():
             labels: dict[str, list[Label]] = {}
-            for item, stage, person, values, comment, seconds, at in self.database.rows(
-                "SELECT items.id, stage, person, choices, comment, seconds, at FROM counting JOIN items ON "
-                "items.position = counting.item ORDER BY counting.id"
-            ):
+            for item, stage, person, values, comment, seconds, at in self.database.rows(QUERIES["labelled"]):
                 label = Label(item, stage, person, json.loads(values), comment, seconds, at)
                 labels.setdefault(item, []).append(label)
             annotators = self._annotators()
