@@ -78,14 +78,9 @@ class WrittenPlans(Flow):
 
     def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
         """Show task, objects and pictures; ask for a plan."""
-        return Form(
-            (
-                Prose("Task", shown["description"]),
-                Prose("Objects", ", ".join(shown["objects"])),
-                *pictures(shown["images"]),
-            ),
-            (Words("plan", "Plan: a step in each line", rows=_ROWS),),
-        )
+        texts = Prose("Task", shown["description"]), Prose("Objects", ", ".join(shown["objects"]))
+        plan = Words("plan", "Plan: a step in each line", rows=_ROWS)
+        return Form((*texts, *pictures(shown["images"])), (plan,))
 
     def check(self, _shown: Mapping[str, Any], values: Values) -> Values:
         """Check that every line is a step of the form action(object).
@@ -93,11 +88,8 @@ class WrittenPlans(Flow):
         Raises:
             FormError: one is not; names it.
         """
-        wrong = [
-            f"{number} ({step})"
-            for number, step in enumerate(official_steps(values["plan"]), 1)
-            if not is_well_formed(step)
-        ]
+        steps = enumerate(official_steps(values["plan"]), 1)
+        wrong = [f"{number} ({step})" for number, step in steps if not is_well_formed(step)]
         if wrong:
             raise FormError(f"Not of the form action(object): line {join_list(wrong, _NAMED)}")
         return values

@@ -182,14 +182,9 @@ def annotate_egoplan(
     roots: egoplan.Roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
     if qualification is None and not db.exists():
         qualification = egoplan.QUALIFICATION
-    store = open_store(
-        egoplan.FLOW,
-        db,
-        lambda _: egoplan.read_items(items, roots, skip_missing=skip_missing),
-        str(items),
-        Team(annotators, per_item, qualification),
-        skip_missing=skip_missing,
-    )
+    read = partial(egoplan.read_items, items, roots, skip_missing=skip_missing)
+    team = Team(annotators, per_item, qualification)
+    store = open_store(egoplan.FLOW, db, lambda _: read(), str(items), team, skip_missing=skip_missing)
     serve(store, host, port, cuts=cut_first, height=height)
 
 
@@ -249,14 +244,8 @@ def annotate_egointent(
 
     Example: `lmms-egoplan annotate egointent steps.jsonl --videos ego4d/full_scale --db labels.sqlite`
     """
-    store = open_store(
-        egointent.FLOW,
-        db,
-        lambda _: egointent.read_items(items, videos, skip_missing=skip_missing),
-        str(items),
-        Team(annotators),
-        skip_missing=skip_missing,
-    )
+    read, team = partial(egointent.read_items, items, videos, skip_missing=skip_missing), Team(annotators)
+    store = open_store(egointent.FLOW, db, lambda _: read(), str(items), team, skip_missing=skip_missing)
     serve(store, host, port, cuts=cut_first, height=height)
 
 

@@ -97,13 +97,11 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
                 "INSERT INTO settings VALUES (?, ?)", [(name, json.dumps(value)) for name, value in stored.items()]
             )
             parts = [QUALIFICATION] * settings.qualification + ["main"] * (len(order) - settings.qualification)
-            connection.executemany(
-                "INSERT INTO items VALUES (?, ?, ?, ?, ?)",
-                [
-                    (position, clean_text(item.id), part, as_json(item.shown), as_json(item.hidden))
-                    for position, (item, part) in enumerate(zip(order, parts, strict=True))
-                ],
-            )
+            rows = [
+                (position, clean_text(item.id), part, as_json(item.shown), as_json(item.hidden))
+                for position, (item, part) in enumerate(zip(order, parts, strict=True))
+            ]
+            connection.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?)", rows)
             add_people(connection, settings.annotators, settings.seniors)
             for stage, after in zip(stages, (None, *stages), strict=False):
                 row = (stage.name, after and after.name, settings.needed(stage), after is None, "main")

@@ -154,24 +154,15 @@ class Moment(_Asked):
     start: float
     step: float
 
-    @property
-    def earliest(self) -> float:
-        """The first of the times."""
-        return self.times[0]
-
-    @property
-    def latest(self) -> float:
-        """The last of the times."""
-        return self.times[-1]
-
     def read(self, sent: Sequence[str]) -> float:
         """Return the nearest of the times."""
         try:
             (moment,) = (float(text) for text in sent)
         except ValueError:
             moment = math.nan
-        if not self.earliest - self.step <= moment <= self.latest + self.step:
-            raise FormError(f"{self.title}: expected seconds from {self.earliest:.6f} to {self.latest:.6f}")
+        first, last = self.times[0], self.times[-1]
+        if not first - self.step <= moment <= last + self.step:
+            raise FormError(f"{self.title}: expected seconds from {first:.6f} to {last:.6f}")
         return min(self.times, key=lambda time: abs(time - moment))
 
 

@@ -284,15 +284,9 @@ class Store:
                 labels.setdefault(item, []).append(label)
             annotators = self._annotators()
             served = self.database.rows("SELECT id FROM items WHERE part = ?", QUALIFICATION)
-            return Labelled(
-                self.items(),
-                labels,
-                annotators,
-                [person for person in annotators if self.assignments.standing(person) == "passed"],
-                frozenset(item for (item,) in served),
-                self.database.settings.per_item,
-                self.skips(),
-            )
+            qualified = [person for person in annotators if self.assignments.standing(person) == "passed"]
+            qualification, per_item = frozenset(item for (item,) in served), self.database.settings.per_item
+            return Labelled(self.items(), labels, annotators, qualified, qualification, per_item, self.skips())
 
     def progress(self) -> list[Progress]:
         """Return the progress of every annotator."""

@@ -143,14 +143,9 @@ def _write(built: Built, texts: Mapping[str, str], out: Path) -> None:
     write_whole(out / "figure_4.csv", csv_text(_figure_4(built.activities)))
     write_whole(out / REJECTIONS, clean_text(json_lines(map(vars, built.rejections))))
     changed = (
-        {
-            "activity": each.name,
-            "circumstance": each.circumstance,
-            "category": each.category,
-            "problem": str(each.problem),
-        }
-        for each in built.activities
-        if each.circumstance
+        {"activity": one.name, "circumstance": one.circumstance, "category": one.category, "problem": str(one.problem)}
+        for one in built.activities
+        if one.circumstance
     )
     write_whole(out / "counterfactuals.jsonl", clean_text(json_lines(changed)))
 

@@ -11,6 +11,7 @@ from annotated_types import MinLen
 from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES, Circumstance
 from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Problem, literals_of, parse_problem
 from lmms_egoplan.construction.actplan.activities import Activity
+from lmms_egoplan.construction.actplan.folders import exported_file
 from lmms_egoplan.construction.actplan.prompts import SCHEMAS, change_prompt, circumstances_prompt
 from lmms_egoplan.construction.actplan.soundness import flaws_in
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -85,12 +86,7 @@ def read_verdicts(folder: Path) -> tuple[list[tuple[str, str]], list[Rejection]]
     Raises:
         LmmsEgoplanError: the folder has no such file, or a wrong one.
     """
-    path = folder / CIRCUMSTANCES
-    if not path.is_file():
-        raise LmmsEgoplanError(
-            f"--circumstances {folder}: no {CIRCUMSTANCES} in it; give the folder that lmms-egoplan annotate export "
-            "wrote of labelled circumstances"
-        )
+    path = exported_file("--circumstances", folder, CIRCUMSTANCES, "labelled circumstances")
     accepted: list[tuple[str, str]] = []
     refused: list[Rejection] = []
     verdicts = [read_as(_Verdict, where, parse_record(where, line)) for where, line in read_lines(path)]

@@ -14,6 +14,18 @@ _LOCK = ".lock"
 _UNFINISHED = ".unfinished."
 
 
+def exported_file(option: str, folder: Path, name: str, what: str) -> Path:
+    """Return a file of an export of labels.
+
+    Raises:
+        LmmsEgoplanError: the folder does not have it.
+    """
+    if (path := folder / name).is_file():
+        return path
+    advice = f"give the folder that lmms-egoplan annotate export wrote of {what}"
+    raise LmmsEgoplanError(f"{option} {folder}: no {name} in it; {advice}")
+
+
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Make a folder, and keep other processes off it until the end.

@@ -9,7 +9,7 @@ from pathlib import Path
 from lmms_egoplan.annotation.actplan_plans import FEWEST_PLANS, GOLD_PLANS
 from lmms_egoplan.benchmarks.actplan.instances import ORIGIN
 from lmms_egoplan.construction.actplan.activities import Activity
-from lmms_egoplan.construction.actplan.folders import replacing
+from lmms_egoplan.construction.actplan.folders import exported_file, replacing
 from lmms_egoplan.construction.actplan.views import Views
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
@@ -62,14 +62,8 @@ def read_gold_plans(folder: Path) -> dict[str, GoldPlans]:
     Raises:
         LmmsEgoplanError: the folder has no such file, or a wrong one; names the line.
     """
-    path = folder / GOLD_PLANS
-    if not path.is_file():
-        raise LmmsEgoplanError(
-            f"--plans {folder}: no {GOLD_PLANS} in it; give the folder that lmms-egoplan annotate export wrote of "
-            "written plans"
-        )
     plans: dict[str, GoldPlans] = {}
-    for where, text in read_lines(path):
+    for where, text in read_lines(exported_file("--plans", folder, GOLD_PLANS, "written plans")):
         line = read_as(GoldPlans, where, parse_record(where, text))
         if line.id in plans:
             raise LmmsEgoplanError(f"{where}: {line.id} stands in an earlier line, too; export the labels again")

@@ -74,14 +74,8 @@ def build(
     - Ego4D's: https://ego4d-data.org
     """
     asking = Asking(retry_rejected, estimate, prices)
-    built = build_questions(
-        Narrations(narrations, source, mean_gap, epic_video_info),
-        goals,
-        instruction_data=instruction_data,
-        seed=seed,
-        drop=drop.replace(",", " ").split(),
-        asking=asking,
-    )
+    file, kinds = Narrations(narrations, source, mean_gap, epic_video_info), drop.replace(",", " ").split()
+    built = build_questions(file, goals, instruction_data=instruction_data, seed=seed, drop=kinds, asking=asking)
     write(built, out)
     for name in ("left_out", "kinds_to_drop", "accuracy_without_video"):
         values = "; ".join(f"{key}: {value}" for key, value in built.summary[name].items())

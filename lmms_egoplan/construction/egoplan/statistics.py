@@ -74,14 +74,9 @@ def statistics(questions: Sequence[Question]) -> Statistics:
         len({thing for found in objects.values() for thing in found if thing}),
         None if None in scenes else len(scenes),
     )
-    return Statistics(
-        counts,
-        tuple(
-            (verb, found.total(), _most_common(found))
-            for verb, found in sorted(objects.items(), key=lambda item: (-item[1].total(), item[0]))
-        ),
-        tuple(word for word in _most_common(words) if not _STOP_WORDS.fullmatch(word[0])),
-    )
+    by_count = sorted(objects.items(), key=lambda item: (-item[1].total(), item[0]))
+    verbs = tuple((verb, found.total(), _most_common(found)) for verb, found in by_count)
+    return Statistics(counts, verbs, tuple(word for word in _most_common(words) if not _STOP_WORDS.fullmatch(word[0])))
 
 
 def _most_common(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
@@ -135,11 +130,8 @@ def draw_verbs(found: Statistics) -> "Figure":
     axes.set(ylim=(len(verbs) - 0.4, -0.6), xlim=(0, 2 * most), xticks=[])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_title(
-        f"Top {len(verbs)} verbs among the choices, with their top {_OBJECTS} objects; grey: other objects",
-        loc="left",
-        fontsize=12,
-    )
+    title = f"Top {len(verbs)} verbs among the choices, with their top {_OBJECTS} objects; grey: other objects"
+    axes.set_title(title, loc="left", fontsize=12)
     return figure
 
 
