@@ -9,10 +9,11 @@ import platform
 import sqlite3
 import time
 import uuid
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +39,11 @@ class CacheError(RuntimeError):
     """The database of judgements cannot be used; the message names the file and says what to do."""
 
 
+_SCHEMA = yaml_beside(__file__)
 # By table, the kind of each column by its name.
-_COLUMNS: dict[str, dict[str, str]] = yaml_beside(__file__)
+_COLUMNS: dict[str, dict[str, str]] = _SCHEMA["tables"]
 _OUTCOMES = ("replies", "judgements", "failures")
 _TYPES = {"TEXT": str, "INTEGER": int, "REAL": float}
-_TRIGGERS = (
-    *(
-        f"{name} AFTER INSERT ON {table} BEGIN DELETE FROM failures WHERE key = NEW.key; "
-        "DELETE FROM claims WHERE key = NEW.key; END"
-        for name, table in (("rated", "judgements"), ("replied", "replies"))
-    ),
-    "failed AFTER INSERT ON failures BEGIN DELETE FROM claims WHERE key = NEW.key; END",
-)
 
 
 def default_cache_path() -> Path:
@@ -121,7 +115,9 @@ class JudgementCache:
         now = datetime.now(timezone.utc)
         with self.transaction():
             for key, judgement in judgements.items():
-                table = _table_of(judgement)
+                table = "replies" if judgement.rating is None else "judgements"
+                if judgement.error is not None:
+                    table = "failures"
                 values = vars(judgement) | {"key": key, "model": judgement.judge}
                 values["time"] = now.timestamp() if table == "failures" else now.isoformat(timespec="seconds")
                 columns = _COLUMNS[table]
@@ -178,7 +174,7 @@ class JudgementCache:
                 self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({kinds})")
             if self._columns("judgements") == [*_COLUMNS["judgements"]][:-1]:  # before it had the last one
                 self._database.execute("ALTER TABLE judgements ADD COLUMN finish TEXT")
-            for trigger in _TRIGGERS:
+            for trigger in _SCHEMA["triggers"]:
                 self._database.execute(f"CREATE TRIGGER IF NOT EXISTS {trigger}")
             for table, columns in _COLUMNS.items():
                 if self._columns(table) != [*columns]:
@@ -224,7 +220,8 @@ class Claims:
             read: what an outcome that another process has stored says about a prompt; None if it says nothing.
             settled: is told a prompt that another process has asked, and what it has come to.
         """
-        self._open, self._busy, self._claimed = deque(keys), deque[str](), deque[str]()
+        self._open, self._busy = OrderedDict.fromkeys(keys), OrderedDict[str, None]()
+        self._claimed = deque[str]()
         self._cache, self._read, self._settled = cache, read, settled
         self._owner = f"{_place()} {os.getpid()} {uuid.uuid4().hex}"
         self._renewed = self._looked = -math.inf
@@ -269,7 +266,7 @@ class Claims:
                 if not left:
                     return None
                 if self._is_failing:
-                    return left.popleft()
+                    return left.popitem(last=False)[0]
                 await asyncio.sleep(_POLL_S)
         finally:
             self._waiting -= 1
@@ -311,10 +308,10 @@ class Claims:
         claimed, settled, busy = list[str](), dict[str, Judgement](), list[str]()
         finished = dict(self._finished)
         # What others ask is looked at once for all slots.
-        is_looking = wanted > 0 and (self._open or time.monotonic() - self._looked > _POLL_S / 2)
-        candidates = [*self._open, *self._busy] if is_looking else []
+        is_due_to_look = self._busy and time.monotonic() - self._looked > _POLL_S / 2
+        is_looking = wanted > 0 and bool(self._open or is_due_to_look)
         is_due = not 0 <= time.time() - self._renewed < LEASE_S / 3
-        if not (finished or is_due or candidates or is_last):
+        if not (finished or is_due or is_looking or is_last):
             return settled
         with self._cache.transaction():
             now = time.time()  # another process may have held the file until then
@@ -325,10 +322,8 @@ class Claims:
                 self._cache.write("DELETE FROM claims WHERE owner = ?", [(self._owner,)])
             elif is_due:
                 self._cache.write("UPDATE claims SET expires = ? WHERE owner = ?", [(now + LEASE_S, self._owner)])
-            for start in range(0, len(candidates), _LOOKED_UP):
-                if len(claimed) == wanted:
-                    break
-                keys = candidates[start : start + _LOOKED_UP]
+            candidates = chain(self._open, self._busy)
+            while is_looking and len(claimed) < wanted and (keys := [*islice(candidates, _LOOKED_UP)]):
                 stored = [*self._cache.load_failures(keys).items(), *self._cache.load(keys).items()]
                 settled |= {key: known for key, outcome in stored if (known := self._read(outcome)) is not None}
                 claims, rest = self._cache.load_claims(keys), [key for key in keys if key not in settled]
@@ -342,12 +337,13 @@ class Claims:
             self._renewed = now
         for key in finished:
             del self._finished[key]
-        if candidates:
+        if is_looking:
             self._looked = time.monotonic()
-            gone = {*claimed, *settled, *busy}
+            for key in (*claimed, *settled, *busy):
+                self._open.pop(key, None)
+                self._busy.pop(key, None)
             self._claimed += claimed
-            self._open = deque(key for key in self._open if key not in gone)
-            self._busy = deque(key for key in self._busy if key not in gone) + deque(busy)
+            self._busy |= dict.fromkeys(busy)
         return settled
 
     def _is_anothers(self, owner: str, expires: float) -> bool:
@@ -384,12 +380,6 @@ def _is_of_kind(value: Any, kind: str) -> bool:
     """Return whether a value fits a column of this kind: sqlite stores values of other types, too."""
     name, _, constraint = kind.partition(" ")
     return isinstance(value, _TYPES[name]) or (value is None and not constraint)
-
-
-def _table_of(judgement: Judgement) -> str:
-    if judgement.error is not None:
-        return "failures"
-    return "replies" if judgement.rating is None else "judgements"
 
 
 def _judgement(row: dict[str, Any]) -> Judgement:

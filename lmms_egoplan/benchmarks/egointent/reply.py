@@ -18,33 +18,14 @@ from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.text import clean_text, compile_patterns
 
-_RE = compile_patterns(yaml_beside(__file__), re.VERBOSE)
+_TABLES = yaml_beside(__file__)
+_RE = compile_patterns(_TABLES["patterns"], re.VERBOSE)
 _FIELD_OF = {name.replace("_", ""): field for name, field in (*zip(FIELDS, FIELDS, strict=True), *ALIASES.items())}
-# Short names, which other texts have too: they count only together (`_short_fields`).
-_SHORT = (
-    {"local": FIELDS[0], "global": FIELDS[1], "procedural": FIELDS[1], "next": FIELDS[2]},
-    {"what": FIELDS[0], "why": FIELDS[1], "next": FIELDS[2]},
-)
-# By their words: "N/A" is "n a".
-_NO_ANSWER = {"n a", "na", "none", "null", "nil", "unknown", "undefined", "not applicable", "not available", "tbd"}
-_NO_ANSWER |= {"true", "false", "nan", "string", "text"}
-_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
-    ord("\u3001"): ord(","),
-    ord("\u3000"): ord(" "),
-}
-# A string's first mark, then the marks that may end it.
-_QUOTES = {
-    '"': '"',
-    "'": "'",
-    **dict.fromkeys("\u201c\u201d\u201e", '\u201c\u201d"'),
-    **dict.fromkeys("\u2018\u2019", "\u2018\u2019'"),
-}
-_STOP = {first: re.compile(rf"\\.|[\n{last}]", re.DOTALL) for first, last in _QUOTES.items()}
-_CHARS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", None: ""}
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3001: ord(","), 0x3000: ord(" ")}
+_STOP = {first: re.compile(rf"\\.|[\n{last}]", re.DOTALL) for first, last in _TABLES["quotes"].items()}
 _NO_TEXT = ("#", "```", "{", "}")
 _YAML_ENDS = ("---", "...")
 _MARKUP = " *_`,;\uff0c\uff1b\u3001\u3002"
-_PAIRED = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019"}
 
 _Values = list[tuple[str, str]]
 """Fields and the texts given for them, as they come."""
@@ -86,7 +67,7 @@ def _read(text: str) -> dict[str, str]:
     finals = list(_RE.final.finditer(text))
     with suppress(ValueError):
         decode(text)
-        finals = [final for final in finals if final[0][0] in _QUOTES]  # keys; in true JSON, other words are in strings
+        finals = [final for final in finals if final[0][0] in _STOP]  # keys; in true JSON, other words are in strings
     return whole | _read_part(text[finals[-1].end() :]) if finals else whole
 
 
@@ -121,13 +102,13 @@ _PROMPT_WORDS = f" {_words(PROMPT)} | {_words(RELEASE_PROMPT)} "
 
 def _is_missing(value: str) -> bool:
     words = _words(value)
-    return words in _NO_ANSWER or f" {words} " in _PROMPT_WORDS or not any(map(str.isalpha, words))
+    return words in _TABLES["no_answer"] or f" {words} " in _PROMPT_WORDS or not any(map(str.isalpha, words))
 
 
 def _field_of(name: str) -> str:
     """Return the field of a text that matches ``name`` or ``short_name``."""
     plain = re.sub(r"[^a-z]", "", name.lower())
-    return _FIELD_OF.get(plain) or next(fields[plain] for fields in _SHORT if plain in fields)
+    return _FIELD_OF.get(plain) or next(fields[plain] for fields in _TABLES["short_names"] if plain in fields)
 
 
 def _short_fields(names: Collection[str], known: Collection[str] = ()) -> dict[str, str]:
@@ -137,7 +118,7 @@ def _short_fields(names: Collection[str], known: Collection[str] = ()) -> dict[s
         names: Short names in the text, in lower case.
         known: Fields in the text under other names.
     """
-    for fields in _SHORT:
+    for fields in _TABLES["short_names"]:
         counting = {name: field for name, field in fields.items() if name in names and field not in known}
         if len(counting) > 1 or (counting and len(known) == len(FIELDS) - 1):
             return counting
@@ -225,7 +206,8 @@ def _read_string(text: str, start: int) -> tuple[str, int]:
 
 
 def _unescape(text: str) -> str:
-    return _RE.escape.sub(lambda found: chr(int(found[1], 16)) if found[1] else _CHARS.get(found[2], found[2]), text)
+    escapes = _TABLES["escapes"]
+    return _RE.escape.sub(lambda mark: chr(int(mark[1], 16)) if mark[1] else escapes.get(mark[2], mark[2] or ""), text)
 
 
 def _read_tags(text: str) -> _Values:
@@ -353,4 +335,4 @@ def _paragraph(text: str) -> str:
 def _plain(line: str) -> str:
     """Remove surrounding emphasis, quotation marks and commas."""
     plain = line.strip(_MARKUP)
-    return plain[1:-1] if len(plain) > 1 and _PAIRED.get(plain[0]) == plain[-1] else plain
+    return plain[1:-1] if len(plain) > 1 and _TABLES["paired"].get(plain[0]) == plain[-1] else plain
