@@ -15,7 +15,7 @@ from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Ite
 from lmms_egoplan.annotation.forms import Choice, Field, Film, Form, Moment, Option, Values, Words
 from lmms_egoplan.benchmarks.egointent.prepare import record_footage
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
-from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Record, fields_of_keys, read_annotations, read_raw
+from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Record, fields_of_keys, load, read_annotations
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.media.footage import tell_of_lost
 from lmms_egoplan.media.frames import frame_times
@@ -45,8 +45,8 @@ def read_items(annotations: Path, videos: Path, *, skip_missing: bool = False) -
     footage, lost = record_footage(records, videos, skip_missing=skip_missing)
     tell_of_lost(lost)
     return [
-        _item(record, footage[record.step_id].path, raw)
-        for record, raw in zip(records, read_raw(annotations), strict=True)
+        _item(record, footage[record.step_id].path, raw.value)
+        for record, raw in zip(records, load(annotations), strict=True)
         if record.step_id in footage
     ]
 

@@ -1,6 +1,6 @@
-# ruff: noqa: RUF001 - the signs are the point
 """Texts of judging: an endpoint's reply, the rating in it, and answers made safe for a prompt."""
 
+import functools
 import re
 import unicodedata
 from dataclasses import replace
@@ -28,17 +28,10 @@ _NO_WORDS = re.compile(r"[\W_]+\Z")
 
 # Invisible, and no format characters by Unicode's category: joiners, fillers and variation selectors.
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
-_ROUND = str.maketrans("[]<>〈〉⟨⟩‹›❬❭❰❱◁▷", "()()()()()()()()")
+_ROUND = str.maketrans(_TABLES["round"])
 _BRACKETS = re.compile(r"[\[\]]")
 
-# Signs that look like square brackets, after NFKC: square, lenticular, tortoise shell and half brackets, ceilings and
-# floors; a white square bracket looks like two. Corner brackets are quotation marks unless they are doubled.
-_OPENING, _CLOSING = "⁅⦋⦍⦏⹕⹗【〖〔〘⟬❲⦗⸢⸤⎡⎣⌈⌊", "⁆⦌⦎⦐⹖⹘】〗〕〙⟭❳⦘⸣⸥⎤⎦⌉⌋"
-_LOOKALIKES = str.maketrans(
-    {**dict.fromkeys(_OPENING, "["), **dict.fromkeys(_CLOSING, "]")}
-    | {**dict.fromkeys("⟦〚", "[["), **dict.fromkeys("⟧〛", "]]")}
-)
-_DOUBLED_CORNERS = {"「「": "[[", "」」": "]]", "『『": "[[", "』』": "]]"}
+_LOOKALIKES = str.maketrans({sign: brackets for brackets, signs in _TABLES["lookalikes"].items() for sign in signs})
 
 _BASES = {"decimal": 10, "octal": 8, **dict.fromkeys(("entity", "braced", "four", "eight", "two", "css", "url"), 16)}
 # An escape made of escapes; beyond, the signs that begin one are taken out.
@@ -195,7 +188,7 @@ def sanitize(answer: str) -> tuple[str, bool]:
     copy, is_nested = _unescaped(answer)
     marked = _PATTERNS["marks"].search(copy) is not None
     bracketed = copy.translate(_LOOKALIKES)
-    for corners, brackets in _DOUBLED_CORNERS.items():
+    for corners, brackets in _TABLES["doubled_corners"].items():
         bracketed = bracketed.replace(corners, brackets)
     suspect = is_nested or marked or _PATTERNS["suspect"].search(bracketed) is not None
     if not suspect and _BRACKETS.search(copy) is None:
@@ -248,8 +241,9 @@ def _normalised(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    return "".join(char for char in text if char.isspace() or not _is_invisible(char))
+    return "".join(filter(_is_visible, text))
 
 
-def _is_invisible(char: str) -> bool:
-    return unicodedata.category(char) in ("Cc", "Cf") or _INVISIBLE.match(char) is not None
+@functools.cache
+def _is_visible(char: str) -> bool:
+    return char.isspace() or not (unicodedata.category(char) in ("Cc", "Cf") or _INVISIBLE.match(char))

@@ -21,8 +21,9 @@ from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE
 from lmms_egoplan.benchmarks.egointent.metrics import mean_of_ratings, values_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
-from lmms_egoplan.benchmarks.egointent.scoring import JudgedStep, Prediction, Rating, check_judged, step_judge
+from lmms_egoplan.benchmarks.egointent.scoring import KEPT, JudgedStep, Prediction, Rating, check_judged
 from lmms_egoplan.benchmarks.egointent.visuals import thin
+from lmms_egoplan.judging.judge import Judge
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import sanitize
@@ -119,7 +120,7 @@ def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) 
             )
         ]
         _log_cost(predictions, prompts, settings)
-        judge = step_judge("EgoIntent diagnostics", settings)
+        judge = Judge("EgoIntent diagnostics", settings, KEPT)
         for start in range(0, len(predictions), _CHUNK):
             requests: list[tuple[int, str, JudgeRequest]] = []
             for index in range(start, min(start + _CHUNK, len(predictions))):

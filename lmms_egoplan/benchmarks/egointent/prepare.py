@@ -34,7 +34,7 @@ def prepare_egointent(
     *,
     skip_missing: bool = False,
     verify: bool = False,
-    given: Mapping[str, str] = records.NONE_GIVEN,
+    given: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Check annotations and videos, and write the split below the data root.
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any
 
 from annotated_types import Predicate
@@ -29,7 +28,6 @@ HUB_DATASET = "py2279105943/EgoIntent"
 
 _FIELD_OF = {name: field for field, names in yaml_beside(__file__).items() for name in names}
 _NEEDED = ("video_id", "start_sec", "end_sec", "local_intent", "global_intent", "next_step_plan")
-NONE_GIVEN: Mapping[str, str] = MappingProxyType({})
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".parquet")
 # Parts of one table, as the hub names them: test-00000-of-00002.parquet.
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})(?=\.[a-z]+$)")
@@ -49,7 +47,7 @@ class Raw:
     fields: Mapping[str, str]
 
 
-def load(source: str | Path, given: Mapping[str, str] = NONE_GIVEN) -> list[Raw]:
+def load(source: str | Path, given: Mapping[str, str] | None = None) -> list[Raw]:
     """Read the records of a file, of the one table in a folder, or of the hub's dataset.
 
     Args:
@@ -61,7 +59,7 @@ def load(source: str | Path, given: Mapping[str, str] = NONE_GIVEN) -> list[Raw]
         LmmsEgoplanError: Nothing can be read, no record has a given key, or a folder contains several tables of steps;
             names them.
     """
-    path = _download() if str(source) == HUB else Path(source)
+    path, given = _download() if str(source) == HUB else Path(source), given or {}
     records = _load_folder(path, given) if path.is_dir() else _load_file(path, given)
     if absent := given.keys() - {key for raw in records for key in raw.fields}:
         raise LmmsEgoplanError(f"{path}: --keys: no record has the key {', '.join(sorted(absent))}")
@@ -94,7 +92,7 @@ def _load_folder(path: Path, given: Mapping[str, str]) -> list[Raw]:
     return records
 
 
-def fields_of_keys(keys: Collection[str], given: Mapping[str, str] = NONE_GIVEN) -> dict[str, str]:
+def fields_of_keys(keys: Collection[str], given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the field, or another name, that each key of a record means.
 
     Case does not matter, nor do blanks and hyphens instead of underscores. A key of FORMAT.md has priority over its
@@ -111,8 +109,9 @@ def fields_of_keys(keys: Collection[str], given: Mapping[str, str] = NONE_GIVEN)
     names = {key: ALIASES.get(name, name) for key, name in plain.items()}
     own = set(names.values())
     fields = {key: _FIELD_OF[name] if _FIELD_OF.get(name, name) not in own else name for key, name in names.items()}
-    taken = {given[key] for key in keys if key in given}
-    return {key: given.get(key, f"other {field}" if field in taken else field) for key, field in fields.items()}
+    taken = {key: given[key] for key in keys if key in given} if given else {}
+    other = {field: f"other {field}" for field in taken.values()}
+    return {key: taken.get(key) or other.get(field, field) for key, field in fields.items()}
 
 
 def mapping_lines(records: Sequence[Raw], fields: Collection[str]) -> list[str]:
@@ -374,11 +373,6 @@ def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
             "own"
         )
     return records
-
-
-def read_raw(path: str | Path) -> list[dict[str, Any]]:
-    """Read the records of a file that `read_annotations` has accepted, with their keys in the file."""
-    return [raw.value for raw in load(path)]
 
 
 def needed_videos(records: Sequence[Record]) -> dict[str, float]:

@@ -35,7 +35,7 @@ Rating = Annotated[StrictFloat, Field(ge=0, le=100), Expected("a number from 0 t
 
 # Fields of a judged step that are those of its prediction.
 _SAME = ("step_id", "truncated", "frames_shown", "frames_sampled", "reply", "media")
-_KEPT = "The answers are kept, and what has been judged is stored: a run with the same answers asks for the rest only"
+KEPT = "The answers are kept, and what has been judged is stored: a run with the same answers asks for the rest only"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,11 +197,6 @@ def check_judged(record: Judged) -> Judged:
     return record
 
 
-def step_judge(title: str, settings: JudgeSettings) -> Judge:
-    """Return a judge of answers about steps."""
-    return Judge(title, settings, _KEPT)
-
-
 @dataclass(frozen=True, kw_only=True)
 class GradedStep(JudgedStep):
     """A step's prediction and the ratings of its fields.
@@ -244,7 +239,7 @@ def grade(
             for part in [fields] if is_one else [(field,) for field in fields]:
                 batch = batches.setdefault(part if len(part) > 1 else (), {})
                 batch[index, part] = _request(prediction, part, release=release)
-        judge = step_judge("EgoIntent", settings)
+        judge = Judge("EgoIntent", settings, KEPT)
         for batch in batches.values():
             judgements = judge.rate([*batch.values()], scale_of(next(iter(batch))[1]))
             for (index, fields), judgement in zip(batch, judgements, strict=True):
