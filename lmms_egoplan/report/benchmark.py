@@ -243,11 +243,6 @@ class BenchmarkReport(ABC, Generic[Task]):
         return None
 
     @cached_property
-    def asked(self) -> set[Key]:
-        """The questions of all tasks with samples."""
-        return {key for task in self.tasks for key in task.answers or ()}
-
-    @cached_property
     def reference(self) -> document.Reference | None:
         """The published score to compare with; None for none."""
         if self.SPEC.reference is None:
@@ -399,13 +394,18 @@ class BenchmarkReport(ABC, Generic[Task]):
         return "" if mean.interval else why_no_interval(mean.clusters, self.SPEC.clusters)
 
     @cached_property
-    def questions(self) -> dict[Key, dict[str, Any]]:
-        """The fields of each question's `Item`."""
-        answers: dict[Key, list[Answer]] = {}
+    def answers(self) -> dict[Key, dict[str, Answer]]:
+        """The answers to each question of a task with samples, by the run's name in the gallery."""
+        answers: dict[Key, dict[str, Answer]] = {}
         for task in self.tasks:
             for key, answer in (task.answers or {}).items():
-                answers.setdefault(key, []).append(answer)
-        return {key: self.question(key, of_key) for key, of_key in answers.items()}
+                answers.setdefault(key, {})[task.gallery] = answer
+        return answers
+
+    @cached_property
+    def questions(self) -> dict[Key, dict[str, Any]]:
+        """The fields of each question's `Item`."""
+        return {key: self.question(key, [*of_runs.values()]) for key, of_runs in self.answers.items()}
 
     def slices(self) -> Iterator[document.Slice]:
         """Split the main score by each attribute of the questions and by people's labels."""
@@ -434,11 +434,8 @@ class BenchmarkReport(ABC, Generic[Task]):
         for name in names:
             for run, answers in members[name].items():
                 mean = self.mean_over(answers)
-                groups.append(
-                    document.Group(
-                        name, run, mean.value, mean.interval, self._why_no_interval(mean), mean.questions or 0
-                    )
-                )
+                why = self._why_no_interval(mean)
+                groups.append(document.Group(name, run, mean.value, mean.interval, why, mean.questions or 0))
         yield document.Slice(attribute, tuple(groups))
 
     def remarks(self) -> Iterator[str]:
@@ -463,11 +460,8 @@ class BenchmarkReport(ABC, Generic[Task]):
         if not self.tasks:
             tables = tuple(table for table in self.tables() if table is not None and table.has_own)
             figures = tuple(figure for figure in self.figures() if figure is not None)
-            return (
-                document.Section(self.SPEC.name, self.SPEC.title, self.SPEC.lead, (), tables, figures)
-                if tables
-                else None
-            )
+            spec = self.SPEC
+            return document.Section(spec.name, spec.title, spec.lead, (), tables, figures) if tables else None
         return replace(
             self.scores_section(),
             tables=tuple(self._marked(part) for table in self.tables() if table is not None for part in table.parted()),
@@ -520,29 +514,20 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     def items(self) -> list[document.Item]:
         """Return the questions for the gallery, with the logged answers."""
-        answers: dict[Key, dict[str, Answer]] = {}
         demo = {task.gallery: document.DEMO for task in self.tasks if task.is_demo}
-        for task in self.tasks:
-            name = task.gallery
-            for key, answer in (task.answers or {}).items():
-                answers.setdefault(key, {})[name] = answer
         items: list[document.Item] = []
         uses: dict[str, int] = {}
-        for key in self.question_order(answers):
-            name = next(iter(answers[key].values())).id
+        for key in self.question_order(self.answers):
+            name = next(iter(self.answers[key].values())).id
             uses[name] = uses.get(name, 0) + 1
             again = f" ({uses[name]})" if uses[name] > 1 else ""
             of_runs = {}
-            for run, answer in answers[key].items():
+            for run, answer in self.answers[key].items():
                 shown = self.shown(answer)
                 rating = "; ".join(filter(None, [demo.get(run), shown.rating])) or None
                 of_runs[run] = replace(shown, rating=rating, prompt=answer.prompt, tokens=answer.tokens)
-            question = self.questions[key]
-            items.append(
-                document.Item(
-                    key=f"{self.SPEC.name}/{name}{again}", benchmark=self.SPEC.name, answers=of_runs, **question
-                )
-            )
+            item_key = f"{self.SPEC.name}/{name}{again}"
+            items.append(document.Item(item_key, self.SPEC.name, answers=of_runs, **self.questions[key]))
         return items
 
 

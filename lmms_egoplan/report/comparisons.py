@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from lmms_egoplan.report import statistics
 from lmms_egoplan.report.document import Difference, Figure, Headline, Item, Reference, Section
-from lmms_egoplan.report.run import Run, TaskRun, age, base_task, package_versions
+from lmms_egoplan.report.run import Run, age, base_task, package_versions
 from lmms_egoplan.report.scores import Key, ScoredTask
 from lmms_egoplan.report.tables import Table, Value, read_columns, read_notes, show, table_of_runs
 from lmms_egoplan.text import join_list
@@ -117,7 +117,8 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
         benchmark: see `Part`.
     """
     own = [
-        replace(run, tasks={name: task for name, task in run.tasks.items() if _is_of(benchmark, task)}) for run in runs
+        replace(run, tasks={name: x for name, x in run.tasks.items() if x.scoring and x.scoring.benchmark == benchmark})
+        for run in runs
     ]
     kinds = {(name, task.version) for run in own for name, task in run.tasks.items()}
     parts: list[dict[str, str | None]] = []
@@ -146,10 +147,6 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
         )
         for number, chosen in enumerate(runs_of)
     ]
-
-
-def _is_of(benchmark: str, task: TaskRun) -> bool:
-    return task.scoring is not None and task.scoring.benchmark == benchmark
 
 
 def _compare(benchmark: str, first: tuple[str, str | None], second: tuple[str, str | None]) -> bool:

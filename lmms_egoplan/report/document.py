@@ -339,23 +339,24 @@ def json_of(sections: Sequence[Section], runs: Sequence[Run], skipped: Sequence[
         "package": {"name": "lmms-egoplan", "version": __version__},
         "made": f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}",
         "questions": questions,
-        "runs": [_run(run) for run in runs],
+        "runs": [
+            _fields(run, "name", "model", "harness", "time", "provenance")
+            | {"tasks": {name: task_provenance(task) for name, task in run.tasks.items()}}
+            for run in runs
+        ],
         "benchmarks": [_section(section) for section in sections],
         "skipped": skipped,
     }
     return json.dumps(_known(content), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def _run(run: Run) -> dict[str, Any]:
-    return {
-        **{name: getattr(run, name) for name in ("name", "model", "harness", "time", "provenance")},
-        "tasks": {name: task_provenance(task) for name, task in run.tasks.items()},
-    }
+def _fields(record: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
 
 
 def _section(section: Section) -> dict[str, Any]:
     return {
-        **{name: getattr(section, name) for name in ("key", "title", "unit", "finding", "remarks")},
+        **_fields(section, "key", "title", "unit", "finding", "remarks"),
         "scores": [_with_ends(line) | {"beside": dict(line.beside)} for line in section.headlines],
         "differences": [asdict(pair) for pair in section.differences],
         "reference": None if section.reference is None else asdict(section.reference),
@@ -365,15 +366,13 @@ def _section(section: Section) -> dict[str, Any]:
         ],
         "changes": [asdict(change) for change in section.changes],
         "tables": [_table(table) for table in section.tables],
-        "figures": [
-            {"key": figure.key, "title": figure.title, "caption": figure.caption} for figure in section.figures
-        ],
+        "figures": [_fields(figure, "key", "title", "caption") for figure in section.figures],
     }
 
 
 def _table(table: Table) -> dict[str, Any]:
     return {
-        **{name: getattr(table, name) for name in ("key", "title", "role", "source", "notes")},
+        **_fields(table, "key", "title", "role", "source", "notes"),
         "columns": [asdict(column) for column in table.columns],
         "rows": [{"values": row.values, "own": row.is_own} for row in table.rows],
     }

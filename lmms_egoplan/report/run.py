@@ -157,9 +157,7 @@ def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | No
     """
     if not isinstance(config, Mapping):
         return None
-    metadata = config.get("metadata")
-    named = metadata.get("benchmark") if isinstance(metadata, Mapping) else None
-    benchmark = named or package_benchmarks().get(base_task(task) or "")
+    benchmark = member(config, "metadata", "benchmark") or package_benchmarks().get(base_task(task) or "")
     fitting = [scoring for scoring in scorings() if scoring.benchmark == benchmark]
     return max(fitting, key=lambda scoring: len(scoring.metrics.keys() & metrics), default=None)
 
@@ -191,7 +189,7 @@ def logged_version(results: Any, task: str) -> str | None:
     1, 1.0 and "1.0" are one version. If ``versions`` and the task's ``metadata`` differ, it is ``"1.0 or 2.0"``, which
     equals neither.
     """
-    versions = (_member(results, "versions", task), _member(results, "configs", task, "metadata", "version"))
+    versions = (member(results, "versions", task), member(results, "configs", task, "metadata", "version"))
     return " or ".join(dict.fromkeys(filter(None, map(version_text, versions)))) or None
 
 
@@ -245,7 +243,7 @@ def read_task_file(path: Path) -> dict[str, Any]:
     return content
 
 
-def _member(value: Any, *names: str) -> Any:
+def member(value: Any, *names: str) -> Any:
     """Return a member of nested objects; None if it is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
@@ -313,10 +311,9 @@ def changed_settings(earlier: Mapping[str, str], later: Mapping[str, str]) -> It
 def _shown(task_run: TaskRun) -> str:
     """Describe the media: what lm-eval logs with each question, or the defaults of lmms-eval's task."""
     for sample in (task_run.samples or ())[:1]:
-        doc = sample.get("doc")
-        if isinstance(doc, dict) and isinstance(doc.get("shown"), dict):
-            return _listed(doc["shown"])
-    return _listed(_dict(_dict(task_run.config.get("lmms_eval_specific_kwargs")).get("default")))
+        if isinstance(shown := member(sample, "doc", "shown"), dict):
+            return _listed(shown)
+    return _listed(_dict(member(task_run.config, "lmms_eval_specific_kwargs", "default")))
 
 
 def _listed(values: Mapping[str, Any]) -> str:

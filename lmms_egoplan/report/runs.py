@@ -15,16 +15,18 @@ from lmms_egoplan.file_kinds import kind_of
 from lmms_egoplan.jsonl import decode, parse_record, read_lines
 from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.report.benchmark import ReportedBenchmark
-from lmms_egoplan.report.run import Run, Runs, TaskRun, base_task, logged_version, provenance_of, scoring_of, scorings
-from lmms_egoplan.report.samples import (
-    HOW_TO_LOG,
-    Origin,
-    SampleFile,
-    model_name,
-    sample_file,
-    short_name,
-    start_time,
+from lmms_egoplan.report.run import (  # fmt: skip
+    Run,
+    Runs,
+    TaskRun,
+    base_task,
+    logged_version,
+    member,
+    provenance_of,
+    scoring_of,
+    scorings,
 )
+from lmms_egoplan.report.samples import HOW_TO_LOG, Origin, SampleFile, model_name, sample_file, short_name, start_time
 from lmms_egoplan.report.scores import recompute
 from lmms_egoplan.report.tables import clean
 from lmms_egoplan.storage import DataMissingError
@@ -162,9 +164,8 @@ def _find(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]) -> _
         found.runs[path] = _run(path, content, files_of_run)
         found.remarks[path] = _remarks(path, content, found.runs[path])
     found.runs.update(judged)
-    found.orphans.extend(
-        _without_results(file for file in logs.values() if not any(_belongs(file, path) for path in results))
-    )
+    alone = [file for file in logs.values() if not any(_belongs(file, path) for path in results)]
+    found.orphans.extend(_without_results(alone))
     return found
 
 
@@ -185,18 +186,12 @@ def _results(folder: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
             parts = [content.get(name) for name in ("results", "configs")] if isinstance(content, dict) else [None]
             if all(isinstance(part, dict) for part in parts):
                 results[_resolved(path)] = content
-            elif not _is_report(content):
+            elif member(content, "package", "name") != "lmms-egoplan":  # not the report.json of an earlier report
                 foreign.append(f"{path}: no results of a run")
     skipped += _first(foreign, folder, "JSON files that are no results of a run")
     if folder.is_dir() and not results:
         skipped.append(f"{folder}: no results of a run below it")
     return results
-
-
-def _is_report(content: Any) -> bool:
-    """Recognise the ``report.json`` of an earlier report, which may be below the runs' folder."""
-    package = content.get("package") if isinstance(content, dict) else None
-    return isinstance(package, dict) and package.get("name") == "lmms-egoplan"
 
 
 def _first(lines: list[str], folder: Path, what: str) -> list[str]:

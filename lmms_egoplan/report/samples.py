@@ -16,7 +16,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode, read_json, read_lines
 from lmms_egoplan.outputs import check_own, delete
-from lmms_egoplan.report.run import CHECKPOINT, logged_version
+from lmms_egoplan.report.run import CHECKPOINT, logged_version, member
 from lmms_egoplan.validation import AnyText, Checked
 
 _LMMS_EVAL = re.compile(r"(?P<time>.+?)_samples_(?P<task>.+)\.jsonl")
@@ -160,17 +160,13 @@ def short_name(model: str) -> str:
 
 def model_name(path: Path, content: Mapping[str, Any]) -> str:
     """Return the name of a run's model, by its results file and that file's content."""
-    config = content.get("config")
-    backend = config.get("model") if isinstance(config, dict) else None
-    names = (content.get("model_name"), backend, path.parent.name)
+    names = (content.get("model_name"), member(content, "config", "model"), path.parent.name)
     return next((name.strip().rstrip("/") for name in names if isinstance(name, str) and name.strip(" /")), "model")
 
 
 def _lmms_eval_zone(results: Mapping[str, Any]) -> tzinfo | None:
     """Return the run's time zone; None for unknown names."""
-    config = results.get("config")
-    arguments = config.get("resolved_cli_args") if isinstance(config, dict) else None
-    name = arguments.get("timezone") if isinstance(arguments, dict) else None
+    name = member(results, "config", "resolved_cli_args", "timezone")
     try:
         return ZoneInfo(name) if isinstance(name, str) else _LMMS_EVAL_ZONE
     except (KeyError, OSError, ValueError):

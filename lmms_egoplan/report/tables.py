@@ -64,11 +64,6 @@ class Row:
     is_own: bool = False
     why: str = ""
 
-    @property
-    def compares(self) -> bool:
-        """True if its numbers are comparable."""
-        return not self.why
-
 
 @final
 @dataclass(frozen=True)
@@ -97,10 +92,10 @@ class Table:
 
     def parted(self) -> "list[Table]":
         """Move rows that are not comparable into a second table, each with its reason."""
-        apart = [row for row in self.rows if not row.compares]
+        apart = [row for row in self.rows if row.why]
         if not apart:
             return [self]
-        comparable = replace(self, rows=tuple(row for row in self.rows if row.compares))
+        comparable = replace(self, rows=tuple(row for row in self.rows if not row.why))
         filled = [
             place
             for place, column in enumerate(self.columns)
@@ -142,7 +137,7 @@ class Table:
             printed = {
                 index: round(float(value), column.decimals or 0)
                 for index, row in enumerate(self.rows)
-                if row.compares and isinstance(value := row.values[place], (int, float))
+                if not row.why and isinstance(value := row.values[place], (int, float))
             }
             order = sorted(set(printed.values()), reverse=column.higher_is_better)
             if len(printed) > 1:

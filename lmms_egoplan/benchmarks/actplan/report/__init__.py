@@ -271,7 +271,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         prepared, problem = self._prepared
         if problem:
             yield note("not_prepared", problem=problem)
-        elif other := self.asked - prepared.keys():
+        elif other := self.answers.keys() - prepared.keys():
             yield note("others_prepared", count=len(other), example=min(other)[0])
 
 

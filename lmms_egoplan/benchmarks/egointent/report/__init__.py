@@ -227,7 +227,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
                 yield note("different_steps", count=len(set.intersection(*map(set, asked))), told=told)
         prepared, problem = self._prepared
         logged = {key for run in self.tasks for key, step in (run.answers or {}).items() if step.doc}
-        if bare := self.asked - prepared.keys() - logged:
+        if bare := self.answers.keys() - prepared.keys() - logged:
             why = problem or note("not_prepared", example=min(bare)[0])
             yield note("bare", count=len(bare), why=why)
 

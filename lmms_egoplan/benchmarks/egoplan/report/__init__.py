@@ -197,7 +197,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
     def gaps(self) -> Iterator[str]:
         """Name what the prepared data lack."""
         docs, problem = self.docs
-        if missing := self.asked - docs.keys():
+        if missing := self.answers.keys() - docs.keys():
             why = problem or note("not_prepared", example=min(missing)[1])
             yield note("missing", count=len(missing), why=why)
 

@@ -200,7 +200,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         prepared, problems = self._prepared
         if problems:
             yield note("not_prepared", count=len(problems), problem=next(iter(problems.values())))
-        if other := {key for key in self.asked - prepared.keys() if dimension_of(str(key[0])) not in problems}:
+        if other := {key for key in self.answers.keys() - prepared.keys() if dimension_of(str(key[0])) not in problems}:
             yield note("others_prepared", count=len(other), example=min(other)[0])
 
 

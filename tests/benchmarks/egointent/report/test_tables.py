@@ -172,7 +172,7 @@ def test_goalstep_steps_do_not_compare_even_if_they_are_as_many(goalstep_runs):
     task = replace(task, samples=None, metrics=task.metrics | metrics)
     both_kinds = EgoIntentReport([replace(goalstep, tasks={"egointent": task})]).section()
     (row,) = (row for row in joined(both_kinds, "egointent_table3").rows if row.is_own)
-    assert (row.values[0], row.compares) == (NAME, False)
+    assert (row.values[0], bool(row.why)) == (NAME, True)
     assert [each.key for each in both_kinds.tables if each.key in ("egointent_scenarios", "egointent_categories")] == [
         "egointent_categories"
     ]
