@@ -130,20 +130,6 @@ class Run:
         return _CHECKPOINT.sub("", self.model.rstrip("/")).rstrip("/").rpartition("/")[2] or self.model
 
 
-@dataclass(frozen=True)
-class Runs:
-    """The runs of some paths.
-
-    runs: in the order of these paths; below a folder sorted by path.
-    skipped: ignored or missing files, and why; a line each, which begins with the path.
-    without: paths without a run.
-    """
-
-    runs: tuple[Run, ...]
-    skipped: tuple[str, ...]
-    without: tuple[Path, ...] = ()
-
-
 def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | None:
     """Return how one of this project's tasks is scored; None for any other task.
 
@@ -165,15 +151,12 @@ def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | No
 @cache
 def scorings() -> tuple[Scoring, ...]:
     """Read the files in ``tasks/shared``."""
-    tasks = {path.stem: read_task_file(path) for path in sorted(_SHARED.glob("*.yaml"))}
-    return tuple(
-        Scoring(
-            stem,
-            task["metadata"]["benchmark"],
-            {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]},
-        )
-        for stem, task in tasks.items()
-    )
+    read = []
+    for path in sorted(_SHARED.glob("*.yaml")):
+        task = read_task_file(path)
+        metrics = {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]}
+        read.append(Scoring(path.stem, task["metadata"]["benchmark"], metrics))
+    return tuple(read)
 
 
 class _Loader(yaml.SafeLoader):

@@ -15,17 +15,7 @@ from lmms_egoplan.file_kinds import kind_of
 from lmms_egoplan.jsonl import decode, parse_record, read_lines
 from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.report.benchmark import ReportedBenchmark
-from lmms_egoplan.report.run import (  # fmt: skip
-    Run,
-    Runs,
-    TaskRun,
-    base_task,
-    logged_version,
-    member,
-    provenance_of,
-    scoring_of,
-    scorings,
-)
+from lmms_egoplan.report.run import Run, TaskRun, base_task, logged_version, member, provenance_of, scoring_of, scorings
 from lmms_egoplan.report.samples import HOW_TO_LOG, Origin, SampleFile, model_name, sample_file, short_name, start_time
 from lmms_egoplan.report.scores import recompute
 from lmms_egoplan.report.tables import clean
@@ -41,6 +31,20 @@ _STDERR = re.compile(r".+_stderr(_\w+)?")
 _CACHE = re.compile(r"(cache|rank_\d+)\.audit\.jsonl")
 _MOST_LINES = 10
 _NO_SAMPLES = "no samples of a harness; give judged answers by their own path"
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of some paths.
+
+    runs: in the order of these paths; below a folder sorted by path.
+    skipped: ignored or missing files, and why; a line each, which begins with the path.
+    without: paths without a run.
+    """
+
+    runs: tuple[Run, ...]
+    skipped: tuple[str, ...]
+    without: tuple[Path, ...] = ()
 
 
 class _UnusableError(ValueError):

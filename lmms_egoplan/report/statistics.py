@@ -234,13 +234,6 @@ def _sign_flips(sums: np.ndarray) -> float:
         return np.round(flipped.sum(axis) / scale, _DIGITS)
 
     with np.errstate(over="ignore"):  # SciPy 1.15 counts the permutations of many clusters in a float.
-        test = permutation_test(
-            (sums,),
-            total,
-            permutation_type="samples",
-            vectorized=True,
-            n_resamples=PERMUTATIONS,
-            batch=_BATCH,
-            rng=np.random.default_rng(_SEED),
-        )
+        options = {"permutation_type": "samples", "vectorized": True, "n_resamples": PERMUTATIONS, "batch": _BATCH}
+        test = permutation_test((sums,), total, **options, rng=np.random.default_rng(_SEED))
     return float(test.pvalue)

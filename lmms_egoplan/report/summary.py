@@ -287,14 +287,9 @@ def _print_side_by_side(table: Table, console: Console) -> None:
     ]
     _print_line(f"\n{table.title}", console)
     for number, places in enumerate(_fitting(widths, console.width - first - 2)):
-        part = RichTable(
-            RichColumn(labels, width=first, overflow="fold"),
-            *(
-                RichColumn(Text(names[place]), width=widths[place], justify="right", overflow="fold")
-                for place in places
-            ),
-            **_LOOKS,
-        )
+        part = RichTable(RichColumn(labels, width=first, overflow="fold"), **_LOOKS)
+        for place in places:
+            part.add_column(Text(names[place]), width=widths[place], justify="right", overflow="fold")
         for cells in _filled([(row[0], *(row[place + 1] for place in places)) for row in rows]):
             part.add_row(*map(Text, cells))
         if number:

@@ -297,14 +297,11 @@ def _picture(match: re.Match[str]) -> str:
 
 def csv_of(table: Table) -> str:
     """Format a table as CSV: all digits, empty fields for missing values, and a last column ``own`` for runs."""
-    rows = [
-        [
-            *("" if value is None else clean(value) if isinstance(value, str) else value for value in row.values),
-            row.is_own,
-        ]
-        for row in table.rows
-    ]
-    return csv_text([[*(column.key for column in table.columns), "own"], *rows])
+    rows: list[list[Value]] = [[*(column.key for column in table.columns), "own"]]
+    for row in table.rows:
+        cells = ["" if value is None else clean(value) if isinstance(value, str) else value for value in row.values]
+        rows.append([*cells, row.is_own])
+    return csv_text(rows)
 
 
 def markdown_of(table: Table) -> str:
