@@ -31,13 +31,11 @@ from lmms_egoplan.benchmarks.egoplan.protocol import QUESTION
 from lmms_egoplan.demo.checkpoint import llava, llava_processor, train_tokenizer
 from lmms_egoplan.harnesses.adapter import load_adapter
 from lmms_egoplan.media.clip import Clip
-from lmms_egoplan.planner.environment import Outcome
 from lmms_egoplan.planner.kitchen import ACTIONS, GOALS, Kitchen
-from lmms_egoplan.planner.planner import Episode, Proposal, run_episode
+from lmms_egoplan.planner.planner import Episode, Outcome, Proposal, run_episode
 from lmms_egoplan.planner.proposals import RANK, Proposer
-from lmms_egoplan.training.mix import Mix
 from lmms_egoplan.training.run import tune
-from lmms_egoplan.training.samples import Sample
+from lmms_egoplan.training.samples import Mix, Sample
 from lmms_egoplan.training.settings import TuningSettings
 
 TRAINING_SEEDS, SEEDS = range(4), range(4, 7)

@@ -9,10 +9,9 @@ import typer
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.encoder import load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.planner.environment import Environment
 from lmms_egoplan.planner.episode_files import write_episode
 from lmms_egoplan.planner.kitchen import GOALS, Kitchen
-from lmms_egoplan.planner.planner import Episode, Step, run_episode
+from lmms_egoplan.planner.planner import Environment, Episode, Step, run_episode
 from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos, guesses, step_accuracy
 from lmms_egoplan.planner.virtualhome import VirtualHome
 
@@ -161,8 +160,7 @@ class _Guide:
     """A model that guides agents and writes their episodes."""
 
     def __init__(self, model: str, peft: Path | None, method: str, beams: int) -> None:
-        from lmms_egoplan.planner.loading import load_model
-        from lmms_egoplan.planner.proposals import Proposer
+        from lmms_egoplan.planner.proposals import Proposer, load_model
 
         if method == "generate":
             load_encoder()  # what free text means; it fails sooner than the model loads

@@ -15,7 +15,7 @@ from PIL import Image
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.paths import yaml_beside
-from lmms_egoplan.planner.environment import Outcome
+from lmms_egoplan.planner.planner import Outcome
 
 _KITCHEN = yaml_beside(__file__)
 ACTIONS: dict[str, dict[str, str]] = _KITCHEN["actions"]

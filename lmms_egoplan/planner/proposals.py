@@ -1,16 +1,58 @@
 """What a model proposes to do next, the most likely first: by beam search, or ranked from a list."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedModel
+from transformers import AutoModelForImageTextToText, AutoProcessor, PreTrainedModel
 
+from lmms_egoplan.construction.egoplan.narrations import normalised
+from lmms_egoplan.encoder import default_device, load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.adapter import load_adapter
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.media.messages import MediaLoader
-from lmms_egoplan.planner.grounding import ground
 from lmms_egoplan.planner.planner import Proposal
 from lmms_egoplan.ranking import CandidateRanker
+
+# The project's own: below, a text is none of the actions.
+LEAST_SIMILARITY = 0.6
+
+
+def ground(texts: Sequence[str], actions: Sequence[str] | None) -> list[tuple[str | None, float | None]]:
+    """Find the action of each text, and their similarity: the same words, or the nearest by sentence embeddings.
+
+    Args:
+        actions: None where every text is an action; then the text itself, without a similarity.
+
+    Returns:
+        None for a text that is like none of the actions; the similarity is that of the nearest.
+
+    Raises:
+        LmmsEgoplanError: the sentence encoder cannot be loaded.
+
+    >>> ground(["Open the tap."], ["close the tap", "open tap"])
+    [('open tap', 1.0)]
+    """
+    if actions is None:
+        return [(text.strip() or None, None) for text in texts]
+    known = {normalised(action): action for action in actions}
+    alike: dict[str, tuple[str | None, float | None]] = {key: (action, 1.0) for key, action in known.items()}
+    others = [text for text in texts if normalised(text) not in known]
+    alike |= _nearest(others, actions) if others and actions else {}
+    return [alike.get(normalised(text), (None, None)) for text in texts]
+
+
+def _nearest(texts: Sequence[str], actions: Sequence[str]) -> dict[str, tuple[str | None, float | None]]:
+    encoder = load_encoder()
+    embedded, known = (encoder.encode(list(some), normalize_embeddings=True) for some in (texts, actions))
+    nearest: dict[str, tuple[str | None, float | None]] = {}
+    for text, similarities in zip(texts, (embedded @ known.T).tolist(), strict=True):
+        similarity = max(similarities)
+        action = actions[similarities.index(similarity)] if similarity >= LEAST_SIMILARITY else None
+        nearest[normalised(text)] = (action, similarity)
+    return nearest
+
 
 GENERATE, RANK = "generate", "rank"
 # Paper v1, Applications.
@@ -73,3 +115,21 @@ class Proposer:
             Proposal(beam.text, beam.logprob, beam.num_tokens, *action)
             for beam, action in zip(written, grounded, strict=True)
         ]
+
+
+def load_model(name: str, peft: Path | None) -> tuple[PreTrainedModel, Any]:
+    """Load a checkpoint in its own precision, in eval mode, on this process's GPU or the CPU; and its processor.
+
+    Args:
+        peft: folder of an adapter for it.
+
+    Raises:
+        LmmsEgoplanError: there is no such checkpoint, transformers cannot load it, or the adapter is for another.
+    """
+    try:
+        model = AutoModelForImageTextToText.from_pretrained(name, dtype="auto", device_map={"": default_device()})
+        processor = AutoProcessor.from_pretrained(name)
+    except Exception as error:  # a damaged checkpoint makes each of its libraries fail in its own way
+        problem = next(iter(str(error).splitlines()), type(error).__name__)
+        raise LmmsEgoplanError(f"--model {name}: {problem}") from error
+    return (load_adapter(model, peft) if peft else model.eval()), processor

@@ -21,8 +21,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.media.frames import FrameError, frame_times, read_video_frames
-from lmms_egoplan.planner.environment import Outcome
-from lmms_egoplan.planner.planner import Episode
+from lmms_egoplan.planner.planner import Episode, Outcome
 
 # Of times in seconds.
 _ROUNDING = 1e-6

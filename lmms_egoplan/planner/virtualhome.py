@@ -16,7 +16,7 @@ from pydantic import Field
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.clip import Clip
-from lmms_egoplan.planner.environment import Outcome
+from lmms_egoplan.planner.planner import Outcome
 from lmms_egoplan.validation import Checked, read_as
 
 # What the simulator's objects can be asked for, by the property that allows it: the words, and the script's action.

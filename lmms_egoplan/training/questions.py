@@ -10,8 +10,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking.encoding import QuestionEncoder
 from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion
-from lmms_egoplan.training.mix import Mix
-from lmms_egoplan.training.samples import Drawn, Message
+from lmms_egoplan.training.samples import Drawn, Message, Mix
 
 VIDEO_FRAMES = 8
 """Frames of a video file, as of each clip."""

@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,10 @@ from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.adapter import adapted_layers, add_adapter, load_weights, save_adapter
 from lmms_egoplan.training.checks import check_lengths, check_media, check_texts, probes
-from lmms_egoplan.training.mix import Mix
 from lmms_egoplan.training.parts import find_parts
 from lmms_egoplan.training.questions import AnswerEncoder, Questions
 from lmms_egoplan.training.run_folder import SETTINGS, RunFolder, only_process
-from lmms_egoplan.training.samples import Drawn, Sample
+from lmms_egoplan.training.samples import Drawn, Mix, Sample
 from lmms_egoplan.training.scorer import AnswerScorer
 from lmms_egoplan.training.settings import TuningSettings
 from lmms_egoplan.training.trainer import AnswerTrainer, in_bfloat16, training_arguments
@@ -36,32 +34,6 @@ CHOICES = 4
 _FREE = ("workers", "check", "log_every", "save_every", "evaluate_every", "report_to")
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """A finished run.
-
-    history: the Trainer's log: losses and held-out accuracy by update.
-    trainable, parameters: numbers of parameters that were trained, and of all.
-    adapted: how many layers got LoRA, by their name.
-    shares: of the samples that were seen, by part.
-    answer_passes: ``shared`` or ``separate``.
-    seconds: of training, without what an interruption has lost.
-    """
-
-    steps: int
-    history: list[dict[str, Any]]
-    trainable: int
-    parameters: int
-    joining: tuple[str, ...]
-    adapted: dict[str, int]
-    shares: dict[str, float]
-    answer_passes: str
-    device: str
-    precision: str
-    processes: int
-    seconds: float
-
-
 def tune(
     model_name: str,
     mix: Mix,
@@ -71,7 +43,7 @@ def tune(
     identity: Mapping[str, Any],
     *,
     resume: bool = False,
-) -> Tuned:
+) -> dict[str, Any]:
     """Tune a model on a mix of samples and write the adapter into `out`.
 
     Args:
@@ -81,6 +53,13 @@ def tune(
         out: folder of the run; the adapter is there at the end.
         identity: what the samples are, JSON values by name; a run goes on only with the same.
         resume: go on from the last whole checkpoint in `out`.
+
+    Returns:
+        ``steps``: updates. ``history``: the Trainer's log, losses and held-out accuracy by update. ``trainable`` and
+        ``parameters``: numbers of parameters that were trained, and of all. ``joining``: names of modules that were
+        trained whole. ``adapted``: how many layers got LoRA, by their name. ``shares``: of the samples that were seen,
+        by part. ``answer_passes``: ``shared`` or ``separate``. ``device``, ``precision``, ``processes``. ``seconds``:
+        of training, without what an interruption has lost.
 
     Raises:
         LmmsEgoplanError: the folder is another run's, holds a run and `resume` is not given, or none and it is given;
@@ -120,7 +99,7 @@ def tune(
         run = {"model": model_name, **identity, **shared, "proportions": mix.shares}
         with state.main_process_first():
             folder = RunFolder(out, run, free=_FREE, resume="take its settings and files again, and --resume")
-            last = folder.last_checkpoint()
+            last, seconds = folder.last_checkpoint()
         if last is not None:
             tell(f"Going on from {last}")
         arguments.eval_on_start = last is None and bool(held_out)
@@ -131,7 +110,7 @@ def tune(
         scorer = AnswerScorer(tuned.get_base_model(), encoders, scorer.way)
         if settings.gradient_checkpointing:
             base.gradient_checkpointing_enable({"use_reentrant": False})
-        start = time.monotonic() - (folder.seconds(last) if last else 0.0)
+        start = time.monotonic() - seconds
         trainer = AnswerTrainer(
             scorer,
             arguments,
@@ -143,26 +122,26 @@ def tune(
             [_Checkpoints(folder, start)],
         )
         trainer.train(resume_from_checkpoint=str(last) if last else None)
-        result = Tuned(
-            steps=steps,
-            history=trainer.state.log_history,
-            trainable=sum(p.numel() for p in tuned.parameters() if p.requires_grad),
-            parameters=sum(p.numel() for p in base.parameters()),
-            joining=joining,
-            adapted=adapted,
-            shares=mix.shares,
-            answer_passes=scorer.way,
-            device=arguments.device.type,
-            precision=str(precision).removeprefix("torch."),
-            processes=arguments.world_size,
-            seconds=round(time.monotonic() - start, 1),
-        )
+        seconds = round(time.monotonic() - start, 1)
         if state.is_main_process:
             save_adapter(tuned, out)
             processor.save_pretrained(out)
-            write_whole(out / "history.json", json.dumps(result.history, indent=1) + "\n")
+            write_whole(out / "history.json", json.dumps(trainer.state.log_history, indent=1) + "\n")
         state.wait_for_everyone()
-        return result
+        return {
+            "steps": steps,
+            "history": trainer.state.log_history,
+            "trainable": sum(p.numel() for p in tuned.parameters() if p.requires_grad),
+            "parameters": sum(p.numel() for p in base.parameters()),
+            "joining": joining,
+            "adapted": adapted,
+            "shares": mix.shares,
+            "answer_passes": scorer.way,
+            "device": arguments.device.type,
+            "precision": str(precision).removeprefix("torch."),
+            "processes": arguments.world_size,
+            "seconds": seconds,
+        }
 
 
 class _Checkpoints(TrainerCallback):

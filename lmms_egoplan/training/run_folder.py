@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, StrictUndefined
+
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import hold, write_whole
 from lmms_egoplan.jsonl import decode
@@ -61,15 +63,19 @@ class RunFolder:
         """Return what `finish` wrote; None while the run is not finished."""
         return _read(self.path / _SCORES)
 
-    def last_checkpoint(self) -> Path | None:
-        """Return the newest whole checkpoint; remove parts of others, as an interruption may leave them."""
+    def last_checkpoint(self) -> tuple[Path | None, float]:
+        """Return the newest whole checkpoint and its seconds of training; remove parts of others.
+
+        An interruption may leave such parts. Without a whole checkpoint: None, and no seconds.
+        """
         whole = []
         for folder in self.checkpoints.glob("checkpoint-*"):
             if self._is_whole(folder):
                 whole.append(folder)
             else:
                 shutil.rmtree(folder)
-        return max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
+        last = max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
+        return last, (_read(last / _COMPLETE) or {})["seconds"] if last else 0.0
 
     def checkpoint(self, step: int) -> Path:
         """Return the folder of the checkpoint after `step` updates."""
@@ -84,10 +90,6 @@ class RunFolder:
             if other not in (folder, self.checkpoint(best)):
                 shutil.rmtree(other)
 
-    def seconds(self, checkpoint: Path) -> float:
-        """Return the seconds of training before a whole checkpoint."""
-        return (_read(checkpoint / _COMPLETE) or {})["seconds"]
-
     def finish(self, scores: Mapping[str, Any]) -> None:
         """Write the scores and remove the checkpoints, of which the best is the folder's model by now."""
         write_whole(self.path / _SCORES, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
@@ -100,6 +102,12 @@ class RunFolder:
             (folder / name).is_file() and (folder / name).stat().st_size == size
             for name, size in complete["files"].items()
         )
+
+
+def render_card(template: Path, values: Mapping[str, Any]) -> str:
+    """Return the card of a trained model as Markdown."""
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    return environment.from_string(template.read_text(encoding="utf-8")).render(values)
 
 
 def _differences(name: str, there: Any, now: Any) -> Iterator[str]:

@@ -7,9 +7,8 @@ import pytest
 from PIL import Image
 
 from lmms_egoplan.media.clip import Clip
-from lmms_egoplan.planner.environment import Outcome
 from lmms_egoplan.planner.episode_files import write_episode
-from lmms_egoplan.planner.planner import DONE, ENVIRONMENT_FAILED, Episode, Proposal, Step
+from lmms_egoplan.planner.planner import DONE, ENVIRONMENT_FAILED, Episode, Outcome, Proposal, Step
 
 BEAMS = [
     Proposal("<b>open</b> the tap", -3.0, 3, None, 0.25),

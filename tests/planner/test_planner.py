@@ -14,10 +14,8 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.planner import planner as planning
-from lmms_egoplan.planner.environment import Outcome
-from lmms_egoplan.planner.grounding import ground
-from lmms_egoplan.planner.planner import Proposal, run_episode
-from lmms_egoplan.planner.proposals import Proposer
+from lmms_egoplan.planner.planner import Outcome, Proposal, run_episode
+from lmms_egoplan.planner.proposals import Proposer, ground
 from lmms_egoplan.ranking import CandidateRanker
 from planner.says import Says
 

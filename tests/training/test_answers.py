@@ -6,8 +6,8 @@ import torch
 
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.decoder import UnsupportedPathError
-from lmms_egoplan.training.answers import AnswerPasses
 from lmms_egoplan.training.loss import batch_loss, mean_logprob
+from lmms_egoplan.training.scorer import AnswerPasses
 from ranking.reference import reference_loss
 from ranking.test_ranking import question
 from zoo import FAMILIES, build

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.training.mix import Mix
-from lmms_egoplan.training.samples import Sample, draw
+from lmms_egoplan.training.samples import Mix, Sample, draw
 
 WRONG = ("b", "c", "d", "e")
 

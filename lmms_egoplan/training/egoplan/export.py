@@ -15,8 +15,7 @@ from lmms_egoplan.media.image_files import write_jpeg
 from lmms_egoplan.progress import track
 from lmms_egoplan.storage import fingerprint
 from lmms_egoplan.text import clean_text
-from lmms_egoplan.training.egoplan.data import find_frames, plan_samples
-from lmms_egoplan.training.egoplan.records import read_instructions
+from lmms_egoplan.training.egoplan.data import find_frames, plan_samples, read_instructions
 from lmms_egoplan.training.samples import Sample, draw
 
 PAIRS, IMAGES = "preferences.jsonl", "images"

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,23 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.progress import tell
 from lmms_egoplan.training import instructions
-from lmms_egoplan.training.egoplan.card import model_card
-from lmms_egoplan.training.egoplan.data import find_frames, hold_out, plan_samples, recognition_of, recognition_samples
-from lmms_egoplan.training.egoplan.records import InstructionRecord, read_instructions, read_recognition
+from lmms_egoplan.training.egoplan.data import (
+    InstructionRecord,
+    find_frames,
+    hold_out,
+    plan_samples,
+    read_instructions,
+    read_recognition,
+    recognition_of,
+    recognition_samples,
+)
 from lmms_egoplan.training.egoplan.settings import PLAN, RECOGNITION, EgoPlanTuning, settings_text
-from lmms_egoplan.training.mix import Mix
 from lmms_egoplan.training.run import tune
-from lmms_egoplan.training.samples import Sample
+from lmms_egoplan.training.run_folder import render_card
+from lmms_egoplan.training.samples import Mix, Sample
 
 CONFIG = "config.yaml"
+_CARD = Path(__file__).with_name("card.md")
 
 
 def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) -> dict[str, Any]:
@@ -34,7 +41,7 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
         resume: as for `tune`.
 
     Returns:
-        ``samples`` by part, ``held_out`` questions, and what is in `Tuned`.
+        ``samples`` by part, ``held_out`` questions, and what `tune` returns.
 
     Raises:
         LmmsEgoplanError: a file is wrong, frames are missing, or as `tune`.
@@ -55,11 +62,13 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
     mix = Mix(parts, settings.proportions, settings.seed)
     tuned = tune(settings.model, mix, held_out, settings, out, _identity(settings), resume=resume)
     counts = {name: len(samples) for name, samples in parts.items()}
-    summary = {"samples": counts, "held_out": len(held_out), **asdict(tuned)}
+    summary = {"samples": counts, "held_out": len(held_out), **tuned}
+    accuracies = [entry["eval_accuracy"] for entry in tuned["history"] if "eval_accuracy" in entry]
     if PartialState().is_main_process:
         write_whole(out / CONFIG, settings_text(settings))
-        write_whole(out / "README.md", model_card(settings, summary))
-    accuracies = [entry["eval_accuracy"] for entry in tuned.history if "eval_accuracy" in entry]
+        write_whole(
+            out / "README.md", render_card(_CARD, {**settings.model_dump(), **summary, "accuracies": accuracies})
+        )
     if accuracies:
         tell(f"Held-out questions: {accuracies[0]:.1%} at first, {accuracies[-1]:.1%} at the end")
     tell(f"Written to {out}")

@@ -11,7 +11,7 @@ from transformers import BertConfig, BertForSequenceClassification, BertModel, G
 from benchmarks.actplan.tiny_encoder import write_classifier, write_encoder
 from lmms_egoplan.benchmarks.actplan.bleurt import encode_pair
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.training.bleurt.network import ACTION_TOKENS, new_model
+from lmms_egoplan.training.bleurt.training import ACTION_TOKENS, new_model
 
 
 @pytest.fixture(scope="module")

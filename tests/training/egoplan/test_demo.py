@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, read_annotations
 from lmms_egoplan.cli import app
 from lmms_egoplan.training.egoplan import captions, rendered
-from lmms_egoplan.training.egoplan.data import find_frames
-from lmms_egoplan.training.egoplan.records import read_instructions
+from lmms_egoplan.training.egoplan.data import find_frames, read_instructions
 from lmms_egoplan.training.egoplan.worlds import procedures, vary
 from lmms_egoplan.training.instructions import read_instructions as read_captions
 

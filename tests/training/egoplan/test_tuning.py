@@ -28,13 +28,18 @@ from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.decoder import MaskKinds
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
 from lmms_egoplan.training.checks import probes
-from lmms_egoplan.training.egoplan.data import find_frames, hold_out, plan_samples, recognition_of, recognition_samples
-from lmms_egoplan.training.egoplan.records import read_instructions
+from lmms_egoplan.training.egoplan.data import (
+    find_frames,
+    hold_out,
+    plan_samples,
+    read_instructions,
+    recognition_of,
+    recognition_samples,
+)
 from lmms_egoplan.training.egoplan.settings import read_settings, settings_text
 from lmms_egoplan.training.egoplan.tuning import tune_egoplan
-from lmms_egoplan.training.mix import Mix
 from lmms_egoplan.training.questions import AnswerEncoder
-from lmms_egoplan.training.samples import Sample
+from lmms_egoplan.training.samples import Mix, Sample
 from lmms_egoplan.training.settings import Lora
 from patience import FOREVER_S, wait_until
 from ranking.test_ranking import image, question
