@@ -58,12 +58,12 @@ class Kitchen:
     name = "Franka Kitchen"
 
     def __init__(self, elements: Sequence[str], seed: int = 0, motion_frames: int = _MOTION_FRAMES) -> None:
-        mujoco, np, kitchen_env = _simulator()
+        mujoco, kitchen_env = _simulator()
         if unknown := set(elements) - set(kitchen_env.OBS_ELEMENT_GOALS):
             raise LmmsEgoplanError(
                 f"the kitchen has no {', '.join(sorted(unknown))}; it has {', '.join(kitchen_env.OBS_ELEMENT_GOALS)}"
             )
-        self._mujoco, self._np, self._motion_frames = mujoco, np, motion_frames
+        self._mujoco, self._motion_frames = mujoco, motion_frames
         try:
             self._environment = kitchen_env.KitchenEnv(list(elements), remove_task_when_completed=False)
             self._environment.reset(seed=seed)
@@ -144,12 +144,12 @@ class Kitchen:
 
     def _settle(self) -> None:
         """Continue the simulation for a moment, with the arm at rest, and read which goals are reached."""
-        *_, info = self._environment.step(self._np.zeros(self._environment.action_space.shape))
+        *_, info = self._environment.step(np.zeros(self._environment.action_space.shape))
         self.left = set(self._environment.goal) - set(info["step_task_completions"])
 
 
-def _simulator() -> tuple[Any, Any, Any]:
-    """Import mujoco, numpy and the kitchen of Gymnasium-Robotics.
+def _simulator() -> tuple[Any, Any]:
+    """Import mujoco and the kitchen of Gymnasium-Robotics.
 
     Raises:
         LmmsEgoplanError: they are not installed, or cannot load what draws.
@@ -169,7 +169,7 @@ def _simulator() -> tuple[Any, Any, Any]:
         raise _cannot_draw(error) from error
     # A renderer that could not be made is closed, too.
     mujoco.Renderer._gl_context = mujoco.Renderer._mjr_context = None
-    return mujoco, np, kitchen_env
+    return mujoco, kitchen_env
 
 
 def _cannot_draw(error: Exception) -> LmmsEgoplanError:

@@ -2,6 +2,7 @@
 
 EgoPlan-Bench's first version guides an agent so (arXiv 2312.06722v1, Applications in guiding embodied agents): each
 next action from goal, progress and current view, by beam search of width five, of which the top one is carried out.
+`Environment` is what it acts in.
 """
 
 import logging

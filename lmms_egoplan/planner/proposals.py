@@ -1,4 +1,7 @@
-"""What a model proposes to do next, the most likely first: by beam search, or ranked from a list."""
+"""What a model proposes to do next, the most likely first: by beam search, or ranked from a list.
+
+A free text means the nearest of the environment's actions (`ground`).
+"""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -2,9 +2,11 @@
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.progress import track
@@ -83,9 +85,10 @@ def check_media(
         LmmsEgoplanError: something cannot be read; names the first 20 samples.
     """
     by_media = {pickle.dumps(sample.visuals): sample for samples in parts for sample in samples if sample.num_visuals}
-    share = [*by_media.values()][process::processes]
+    share: Any = [*by_media.values()][process::processes]  # a sequence, which a loader takes for a Dataset
     # A generator of its own: the loader would change the random numbers of the weights.
-    loader = DataLoader(_MediaProblems(encoder, share), None, num_workers=workers, generator=torch.Generator())
+    check, generator = partial(_media_problem, encoder), torch.Generator()
+    loader: DataLoader[str | None] = DataLoader(share, None, num_workers=workers, collate_fn=check, generator=generator)
     tracked = track(share, "Checking images and videos")
     if problems := [problem for _, problem in zip(tracked, loader, strict=True) if problem]:
         raise LmmsEgoplanError(
@@ -123,21 +126,13 @@ def probes(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> Iterato
             yield encoded
 
 
-class _MediaProblems(Dataset[str | None]):
-    """Why a sample's media cannot be read; None if they can."""
-
-    def __init__(self, encoder: AnswerEncoder, samples: Sequence[Sample]) -> None:
-        self._encoder, self._samples = encoder, samples
-
-    def __len__(self) -> int:
-        return len(self._samples)
-
-    def __getitem__(self, place: int) -> str | None:
-        try:
-            self._encoder.load(Drawn(self._samples[place], 0, None))
-        except LmmsEgoplanError as error:
-            return str(error)
-        return None
+def _media_problem(encoder: AnswerEncoder, sample: Sample) -> str | None:
+    """Return why a sample's media cannot be read; None if they can."""
+    try:
+        encoder.load(Drawn(sample, 0, None))
+    except LmmsEgoplanError as error:
+        return str(error)
+    return None
 
 
 def _shows(sample: Sample) -> tuple[bool, int, int]:

@@ -1,4 +1,7 @@
-"""What a model is tuned on: dialogues about images and videos, with wrong answers to some questions."""
+"""What a model is tuned on: dialogues about images and videos, with wrong answers to some questions.
+
+`Mix` says which sample stands at which place of a run.
+"""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The module that is trained: it scores the answers of a batch of questions."""
+"""The module that is trained: it scores the answers of a batch of questions, in shared or in separate passes."""
 
 import inspect
 import logging

@@ -13,6 +13,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.outputs import naming
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.loss import Scores, batch_loss, count_violations
 from lmms_egoplan.training.questions import Failed, Questions, collate
@@ -190,34 +191,27 @@ def training_arguments(settings: TuningSettings, folder: Path, steps: int, *, ev
         LmmsEgoplanError: the batch cannot be divided among processes and passes, or an argument of ``trainer`` is none.
     """
     values: dict[str, Any] = {
+        **yaml_beside(__file__),
         "output_dir": str(folder),
         "max_steps": steps,
         "per_device_train_batch_size": settings.per_device_batch_size,
         "learning_rate": settings.learning_rate,
-        "lr_scheduler_type": "cosine_warmup_with_min_lr",
         "lr_scheduler_kwargs": {
             "min_lr": settings.final_learning_rate,
             "warmup_lr_rate": settings.warmup_learning_rate / settings.learning_rate,
         },
         "warmup_steps": min(settings.warmup_steps, steps // 10),
-        "optim": "adamw_torch",
         "weight_decay": settings.weight_decay,
         "max_grad_norm": settings.max_grad_norm,
         "bf16": in_bfloat16(settings),
         "use_cpu": PartialState().device.type == "cpu",  # else bfloat16 is refused there
         "dataloader_num_workers": settings.workers,
-        "dataloader_pin_memory": False,
-        "dataloader_drop_last": True,
         "logging_steps": settings.log_every,
-        "logging_nan_inf_filter": False,
         "save_steps": settings.save_every,
         "eval_strategy": "steps" if evaluates else "no",
         "eval_steps": settings.evaluate_every,
         "seed": settings.seed,
         "report_to": settings.report_to or "none",
-        "remove_unused_columns": False,
-        "ddp_find_unused_parameters": True,
-        "average_tokens_across_devices": False,
         **settings.trainer,
     }
     try:

@@ -257,11 +257,10 @@ def _instance(where: str, line: str) -> LabelledInstance:
     record = read_as(_LabelledLine, where, parse_record(where, line, "expected a line as in finetuning_data.jsonl"))
     if not (record.gold_gpt or record.gold_gemini):
         raise LmmsEgoplanError(f"{where}: gold_gpt and gold_gemini: both empty; an instance needs a gold plan")
-    gpt, gemini = MODELS
-    plans = (
-        *(LabelledPlan(gpt, text, correct=True) for text in record.pos_gpt),
-        *(LabelledPlan(gpt, text, correct=False) for text in record.neg_gpt),
-        *(LabelledPlan(gemini, text, correct=True) for text in record.pos_gemini),
-        *(LabelledPlan(gemini, text, correct=False) for text in record.neg_gemini),
+    plans = tuple(
+        LabelledPlan(model, text, correct=label == "pos")
+        for model, name in zip(MODELS, ("gpt", "gemini"), strict=True)
+        for label in ("pos", "neg")
+        for text in getattr(record, f"{label}_{name}")
     )
     return LabelledInstance(record.path, next(iter(record.gold_gpt), None), next(iter(record.gold_gemini), None), plans)

@@ -88,14 +88,14 @@ def new_model(encoder: str, max_length: int, seed: int) -> NewModel:
     if lacking != _HEAD:
         what = f"lacks {', '.join(sorted(lacking - _HEAD)[:3])}" if lacking else "is a plan classifier already"
         raise LmmsEgoplanError(f"{encoder}: {what}; give a checkpoint with all weights of a BERT encoder and no more")
-    digest = _digest(model, tokenizer)
+    digest = _encoder_digest(model, tokenizer)
     tokenizer.add_special_tokens({"extra_special_tokens": list(ACTION_TOKENS)}, replace_extra_special_tokens=False)
     if len(tokenizer) > config.vocab_size:
         model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     return NewModel(model, tokenizer, config.max_pair_length, digest)
 
 
-def _digest(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> str:
+def _encoder_digest(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> str:
     digest = hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode())
     for name, weights in sorted(model.bert.state_dict().items()):
         digest.update(name.encode() + weights.numpy().tobytes())

@@ -10,6 +10,7 @@ from PIL import Image
 
 from lmms_egoplan.demo.checkpoint import llava, llava_processor, train_tokenizer
 from lmms_egoplan.media.sampling import evenly_spaced
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.training.egoplan.worlds import PAUSE_FRAMES, procedures, vary
 
 if TYPE_CHECKING:
@@ -83,47 +84,27 @@ def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, in
             max_steps=max_steps,
             per_device_train_batch_size=batch_size,
             learning_rate=learning_rate,
-            lr_scheduler_type="cosine",
             warmup_steps=max_steps // 10,
-            logging_steps=50,
-            save_strategy="no",
-            report_to="none",
-            remove_unused_columns=False,
-            dataloader_num_workers=1,
-            dataloader_pin_memory=False,
-            use_cpu=True,
             seed=seed,
+            **yaml_beside(__file__),
         )
-        captions = _Captions(max_steps * batch_size, (1, most_frames), seed)
-        Trainer(model, arguments, train_dataset=captions, data_collator=_Collator(processor, question)).train()
+        collate = _Collator(processor, question, (1, most_frames), seed)
+        Trainer(model, arguments, train_dataset=range(max_steps * batch_size), data_collator=collate).train()
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
 
 
-class _Captions:
-    """Captions of random worlds, drawn when asked for; the least and the largest number of frames."""
+class _Collator:
+    """Model inputs of captions of random worlds, drawn by their numbers; the loss is over the captions alone."""
 
-    def __init__(self, length: int, num_frames: tuple[int, int], seed: int) -> None:
-        self._length = length
+    def __init__(self, processor: "LlavaProcessor", question: str, num_frames: tuple[int, int], seed: int) -> None:
+        self._processor = processor
+        self._question = question
         self._num_frames = num_frames
         self._seed = seed
 
-    def __len__(self) -> int:
-        return self._length
-
-    def __getitem__(self, index: int) -> Captioned:
-        generator = random.Random(f"{self._seed} captions of {self._num_frames} {index}")
-        return draw(generator, generator.randint(*self._num_frames))
-
-
-class _Collator:
-    """Model inputs of captions; the loss is over the captions alone."""
-
-    def __init__(self, processor: "LlavaProcessor", question: str) -> None:
-        self._processor = processor
-        self._question = question
-
-    def __call__(self, captions: list[Captioned]) -> dict[str, Any]:
+    def __call__(self, indices: list[int]) -> dict[str, Any]:
+        captions = list(map(self._caption, indices))
         answers = [f" {caption.text}{self._processor.tokenizer.eos_token}" for caption in captions]
         rows = [f"{self._prompt(caption)}{answer}" for caption, answer in zip(captions, answers, strict=True)]
         images = [frame for caption in captions for frame in caption.frames]
@@ -133,6 +114,10 @@ class _Collator:
             count = len(self._processor.tokenizer(answer, add_special_tokens=False).input_ids)
             labels[row, -count:] = batch["input_ids"][row, -count:]
         return {**batch, "labels": labels}
+
+    def _caption(self, index: int) -> Captioned:
+        generator = random.Random(f"{self._seed} captions of {self._num_frames} {index}")
+        return draw(generator, generator.randint(*self._num_frames))
 
     def _prompt(self, caption: Captioned) -> str:
         content = [

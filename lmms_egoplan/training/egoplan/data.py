@@ -1,4 +1,7 @@
-"""EgoPlan-IT's records as samples: questions with negatives, action recognition on the same clips, held-out goals."""
+"""EgoPlan-IT: its annotation files, checked, and their records as samples.
+
+Samples are questions with negatives, action recognition on the same clips, held-out goals.
+"""
 
 import random
 from collections import Counter

@@ -12,19 +12,12 @@ from rich.table import Table
 from lmms_egoplan.benchmarks.egoplan.metrics import SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.protocol import QUESTION
 from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, DemoFolder
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.training.egoplan import rendered
 from lmms_egoplan.training.egoplan.captions import train_on_captions
 from lmms_egoplan.training.egoplan.worlds import procedures
 
-STEPS = (
-    "Train a tiny LLaVA whole on captions of rendered scenes",
-    "Make a small EgoPlan-IT, and questions in other colours and rooms",
-    "Prepare the questions (lmms-egoplan data prepare)",
-    "Ask the model before it is tuned (lmms-eval)",
-    "Tune it with the contrastive loss (lmms-egoplan train egoplan)",
-    "Ask the tuned model, with the video and without it (lmms-eval)",
-    "Write the report (lmms-egoplan report)",
-)
+_DEMO = yaml_beside(__file__)
 FOLDER = "egoplan"
 TASK, BLIND = "egoplan_val", "egoplan_val_blind"
 BEFORE, TUNED, WITHOUT_VIDEO = "before tuning", "tuned", "tuned, without the video"
@@ -32,23 +25,6 @@ CHANCE = dict.fromkeys(("id", "od", "all"), 25.0)
 
 _BASE, _DATA, _RESULTS, _REPORT = "base", "data", "results", "report"
 _CAPTION_UPDATES = (700, 250)
-# Two layers have little for LoRA to change, so it stands on all of their projections.
-_TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-_SETTINGS = {
-    "lora": {"targets": _TARGETS},
-    "num_clips": 4,
-    "frames_per_clip": 2,
-    "steps": 220,
-    "batch_size": 16,
-    "per_device_batch_size": 16,
-    "contrastive_group": 16,  # the whole batch
-    "learning_rate": 3e-3,
-    "final_learning_rate": 5e-5,
-    "precision": "float32",
-    "workers": 1,
-    "held_out": 0.1,
-    "evaluate_every": 50,
-}
 _NOTE = (
     "A tiny model is trained on captions of rendered scenes, and then tuned on a rendered EgoPlan-IT. The questions "
     "show other colours and rooms. Its scores compare with each other, and with no published ones.\n"
@@ -92,7 +68,7 @@ class LearningDemo:
 
     def tune(self, name: str, options: Sequence[str] = ()) -> None:
         """Tune into ``tuned/NAME``, with options of ``train egoplan``."""
-        settings = _SETTINGS | {"model": _BASE, "data": f"{FOLDER}/{rendered.TUNING_DATA}", "seed": self._seed}
+        settings = _DEMO["settings"] | {"model": _BASE, "data": f"{FOLDER}/{rendered.TUNING_DATA}", "seed": self._seed}
         settings |= {"epic_kitchens": f"{FOLDER}/epic-kitchens", "instructions": [f"{FOLDER}/{rendered.CAPTIONS}"]}
         config = self.folder.path / "tuned" / f"{name}.yaml"
         config.parent.mkdir(exist_ok=True)
@@ -122,7 +98,7 @@ def run_learning_demo(out: Path, console: Console) -> None:
         LmmsEgoplanError: as for `DemoFolder`, or a command failed; then with the end of the log.
         OSError: `out` cannot be written to.
     """
-    demo = LearningDemo(out, console, 0, STEPS)
+    demo = LearningDemo(out, console, 0, _DEMO["steps"])
     folder = demo.folder
     console.print(_NOTE, markup=False, highlight=False)
     rows: dict[str, Accuracies] = {"chance": CHANCE}

@@ -11,29 +11,12 @@ from typing import Any
 from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, INSTANCES, SETTINGS
 from lmms_egoplan.benchmarks.actplan.metrics import LENGTH_BINS, length_bin
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, in_percent, logged, mean_of
 from lmms_egoplan.report.tables import Value, counted
 
-MEASURES = {
-    "lcs_norm": "Norm. LCS",
-    "lcs": "LCS, steps",
-    "lcs_norm_gold_2": "Norm. LCS, gold plan 2",
-    "lcs_gold_2": "LCS, gold plan 2, steps",
-    "lcs_norm_best": "Norm. LCS, better of the two",
-    "lcs_best": "LCS, better of the two, steps",
-    "lcs_norm_parsed": "Norm. LCS, parsed",
-    "lcs_parsed": "LCS, parsed, steps",
-    "form_validity": "Form validity",
-    "plan_length": "Plan length, steps",
-    "goal_conditions": "Goal conditions reached (diagnostic)",
-    "goal_conditions_coverage": "Goal conditions checked (diagnostic)",
-    "goal_steps_understood": "Steps understood by the goal check",
-    "goal_names_understood": "Names understood by the goal check",
-    "bleurt_correct": "Correct by classifier",
-    "empty": "Empty",
-    "unparsed": "Without a step",
-    "truncated": "Truncated",
-}
+_DATA = yaml_beside(__file__)
+MEASURES: dict[str, str] = _DATA["measures"]
 GROUPS = {
     "setting": SETTINGS,
     "length": (*map(length_bin, LENGTH_BINS), length_bin(LENGTH_BINS[-1] + 1), length_bin(None)),
@@ -45,12 +28,7 @@ _TEXT_ONLY = "actplan_text_only"
 # Tasks that ask for one part of the activities, which is no score of the benchmark.
 _PARTS = {f"actplan_{setting}": setting for setting in SETTINGS}
 # How many plans a measure is over, where the harness tells.
-_COUNTS = {
-    **dict.fromkeys(("lcs_norm", "lcs", "lcs_norm_parsed", "lcs_parsed"), "num_gold_1"),
-    **dict.fromkeys(("lcs_norm_gold_2", "lcs_gold_2"), "num_gold_2"),
-    **dict.fromkeys(("plan_length", "bleurt_correct", "empty", "unparsed"), "num_plans"),
-    "truncated": "truncated_of",
-}
+_COUNTS: dict[str, str] = _DATA["counts"]
 _GROUPED = {"lcs_norm": "by", "lcs_norm_parsed": "parsed_by", "bleurt_correct": "bleurt_by"}
 
 
