@@ -10,14 +10,14 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, is_per_token
-from lmms_egoplan.ranking.scores import CandidateScore, score_from_logits
+from lmms_egoplan.ranking.scores import CandidateScore, Passes, score_from_logits
 
 
 class UnsupportedPathError(Exception):
     """The model's configuration rules a computation path out."""
 
 
-class DecoderPasses:
+class DecoderPasses(Passes):
     """The three ways to score a question with a decoder-only model. All give the same numbers where they apply.
 
     packed: prefix once; then the tokens of all candidates in one row, each of which sees the prefix and its own
@@ -37,7 +37,6 @@ class DecoderPasses:
         self._text_model = text_model(model)
         self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
 
-    @torch.inference_mode()
     def packed(self, question: EncodedQuestion) -> list[CandidateScore]:
         """Score all candidates in one row after the prefix."""
         masks = MaskKinds(self._text_config)
@@ -64,7 +63,6 @@ class DecoderPasses:
             for candidate, logits in zip(question.candidates, row_logits, strict=True)
         ]
 
-    @torch.inference_mode()
     def cached(self, question: EncodedQuestion) -> list[CandidateScore]:
         """Score each candidate on a copy of the prefix's cache."""
         next_logits, cache, position = self._run_prefix(question, cache=None)
@@ -89,16 +87,6 @@ class DecoderPasses:
                 logits = output.logits[0, : len(candidate.tokens) - 1]
             scores.append(_score_row(candidate, next_logits, logits))
         return scores
-
-    @torch.inference_mode()
-    def full(self, question: EncodedQuestion) -> list[CandidateScore]:
-        """Score each candidate in an independent pass."""
-        return [self.full_pass(question, candidate) for candidate in question.candidates]
-
-    @torch.inference_mode()
-    def full_pass(self, question: EncodedQuestion, candidate: CandidateTokens) -> CandidateScore:
-        """Score one candidate in an independent pass over the context and all of its tokens."""
-        return score_from_logits(candidate, self.full_logits(question, candidate))
 
     def full_logits(self, question: EncodedQuestion, candidate: CandidateTokens) -> torch.Tensor:
         """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an independent pass."""

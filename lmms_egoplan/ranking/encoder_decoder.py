@@ -6,7 +6,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
-from lmms_egoplan.ranking.scores import CandidateScore, score_from_logits
+from lmms_egoplan.ranking.scores import CandidateScore, Passes, score_from_logits
 
 
 def encoder_decoder_of(model: PreTrainedModel) -> PreTrainedModel | None:
@@ -17,7 +17,7 @@ def encoder_decoder_of(model: PreTrainedModel) -> PreTrainedModel | None:
     return None
 
 
-class EncoderDecoderPasses:
+class EncoderDecoderPasses(Passes):
     """The two ways to score a question with an encoder-decoder model.
 
     shared: vision and text encoder once; the candidates are a batch of decoder rows over an expanded view of the
@@ -31,7 +31,6 @@ class EncoderDecoderPasses:
         config, generation_config = seq2seq.config, seq2seq.generation_config
         self._start = getattr(config, "decoder_start_token_id", generation_config.decoder_start_token_id)
 
-    @torch.inference_mode()
     def shared(self, question: EncodedQuestion) -> list[CandidateScore]:
         """Score all candidates after one encoder pass."""
         return [
@@ -57,18 +56,8 @@ class EncoderDecoderPasses:
             for candidate, logits in zip(question.candidates, output.logits, strict=True)
         ]
 
-    @torch.inference_mode()
-    def full(self, question: EncodedQuestion) -> list[CandidateScore]:
-        """Score each candidate in an independent pass."""
-        return [self.full_pass(question, candidate) for candidate in question.candidates]
-
-    @torch.inference_mode()
-    def full_pass(self, question: EncodedQuestion, candidate: CandidateTokens) -> CandidateScore:
-        """Score one candidate in an independent pass of vision encoder, text encoder and decoder."""
-        return score_from_logits(candidate, self.full_logits(question, candidate))
-
     def full_logits(self, question: EncodedQuestion, candidate: CandidateTokens) -> torch.Tensor:
-        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an independent pass."""
+        """Return the logits of a candidate's scored tokens from a pass of vision encoder, text encoder and decoder."""
         model = self._model if question.has_visuals else self._seq2seq
         decoder_inputs = self._decoder_inputs(candidate, question.inputs["input_ids"].device)
         logits = model(**question.model_inputs, decoder_input_ids=decoder_inputs, use_cache=False).logits[0]

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel
 
-from lmms_egoplan.ranking.decoder import DecoderPasses, UnsupportedPathError
-from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses
+from lmms_egoplan.ranking.decoder import UnsupportedPathError
 from lmms_egoplan.ranking.precision import rounded_at_random
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError
-from lmms_egoplan.ranking.scores import CandidateScore, lead
+from lmms_egoplan.ranking.scores import CandidateScore, Passes, differences, lead
 
 # Largest difference of a mean loss, nats, between a path and a full pass: what rounding makes of equal sums.
 FLOAT32_TOLERANCE = 1e-4
@@ -36,8 +35,6 @@ _PROBE_TEXTS = (
 )
 
 _MODEL_ERRORS = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-
-Passes = DecoderPasses | EncoderDecoderPasses
 
 
 @dataclass(frozen=True)
@@ -123,8 +120,7 @@ class PathChecker:
         self._seed += 1
         with rounded_at_random(self._model, self._seed):
             again = self._passes.full(question)
-        differences = [abs(a.nll - b.nll) for a, b in zip(scores, again, strict=True)]
-        self._noise = max(self._noise, *(difference for difference in differences if math.isfinite(difference)), 0.0)
+        self._noise = max(self._noise, *filter(math.isfinite, differences(scores, again)), 0.0)
 
     def compare(self, path: str, question: EncodedQuestion, reference: Sequence[CandidateScore]) -> Outcome:
         """Compute a question on a path, and compare it with the full passes' scores."""
@@ -136,8 +132,8 @@ class PathChecker:
             return Outcome(math.inf, str(error))
         except _MODEL_ERRORS as error:
             return Outcome(math.inf, f"{type(error).__name__}: {error}")
-        differences = [abs(s.nll - r.nll) for s, r in zip(scores, reference, strict=True)]
-        largest = math.inf if any(math.isnan(difference) for difference in differences) else max(differences)
+        differing = differences(scores, reference)
+        largest = math.inf if any(map(math.isnan, differing)) else max(differing)
         if lead(reference) > CLEAR_LEAD and _argmin(scores) != _argmin(reference):
             return Outcome(largest, "another candidate is the best", scores)
         return Outcome(largest, None, scores)

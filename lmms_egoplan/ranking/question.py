@@ -135,8 +135,13 @@ def check_length(model: PreTrainedModel, context: int, answer: int, question_id:
     """Raise `ContextTooLongError` if a context and its (longest) answer, in tokens, exceed the model's positions."""
     positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     if positions is not None and context + answer > positions:
-        raise ContextTooLongError(
-            f"question {question_id}: context and longest answer are {context + answer} tokens ({context} + {answer}), "
-            f"{model.config.model_type} has {positions} positions; show it fewer or smaller images (frame counts are "
-            "settings in the task's YAML, see its README; for video files the backend's max_frames_num)"
-        )
+        raise too_long(question_id, context, answer, f"{model.config.model_type} has {positions} positions")
+
+
+def too_long(question_id: str, context: int, answer: int, limit: str) -> ContextTooLongError:
+    """Return the error for a context and its longest answer, in tokens, that exceed a limit."""
+    return ContextTooLongError(
+        f"question {question_id}: context and longest answer are {context + answer} tokens ({context} + {answer}), "
+        f"{limit}; show it fewer or smaller images (frame counts are settings in the task's YAML, see its README; for "
+        "video files the backend's max_frames_num)"
+    )

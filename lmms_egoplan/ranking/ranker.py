@@ -5,6 +5,7 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from loguru import logger
 from transformers import PreTrainedModel
 
@@ -16,7 +17,7 @@ from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent, is_audited
 from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.precision import float32_logits
 from lmms_egoplan.ranking.question import EncodedQuestion, PathError, RankingError, check_length, on_device, ready
-from lmms_egoplan.ranking.scores import CandidateScore
+from lmms_egoplan.ranking.scores import CandidateScore, Passes
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 from lmms_egoplan.ranking.video_seconds import keep_fractions
 
@@ -122,7 +123,7 @@ class CandidateRanker:
             apply_chat_template=apply_chat_template,
         )
         self._encoders = ThreadCopies(self._encoder)
-        self._passes = DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)
+        self._passes: Passes = DecoderPasses(model) if seq2seq is None else EncoderDecoderPasses(model, seq2seq)
         self._fast_paths = ["packed", "cached"] if seq2seq is None else ["shared"]
         if path not in (AUTO, *self._fast_paths, FULL):
             raise ValueError(
@@ -184,6 +185,7 @@ class CandidateRanker:
         question = self.encode(messages, candidates, question_id)
         return replace(question, inputs=ready(question.inputs, self._model))
 
+    @torch.inference_mode()
     def score_encoded(self, question: EncodedQuestion) -> list[CandidateScore]:
         """Score a question that `encode` has prepared."""
         if any(module.training for module in self._model.modules()):

@@ -1,13 +1,14 @@
 """From logits to a candidate's score."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 
 from lmms_egoplan.ranking.loglikelihood import PathUse
-from lmms_egoplan.ranking.question import CandidateTokens
+from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,31 @@ class CandidateScore:
         return -self.logprob / self.num_tokens
 
 
+class Passes(ABC):
+    """Ways to score a question with one model. The reference is *full*, an independent pass per candidate."""
+
+    def full(self, question: EncodedQuestion) -> list[CandidateScore]:
+        """Score each candidate in an independent pass."""
+        return [self.full_pass(question, candidate) for candidate in question.candidates]
+
+    def full_pass(self, question: EncodedQuestion, candidate: CandidateTokens) -> CandidateScore:
+        """Score one candidate in an independent pass over the context and all of its tokens."""
+        return score_from_logits(candidate, self.full_logits(question, candidate))
+
+    @abstractmethod
+    def full_logits(self, question: EncodedQuestion, candidate: CandidateTokens) -> torch.Tensor:
+        """Return the logits of a candidate's scored tokens, shape (tokens, vocabulary), from an independent pass."""
+
+
 def lead(scores: Iterable[CandidateScore]) -> float:
     """Return by how much the best mean loss is less than the second best, nats; infinite for one candidate."""
     best, second = sorted([score.nll for score in scores] + [math.inf])[:2]
     return second - best
+
+
+def differences(one: Iterable[CandidateScore], other: Iterable[CandidateScore]) -> list[float]:
+    """Return by how much the mean loss of each candidate differs, nats."""
+    return [abs(a.nll - b.nll) for a, b in zip(one, other, strict=True)]
 
 
 def score_from_logits(candidate: CandidateTokens, logits: torch.Tensor) -> CandidateScore:

@@ -21,8 +21,7 @@ from lmms_egoplan.harnesses.checkpoints import check_arguments, load_config
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
-from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend
-from lmms_egoplan.harnesses.lmms_eval.streaming import StreamedResponses
+from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend, StreamedResponses
 from lmms_egoplan.harnesses.prefetch import num_workers
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.progress import progress_bar

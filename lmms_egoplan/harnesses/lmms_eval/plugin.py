@@ -44,17 +44,11 @@ def register() -> Iterable[Any]:
         sys.meta_path.insert(0, _TasksFinder())
     from lmms_eval.models.registry_v2 import ModelManifest
 
-    classes = {
-        "hf_vlm": "hf_vlm.HFVLM",
-        "scripted": "scripted.Scripted",
-        "vllm_ranker": "vllm_ranker.VLLMRanker",
-    }
-    manifests = [
-        ModelManifest(name, simple_class_path=f"lmms_egoplan.harnesses.lmms_eval.{path}")
-        for name, path in classes.items()
-    ]
+    classes = {"hf_vlm": "HFVLM", "scripted": "Scripted", "vllm_ranker": "VLLMRanker"}
     if not _llava_package_is_installed():
-        manifests.append(ModelManifest("llava", simple_class_path="lmms_egoplan.harnesses.lmms_eval.llava.Llava"))
+        classes["llava"] = "Llava"
+    folder = "lmms_egoplan.harnesses.lmms_eval"
+    manifests = [ModelManifest(name, simple_class_path=f"{folder}.{name}.{kind}") for name, kind in classes.items()]
     if command := sys.modules.get(_COMMAND_MODULE):
         _OWN_BACKENDS.update(manifest.model_id for manifest in manifests)
         command.__class__ = _Command

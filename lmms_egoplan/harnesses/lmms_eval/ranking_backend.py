@@ -1,6 +1,6 @@
-"""Base of this package's backends for lmms-eval: likelihoods of continuations after images and clips."""
+"""Base of this package's backends for lmms-eval: likelihoods after images and clips, and streamed responses."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -11,12 +11,42 @@ from lmms_eval.api.model import lmms
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import Question
-from lmms_egoplan.harnesses.lmms_eval.streaming import StreamedResponses
 from lmms_egoplan.harnesses.rank import Ranker, rank
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking.encoding import Message
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
+
+
+class StreamedResponses(Sequence):
+    """A list of responses that are computed when they are asked for, in order.
+
+    lmms-eval writes each response to its ``--use_cache`` store before it takes the next, so with a stream a
+    killed run has lost nothing that it had finished.
+    """
+
+    def __init__(self, responses: Generator[Any, None, None], count: int) -> None:
+        self._responses = responses
+        self._done: list[Any] = []
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Any]:
+        # Not the inherited one, which takes an IndexError of the model for the end of the responses.
+        for index in range(self._count):
+            yield self[index]
+
+    def __getitem__(self, index: Any) -> Any:
+        places = range(self._count)[index]
+        if isinstance(places, range):
+            return [self[place] for place in places]
+        while len(self._done) <= places:
+            self._done.append(next(self._responses))
+        if len(self._done) == self._count:
+            self._responses.close()
+        return self._done[places]
 
 
 class RankingBackend(lmms):

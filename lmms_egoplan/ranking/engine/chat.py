@@ -176,14 +176,13 @@ def response_of(question: ChatQuestion, request: EngineRequest, answer: str) -> 
                 f"{name}: the server returned no prompt_logprobs of the whole prompt. vLLM's own server does; "
                 "something between may have dropped them"
             )
-        behind = range(len(question.prefix), len(given))
-        return EngineResponse(
-            len(given), [], [], [(given[place], _entry(rows[place], given[place], name)) for place in behind]
-        )
+        tokens = given[len(question.prefix) :]
+        entries = zip(rows[len(question.prefix) :], tokens, strict=False)
+        return EngineResponse(len(given), tokens, [_entry(row, token, name) for row, token in entries])
     prompt, sent = _prompt_and_rest(question, request)
     _check_tokens(question, read.prompt_token_ids, prompt)
     if request.candidate is None:
-        return EngineResponse(len(prompt), [], [], [])
+        return EngineResponse(len(prompt), [], [])
     if choice.token_ids != sent:
         raise EngineError(f"{name}: the server has generated {choice.token_ids}, not the tokens that were asked for")
     content = choice.logprobs.content if choice.logprobs else None
@@ -191,7 +190,7 @@ def response_of(question: ChatQuestion, request: EngineRequest, answer: str) -> 
         raise EngineError(f"{name}: the server returned no logprobs of the tokens that it generated")
     scored = [(_raised(each.logprob), _rank(each)) for each in content][max(0, -question.surplus) :]
     context: list[Token] = [(0.0, 1)] * question.surplus  # tokens of the prompt, which are never scored
-    return EngineResponse(len(prompt), request.forced, context + scored, [])
+    return EngineResponse(len(prompt), request.forced, context + scored)
 
 
 class _Entry(BaseModel):

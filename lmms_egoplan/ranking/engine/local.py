@@ -123,14 +123,9 @@ def _told_of_death() -> Iterator[None]:
 
 
 def _response(output: Any, completion: Any, length: int) -> EngineResponse:
-    tokens = list(completion.token_ids)
-    rows = completion.logprobs or []
-    logprobs = [(row[token].logprob, row[token].rank) for token, row in zip(tokens, rows, strict=False)]
     prompt = output.prompt_token_ids
-    last = zip(prompt[-length:], output.prompt_logprobs[-length:], strict=True) if output.prompt_logprobs else ()
-    return EngineResponse(
-        prompt_length=len(prompt),
-        tokens=tokens,
-        logprobs=logprobs,
-        prompt_logprobs=[(token, (row[token].logprob, row[token].rank)) for token, row in last],
-    )
+    tokens, rows = list(completion.token_ids), completion.logprobs or []
+    if output.prompt_logprobs:
+        tokens, rows = list(prompt[-length:]), output.prompt_logprobs[-length:]
+    logprobs = [(row[token].logprob, row[token].rank) for token, row in zip(tokens, rows, strict=False)]
+    return EngineResponse(len(prompt), tokens, logprobs)

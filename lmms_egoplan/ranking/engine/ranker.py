@@ -90,8 +90,7 @@ class EngineRanker:
         self._engine = engine
         self._encoder = QuestionEncoder(processor, score_eos=score_eos)
         self._encoders = ThreadCopies(self._encoder)
-        tolerances = (1e-4, 1e-4) if engine.is_float32 else (1e-2, 2e-2)
-        self._schedule = Schedule(method, engine.limit, *tolerances, note=note, is_float32=engine.is_float32)
+        self._schedule = Schedule(method, engine.limit, note=note, is_float32=engine.is_float32)
         if not engine.forces:
             if method == FORCED:
                 raise RankingError(f"method=forced: {engine.how_to_force}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
-from lmms_egoplan.ranking.question import CandidateTokens, ContextTooLongError, RankingError
+from lmms_egoplan.ranking.question import CandidateTokens, RankingError, too_long
 from lmms_egoplan.ranking.scores import CandidateScore
 
 FORCED, PROMPT_LOGPROBS = "forced", "prompt_logprobs"
@@ -78,15 +78,13 @@ class EngineResponse:
     """What came back.
 
     prompt_length: tokens, media included.
-    tokens: generated ones.
-    logprobs: of the generated tokens, raw, in order.
-    prompt_logprobs: of the prompt's last tokens, at least as many as the candidate has, where they were wanted.
+    tokens: the candidate's, as they were generated, or as the prompt ends with them where its numbers were wanted.
+    logprobs: of these tokens, raw, in order.
     """
 
     prompt_length: int
     tokens: list[int]
     logprobs: list[Token]
-    prompt_logprobs: list[tuple[int, Token]]
 
 
 def ranking_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,11 +113,6 @@ def media_of(messages: Sequence[Message]) -> dict[str, list[Any]]:
     items = [item for message in messages if not isinstance(message["content"], str) for item in message["content"]]
     images = [item["image"] for item in items if item["type"] == "image"]
     return {"image": images} if images else {}
-
-
-def context_request(question: EngineQuestion) -> EngineRequest:
-    """Return the request that puts the context into the engine's cache."""
-    return EngineRequest(question.prefix, question.candidates[0].tokens[:1], candidate=None)
 
 
 def candidate_requests(question: EngineQuestion, method: str) -> list[EngineRequest]:
@@ -154,17 +147,12 @@ def fold(question: EngineQuestion, request: EngineRequest, response: EngineRespo
     """
     assert request.candidate is not None
     candidate = question.candidates[request.candidate]
-    if request.takes_prompt_logprobs:
-        pairs = response.prompt_logprobs[len(response.prompt_logprobs) - len(candidate.tokens) :]
-        tokens, found = [token for token, _ in pairs], [logprob for _, logprob in pairs]
-    else:
-        tokens, found = response.tokens, response.logprobs
-    if tokens != candidate.tokens or len(found) != len(tokens):
+    if response.tokens != candidate.tokens or len(response.logprobs) != len(response.tokens):
         raise EngineError(
             f"question {question.question_id}: for candidate {request.candidate} the engine gave log-probabilities of "
-            f"the tokens {tokens}, not of {candidate.tokens}"
+            f"the tokens {response.tokens}, not of {candidate.tokens}"
         )
-    scored = found[candidate.first :]
+    scored = response.logprobs[candidate.first :]
     if any(logprob > 0 or logprob != logprob for logprob, _ in scored):
         raise EngineError(f"question {question.question_id}: the engine gave impossible log-probabilities: {scored}")
     return CandidateScore(
@@ -181,14 +169,4 @@ def check_room(question: EngineQuestion, prompt_length: int, limit: int) -> None
     """
     longest = question.longest_candidate
     if prompt_length + longest > limit:
-        raise ContextTooLongError(
-            f"question {question.question_id}: context and longest answer are {prompt_length + longest} tokens "
-            f"({prompt_length} + {longest}), the engine's max_model_len is {limit}; show it fewer or smaller images "
-            "(frame counts are settings in the task's YAML, see its README; for video files the backend's "
-            "max_frames_num)"
-        )
-
-
-def largest_difference(one: Sequence[CandidateScore], other: Sequence[CandidateScore]) -> float:
-    """Return the largest difference of mean losses, nats."""
-    return max(abs(a.nll - b.nll) for a, b in zip(one, other, strict=True))
+        raise too_long(question.question_id, prompt_length, longest, f"the engine's max_model_len is {limit}")

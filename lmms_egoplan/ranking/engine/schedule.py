@@ -15,14 +15,12 @@ from lmms_egoplan.ranking.engine.requests import (
     NotForcedError,
     candidate_requests,
     check_room,
-    context_request,
     fold,
-    largest_difference,
 )
 from lmms_egoplan.ranking.kinds import is_audited
 from lmms_egoplan.ranking.loglikelihood import PathUse
 from lmms_egoplan.ranking.question import PathError, RankingError
-from lmms_egoplan.ranking.scores import CandidateScore, lead
+from lmms_egoplan.ranking.scores import CandidateScore, differences, lead
 
 AUTO = "auto"
 METHODS = (AUTO, FORCED, PROMPT_LOGPROBS)
@@ -70,10 +68,10 @@ class Schedule:
     Args:
         method: one of `METHODS`.
         limit: the engine's ``max_model_len``.
-        settling_tolerance, audit_tolerance: largest difference of a mean loss, nats.
         note: what readers of the results must know of the engine.
-        is_float32: whether the engine is known to compute in float32. Then, with ``auto``, the prompts' numbers count
-            if the two best mean losses differ by less than twice the tolerance.
+        is_float32: whether the engine is known to compute in float32. Then mean losses may differ by 1e-4 nats, and
+            with ``auto`` the prompts' numbers count if the two best ones differ by less than twice that. Else they may
+            differ by 1e-2 nats where the method is chosen, and by 2e-2 in an audit.
 
     Raises:
         ValueError: an unknown method.
@@ -83,8 +81,6 @@ class Schedule:
         self,
         method: str,
         limit: int,
-        settling_tolerance: float,
-        audit_tolerance: float,
         *,
         note: str | None = None,
         is_float32: bool = False,
@@ -93,7 +89,7 @@ class Schedule:
             raise ValueError(f"method={method}: one of {', '.join(METHODS)}")
         self._method = None if method == AUTO else method
         self._limit = limit
-        self._settling_tolerance, self._audit_tolerance = settling_tolerance, audit_tolerance
+        self._settling_tolerance, self._audit_tolerance = (1e-4, 1e-4) if is_float32 else (1e-2, 2e-2)
         self._note, self._is_float32 = note, is_float32
         self._kinds: dict[str, _Kind] = {}
         self._open: dict[int, _Open] = {}
@@ -138,7 +134,9 @@ class Schedule:
         both = kind.method is None or (may_audit and is_audited(kind.count, question.candidates))
         methods = [FORCED, PROMPT_LOGPROBS] if both else [kind.method or FORCED]
         self._open[number] = _Open(question, methods)
-        return [context_request(question)] if FORCED in methods else candidate_requests(question, PROMPT_LOGPROBS)
+        if FORCED not in methods:
+            return candidate_requests(question, PROMPT_LOGPROBS)
+        return [EngineRequest(question.prefix, question.candidates[0].tokens[:1], candidate=None)]
 
     def receive(
         self, number: int, request: EngineRequest, response: EngineResponse
@@ -199,7 +197,7 @@ class Schedule:
         if len(scores) == 1:
             return self._with_use(scores[0], PathUse(methods[0], question.kind))
         forced, reference = scores
-        difference = largest_difference(forced, reference)
+        difference = max(differences(forced, reference))
         if kind.is_settling:
             kind.is_settling = False
             if not all(math.isfinite(score.logprob) for score in reference):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lmms_egoplan.harnesses.lmms_eval.streaming import StreamedResponses
+from lmms_egoplan.harnesses.lmms_eval.ranking_backend import StreamedResponses
 
 
 @pytest.fixture

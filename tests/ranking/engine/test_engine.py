@@ -52,9 +52,12 @@ class TableEngine:
             return reply
         prompt = request.prompt
         off = 0.5 if question.question_id in self.wrong else 0.0
+        if request.takes_prompt_logprobs:
+            start = len(question.prefix)
+            read = [logprob(prompt[:k], prompt[k]) for k in range(start, len(prompt))]
+            return EngineResponse(len(prompt), prompt[start:], read)
         forced = [logprob(prompt + request.forced[:k], token) for k, token in enumerate(request.forced)]
-        read = [(token, logprob(prompt[:k], token)) for k, token in enumerate(prompt)][1:]
-        return EngineResponse(len(prompt), request.forced, [(value + off, rank) for value, rank in forced], read)
+        return EngineResponse(len(prompt), request.forced, [(value + off, rank) for value, rank in forced])
 
     def abort(self, names):
         self.aborted = list(names)
@@ -151,7 +154,7 @@ def test_a_question_that_does_not_fit_is_named_with_its_lengths():
 
 def test_media_count_where_the_engine_has_made_tokens_of_them():
     def replies(name, request):
-        return EngineResponse(99, request.forced, [], []) if name == "0-context" else None
+        return EngineResponse(99, request.forced, []) if name == "0-context" else None
 
     with pytest.raises(ContextTooLongError, match=r"102 tokens \(99 \+ 3\)"):
         list(ranker(TableEngine(limit=100, replies=replies), FORCED).scores([question(0)]))
@@ -160,11 +163,11 @@ def test_media_count_where_the_engine_has_made_tokens_of_them():
 @pytest.mark.parametrize(
     ("reply", "facts"),
     [
-        (EngineResponse(20, [0, 7], [(-1.0, 1)] * 2, []), r"\[0, 7\].*\[0, 7, 8\]"),
-        (EngineResponse(20, [0, 7, 9], [(-1.0, 1)] * 3, []), r"\[0, 7, 9\].*\[0, 7, 8\]"),
-        (EngineResponse(20, [0, 7, 8], [(-1.0, 1)] * 2, []), r"\[0, 7, 8\]"),
-        (EngineResponse(20, [0, 7, 8], [(-1.0, 1), (0.5, 1), (-1.0, 1)], []), r"0\.5"),
-        (EngineResponse(20, [0, 7, 8], [(-1.0, 1), (math.nan, 1), (-1.0, 1)], []), "nan"),
+        (EngineResponse(20, [0, 7], [(-1.0, 1)] * 2), r"\[0, 7\].*\[0, 7, 8\]"),
+        (EngineResponse(20, [0, 7, 9], [(-1.0, 1)] * 3), r"\[0, 7, 9\].*\[0, 7, 8\]"),
+        (EngineResponse(20, [0, 7, 8], [(-1.0, 1)] * 2), r"\[0, 7, 8\]"),
+        (EngineResponse(20, [0, 7, 8], [(-1.0, 1), (0.5, 1), (-1.0, 1)]), r"0\.5"),
+        (EngineResponse(20, [0, 7, 8], [(-1.0, 1), (math.nan, 1), (-1.0, 1)]), "nan"),
     ],
 )
 def test_an_engine_that_answers_something_else_is_refused(reply, facts):
@@ -176,19 +179,19 @@ def test_an_engine_that_answers_something_else_is_refused(reply, facts):
 def test_greedy_is_a_candidate_whose_tokens_are_all_the_most_probable():
     def replies(name, request):
         ranks = {"0-candidate-0": [2, 1, 1], "0-candidate-1": [2]}.get(name)
-        return ranks and EngineResponse(20, request.forced, [(-1.0, rank) for rank in ranks], [])
+        return ranks and EngineResponse(20, request.forced, [(-1.0, rank) for rank in ranks])
 
     (row,) = ranker(TableEngine(replies=replies), FORCED).scores([question(0)])
     assert [score.is_greedy for score in row] == [True, False]
 
 
 def test_a_known_inexact_method_is_not_chosen_again():
-    schedule = Schedule("auto", 100, 1e-4, 1e-4)
+    schedule = Schedule("auto", 100)
     schedule.exclude([FORCED])
     (request, _) = schedule.open(0, question(0))
     assert request.takes_prompt_logprobs
     with pytest.raises(ValueError, match=r"method=other.*auto, forced, prompt_logprobs"):
-        Schedule("other", 100, 1e-4, 1e-4)
+        Schedule("other", 100)
 
 
 @pytest.mark.parametrize("name", ["llava", "qwen2_5_vl", "qwen3_vl"])
@@ -236,8 +239,9 @@ class Shifted(TableEngine):
 
     def answer(self, name, question, request):
         response = super().answer(name, question, request)
-        shifted = [(value - 4e-5, rank) for value, rank in response.logprobs]
-        return EngineResponse(response.prompt_length, response.tokens, shifted, response.prompt_logprobs)
+        off = 0.0 if request.takes_prompt_logprobs else 4e-5
+        shifted = [(value - off, rank) for value, rank in response.logprobs]
+        return EngineResponse(response.prompt_length, response.tokens, shifted)
 
 
 def test_audited_questions_have_the_numbers_of_forced_tokens_and_the_note():
