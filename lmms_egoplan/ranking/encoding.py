@@ -177,10 +177,9 @@ class QuestionEncoder:
     ) -> EncodedQuestion:
         split = self._split(messages, candidates, question_id)
         inputs = self._inputs_with_candidate(messages, candidates[0])
-        tail = split.tail
         full_ids = inputs["input_ids"][0].tolist()
-        prefix_length = len(full_ids) - len(tail)
-        if full_ids[prefix_length:] != tail:
+        prefix_length = len(full_ids) - len(split.tail)
+        if full_ids[prefix_length:] != split.tail:
             raise RankingError(
                 f"question {question_id}: {type(self._processor).__name__} tokenises the text with its images unlike "
                 f"{type(self._tokenizer).__name__} does without them; the candidates' tokens cannot be told apart"
@@ -244,9 +243,7 @@ class QuestionEncoder:
             raise RankingError(f"question {question_id}: the chat template changes the candidate {candidate!r}")
         start = len(text) - len(candidate)
         encoded = self._tokenizer(
-            text,
-            add_special_tokens=self._adds_special_tokens(text),
-            return_offsets_mapping=self._tokenizer.is_fast,
+            text, add_special_tokens=self._adds_special_tokens(text), return_offsets_mapping=self._tokenizer.is_fast
         )
         ids = encoded["input_ids"]
         if self._tokenizer.is_fast:

@@ -52,8 +52,10 @@ class Loglikelihood:
         only the mean is known.
     use: how it was computed; None where the backend does not tell.
 
-    >>> Loglikelihood(loss=0.5, num_tokens=3).logprob
-    -1.5
+    Mean and sum follow from each other where the tokens are counted.
+
+    >>> Loglikelihood(loss=0.5, num_tokens=3).logprob, Loglikelihood(None, num_tokens=3, logprob=-1.5).loss
+    (-1.5, 0.5)
     """
 
     loss: float | None
@@ -63,23 +65,12 @@ class Loglikelihood:
     use: PathUse | None = None
 
     def __post_init__(self) -> None:
-        if self.loss is not None and self.num_tokens is not None:
+        if self.num_tokens is None:
+            return
+        if self.loss is None and self.logprob is not None:
+            object.__setattr__(self, "loss", -self.logprob / self.num_tokens)
+        if self.loss is not None:
             object.__setattr__(self, "logprob", -self.loss * self.num_tokens)
-
-
-def of_sum(
-    logprob: float, *, is_greedy: bool | None, num_tokens: int | None, use: PathUse | None = None
-) -> Loglikelihood:
-    """Read lm-eval's convention: the sum of a candidate's log-probabilities, and its tokens if counted.
-
-    >>> of_sum(-1.5, is_greedy=False, num_tokens=3).loss
-    0.5
-    >>> of_sum(-1.5, is_greedy=False, num_tokens=None).loss is None
-    True
-    """
-    if num_tokens is None:
-        return Loglikelihood(None, None, is_greedy, logprob, use)
-    return Loglikelihood(-logprob / num_tokens, num_tokens, is_greedy, use=use)
 
 
 class LoglikelihoodPair(tuple[float, bool]):

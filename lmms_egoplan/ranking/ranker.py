@@ -314,14 +314,11 @@ class CandidateRanker:
 
     def _room(self, question: EncodedQuestion) -> int | None:
         """Return the most tokens of a probe after this question."""
-        room = self._kind_finder.room(question)
-        if self._is_encoder_decoder:
-            return room
+        rooms = [self._kind_finder.room(question)]
         positions = getattr(self._model.config.get_text_config(decoder=True), "max_position_embeddings", None)
-        if positions is None:
-            return room
-        left = positions - question.prefix_length
-        return left if room is None else min(left, room)
+        if positions is not None and not self._is_encoder_decoder:
+            rooms.append(positions - question.prefix_length)
+        return min((room for room in rooms if room is not None), default=None)
 
     def _extend(self, kind: _Kind, question: EncodedQuestion) -> None:
         sizes = zip(kind.extents, extent(question), strict=True)

@@ -15,7 +15,6 @@ from lmms_egoplan.ranking.loglikelihood import (
     Loglikelihood,
     LoglikelihoodPair,
     LoglikelihoodText,
-    of_sum,
     parse_loglikelihood,
 )
 
@@ -63,25 +62,25 @@ def test_logprob_is_the_sum():
 
 
 def test_a_sum_is_a_mean_where_tokens_are_counted():
-    assert of_sum(-1.5, is_greedy=False, num_tokens=3) == Loglikelihood(0.5, 3, False)
-    assert of_sum(-1.5, is_greedy=None, num_tokens=3).logprob == -1.5
+    assert Loglikelihood(None, 3, False, -1.5) == Loglikelihood(0.5, 3, False)
+    assert Loglikelihood(None, 3, None, -1.5).logprob == -1.5
 
 
 def test_a_sum_alone_has_no_mean():
-    score = of_sum(-1.5, is_greedy=True, num_tokens=None)
+    score = Loglikelihood(None, None, True, -1.5)
     assert (score.loss, score.num_tokens, score.is_greedy, score.logprob) == (None, None, True, -1.5)
 
 
 @given(st.floats(-1e6, 0), st.booleans(), st.none() | st.integers(1, 10_000))
 def test_a_sum_travels_as_text(logprob, is_greedy, num_tokens):
-    score = parse_loglikelihood(LoglikelihoodText.of(of_sum(logprob, is_greedy=is_greedy, num_tokens=num_tokens)))
+    score = parse_loglikelihood(LoglikelihoodText.of(Loglikelihood(None, num_tokens, is_greedy, logprob)))
     assert score.logprob == pytest.approx(logprob)
     assert (score.num_tokens, score.is_greedy) == (num_tokens, is_greedy)
     assert (score.loss is None) == (num_tokens is None)
 
 
 def test_a_sum_that_is_no_number_travels_as_text():
-    score = parse_loglikelihood(LoglikelihoodText.of(of_sum(math.nan, is_greedy=False, num_tokens=None)))
+    score = parse_loglikelihood(LoglikelihoodText.of(Loglikelihood(None, None, False, math.nan)))
     assert math.isnan(score.logprob)
     assert score.loss is None
 

@@ -113,11 +113,7 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         return encoding
 
     def tok_batch_encode(
-        self,
-        strings: list[str],
-        padding_side: str = "left",
-        left_truncate_len: int | None = None,
-        **_: Any,
+        self, strings: list[str], padding_side: str = "left", left_truncate_len: int | None = None, **_: Any
     ) -> tuple[Any, Any]:
         """Encode prompts without images, as `tok_batch_multimodal_encode`."""
         ids, mask = super().tok_batch_encode(strings, padding_side)

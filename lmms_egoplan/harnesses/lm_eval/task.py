@@ -22,7 +22,7 @@ from lmms_egoplan.judging.judge import announce_judge
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.processes import num_processes
 from lmms_egoplan.ranking.chat_templates import has_system_turn
-from lmms_egoplan.ranking.loglikelihood import LoglikelihoodText, of_sum
+from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 from lmms_egoplan.storage import PreparedData
 
 _REASONING_TAGS = (("<think>", "</think>"), ("<analysis>", "</analysis>"))
@@ -192,7 +192,7 @@ class RankedTask(PreparedTask):
                 num_tokens = self._counter.count(*instance.args[:2])
             use = getattr(response, "use", None)
             logprob, is_greedy = response
-            likelihood = of_sum(logprob, is_greedy=is_greedy, num_tokens=num_tokens, use=use)
+            likelihood = Loglikelihood(None, num_tokens, is_greedy, logprob, use)
             instance.filtered_resps["none"] = LoglikelihoodText.of(likelihood)
         return None
 

@@ -77,14 +77,7 @@ class Schedule:
         ValueError: an unknown method.
     """
 
-    def __init__(
-        self,
-        method: str,
-        limit: int,
-        *,
-        note: str | None = None,
-        is_float32: bool = False,
-    ) -> None:
+    def __init__(self, method: str, limit: int, *, note: str | None = None, is_float32: bool = False) -> None:
         if method not in METHODS:
             raise ValueError(f"method={method}: one of {', '.join(METHODS)}")
         self._method = None if method == AUTO else method

@@ -11,7 +11,7 @@ from lmms_egoplan.benchmarks import aggregations
 from lmms_egoplan.benchmarks.egoplan import metrics
 from lmms_egoplan.benchmarks.egoplan.metrics import rank
 from lmms_egoplan.coverage import coverage as share_covered
-from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText, of_sum
+from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 
 CHOICES = ["put", "take cereal bag", "éplucher l'oignon", "open cupboard"]
 
@@ -128,7 +128,7 @@ def test_stock_backends_have_no_sums():
 def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
     """As of lm-eval's model classes: the sums prefer A, and C by its bytes, though B by its letters."""
     responses = [
-        str(LoglikelihoodText.of(of_sum(logprob, is_greedy=False, num_tokens=count)))
+        str(LoglikelihoodText.of(Loglikelihood(None, count, False, logprob)))
         for logprob, count in zip((-2.0, -3.0, -3.5, -2.9), counts, strict=True)
     ]
     for gold in "ABCD":
@@ -147,7 +147,7 @@ def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
 def test_question_with_a_sum_that_is_not_finite_is_not_scored(logprob):
     sums = (-2.0, -3.0, logprob, -2.9)
     values = metrics.score_ranking(
-        make_doc(), [LoglikelihoodText.of(of_sum(each, is_greedy=False, num_tokens=None)) for each in sums]
+        make_doc(), [LoglikelihoodText.of(Loglikelihood(None, None, False, each)) for each in sums]
     )
     assert not [name for name in values if name.startswith("acc")]
     assert values["predictions"]["choices"][2]["logprob"] is None
