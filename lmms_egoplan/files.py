@@ -3,10 +3,14 @@
 import os
 import sqlite3
 import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.outputs import check_own, naming
+
+LOCK = ".lock"
 
 
 def resolve_inside(root: str | Path, *parts: str) -> Path:
@@ -70,6 +74,25 @@ def hold(path: Path) -> sqlite3.Connection | None:
             return None
         raise OSError(f"{path}: cannot be locked: {error}") from error
     return lock
+
+
+@contextmanager
+def only_process(folder: Path, doing: str) -> Iterator[None]:
+    """Make a folder, and keep other processes off it until the end; the lock ends with the process, however that ends.
+
+    Args:
+        doing: what a process does there, for the message.
+
+    Raises:
+        LmmsEgoplanError: another process does it.
+        OSError: the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    guard = hold(folder / LOCK)
+    if guard is None:
+        raise LmmsEgoplanError(f"another process {doing} in {folder}; wait for its end, or give another --out")
+    with closing(guard):
+        yield
 
 
 def file_version(status: os.stat_result) -> str:

@@ -30,7 +30,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor, CLIPImagePr
 from lmms_egoplan.benchmarks.egoplan.protocol import QUESTION
 from lmms_egoplan.demo.checkpoint import llava, llava_processor, train_tokenizer
 from lmms_egoplan.harnesses.adapter import load_adapter
-from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.planner.kitchen import ACTIONS, GOALS, Kitchen
 from lmms_egoplan.planner.planner import Episode, Outcome, Proposal, run_episode
 from lmms_egoplan.planner.proposals import RANK, Proposer

@@ -30,7 +30,7 @@ from lmms_egoplan.benchmarks.registry import BENCHMARKS, DEMO_SETS
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo import DATA
 from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
-from lmms_egoplan.demo.judge import serve_judge, verdict_on
+from lmms_egoplan.demo.run import serve_judge, verdict_on
 from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.judging.judge import judge_all
 from lmms_egoplan.judging.judgement import JudgeRequest

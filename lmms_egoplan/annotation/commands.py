@@ -16,7 +16,7 @@ from rich.table import Column, Table
 from lmms_egoplan.annotation import actplan, actplan_circumstances, actplan_plans, egointent, egoplan, egothink
 from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, Agreement, agreements
 from lmms_egoplan.annotation.database import Database
-from lmms_egoplan.annotation.egointent_audit import read_audit
+from lmms_egoplan.annotation.egointent import read_audit
 from lmms_egoplan.annotation.export import export as export_labels
 from lmms_egoplan.annotation.export import write_label_studio
 from lmms_egoplan.annotation.flow import FLOWS, LABELLED, load_flow

@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import typer
 import yaml
@@ -32,56 +32,54 @@ _MOST_SUGGESTIONS = 3
 _LEAST_LIKENESS = 0.65
 
 
-class _Target(NamedTuple):
-    """The function of a command: its module below `lmms_egoplan`, and its name."""
-
-    module: str
-    function: str
-
-
 @cache
-def command_tree() -> tuple[dict[str, str], dict[str, _Target]]:
-    """Return the help of every group and the function of every command, by path, rooms in alphabetical order."""
+def command_tree() -> tuple[dict[str, str], dict[str, str]]:
+    """Return the help of every group and the function of every command, by path, rooms in alphabetical order.
+
+    Functions have the form ``room.module:function``.
+    """
     groups: dict[str, str] = {}
-    commands: dict[str, _Target] = {}
+    commands: dict[str, str] = {}
     for file in sorted(_PACKAGE.glob("*/commands.yaml")):
         room = yaml.safe_load(file.read_text(encoding="utf-8"))
         groups |= room.get("groups", {})
-        for path, function in room["commands"].items():
-            module, _, name = function.partition(":")
-            commands[path] = _Target(f"{file.parent.name}.{module}", name)
+        commands |= {path: f"{file.parent.name}.{function}" for path, function in room["commands"].items()}
     return groups, commands
 
 
 def load_command(path: str) -> "Command":
     """Import a command's module and build the command, with the rule for ``--out``."""
-    target = command_tree()[1][path]
-    function = getattr(import_module(f"lmms_egoplan.{target.module}"), target.function)
+    module, _, name = command_tree()[1][path].partition(":")
+    function = getattr(import_module(f"lmms_egoplan.{module}"), name)
     app = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
     settings = _PASS_THROUGH if path in _PASSED_THROUGH else None
-    name = path.rpartition(" ")[2]
-    app.command(name, cls=Command, help=inspect.getdoc(function), context_settings=settings)(claiming(path, function))
+    word = path.rpartition(" ")[2]
+    app.command(word, cls=Command, help=inspect.getdoc(function), context_settings=settings)(claiming(path, function))
     command = typer.main.get_command(app)
     assert isinstance(command, Command)
     return command
 
 
-class Command(TyperCommand):
-    """A command that runs, or only its name and short help."""
+class _PlainFlags:
+    """Flags without the type that help would print after them, ``<bool>``."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters for help."""
-        return _without_types_of_flags(super().get_params(ctx))
+        params = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
 
 
-class CommandGroup(TyperGroup):
+class Command(_PlainFlags, TyperCommand):
+    """A command that runs, or only its name and short help."""
+
+
+class CommandGroup(_PlainFlags, TyperGroup):
     """A group whose commands are read from `command_tree`, and imported when one of them runs."""
 
     path = ""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters for help."""
-        return _without_types_of_flags(super().get_params(ctx))
 
     def list_commands(self, _ctx: Any) -> list[str]:
         """Return the names one level below: those of `_FIRST` first, the others in the order of the rooms."""
@@ -143,19 +141,12 @@ class RootGroup(CommandGroup):
             raise typer.Exit(1) from None
 
 
-def _without_types_of_flags(params: list[Any]) -> list[Any]:
-    """Give flags an empty metavar: help would print ``<bool>`` after them."""
-    for param in params:
-        if getattr(param, "is_flag", False):
-            param.metavar = ""
-    return params
-
-
-def _first_paragraph(target: _Target) -> str:
+def _first_paragraph(function: str) -> str:
     """Read the first paragraph of a command's docstring without importing its module."""
-    source = _PACKAGE.joinpath(*target.module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+    module, _, name = function.partition(":")
+    source = _PACKAGE.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
     functions = (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
-    docstring = next(ast.get_docstring(node) for node in functions if node.name == target.function)
+    docstring = next(ast.get_docstring(node) for node in functions if node.name == name)
     return (docstring or "").partition("\n\n")[0]
 
 

@@ -1,6 +1,7 @@
-"""``lmms-egoplan data status``: the prepared splits."""
+"""``lmms-egoplan data status`` and ``tasks-path``: the prepared splits, and where a harness finds the tasks."""
 
 from datetime import datetime, timezone
+from typing import Annotated, Literal
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -9,8 +10,10 @@ from rich.table import Table
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.paths import data_root
+from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS, data_root
 from lmms_egoplan.storage import load_summary, prepared_splits
+
+_FOLDERS = {"lmms-eval": LMMS_EVAL_TASKS, "lm-eval": LM_EVAL_TASKS}
 
 
 def status() -> None:
@@ -70,3 +73,18 @@ def _utc(text: str) -> str:
     except ValueError:
         return text
     return f"{time.astimezone(timezone.utc) if time.tzinfo else time:%Y-%m-%d %H:%M}"
+
+
+def tasks_path(
+    harness: Annotated[
+        Literal["lmms-eval", "lm-eval"], typer.Option(help="The harness that is to find the tasks.")
+    ] = "lmms-eval",
+) -> None:
+    """Print the folder of a harness's tasks.
+
+    lm-eval always needs this folder. lmms-eval finds the tasks of runs by itself and needs the folder for lists only.
+
+    Example: `lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks egoplan_val_blind --model hf`,
+    or `lmms-eval tasks list --include-path $(lmms-egoplan tasks-path)`
+    """
+    typer.echo(_FOLDERS[harness])

@@ -16,9 +16,9 @@ from lmms_egoplan.memory_ahead import PEAK
 from lmms_egoplan.ranking.decoder import text_model
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
+from lmms_egoplan.ranking.precision import keep_fractions
 from lmms_egoplan.ranking.question import check_length, on_device, ready
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
-from lmms_egoplan.ranking.video_seconds import keep_fractions
 
 DEFAULT_NEW_TOKENS = 1024
 _SAMPLING_ARGUMENTS = ("temperature", "top_k", "top_p")

@@ -1,15 +1,18 @@
 """A chat endpoint, asked through the openai library: how it is reached, waited for, and how it fails."""
 
+import base64
+import html
 import json
 import math
 import random
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from email.utils import mktime_tz, parsedate_tz
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import getproxies
 
 import httpx
 import openai
@@ -17,18 +20,17 @@ from anyio import fail_after
 from tenacity import AsyncRetrying, retry_if_exception, wait_exponential
 
 from lmms_egoplan.jsonl import decode
-from lmms_egoplan.judging.endpoint import EndpointError, NoAnswerError, Patience, RefusedRequestError
 from lmms_egoplan.judging.judgement import Judgement, Prompt
-from lmms_egoplan.judging.redaction import Redactor, secrets_in
-from lmms_egoplan.judging.settings import LIMIT_NAMES, MAX_MIB, MAX_TOKENS, PARAMETERS, TIMEOUT, JudgeSettings
+from lmms_egoplan.judging.settings import LIMIT_NAMES, MAX_MIB, MAX_TOKENS, NO_KEY, PARAMETERS, TIMEOUT, JudgeSettings
 from lmms_egoplan.judging.text import is_out_of_credit, read_reply
 from lmms_egoplan.text import clean_text
 
+_JUDGE_VARIABLES = (
+    "LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY (or the variables that stand "
+    "in for them)"
+)
 Answer = TypeVar("Answer")
-
 _CONNECT_S = 10.0
-# The waits before a request is sent again double from the first to the last of these, less up to a quarter.
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 8.0
 # Characters of an endpoint's message; some answer with a whole page.
 _LONGEST_MESSAGE = 300
 _DAY_S = 86_400.0
@@ -38,10 +40,6 @@ _HOST = re.compile(r"(https?://)(?:[^/?#]*@)?([^/?#]*)", re.IGNORECASE)
 _OF_ONE_REQUEST = (400, 413, 422)
 # Statuses that are worth another try: timeouts, conflicts, early and too many requests.
 _SENT_AGAIN = (408, 409, 425, 429)
-# Which limit's name an endpoint's model accepts, as this process has learnt it.
-_learnt_names: dict[tuple[str, str], str] = {}
-# Which of such endpoints' models refuse a JSON schema for their reply.
-_without_schema: set[tuple[str, str]] = set()
 # The library hands over what came, unread.
 _RAW: Any = {"headers": {"X-Stainless-Raw-Response": "true"}}
 # Each enlarges what is read at once (64 KiB) about a thousandfold at most; several together, or newer ones, far more.
@@ -52,6 +50,76 @@ _CLIENT_VARIABLES = (
 )
 # Headers that do not hold for a body that has been read.
 _OF_TRANSFER = ("content-encoding", "content-length", "transfer-encoding")
+_SHOWN = "[API key]"
+# Shorter ones are placeholders of local servers ("EMPTY"), which may well be words of a reply.
+_SHORTEST_IN_REPLIES = 8
+_SHORTEST_IN_BASE64 = 4
+# Headers that hold no secret.
+_OPEN_HEADERS = ("accept", "content-type", "user-agent")
+_RATING = re.compile(r"(\[\[\s*[0-9]{1,3}(?:\.[0-9]*)?\s*\]\])")
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long an endpoint is waited for.
+
+    retries: how often a request is sent again.
+    timeouts: how often of these because no answer came in time.
+    read_s: seconds after which a request without an answer counts as lost; less where `JudgeSettings.timeout` is.
+    retry_after_s: the longest ``Retry-After`` that counts as a usual wait before a retry.
+    longer_s: longer ones are waited for, too, up to this sum of seconds for one answer.
+    """
+
+    retries: int
+    read_s: float
+    retry_after_s: float
+    longer_s: float
+    timeouts: int = 2
+
+
+# The waits between retries make a little over a minute, which is the window of most rate limits.
+JUDGING = Patience(retries=12, read_s=math.inf, retry_after_s=120.0, longer_s=1800.0)
+# Someone waits for the probe: an unknown host is told after some 2 s, one that drops connections after half a minute.
+PROBING = Patience(retries=2, read_s=60.0, retry_after_s=5.0, longer_s=0.0)
+
+
+class EndpointError(Exception):
+    """A request has not been answered: the endpoint refuses all, or cannot be asked from this environment.
+
+    what: what the endpoint does instead, for messages; check: the variables to look at.
+    """
+
+    def __init__(self, message: str, what: str = "refuses", check: str = _JUDGE_VARIABLES) -> None:
+        super().__init__(message)
+        self.what, self.check = what, check
+
+
+class RefusedRequestError(EndpointError):
+    """The endpoint refuses this request: 400, 413 or 422."""
+
+
+class NoAnswerError(EndpointError):
+    """The endpoint could not be reached, was too busy or failed, each time that it was asked.
+
+    wait_s: seconds that the endpoint asks to wait; 0 if it does not.
+    is_late: whether no whole answer came in time.
+    is_busy: whether the endpoint is there and knows the key, but was too busy (429).
+    may_pass: whether the request is worth sending again.
+    """
+
+    def __init__(
+        self, message: str, *, wait_s: float = 0.0, is_late: bool = False, is_busy: bool = False, may_pass: bool = True
+    ) -> None:
+        super().__init__(message, "does not answer")
+        self.wait_s, self.is_late, self.is_busy, self.may_pass = wait_s, is_late, is_busy, may_pass
+
+
+# The waits before a request is sent again double from the first to the last of these, less up to a quarter.
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 8.0
+# Which limit's name an endpoint's model accepts, as this process has learnt it.
+_learnt_names: dict[tuple[str, str], str] = {}
+# Which of such endpoints' models refuse a JSON schema for their reply.
+_without_schema: set[tuple[str, str]] = set()
 
 
 class BodyError(httpx.DecodingError):
@@ -330,3 +398,70 @@ def _endpoint_message(error: openai.APIStatusError) -> str:
         return json.dumps(decode(error.response.text), ensure_ascii=False)
     except ValueError:
         return error.response.text or "no message"
+
+
+class Redactor:
+    """Replaces secrets, as they are and as JSON, URLs, HTML and base64 spell them; and names, in errors alone."""
+
+    def __init__(self, secrets: Iterable[str], names: Iterable[str] = ()) -> None:
+        kept = {secret for secret in secrets if secret.strip()}
+        self._all = _pattern(kept | {name for name in names if name.strip()})
+        long = [secret for secret in kept if len(secret) >= _SHORTEST_IN_REPLIES]
+        self._long = _pattern(long)
+        self._escaped = re.compile("|".join(map(_with_escapes, long)) or r"(?!)", re.IGNORECASE)
+
+    def in_error(self, text: str) -> str:
+        """Remove secrets of any length; those under 8 characters only as whole words."""
+        return self._all.sub(_SHOWN, self._unescaped(text))
+
+    def in_reply(self, text: str) -> str:
+        """Remove secrets of 8 characters or more; a rating, ``[[0.5]]``, stays."""
+        parts = _RATING.split(self._unescaped(text))
+        return "".join(part if place % 2 else self._long.sub(_SHOWN, part) for place, part in enumerate(parts))
+
+    def _unescaped(self, text: str) -> str:
+        r"""Remove secrets of 8 characters or more that JSON's escapes hide, such as ``\u0073k-...`` and ``a\/b``."""
+        return self._escaped.sub(_SHOWN, text) if "\\" in text else text
+
+
+def _with_escapes(secret: str) -> str:
+    return "".join(rf"(?:\\?{re.escape(letter)}|\\u{ord(letter):04x})" for letter in secret)
+
+
+def _pattern(secrets: Iterable[str]) -> re.Pattern[str]:
+    spelled = {form for secret in secrets for form in _spellings(secret)}
+    longest_first = sorted(spelled, key=lambda form: (-len(form), form))
+    return re.compile("|".join(map(_whole, longest_first)) or r"(?!)")
+
+
+def _spellings(secret: str) -> Iterable[str]:
+    yield from (secret, json.dumps(secret)[1:-1], quote(secret), quote(secret, safe=""), html.escape(secret))
+    if len(secret) >= _SHORTEST_IN_BASE64:
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            yield encode(secret.encode()).decode().rstrip("=")
+
+
+def _whole(form: str) -> str:
+    escaped = re.escape(form)
+    return escaped if len(form) >= _SHORTEST_IN_REPLIES else rf"(?<!\w){escaped}(?!\w)"
+
+
+def secrets_in(key: str, headers: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Return the secrets of a client, and the users of the environment's proxies.
+
+    Secrets are the key, what the environment puts into headers, alone and with what precedes it there, and the proxies'
+    passwords, alone and with the user, as they are written and as they are sent.
+    """
+    secrets = [] if key == NO_KEY else [key, f"Bearer {key}"]
+    for name, value in headers.items():
+        plain = name.lower()
+        if not (plain in _OPEN_HEADERS or plain.startswith("x-stainless") or value == f"Bearer {NO_KEY}"):
+            secrets += [value, value.partition(" ")[2] if plain.endswith("authorization") else ""]
+    users = []
+    for url in getproxies().values():
+        user_info = url.rpartition("@")[0].rpartition("//")[2]
+        for text in (user_info, unquote(user_info)):
+            user, _, password = text.partition(":")
+            users.append(user)
+            secrets += [text, password]
+    return secrets, users

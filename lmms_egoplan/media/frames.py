@@ -1,5 +1,6 @@
 """Frames out of video files and frame folders, exactly the ones asked for, and frames into video files."""
 
+import math
 import tempfile
 from array import array
 from bisect import bisect_left
@@ -17,6 +18,26 @@ from PIL import Image
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.decoding import Damage, Shown, TimeTable, check_jpeg, decode
 from lmms_egoplan.memory_ahead import reserve_for
+
+
+class Clip(list[Image.Image]):
+    """Frames of a video, oldest first.
+
+    Args:
+        frames: RGB images.
+        fps: true frames per second, above 0: a clip that was thinned has fewer than the video it was taken from.
+            None where the rate is not known.
+
+    Raises:
+        ValueError: `fps` is not a positive number.
+    """
+
+    def __init__(self, frames: Iterable[Image.Image] = (), fps: float | None = None) -> None:
+        if fps is not None and not (math.isfinite(fps) and fps > 0):
+            raise ValueError(f"a clip's frame rate must be a positive number, got {fps}")
+        super().__init__(frames)
+        self.fps = fps
+
 
 if TYPE_CHECKING:
     from av import VideoFrame

@@ -6,8 +6,7 @@ from typing import Any
 
 from PIL import Image
 
-from lmms_egoplan.media.clip import Clip
-from lmms_egoplan.media.frames import frame_times, read_video_frames
+from lmms_egoplan.media.frames import Clip, frame_times, read_video_frames
 from lmms_egoplan.memory_ahead import reserve_for
 
 IMAGE_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}

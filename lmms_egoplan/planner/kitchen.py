@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.planner.planner import Outcome
 

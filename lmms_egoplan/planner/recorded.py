@@ -19,8 +19,7 @@ from lmms_egoplan.construction.egoplan.narrations import normalised
 from lmms_egoplan.construction.egoplan.questions import SECONDS_BEFORE
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
-from lmms_egoplan.media.clip import Clip
-from lmms_egoplan.media.frames import FrameError, frame_times, read_video_frames
+from lmms_egoplan.media.frames import Clip, FrameError, frame_times, read_video_frames
 from lmms_egoplan.planner.planner import Episode, Outcome
 
 # Of times in seconds.

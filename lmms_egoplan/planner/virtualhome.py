@@ -15,7 +15,7 @@ from PIL import Image, UnidentifiedImageError
 from pydantic import Field
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.planner.planner import Outcome
 from lmms_egoplan.validation import Checked, read_as
 

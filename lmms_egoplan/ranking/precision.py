@@ -1,16 +1,22 @@
-"""Half precision: logits in float32 all the same, and how much noise its rounding makes."""
+"""Precision: float32 logits and rounding noise in half precision; seconds of frames with their fractions."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 import torch
+import transformers
 from transformers import PreTrainedModel
 
 # Rows of the vocabulary whose weights are in float32 at a time.
 _ROWS = 8192
 # Logits of more tokens, which a model without `logits_to_keep` gives for the whole context, stay as they are.
 _MOST_TOKENS = 1024
+_CUTS_SECONDS = tuple(map(int, transformers.__version__.split(".")[:2])) < (5, 18)
+# Per second: a power of two, so that seconds in float32 become whole numbers without rounding.
+_UNITS = 2**30
 
 
 @contextmanager
@@ -62,3 +68,33 @@ def _in_float32(layer: torch.nn.Linear, inputs: tuple[Any, ...], output: torch.T
     states = inputs[0].to(layer.weight.device, torch.float32)  # a model spread over devices moves them in between
     logits = torch.cat([states @ rows.float().T for rows in layer.weight.split(_ROWS)], dim=-1)
     return (logits if layer.bias is None else logits + layer.bias.float()).to(output.device)
+
+
+def keep_fractions(model: torch.nn.Module) -> None:
+    """Have Qwen2.5-VL place frames as it does from transformers 5.18 on.
+
+    Earlier versions cut the seconds between its temporal patches to whole ones, so that all frames of a clip with more
+    than two per second stand at the same time (huggingface/transformers, pull request 48669). Other models stay as they
+    are.
+    """
+    if not _CUTS_SECONDS:
+        return
+    for module in model.modules():
+        if isinstance(module, transformers.Qwen2_5_VLModel) and "get_rope_index" not in vars(module):
+            module.get_rope_index = partial(_rope_index, module.get_rope_index)
+            module.get_vision_position_ids = partial(_positions, module.get_vision_position_ids)
+
+
+def _rope_index(original: Any, *args: Any, second_per_grid_ts: Any = None, **keywords: Any) -> Any:
+    seconds = repeat(1) if second_per_grid_ts is None else second_per_grid_ts
+    return original(*args, second_per_grid_ts=(value * _UNITS for value in seconds), **keywords)
+
+
+def _positions(
+    original: Any, start: Any, grid: Any, temporal: int, spatial: int, interval: int, device: Any
+) -> torch.Tensor:
+    """Shape (3, tokens): time, height, width. The interval is in units for a video, and 1 for an image."""
+    positions = original(start, grid, temporal, spatial, 1, device=device)
+    if interval != 1:
+        positions[0] = start + ((positions[0] - start) * (interval / _UNITS)).long()
+    return positions

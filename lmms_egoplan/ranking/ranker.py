@@ -15,11 +15,10 @@ from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.equivalence import SETTLING_TOLERANCE, Outcome, PathChecker
 from lmms_egoplan.ranking.kinds import Extent, KindFinder, extent, is_audited
 from lmms_egoplan.ranking.loglikelihood import PathUse
-from lmms_egoplan.ranking.precision import float32_logits
+from lmms_egoplan.ranking.precision import float32_logits, keep_fractions
 from lmms_egoplan.ranking.question import EncodedQuestion, PathError, RankingError, check_length, on_device, ready
 from lmms_egoplan.ranking.scores import CandidateScore, Passes
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
-from lmms_egoplan.ranking.video_seconds import keep_fractions
 
 # Goes up with every change after which a model may get other numbers; responses in a harness's cache hang on it.
 RANKING_VERSION = 4

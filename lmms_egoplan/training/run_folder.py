@@ -11,7 +11,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import hold, write_whole
+from lmms_egoplan.files import LOCK, only_process, write_whole
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.validation import shown
@@ -19,7 +19,6 @@ from lmms_egoplan.validation import shown
 SETTINGS = "run.json"
 _SCORES = "scores.json"
 _COMPLETE = "complete.json"
-_LOCK = ".lock"
 _SHA256 = re.compile("[0-9a-f]{64}")
 # Ends the names of settings that are digests of files.
 _DIGEST = "_sha256"
@@ -123,27 +122,21 @@ def _differences(name: str, there: Any, now: Any) -> Iterator[str]:
 
 
 @contextmanager
-def only_process(path: Path) -> Iterator[None]:
-    """Keep other processes from training in a folder; the lock ends with the process, however that ends.
-
-    A new folder in which nothing was written is removed again.
+def only_training_process(path: Path) -> Iterator[None]:
+    """Keep other processes from training in a folder; remove a new folder again in which nothing was written.
 
     Raises:
         LmmsEgoplanError: another process trains in it.
         OSError: the folder cannot be written.
     """
-    path.mkdir(parents=True, exist_ok=True)
-    guard = hold(path / _LOCK)
-    if guard is None:
-        raise LmmsEgoplanError(f"another process trains in {path}; wait for its end, or give another --out")
-    try:
-        yield
-    finally:
-        guard.close()
-        if path.is_dir() and {other.name for other in path.iterdir()} <= {_LOCK, MANIFEST}:
-            (path / _LOCK).unlink()
-            if not any(path.iterdir()):
-                path.rmdir()
+    with only_process(path, "trains"):
+        try:
+            yield
+        finally:
+            if path.is_dir() and {other.name for other in path.iterdir()} <= {LOCK, MANIFEST}:
+                (path / LOCK).unlink()
+                if not any(path.iterdir()):
+                    path.rmdir()
 
 
 def _read(path: Path) -> dict[str, Any] | None:

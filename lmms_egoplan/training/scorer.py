@@ -23,10 +23,9 @@ from lmms_egoplan.ranking.decoder import (
 )
 from lmms_egoplan.ranking.encoder_decoder import EncoderDecoderPasses, encoder_decoder_of
 from lmms_egoplan.ranking.equivalence import FLOAT32_TOLERANCE, HALF_PRECISION_TOLERANCE
-from lmms_egoplan.ranking.precision import float32_logits
+from lmms_egoplan.ranking.precision import float32_logits, keep_fractions
 from lmms_egoplan.ranking.question import EncodedQuestion, is_per_token, on_device
 from lmms_egoplan.ranking.scores import token_logprobs
-from lmms_egoplan.ranking.video_seconds import keep_fractions
 from lmms_egoplan.training.loss import mean_logprob
 
 

@@ -6,7 +6,7 @@ import av
 import pytest
 from PIL import Image
 
-from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.planner.episode_files import write_episode
 from lmms_egoplan.planner.planner import DONE, ENVIRONMENT_FAILED, Episode, Outcome, Proposal, Step
 

@@ -12,7 +12,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import AnswerGenerator
-from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.planner import planner as planning
 from lmms_egoplan.planner.planner import Outcome, Proposal, run_episode
 from lmms_egoplan.planner.proposals import Proposer, ground

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 from patience import FOREVER_S

@@ -16,8 +16,7 @@ from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
-from lmms_egoplan.media.clip import Clip
-from lmms_egoplan.media.frames import DamagedFrameError, FrameError, frame_times, read_video_frames, write_video
+from lmms_egoplan.media.frames import Clip, DamagedFrameError, FrameError, frame_times, read_video_frames, write_video
 from lmms_egoplan.media.sampling import Doc, VisualInput, count_setting, evenly_spaced, read_in_batches
 from lmms_egoplan.paths import data_root
 

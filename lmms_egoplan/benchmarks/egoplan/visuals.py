@@ -19,8 +19,8 @@ from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
-from lmms_egoplan.media.clip import Clip
 from lmms_egoplan.media.frames import (
+    Clip,
     DamagedFrameError,
     FrameError,
     frame_path,

@@ -11,13 +11,12 @@ from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, activity_t
 from lmms_egoplan.construction.actplan import layout
 from lmms_egoplan.construction.actplan.activities import Activity, describe, read_activities, read_examples
 from lmms_egoplan.construction.actplan.circumstances import CATEGORIES, change, propose, read_verdicts
-from lmms_egoplan.construction.actplan.folders import alone
 from lmms_egoplan.construction.actplan.prompts import object_names
 from lmms_egoplan.construction.actplan.soundness import unreached
 from lmms_egoplan.construction.actplan.tours import find_tours
 from lmms_egoplan.construction.actplan.views import choose_views, read_choices
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import write_whole
+from lmms_egoplan.files import only_process, write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection
@@ -86,7 +85,7 @@ def build_instances(
     tours, strays = find_tours(images) if images else ([], [])
     if unknown := sorted(choices.keys() - {str(tour.id) for tour in tours}):
         raise LmmsEgoplanError(f"{views}: views of {unknown[0]}, of which there is no tour in {images}")
-    with alone(out):
+    with only_process(out, "builds"):
         texts, undescribed = describe(activities, pairs, settings)
         waiting, unproposed = propose(activities, texts, settings)
         rejections += [*undescribed, *unproposed]

@@ -7,10 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import hold
 from lmms_egoplan.outputs import check_own
 
-_LOCK = ".lock"
 _UNFINISHED = ".unfinished."
 
 
@@ -24,24 +22,6 @@ def exported_file(option: str, folder: Path, name: str, what: str) -> Path:
         return path
     advice = f"give the folder that lmms-egoplan annotate export wrote of {what}"
     raise LmmsEgoplanError(f"{option} {folder}: no {name} in it; {advice}")
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Make a folder, and keep other processes off it until the end.
-
-    Raises:
-        LmmsEgoplanError: another process builds in it.
-        OSError: the folder cannot be written.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    guard = hold(folder / _LOCK)
-    if guard is None:
-        raise LmmsEgoplanError(f"another process builds in {folder}; wait for its end, or give another --out")
-    try:
-        yield
-    finally:
-        guard.close()
 
 
 @contextmanager

@@ -8,24 +8,13 @@ import typer
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, load_scorers
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.requirements import require
+from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.ranking.audits import failed_audits
 
 RANKERS = {
     "hf-vlm-ranker": "lmms_egoplan.harnesses.lm_eval.ranker:HFVLMRanker",
     "vllm-vlm-ranker": "lmms_egoplan.harnesses.lm_eval.vllm_ranker:VLLMVLMRanker",
 }
-
-_TASK = BENCHMARKS[0].tasks[0]
-_BEFORE_ITS_OWN = f"""lmms-egoplan lm-eval is lm-eval's own command with two more model classes:
-hf-vlm-ranker, a Hugging Face model that can score continuations after images,
-and vllm-vlm-ranker, the same on vLLM.
-
-Example: lmms-egoplan lm-eval --model hf-vlm-ranker --tasks {_TASK} \\
-  --model_args pretrained=Qwen/Qwen2.5-VL-7B-Instruct --apply_chat_template \\
-  --include_path $(lmms-egoplan tasks-path --harness lm-eval)
-
-All arguments go to lm-eval unchanged. Its own help:
-"""
 
 
 def lm_eval(context: typer.Context) -> None:
@@ -38,7 +27,7 @@ def lm_eval(context: typer.Context) -> None:
     --model hf-vlm-ranker --model_args pretrained=Qwen/Qwen2.5-VL-7B-Instruct --apply_chat_template`
     """
     if not context.args or {"-h", "--help"}.intersection(context.args):
-        typer.echo(_BEFORE_ITS_OWN)
+        typer.echo(yaml_beside(__file__)["before_its_own_help"].format(task=BENCHMARKS[0].tasks[0]))
     require("lm_eval", "lm-eval", "lmms-egoplan[lm-eval]")
     import lm_eval as harness
     from lm_eval.__main__ import cli_evaluate

@@ -13,7 +13,7 @@ from lm_eval.models.hf_vlms import HFMultimodalLM
 from lm_eval.models.huggingface import HFLM
 from lm_eval.models.utils import Collator, resize_image
 
-from lmms_egoplan.harnesses.checkpoints import check_arguments, load_config
+from lmms_egoplan.harnesses.checkpoints import check_arguments, folder_version, load_config, weights_version
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lm_eval.lazy_images import load_images
 from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel
@@ -24,7 +24,6 @@ from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError
 from lmms_egoplan.ranking.question import on_device, ready
 from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
-from lmms_egoplan.ranking.weights import folder_version, weights_version
 
 # Batches of answers that a killed run can lose at most.
 BATCHES_STORED = 16

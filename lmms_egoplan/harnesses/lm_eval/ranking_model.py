@@ -17,7 +17,7 @@ from lm_eval.models.utils import resize_image
 from lmms_egoplan.harnesses.generation import Question
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages, load_images
 from lmms_egoplan.harnesses.rank import Ranker, rank
-from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.ranking.encoding import Message
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import LoglikelihoodPair

@@ -6,7 +6,7 @@ from typing import Any
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
 
-from lmms_egoplan.harnesses.checkpoints import check_vllm_arguments, load_config
+from lmms_egoplan.harnesses.checkpoints import check_vllm_arguments, load_config, weights_version
 from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel
 from lmms_egoplan.harnesses.lm_eval.vllm_class import vllm_vlm
 from lmms_egoplan.harnesses.prefetch import num_workers
@@ -18,7 +18,6 @@ from lmms_egoplan.ranking.engine.requests import ranking_arguments
 from lmms_egoplan.ranking.engine.schedule import AUTO
 from lmms_egoplan.ranking.question import RankingError
 from lmms_egoplan.ranking.ranker import RANKING_VERSION
-from lmms_egoplan.ranking.weights import weights_version
 
 NAME = "vllm-vlm-ranker"
 

@@ -17,7 +17,7 @@ from transformers import AutoModelForImageTextToText
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.adapter import load_adapter
-from lmms_egoplan.harnesses.checkpoints import check_arguments, load_config
+from lmms_egoplan.harnesses.checkpoints import check_arguments, load_config, weights_version
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
@@ -28,7 +28,6 @@ from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.encoding import Message
 from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
-from lmms_egoplan.ranking.weights import weights_version
 
 
 @dataclass(frozen=True, kw_only=True)

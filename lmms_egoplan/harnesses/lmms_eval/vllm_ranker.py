@@ -9,7 +9,7 @@ from lmms_eval.api.model import lmms
 from lmms_eval.models.simple.vllm import VLLM
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.harnesses.checkpoints import check_vllm_arguments, load_config
+from lmms_egoplan.harnesses.checkpoints import check_vllm_arguments, load_config, weights_version
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.harnesses.lmms_eval.ranking_backend import RankingBackend
@@ -21,7 +21,6 @@ from lmms_egoplan.ranking.engine.ranker import IN_FLIGHT, Engine, EngineRanker
 from lmms_egoplan.ranking.engine.requests import ranking_arguments
 from lmms_egoplan.ranking.engine.schedule import AUTO
 from lmms_egoplan.ranking.ranker import RANKING_VERSION
-from lmms_egoplan.ranking.weights import weights_version
 
 # What the harness itself hands to every model.
 _OF_ANY_MODEL = {"batch_size", "max_batch_size", "device"}

@@ -29,8 +29,8 @@ from lmms_egoplan.construction.actplan import circumstances, layout, tours, view
 from lmms_egoplan.construction.actplan.activities import INSTRUCTION
 from lmms_egoplan.construction.actplan.build import NO_ACTIVITY
 from lmms_egoplan.construction.actplan.description import unnamed
-from lmms_egoplan.construction.actplan.folders import alone
 from lmms_egoplan.construction.actplan.prompts import DEFAULT_MODEL
+from lmms_egoplan.files import only_process
 from lmms_egoplan.judging.json_replies import NOT_JSON, WRONG_FORM
 from lmms_egoplan.outputs import MANIFEST
 from patience import FOREVER_S, wait_until
@@ -294,7 +294,7 @@ def test_one_process_builds_in_a_folder_at_a_time(sources, monkeypatch):
     with LanguageModel() as server:
         (sources / "built").mkdir()
         (sources / "built" / MANIFEST).write_text(json.dumps({"command": "data build actplan"}))
-        with alone(sources / "built"):
+        with only_process(sources / "built", "builds"):
             options = (sources / "bddl", "--out", sources / "built")
             monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
             monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", KEY)

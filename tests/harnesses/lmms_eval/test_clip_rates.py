@@ -9,7 +9,7 @@ from transformers.video_utils import VideoMetadata
 
 from harnesses.lmms_eval.small_requests import generation_requests
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
-from lmms_egoplan.media.clip import Clip
+from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.encoding import QuestionEncoder

@@ -16,8 +16,7 @@ from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
-from lmms_egoplan.media.clip import Clip
-from lmms_egoplan.media.frames import read_frame_folder, read_video_frames
+from lmms_egoplan.media.frames import Clip, read_frame_folder, read_video_frames
 from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
 from lmms_egoplan.ranking.question import ContextTooLongError
 from media.files import damage_packet, number_image, read_numbers, write_numbered_video

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from lmms_egoplan.ranking.weights import folder_version, weights_version
+from lmms_egoplan.harnesses.checkpoints import folder_version, weights_version
 
 
 @pytest.fixture
