@@ -4,13 +4,13 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.outputs import check_own, naming
+from lmms_egoplan.outputs import MANIFEST, check_own, naming
 
-LOCK = ".lock"
+_LOCK = ".lock"
 
 
 def resolve_inside(root: str | Path, *parts: str) -> Path:
@@ -78,7 +78,9 @@ def hold(path: Path) -> sqlite3.Connection | None:
 
 @contextmanager
 def only_process(folder: Path, doing: str) -> Iterator[None]:
-    """Make a folder, and keep other processes off it until the end; the lock ends with the process, however that ends.
+    """Make a folder, and keep other processes off it; the lock ends with the process, however that ends.
+
+    A folder in which nothing else was written is removed at the end.
 
     Args:
         doing: what a process does there, for the message.
@@ -88,11 +90,17 @@ def only_process(folder: Path, doing: str) -> Iterator[None]:
         OSError: the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    guard = hold(folder / LOCK)
+    guard = hold(folder / _LOCK)
     if guard is None:
         raise LmmsEgoplanError(f"another process {doing} in {folder}; wait for its end, or give another --out")
-    with closing(guard):
+    try:
         yield
+    finally:
+        guard.close()
+        if folder.is_dir() and {path.name for path in folder.iterdir()} <= {_LOCK, MANIFEST}:
+            (folder / _LOCK).unlink()
+            if not any(folder.iterdir()):
+                folder.rmdir()
 
 
 def file_version(status: os.stat_result) -> str:

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 from loguru import logger
 from pydantic import BaseModel, ValidationError
 
-from lmms_egoplan.judging.client import PROBING, Client, EndpointError, Patience, RefusedRequestError
+from lmms_egoplan.judging.client import Client
+from lmms_egoplan.judging.endpoint import PROBING, EndpointError, Patience, RefusedRequestError
 from lmms_egoplan.judging.settings import NO_KEY, SERVER_KEY, JudgeSettings, server_settings
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.engine.chat import (

@@ -16,7 +16,7 @@ from loguru import logger
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.asking import EstimatedStep, prompt_tokens
 from lmms_egoplan.judging.cache import CacheError, Claims, JudgementCache, cache_key, default_cache_path
-from lmms_egoplan.judging.client import JUDGING, PROBING, EndpointError, NoAnswerError, RefusedRequestError
+from lmms_egoplan.judging.endpoint import JUDGING, PROBING, EndpointError, NoAnswerError, RefusedRequestError
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest, Prompt, RatingScale, judge_by_words
 from lmms_egoplan.judging.progress import Progress, Words
 from lmms_egoplan.judging.settings import HOW_TO_SET, MAX_TOKENS, JudgeSettings, judge_settings, set_model

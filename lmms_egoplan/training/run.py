@@ -13,7 +13,7 @@ from accelerate import PartialState
 from transformers import AutoModelForImageTextToText, AutoProcessor, PreTrainedModel, TrainerCallback, set_seed
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import write_whole
+from lmms_egoplan.files import only_process, write_whole
 from lmms_egoplan.progress import tell
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
 from lmms_egoplan.ranking.question import EncodedQuestion
@@ -21,7 +21,7 @@ from lmms_egoplan.training.adapter import adapted_layers, add_adapter, load_weig
 from lmms_egoplan.training.checks import check_lengths, check_media, check_texts, probes
 from lmms_egoplan.training.parts import find_parts
 from lmms_egoplan.training.questions import AnswerEncoder, Questions
-from lmms_egoplan.training.run_folder import SETTINGS, RunFolder, only_training_process
+from lmms_egoplan.training.run_folder import SETTINGS, RunFolder
 from lmms_egoplan.training.samples import Drawn, Mix, Sample
 from lmms_egoplan.training.scorer import AnswerScorer
 from lmms_egoplan.training.settings import TuningSettings
@@ -70,7 +70,7 @@ def tune(
     steps = settings.steps or max(1, settings.epochs * mix.epoch_length // settings.batch_size)
     arguments = training_arguments(settings, out / "checkpoints", steps, evaluates=bool(held_out))
     # Before the arguments there is no telling which process this is.
-    with only_training_process(out) if arguments.process_index == 0 else nullcontext():
+    with only_process(out, "trains") if arguments.process_index == 0 else nullcontext():
         state = PartialState()
         if not resume and (out / SETTINGS).exists():
             raise LmmsEgoplanError(f"{out}: holds a run; go on with it: --resume, or give another --out")

@@ -4,16 +4,14 @@ import json
 import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import LOCK, only_process, write_whole
+from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode
-from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.validation import shown
 
 SETTINGS = "run.json"
@@ -119,24 +117,6 @@ def _differences(name: str, there: Any, now: Any) -> Iterator[str]:
         yield f"{name}: other contents"
     else:
         yield f"{name}: {shown(there)} there, {shown(now)} now"
-
-
-@contextmanager
-def only_training_process(path: Path) -> Iterator[None]:
-    """Keep other processes from training in a folder; remove a new folder again in which nothing was written.
-
-    Raises:
-        LmmsEgoplanError: another process trains in it.
-        OSError: the folder cannot be written.
-    """
-    with only_process(path, "trains"):
-        try:
-            yield
-        finally:
-            if path.is_dir() and {other.name for other in path.iterdir()} <= {LOCK, MANIFEST}:
-                (path / LOCK).unlink()
-                if not any(path.iterdir()):
-                    path.rmdir()
 
 
 def _read(path: Path) -> dict[str, Any] | None:

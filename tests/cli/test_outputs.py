@@ -20,8 +20,8 @@ from volumes import volume_of
 
 
 def function_of(path):
-    target = command_tree()[1][path]
-    return getattr(import_module(f"lmms_egoplan.{target.module}"), target.function)
+    module, _, name = command_tree()[1][path].partition(":")
+    return getattr(import_module(f"lmms_egoplan.{module}"), name)
 
 
 FUNCTIONS = {path: function_of(path) for path in command_tree()[1]}

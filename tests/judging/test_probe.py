@@ -11,7 +11,7 @@ from judging.asked import KEY, READS_CUSTOM_HEADERS, judge
 from lmms_egoplan.judging import client as client_module
 from lmms_egoplan.judging import judge as judge_module
 from lmms_egoplan.judging.cache import default_cache_path
-from lmms_egoplan.judging.client import PROBING
+from lmms_egoplan.judging.endpoint import PROBING
 from lmms_egoplan.judging.judge import JudgeError, announce_judge, probe
 from lmms_egoplan.judging.settings import JudgeSettings
 from patience import FOREVER_S, wait_until

@@ -7,7 +7,8 @@ import pytest
 from judge_server import JudgeServer, Reply
 from judging.asked import judge
 from lmms_egoplan.judging import judge as judge_module
-from lmms_egoplan.judging.client import JUDGING, retry_after_s
+from lmms_egoplan.judging.client import retry_after_s
+from lmms_egoplan.judging.endpoint import JUDGING
 from lmms_egoplan.judging.judge import JudgeError
 from patience import wait_until
 

@@ -14,7 +14,7 @@ from judging.asked import judge
 from lmms_egoplan.judging import client as client_module
 from lmms_egoplan.judging import judge as judge_module
 from lmms_egoplan.judging import progress as progress_module
-from lmms_egoplan.judging.client import JUDGING, PROBING
+from lmms_egoplan.judging.endpoint import JUDGING, PROBING
 from lmms_egoplan.judging.settings import JudgeSettings
 
 pytestmark = pytest.mark.usefixtures("data")

@@ -491,8 +491,8 @@ def test_a_full_volume_is_named_with_the_checkpoints_file(folder, tmp_path, capf
 @pytest.mark.whole
 def test_a_folder_in_which_a_process_trains_is_refused(folder):
     out = folder / "locked"
-    code = "import sys; from pathlib import Path; from lmms_egoplan.training.run_folder import only_training_process\n"
-    code += "with only_training_process(Path(sys.argv[1])): print('ready', flush=True); sys.stdin.read()"
+    code = "import sys; from pathlib import Path; from lmms_egoplan.files import only_process\n"
+    code += "with only_process(Path(sys.argv[1]), 'trains'): print('ready', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(out)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
