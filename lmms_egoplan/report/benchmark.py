@@ -533,7 +533,7 @@ class BenchmarkReport(ABC, Generic[Task]):
 
 def _draw_marked(draw: "Callable[[], Drawing]") -> "Drawing":
     drawing = draw()
-    drawing.suptitle(document.DEMO)
+    drawing.supxlabel(document.DEMO)  # below the axes; the legend is above them
     return drawing
 
 
