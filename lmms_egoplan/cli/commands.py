@@ -60,26 +60,22 @@ def load_command(path: str) -> "Command":
     return command
 
 
-class _PlainFlags:
-    """Flags without the type that help would print after them, ``<bool>``."""
+class Command(TyperCommand):
+    """A command that runs, or only its name and short help."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters for help."""
-        params = super().get_params(ctx)  # type: ignore[misc]
-        for param in params:
-            if getattr(param, "is_flag", False):
-                param.metavar = ""
-        return params
+        return _without_types_of_flags(super().get_params(ctx))
 
 
-class Command(_PlainFlags, TyperCommand):
-    """A command that runs, or only its name and short help."""
-
-
-class CommandGroup(_PlainFlags, TyperGroup):
+class CommandGroup(TyperGroup):
     """A group whose commands are read from `command_tree`, and imported when one of them runs."""
 
     path = ""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters for help."""
+        return _without_types_of_flags(super().get_params(ctx))
 
     def list_commands(self, _ctx: Any) -> list[str]:
         """Return the names one level below: those of `_FIRST` first, the others in the order of the rooms."""
@@ -139,6 +135,14 @@ class RootGroup(CommandGroup):
                 raise
             typer.echo(f"lmms-egoplan: {error}", err=True)
             raise typer.Exit(1) from None
+
+
+def _without_types_of_flags(params: list[Any]) -> list[Any]:
+    """Give flags an empty metavar: help would print ``<bool>`` after them."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
 
 
 def _first_paragraph(function: str) -> str:
