@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies
 
-import httpx
 import openai
 from anyio import fail_after
 from tenacity import AsyncRetrying, retry_if_exception, wait_exponential
@@ -64,7 +63,7 @@ _learnt_names: dict[tuple[str, str], str] = {}
 _without_schema: set[tuple[str, str]] = set()
 
 
-class BodyError(httpx.DecodingError):
+class BodyError(openai.OpenAIError):
     """A response's body is too large, or encoded so that its size cannot be limited."""
 
 
@@ -80,7 +79,7 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
 
         Raises:
             BodyError: see there.
-            httpx.HTTPError: as `httpx.AsyncClient.send`.
+            Exception: as the library's client.
         """
         response = await super().send(request, **options | {"stream": True, "follow_redirects": False})
         try:
@@ -95,7 +94,7 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
         finally:
             await response.aclose()
         headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_TRANSFER]
-        read = httpx.Response(response.status_code, headers=headers, content=bytes(body), request=request)
+        read = type(response)(response.status_code, headers=headers, content=bytes(body), request=request)
         read.elapsed = response.elapsed
         return read
 
@@ -193,12 +192,13 @@ class Client:
                 return await send()
         except openai.APIStatusError as error:
             raise self._failure(error) from None
-        except openai.APIConnectionError as error:
-            if isinstance(error.__cause__, BodyError):
+        except (openai.APIConnectionError, BodyError) as error:
+            cause = error.__cause__ or error
+            if isinstance(cause, BodyError):
                 hint = f"; {MAX_MIB} sets the limit, {self._settings.max_mib} MiB now"
-                raise NoAnswerError(f"{error.__cause__}{hint}", may_pass=False) from None
-            cause = type(error.__cause__).__name__
-            message, is_late = f"{error} ({str(error.__cause__) or cause})", cause == "ReadTimeout"
+                raise NoAnswerError(f"{cause}{hint}", may_pass=False) from None
+            name = type(cause).__name__
+            message, is_late = f"{error} ({str(cause) or name})", name == "ReadTimeout"
         except TimeoutError:  # bytes came, but no whole answer
             message, is_late = "Request timed out.", True
         late = f" No answer in {self._read_s:g} s" if is_late else ""
@@ -271,7 +271,7 @@ class Client:
             max_tokens=self._settings.max_tokens,
         )
 
-    async def _post(self, body: Mapping[str, Any]) -> httpx.Response:
+    async def _post(self, body: Mapping[str, Any]) -> Any:
         # Not through `chat.completions`, whose parameters' types the library reads anew for each request.
         response: Any = await self._client.post("/chat/completions", cast_to=object, body=body, options=_RAW)
         return response.http_response
