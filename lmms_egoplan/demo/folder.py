@@ -25,6 +25,8 @@ LOG = "lmms-eval.log"
 _USERS_PREFIXES = ("LMMS_EGOPLAN_JUDGE_", "LMMS_EGOPLAN_BLEURT", "OPENAI_", "AZURE_")
 _USERS_VARIABLES = ("MODEL_VERSION", "API_TYPE", "API_VERSION")
 _LAST_LINES = 30
+# Commands that run at the same time.
+_AT_ONCE = 2
 # In the log, above what lmms-eval writes.
 _EXPECTED = (
     "# lmms-eval warns of every choice that target_delimiter and choice have no white space. This is intended: the "
@@ -68,14 +70,23 @@ class DemoFolder:
         self._console.print(self._steps.pop(0), markup=False, highlight=False)
         self.status.update("")
 
-    def run(self, command: Sequence[str], remark: str = "") -> None:
-        """Run a command in the folder; its output goes to the log, after a remark.
+    def run(self, *commands: Sequence[str], remark: str = "") -> None:
+        """Run commands in the folder, two at a time; the output of each goes to the log, after a remark.
 
         Raises:
-            LmmsEgoplanError: it failed.
+            LmmsEgoplanError: one failed.
         """
-        width = max(20, self._console.width - 4)
-        process = subprocess.Popen(
+        processes: list[subprocess.Popen[str]] = []
+        try:
+            for number, command in enumerate(commands):
+                processes += map(self._start, commands[len(processes) : number + _AT_ONCE])
+                self._follow(processes[number], command, remark)
+        except BaseException:
+            end_children()
+            raise
+
+    def _start(self, command: Sequence[str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
             command,
             cwd=self.path,
             env=self._users_environment() | self._environment,
@@ -84,18 +95,18 @@ class DemoFolder:
             encoding="utf-8",
             errors="replace",
         )
-        with process, (self.path / LOG).open("a", encoding="utf-8", buffering=1) as log:
+
+    def _follow(self, process: subprocess.Popen[str], command: Sequence[str], remark: str) -> None:
+        width = max(20, self._console.width - 4)
+        with (self.path / LOG).open("a", encoding="utf-8", buffering=1) as log:
             log.write(f"$ {self.as_typed(command)}\n{remark}")
-            try:
-                # Text mode: the carriage return of a progress bar ends a line, too.
-                for line in process.stdout or ():
-                    plain = Text.from_ansi(line).plain.rstrip()
-                    log.write(f"{plain}\n")
-                    if message := plain.rpartition(" - ")[2]:
-                        self.status.update(escape(message[:width]))
-            except BaseException:
-                end_children()
-                raise
+            # Text mode: the carriage return of a progress bar ends a line, too.
+            for line in process.stdout or ():
+                plain = Text.from_ansi(line).plain.rstrip()
+                log.write(f"{plain}\n")
+                if message := plain.rpartition(" - ")[2]:
+                    self.status.update(escape(message[:width]))
+        process.communicate()
         if process.returncode:
             raise self._failure(f"exit code {process.returncode}: {self.as_typed(command)}")
 
@@ -120,7 +131,7 @@ class DemoFolder:
         config = self.path / f"{results}.yaml"
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text(yaml.safe_dump(evaluations, sort_keys=False, width=1000), encoding="utf-8")
-        self.run([sys.executable, "-m", "lmms_eval", "--config", f"{results}.yaml"], _EXPECTED)
+        self.run([sys.executable, "-m", "lmms_eval", "--config", f"{results}.yaml"], remark=_EXPECTED)
         files = sorted((self.path / results).rglob("*_results.json"))
         if len(files) != len(models):
             raise self._failure(f"lmms-eval has written {len(files)} files of results, expected {len(models)}")

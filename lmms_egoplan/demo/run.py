@@ -61,8 +61,7 @@ def run_demo(out: Path, console: Console, sets: Sequence[DemoSet], show_scores: 
             for rendered in sets:
                 copy_set(rendered, folder.path)
             folder.begin_step()
-            for rendered in sets:
-                folder.run([*OWN_COMMAND, "data", "prepare", *rendered.prepare])
+            folder.run(*([*OWN_COMMAND, "data", "prepare", *rendered.prepare] for rendered in sets))
             folder.begin_step()
             models = {f"pretrained={name}": "scripted" for name in _SCRIPTED}
             models[f"pretrained={_CHECKPOINT},dtype=float32"] = "hf_vlm"
