@@ -11,12 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import decode
 from lmms_egoplan.paths import LMMS_EVAL_TASKS, data_root
-from lmms_egoplan.validation import Checked, listing, problems_in, validate
+from lmms_egoplan.validation import Checked, listing, read_as
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -82,11 +80,7 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
         return None
     except (OSError, ValueError) as error:
         raise LmmsEgoplanError(f"{path}: damaged, prepare the split again: {error}") from error
-    try:
-        validate(_Summary, summary)
-    except ValidationError as error:
-        problems = "; ".join(problems_in(error))
-        raise LmmsEgoplanError(f"{path}: damaged, prepare the split again: {problems}") from error
+    read_as(_Summary, f"{path}: damaged, prepare the split again", summary)
     return summary
 
 

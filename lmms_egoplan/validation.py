@@ -119,12 +119,12 @@ def read_as(kind: type[Kind], where: str, value: Any) -> Kind:
         where: names the file, and the record if it has several.
 
     Raises:
-        LmmsEgoplanError: it is not; names the first problem.
+        LmmsEgoplanError: it is not; names the first three problems.
     """
     try:
         return validate(kind, value)
     except ValidationError as error:
-        raise LmmsEgoplanError(f"{where}: {problems_in(error)[0]}") from error
+        raise LmmsEgoplanError(f"{where}: {'; '.join(problems_in(error)[:3])}") from error
 
 
 def problems_in(error: ValidationError) -> list[str]:

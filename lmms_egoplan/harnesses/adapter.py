@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
-from pydantic import Field, ValidationError
+from pydantic import Field
 from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedModel
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json
-from lmms_egoplan.validation import Checked, problems_in, validate
+from lmms_egoplan.validation import Checked, read_as
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -45,11 +45,7 @@ def load_tuned(model: PreTrainedModel, folder: Path) -> "PeftModel":
         raise LmmsEgoplanError(f"{folder / CONFIG}: damaged: expected an object; train again, or copy it anew")
     if (folder / BASE).is_file():
         identity = read_json(folder / BASE, "adapter's base")
-        try:
-            validate(_Identity, identity)
-        except ValidationError as error:
-            problems = "; ".join(problems_in(error))
-            raise LmmsEgoplanError(f"{folder / BASE}: damaged: {problems}; train again, or copy it anew") from error
+        read_as(_Identity, f"{folder / BASE}: damaged; train again, or copy it anew", identity)
         if difference := _difference(model, identity):
             raise LmmsEgoplanError(f"{folder}: an adapter for another base: {difference}")
     stored = stored_names(folder)

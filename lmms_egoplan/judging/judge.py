@@ -250,7 +250,7 @@ class Run:
         """
         self.judgements: dict[Prompt, Judgement] = {}
         self._answers, self._scale, self._settings, self._cache = answers, scale, settings, cache
-        self._words = _words(scale)
+        self._words = _WRITING if scale is None else _JUDGING
         self._keys = {cache_key(settings.model, settings.parameters, prompt): prompt for prompt in answers}
         self._started = time.time()
         self._asked = self._without_reply = 0
@@ -440,7 +440,7 @@ def _ask_all(
     for prompt, answer in zip(prompts, ids, strict=True):
         answers[prompt].append(answer)
     judgements: dict[Prompt, Judgement] = {}
-    failure, words = None, _words(scale)
+    failure, words = None, _WRITING if scale is None else _JUDGING
     try:
         with JudgementCache(default_cache_path()) as cache:
             run = Run(answers, scale, settings, cache, title)
@@ -469,10 +469,6 @@ def _ask_all(
         return [named[prompt] for prompt in prompts]
     unasked = _unrated(settings, f"not {words.judged}: {failure}")
     raise JudgeError(failure, [named.get(prompt, unasked) for prompt in prompts])
-
-
-def _words(scale: RatingScale | None) -> Words:
-    return _WRITING if scale is None else _JUDGING
 
 
 def _unrated(settings: JudgeSettings, error: str) -> Judgement:

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from lmms_egoplan.benchmarks.egoplan.visuals import FRAMES_PER_CLIP, NUM_CLIPS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.training.settings import Positive, Share, TuningSettings
-from lmms_egoplan.validation import problems_in
+from lmms_egoplan.validation import read_as
 
 PLAN, RECOGNITION = "egoplan", "recognition"
 
@@ -80,10 +80,7 @@ def read_settings(path: Path | None, values: Mapping[str, Any], assignments: Ite
         if not equals:
             raise LmmsEgoplanError(f"--set {assignment}: expected KEY=VALUE")
         assigned[key] = _yaml(f"--set {key}", value)
-    try:
-        return EgoPlanTuning.model_validate({**stored, **values, **assigned})
-    except ValidationError as error:
-        raise LmmsEgoplanError(f"{path or 'settings'}: {'; '.join(problems_in(error))}") from error
+    return read_as(EgoPlanTuning, str(path or "settings"), {**stored, **values, **assigned})
 
 
 def settings_text(settings: EgoPlanTuning) -> str:
