@@ -1,4 +1,4 @@
-"""Add the packages that setuptools cannot find: ``tasks/`` is installed as ``lmms_egoplan.tasks``."""
+"""Packages that setuptools cannot find by itself: ``tasks/`` is installed as ``lmms_egoplan.tasks``."""
 
 from setuptools import find_namespace_packages, setup
 

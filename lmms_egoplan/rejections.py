@@ -1,4 +1,4 @@
-"""Items that a construction rejects, each with its reason."""
+"""Items that a construction leaves out, each recorded with its reason."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,12 +9,9 @@ from lmms_egoplan.validation import listing
 
 @dataclass(frozen=True)
 class Rejection:
-    """A rejected item.
+    """An item that was left out: by which step of the construction, why, and where it is.
 
-    step: step of the construction that rejected the item.
-    reason: the same text for all items of a kind, to count them.
-    where: location of the item.
-    detail: what was found in the item; "" for nothing.
+    reason: the same words for all items of a kind, so that they can be counted.
     """
 
     step: str
@@ -29,7 +26,7 @@ def counted(rejections: Iterable[Rejection]) -> list[tuple[str, int]]:
 
 
 def none_left(rejections: Sequence[Rejection]) -> str:
-    """Explain why a construction made nothing: the number of rejected items for each reason, and the first items."""
+    """Explain why a construction made nothing: how many items were left out for each reason, and the first ones."""
     reasons = "; ".join(f"{reason}: {count}" for reason, count in counted(rejections))
     examples = [f"{rejection.where}: {rejection.reason}: {rejection.detail}" for rejection in rejections]
-    return f"All items were rejected: {reasons}. The first:\n{listing(examples, 3)}"
+    return f"Left out: {reasons}. The first:\n{listing(examples, 3)}"

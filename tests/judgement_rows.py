@@ -1,4 +1,4 @@
-"""Read the content of the judgement cache as another process would."""
+"""What the judgement cache holds, as another process sees it."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Render the HTML pages for annotators, seniors and the lead."""
+"""The pages that annotators, seniors and the lead see, as HTML."""
 
 import json
 import re
@@ -17,17 +17,17 @@ from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Item, Labe
 from lmms_egoplan.annotation.forms import Choice, Form, FormError, Marks, Prose, Values
 from lmms_egoplan.annotation.store import PAGE, Person, Store
 
-# A row of keys for each field with options. z, n and g have other uses. The fifth row has the digits that the first
-# does not use. An option that begins with a number has its last digit as key: 5 for "0.5: partly right".
+# A row of the keyboard for each field with options; z, n and g have other uses. The fifth takes what the first leaves.
+# An option whose text begins with a number has its last digit as key: "0.5: partly right" is 5.
 _KEYS = ("1234567890", "qwertyuiop", "asdfhjkl", "xcvbm", "67890")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-# Maximum length of an item's text in a list, in characters.
+# Characters of an item in a list.
 _EXCERPT = 120
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def static_file(name: str) -> Path | None:
-    """Return the path of a shared static file; None for any other name."""
+    """Return a file that all pages share; None for any other name."""
     return {
         "style.css": _TEMPLATES.parents[1] / "report" / "templates" / "style.css",
         "annotation.css": _TEMPLATES / "annotation.css",
@@ -39,7 +39,7 @@ class Pages:
     """The pages of one database.
 
     Args:
-        csrf: Returns the token that a person's forms must send back.
+        csrf: returns the text that a person's forms are sent back with.
     """
 
     def __init__(self, store: Store, csrf: Callable[[Person], str]) -> None:
@@ -49,31 +49,30 @@ class Pages:
         """Show an item with its form.
 
         Args:
-            nonce: As for `Store.save`.
-            error: Why the previous input was not saved; `slot` contains that input.
+            nonce: as `Store.save` takes it.
+            error: why what was sent before was not saved; what was chosen then is in `slot`.
         """
         labels = self._store.labelled().labels.get(slot.item.id, []) if slot.stage == ADJUDICATION else []
-        other_labels = [
+        others = [
             (label.person, described(form, label.values), label.comment)
             for label in labels
             if label.stage != ADJUDICATION
         ]
         titles = {stage.name: stage.title for stage in self._flow.stages}
         stage = titles.get(slot.stage, slot.stage.capitalize())
-        context = {"slot": slot, "form": form, "nonce": nonce, "stage": stage, "error": error}
-        return self._render("item", person, **context, other_labels=other_labels)
+        return self._render("item", person, slot=slot, form=form, nonce=nonce, stage=stage, error=error, others=others)
 
     def mine(self, person: Person, words: str, page: int) -> str:
-        """List a person's labels and skips, with links for changes."""
+        """List what a person labelled or skipped, to be opened and changed."""
         labels = self._store.own_labels(person.name, words, page)
         rows = []
-        for number, shown, *details in labels[:PAGE]:
+        for number, shown, *others in labels[:PAGE]:
             texts = [part.text for part in self._flow.form(json.loads(shown)).shown if isinstance(part, Prose)]
-            rows.append((number, " · ".join(texts)[:_EXCERPT] or f"Item {number}", *details))
+            rows.append((number, " · ".join(texts)[:_EXCERPT] or f"Item {number}", *others))
         return self._render("mine", person, words=words, page=page, rows=rows, is_last=len(labels) <= PAGE)
 
     def idle(self, person: Person) -> str:
-        """Explain to an annotator why there is nothing to label."""
+        """Tell an annotator that there is nothing to do."""
         return self._render("idle", person, state=self._store.assignments.state(person.name))
 
     def senior(self, person: Person) -> str:
@@ -100,7 +99,7 @@ class Pages:
         return self._render("view", person, item=item, form=self._flow.form(item.shown), position=position)
 
     def agreement(self, person: Person) -> str:
-        """Show agreement. Computing its intervals takes time."""
+        """Show agreement; its intervals take time."""
         rows = agreements(self._flow, self._store.labelled())
         return self._render("agreement", person, agreements=rows, when_undefined=WHEN_UNDEFINED)
 
@@ -140,16 +139,16 @@ class Pages:
 
 
 def message_page(title: str, text: str, base: str | None) -> str:
-    """Render a page with one message.
+    """Return a page that says one thing.
 
     Args:
-        base: Path of the visitor's pages, for style sheets and a link to continue. None for unknown visitors.
+        base: the path of the visitor's pages, for style sheets and a way on; None for strangers.
     """
     return environment().get_template("message.html.jinja").render(title=title, text=text, base=base)
 
 
 def disputed(labelled: Labelled, store: Store) -> list[Item]:
-    """Return the items that have all of their labels and whose labels differ."""
+    """Return the items that have all of their labels, and whose labels differ."""
     stages = store.flow.stages
     needed = sum(store.assignments.num_needed(stage.name) for stage in stages)
     disputed_items = []
@@ -161,7 +160,7 @@ def disputed(labelled: Labelled, store: Store) -> list[Item]:
 
 
 def stage_counts(labelled: Labelled, store: Store) -> list[tuple[str, int, int]]:
-    """Return each stage's title, number of labels and number of labels needed."""
+    """Return for each stage its title, the number of labels and the number needed."""
     main = [item for item in labelled.items if item.id not in labelled.qualification]
     counts = []
     if labelled.qualification:
@@ -174,7 +173,7 @@ def stage_counts(labelled: Labelled, store: Store) -> list[tuple[str, int, int]]
 
 
 def field_keys(form: Form) -> dict[str, dict[str, str]]:
-    """Assign keys to options, by field and option. No key is a digit that begins another option's text."""
+    """Assign keys to options, by field and option. No key is a digit with which another option's text begins."""
     fields = [field for field in form.fields if isinstance(field, Choice | Marks)]
     keys: dict[str, dict[str, str]] = {}
     taken: set[str] = set()
@@ -194,7 +193,7 @@ def field_keys(form: Form) -> dict[str, dict[str, str]]:
 
 
 def as_sent(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
-    """Read the valid fields of a rejected form, to show them again."""
+    """Read as much as possible of a form that was not accepted, to show it again."""
     values: Values = {}
     for field in form.fields:
         with suppress(FormError):
@@ -203,7 +202,7 @@ def as_sent(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
 
 
 def described(form: Form, values: Values) -> list[tuple[str, str]]:
-    """Describe a label in words: (field title, chosen value) pairs."""
+    """Put a label into words: titles of fields with what was chosen."""
     lines = []
     for field in form.fields:
         if field.name not in values:
@@ -225,7 +224,7 @@ def described(form: Form, values: Values) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
-    """Return the templates of the pages and of the Label Studio interface."""
+    """Return the templates of the pages and of Label Studio's interface."""
     environment = Environment(
         loader=PackageLoader("lmms_egoplan.annotation"),
         autoescape=True,

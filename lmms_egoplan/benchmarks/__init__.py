@@ -1,1 +1,1 @@
-"""Score benchmarks: one package per paper, shared code, and the registry of all benchmarks."""
+"""Measuring: a package for each paper, what they share, and the registry of all benchmarks."""

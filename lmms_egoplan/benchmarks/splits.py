@@ -1,4 +1,4 @@
-"""Load the prepared splits of all benchmarks and their official sizes from ``splits.yaml``."""
+"""The prepared splits of all benchmarks, with their official sizes; ``splits.yaml`` lists them."""
 
 from pydantic import TypeAdapter
 

@@ -1,1 +1,1 @@
-"""Build new questions in the benchmarks' formats from other data."""
+"""New questions of the benchmarks' forms, built from other data."""

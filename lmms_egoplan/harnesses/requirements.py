@@ -11,19 +11,19 @@ def require_vllm(model: str) -> None:
     """Raise `LmmsEgoplanError` if vLLM is not installed.
 
     Args:
-        model: The harness's name for the model that needs vLLM.
+        model: the harness's name of the model that needs it.
     """
     if importlib.util.find_spec("vllm") is None:
         raise LmmsEgoplanError(f"{model}: vLLM is not installed. Install it with: pip install 'lmms-egoplan[vllm]'")
 
 
 def require(module: str, name: str, requirement: str) -> None:
-    """Exit with a one-line message if a harness is not installed.
+    """End the command with one line if a harness is not installed.
 
     Args:
-        module: Module name of the harness.
-        name: Name of the harness.
-        requirement: Requirement that installs it with pip.
+        module: that the harness is imported as.
+        name: of the harness.
+        requirement: what brings it, for pip.
     """
     try:
         importlib.import_module(module)

@@ -1,1 +1,1 @@
-"""Ask language models and judges, with concurrency, retries, caching and accounting in one client."""
+"""One client of language models that owns concurrency, retries, caching and accounting; judges that rate answers."""

@@ -1,1 +1,1 @@
-"""Guide an agent step by step with a model that proposes the next action from goal, progress and current view."""
+"""A model that guides an agent step by step: at each step the next action, from goal, progress and current view."""

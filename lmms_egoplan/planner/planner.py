@@ -1,8 +1,8 @@
-"""Run one planning episode: observe, propose actions, execute the best one, repeat.
+"""The loop: look, propose, carry the best proposal out, until the goal is reached or nothing is left to try.
 
-This is how EgoPlan-Bench's first version guides an agent (arXiv 2312.06722v1, Applications in guiding embodied agents).
-The model proposes the next action from goal, progress and current view, by beam search of width five. The best proposal
-is executed in an `Environment`.
+EgoPlan-Bench's first version guides an agent so (arXiv 2312.06722v1, Applications in guiding embodied agents): each
+next action from goal, progress and current view, by beam search of width five, of which the top one is carried out.
+`Environment` is what it acts in.
 """
 
 import logging
@@ -23,14 +23,12 @@ from lmms_egoplan.media.sampling import evenly_spaced
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of an action.
+    """What became of an action.
 
-    Attributes:
-        changed: True if anything in the environment changed.
-        message: The result in words.
-        clip: The action as seen, oldest frame first; empty if there was nothing to see.
-        done: The action that the clip shows, if it is not the requested one, as in a recorded video.
-        past: Clips of the latest actions, which replace the clips of all outcomes so far; None to keep those.
+    changed: anything is different now. message: what happened, in words. clip: the action as it was seen,
+    oldest frame first; empty where nothing was to be seen. done: the action that the clip shows, where that is another
+    one than the one asked for, as in a recorded video. past: clips of the latest actions, in place of the clips of
+    earlier outcomes and this one; None if those stay as they are.
     """
 
     changed: bool
@@ -41,9 +39,9 @@ class Outcome:
 
 
 class Environment(Protocol):
-    """An environment to act in, seen through the agent's eyes.
+    """A place to act in, seen from the agent's eyes.
 
-    Any exception from a method ends the episode as ``environment failed``. Its message becomes the episode's problem.
+    Whatever a method raises ends the episode as ``environment failed``; its message becomes the episode's problem.
     """
 
     name: str
@@ -52,25 +50,25 @@ class Environment(Protocol):
         """Return the current view, RGB."""
 
     def actions(self) -> Sequence[str] | None:
-        """Return the actions that are possible now, in words, without duplicates; None if any text is allowed."""
+        """Return what can be asked for now, in words, all different; None if any text will do."""
 
     def execute(self, action: str) -> Outcome:
-        """Execute an action.
+        """Carry an action out.
 
         Args:
-            action: One of `actions`, or a model's text that is not similar enough to any of them.
+            action: one of `actions`, or, of a model that writes freely, a text that is like none of them.
         """
 
     def done(self) -> bool:
-        """Return True if the goal, or the end of a recording, is reached."""
+        """Tell if the goal is reached, or, in a recording, its end."""
 
 
 logger = logging.getLogger(__name__)
 
-# This project's default.
+# The project's own.
 MAX_STEPS = 20
 
-# The ways in which an episode can end.
+# How an episode ends.
 DONE, BUDGET, STUCK = "done", "out of steps", "nothing left to try"
 ENVIRONMENT_FAILED, MODEL_FAILED, INTERRUPTED = "environment failed", "model failed", "interrupted"
 
@@ -79,12 +77,8 @@ ENVIRONMENT_FAILED, MODEL_FAILED, INTERRUPTED = "environment failed", "model fai
 class Proposal:
     """One proposal.
 
-    Attributes:
-        text: The model's words.
-        logprob: Sum over the text's tokens, in nats.
-        num_tokens: Number of tokens.
-        action: The environment's action that the text means; None if it means none of them.
-        similarity: Cosine of text and action, in [-1, 1].
+    text: as the model put it. logprob: the sum over its `num_tokens` tokens, in nats. action: what it means among the
+    environment's actions; None for none of them. similarity: of the two, cosine in [-1, 1].
     """
 
     text: str
@@ -94,32 +88,28 @@ class Proposal:
     similarity: float | None = None
 
 
-class ActionProposer(Protocol):
-    """Anything that proposes actions: the model's `Proposer`, or an oracle in tests."""
+class Proposes(Protocol):
+    """A source of proposals: `Proposer`, or anything else, such as an oracle."""
 
     def propose(
-        self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, step_name: str
+        self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, place: str
     ) -> list[Proposal]:
-        """Return proposals, best first; an empty list if there is nothing to do."""
+        """Return proposals, the best first; none if there is nothing to do."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One iteration of an episode.
+    """One round of the loop.
 
-    Attributes:
-        number: Number of the step, from 1.
-        view: The camera image before the action.
-        proposals: The model's proposals, most likely first.
-        executed: The best proposal that has not failed since the scene last changed.
-        outcome: The result that the environment reported.
-        model_seconds, action_seconds: Wall time of model and action.
+    view: what was seen before. proposals: of the model, the likeliest first. tried: the one that was carried out, of
+    those not tried in vain since anything changed. outcome: what became of it. model_seconds, action_seconds: of wall
+    time.
     """
 
     number: int
     view: Image.Image
     proposals: list[Proposal]
-    executed: Proposal
+    tried: Proposal
     outcome: Outcome
     model_seconds: float
     action_seconds: float
@@ -127,17 +117,12 @@ class Step:
 
 @dataclass
 class Episode:
-    """All steps towards one goal, and how the episode ended.
+    """All steps towards one goal, and how it ended.
 
-    Attributes:
-        goal: The goal in words.
-        environment: Name of the environment.
-        steps: The steps.
-        end: ``done`` (decided by the environment), ``out of steps``, ``nothing left to try``, ``environment failed``,
-            ``model failed`` or ``interrupted``.
-        problem: The failure in words; None without a failure.
-        last_view: The view after the last step; None after a failure.
-        interrupt: Ctrl-C or another signal that ended the episode, for the caller to raise after saving; else None.
+    end: ``done``, which the environment decides, ``out of steps``, ``nothing left to try``, ``environment failed``,
+    ``model failed`` or ``interrupted``.
+    problem: what failed, in words; None where nothing did. last_view: after the last step; None where something failed.
+    interrupt: Ctrl-C or another signal that ended it, for the caller to raise once the episode is kept; else None.
     """
 
     goal: str
@@ -150,12 +135,12 @@ class Episode:
 
     @property
     def is_success(self) -> bool:
-        """True if the goal, or the end of a recording, was reached."""
+        """True if the environment is done: a goal that is reached, or a recording's end."""
         return self.end == DONE
 
 
 def run_episode(
-    proposer: ActionProposer,
+    proposer: Proposes,
     environment: Environment,
     goal: str,
     max_steps: int = MAX_STEPS,
@@ -164,33 +149,30 @@ def run_episode(
 ) -> Episode:
     """Guide an agent to a goal.
 
-    The prompt consists of clips of the last 4 actions that changed anything, the current view, and EgoPlan's question
-    with the goal (as in ``egoplan_val_clips``).
+    The prompt is EgoPlan's question with the goal, after clips of the last 4 actions that changed anything, and the
+    current view (as in ``egoplan_val_clips``).
 
-    A proposal that changed nothing is not executed again until something has changed; the next best one is used
-    instead. A proposal that means none of the environment's actions is passed on unchanged, and costs a step.
+    A proposal that changed nothing is not tried again before something has changed; the next best one is. One that
+    means none of the environment's actions is handed to it as it is, and takes a step of the budget, too.
 
     Args:
-        proposer: Source of proposals.
-        environment: The environment to act in.
-        goal: The goal in EgoPlan's wording, after "in order to": ``heat water``.
-        max_steps: Maximum number of steps, at least 1.
-        frames_per_clip: Number of frames of each past action, at least 1.
-        on_step: Called with each step after it has ended.
+        goal: as EgoPlan words it, after "in order to": ``heat water``.
+        max_steps: budget, at least 1.
+        frames_per_clip: frames of each past action, at least 1.
+        on_step: called with every step at its end.
 
     Returns:
-        The episode. If the environment or the proposer fails, or a signal arrives, it contains the steps until then and
-        the reason.
+        The episode; where the environment or the proposer fails or a signal comes, with the steps up to then, and why.
 
     Raises:
-        ValueError: A number is below 1.
-        LmmsEgoplanError: The goal is empty.
+        ValueError: a number below 1.
+        LmmsEgoplanError: the goal is empty.
     """
     for name, number in (("max_steps", max_steps), ("frames_per_clip", frames_per_clip)):
         if number < 1:
             raise ValueError(f"{name} must be at least 1, got {number}")
     if not goal.strip():
-        raise LmmsEgoplanError("the goal is empty; set one, such as: heat water")
+        raise LmmsEgoplanError("the goal is empty; say what is to be reached, such as: heat water")
     episode = Episode(goal, environment.name)
     try:
         for step in _steps(proposer, environment, episode, max_steps, frames_per_clip):
@@ -199,7 +181,7 @@ def run_episode(
         with _ending(ENVIRONMENT_FAILED):
             episode.last_view = environment.observe()
     except _EndedError as ended:
-        # A reached goal stays reached if the last view fails.
+        # A goal that was reached stays so without a last view.
         episode.end = episode.end if episode.is_success else ended.end
         episode.problem = str(ended)
     except KeyboardInterrupt as interrupt:
@@ -208,10 +190,10 @@ def run_episode(
 
 
 def _steps(
-    proposer: ActionProposer, environment: Environment, episode: Episode, max_steps: int, frames_per_clip: int
+    proposer: Proposes, environment: Environment, episode: Episode, max_steps: int, frames_per_clip: int
 ) -> Iterator[Step]:
     past: list[Clip] = []
-    failed_actions: set[str] = set()
+    in_vain: set[str] = set()
     for number in range(1, max_steps + 1):
         with _ending(ENVIRONMENT_FAILED):
             if environment.done():
@@ -219,29 +201,29 @@ def _steps(
             view, actions = environment.observe(), environment.actions()
         started = time.monotonic()
         visuals = [*(_thinned(clip, frames_per_clip) for clip in past[-NUM_CLIPS:]), view]
-        question, step_name = QUESTION.format(goal=episode.goal), f"{episode.goal}, step {number}"
+        question, place = QUESTION.format(goal=episode.goal), f"{episode.goal}, step {number}"
         with _ending(MODEL_FAILED):
-            proposals = proposer.propose(question, visuals, actions, step_name)
-        executed = next((item for item in proposals if (item.action or item.text) not in failed_actions), None)
-        if executed is None:
+            proposals = proposer.propose(question, visuals, actions, place)
+        tried = next((one for one in proposals if (one.action or one.text) not in in_vain), None)
+        if tried is None:
             episode.end = STUCK
             return
         proposed = time.monotonic()
         with _ending(ENVIRONMENT_FAILED):
-            outcome = environment.execute(executed.action or executed.text)
+            outcome = environment.execute(tried.action or tried.text)
         if outcome.changed:
-            failed_actions.clear()
+            in_vain.clear()
             past = [*past, outcome.clip or Clip([view])] if outcome.past is None else list(outcome.past)
         else:
-            failed_actions.add(executed.action or executed.text)
-        yield Step(number, view, proposals, executed, outcome, proposed - started, time.monotonic() - proposed)
+            in_vain.add(tried.action or tried.text)
+        yield Step(number, view, proposals, tried, outcome, proposed - started, time.monotonic() - proposed)
     with _ending(ENVIRONMENT_FAILED):
         if environment.done():
             episode.end = DONE
 
 
 class _EndedError(Exception):
-    """A failure that ends an episode. The message becomes the episode's `problem`."""
+    """What fails in an episode ends it; the message is its `problem`."""
 
     def __init__(self, end: str, problem: str) -> None:
         super().__init__(problem)
@@ -250,7 +232,7 @@ class _EndedError(Exception):
 
 @contextmanager
 def _ending(end: str) -> Iterator[None]:
-    """Convert any exception, including those of third-party environments and models, to an `_EndedError`."""
+    """End the episode so if anything fails here, including other people's environments and models."""
     try:
         yield
     except LmmsEgoplanError as error:
@@ -261,7 +243,7 @@ def _ending(end: str) -> Iterator[None]:
 
 
 def _thinned(clip: Clip, count: int) -> Clip:
-    """Return a clip of `count` evenly spaced frames, as in EgoPlan. Short clips repeat frames."""
+    """Return a clip of so many frames, evenly spaced, as EgoPlan's; short clips repeat some."""
     last = len(clip) - 1
     fps = clip.fps * (count - 1) / last if clip.fps and last and count > 1 else None
     return Clip((clip[position] for position in evenly_spaced(0, last, count)), fps)

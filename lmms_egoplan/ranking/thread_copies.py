@@ -1,4 +1,4 @@
-"""Give each thread its own copy of an object that threads must not share."""
+"""One object, used by several threads that must not share it."""
 
 import copy
 import queue
@@ -11,11 +11,10 @@ Object = TypeVar("Object")
 
 
 class ThreadCopies(Generic[Object]):
-    """Lend the original to the thread that created this instance, and a copy to every other thread.
+    """Lends the object itself to the thread that made this, and to each other one a copy of its own.
 
-    The number of copies equals the largest number of threads that use them at the same time; copies are reused.
-    Processors need this, because calls change a tokenizer's settings. If the object cannot be copied, all threads take
-    turns with the original.
+    As many copies are made as threads use them at once, and they are kept. Processors need this: a tokenizer's settings
+    change from one call to the next. Where it cannot be copied, all threads take turns with the object itself.
     """
 
     def __init__(self, original: Object) -> None:
@@ -37,7 +36,7 @@ class ThreadCopies(Generic[Object]):
             with self._turn:
                 try:
                     lent = copy.deepcopy(self._original)
-                except Exception:  # a checkpoint's own processor can contain anything
+                except Exception:  # whatever a processor that comes with a checkpoint holds
                     yield self._original
                     return
         try:

@@ -1,1 +1,1 @@
-"""Tune transformers' vision-language models on right and wrong answers to multimodal questions."""
+"""Tuning of transformers' vision-language models on answers and wrong answers to multimodal questions."""

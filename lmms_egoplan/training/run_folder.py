@@ -1,4 +1,4 @@
-"""Manage the folder of a training run: its settings, checkpoints and final scores."""
+"""The folder of a training run: what it was started with, its checkpoints, and its end."""
 
 import json
 import re
@@ -18,22 +18,20 @@ SETTINGS = "run.json"
 _SCORES = "scores.json"
 _COMPLETE = "complete.json"
 _SHA256 = re.compile("[0-9a-f]{64}")
-# Suffix of settings that are digests of files.
+# Ends the names of settings that are digests of files.
 _DIGEST = "_sha256"
 
 
 class RunFolder:
-    """The folder of one run: new, or created earlier with the same settings.
+    """A folder for one run: a new one, or one that the same command has made before.
 
-    Args:
-        settings: All settings that determine the outcome, JSON values by name; written to ``run.json``.
-        free: Names of settings that may differ.
-        resume: How to resume a run with other settings, for messages. By default the command's options, named after the
-            settings.
+    settings: all that decides the outcome, JSON values by name; written to ``run.json``.
+    free: names of settings that may differ.
+    resume: how to go on with another run; by default the command's options, which are named as the settings.
 
     Raises:
-        LmmsEgoplanError: The folder belongs to another run or contains other files.
-        OSError: The folder cannot be written.
+        LmmsEgoplanError: the folder belongs to another run, or has other files.
+        OSError: it cannot be written.
     """
 
     def __init__(
@@ -54,18 +52,18 @@ class RunFolder:
             options = [f"--{name.replace('_', '-')} {stored.get(name)}" for name in names if not name.endswith(_DIGEST)]
             same = ["the same files and encoder"] * (len(options) < len(names)) + [" ".join(options)] * bool(options)
             raise LmmsEgoplanError(
-                f"{path}: contains a run with other settings ({differing}); use another --out, or resume that run: "
+                f"{path}: holds a run with other settings ({differing}); give another --out, or go on with that run: "
                 f"{resume or ' and '.join(same)}"
             )
 
     def scores(self) -> dict[str, Any] | None:
-        """Return the scores written by `finish`, or None if the run is not finished."""
+        """Return what `finish` wrote; None while the run is not finished."""
         return _read(self.path / _SCORES)
 
     def last_checkpoint(self) -> tuple[Path | None, float]:
-        """Return the newest complete checkpoint and its training time in seconds; delete incomplete ones.
+        """Return the newest whole checkpoint and its seconds of training; remove parts of others.
 
-        An interruption may leave incomplete checkpoints. Without a complete one, returns None and 0.
+        An interruption may leave such parts. Without a whole checkpoint: None, and no seconds.
         """
         whole = []
         for folder in self.checkpoints.glob("checkpoint-*"):
@@ -81,7 +79,7 @@ class RunFolder:
         return self.checkpoints / f"checkpoint-{step}"
 
     def complete(self, step: int, best: int, seconds: float) -> None:
-        """Mark a checkpoint as complete, with its training time in seconds. Keep only it and the best one."""
+        """Say that a checkpoint is whole, after how many seconds of training; keep only it and the best one."""
         folder = self.checkpoint(step)
         files = {path.name: path.stat().st_size for path in folder.iterdir() if path.is_file()}
         write_whole(folder / _COMPLETE, json.dumps({"seconds": seconds, "files": files}) + "\n")
@@ -90,7 +88,7 @@ class RunFolder:
                 shutil.rmtree(other)
 
     def finish(self, scores: Mapping[str, Any]) -> None:
-        """Write the scores and delete the checkpoints. The folder already contains the best model."""
+        """Write the scores and remove the checkpoints, of which the best is the folder's model by now."""
         write_whole(self.path / _SCORES, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
         shutil.rmtree(self.checkpoints)
 
@@ -104,21 +102,21 @@ class RunFolder:
 
 
 def render_card(template: Path, values: Mapping[str, Any]) -> str:
-    """Render the card of a trained model as Markdown."""
+    """Return the card of a trained model as Markdown."""
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
     return environment.from_string(template.read_text(encoding="utf-8")).render(values)
 
 
-def _differences(name: str, stored: Any, current: Any) -> Iterator[str]:
-    """Describe how two values of a setting differ. For digests, only say that they do."""
-    if isinstance(stored, dict) and isinstance(current, dict):
-        for key in {**stored, **current}:
-            if stored.get(key) != current.get(key):
-                yield from _differences(f"{name}: {key}", stored.get(key), current.get(key))
-    elif all(isinstance(value, str) and _SHA256.fullmatch(value) for value in (stored, current)):
-        yield f"{name}: contents differ"
+def _differences(name: str, there: Any, now: Any) -> Iterator[str]:
+    """Describe what differs between two values of a setting; of digests only that they do."""
+    if isinstance(there, dict) and isinstance(now, dict):
+        for key in {**there, **now}:
+            if there.get(key) != now.get(key):
+                yield from _differences(f"{name}: {key}", there.get(key), now.get(key))
+    elif all(isinstance(value, str) and _SHA256.fullmatch(value) for value in (there, now)):
+        yield f"{name}: other contents"
     else:
-        yield f"{name}: stored {shown(stored)}, current {shown(current)}"
+        yield f"{name}: {shown(there)} there, {shown(now)} now"
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -130,4 +128,4 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise LmmsEgoplanError(f"{path}: damaged ({error}); delete the folder {path.parent} and train again") from error
+        raise LmmsEgoplanError(f"{path}: damaged; remove the folder {path.parent} and train again: {error}") from error

@@ -1,4 +1,4 @@
-"""Provide the small report of the benchmark that a test module's folder names."""
+"""The small report of the benchmark in whose folder a test module is."""
 
 import pytest
 

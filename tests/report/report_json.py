@@ -21,10 +21,10 @@ def groups(benchmark: dict[str, Any], attribute: str) -> dict[tuple[str, str], d
 
 
 def attributes(benchmark: dict[str, Any]) -> list[str]:
-    """Return the attributes of the slices."""
+    """Of the slices."""
     return [part["attribute"] for part in benchmark["slices"]]
 
 
 def ends(group: dict[str, Any]) -> tuple[float | None, float | None]:
-    """Return the ends of an interval."""
+    """Of an interval."""
     return group["low"], group["high"]

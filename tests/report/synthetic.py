@@ -39,7 +39,7 @@ _KINDS = {
 }
 # EgoIntent's versions, as its tasks log them.
 _PROMPTS = {"prompt": PROMPT_VERSION, "judge_prompt": JUDGE_VERSION}
-# Fields that lm-eval's tasks add to the prepared row of a question.
+# What lm-eval's tasks put into a question beside the prepared row.
 _ADDED = {
     "egoplan": {"shown": {"num_frames": 8}},
     "egothink": {"row": 0, "shown": {"prompts": "default"}},
@@ -106,7 +106,7 @@ def write_run(
 
 
 def _seconds(time):
-    """Return the start time of a run that takes one second, on a machine in UTC."""
+    """Of a run that starts and ends in one second, on a machine whose clock is UTC."""
     return datetime.strptime(time[:19], "%Y-%m-%dT%H-%M-%S").replace(tzinfo=timezone.utc).timestamp()
 
 

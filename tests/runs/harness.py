@@ -1,4 +1,4 @@
-"""Run lmms-eval as a user does, and read its output."""
+"""lmms-eval as a user runs it, and what it leaves behind."""
 
 import json
 import os

@@ -1,15 +1,12 @@
-"""Score EgoIntent's replies without references: the task egointent_diagnostics, whose judge sees the frames.
+"""The task egointent_diagnostics: four scores without references, by a judge that is shown the frames.
 
-The benchmark's release of August 2026 adds these four scores to the paper's:
+The benchmark's current release adds them to the paper's: GF, whether the prediction is supported by what is visible;
+HIC, whether local and procedural intent form a goal hierarchy; TPC, whether the current and future predictions follow a
+coherent temporal order; NPF, whether the next action is immediately feasible from the observed state. The prompts are
+the project's own, in ``diagnostics.yaml``, with the release's names and definitions of the fields.
 
-- GF: Is the prediction supported by what is visible?
-- HIC: Do local and procedural intent form a goal hierarchy?
-- TPC: Do the current and future predictions follow a coherent temporal order?
-- NPF: Is the next action immediately feasible from the observed state?
-
-The prompts in ``diagnostics.yaml`` are the project's own, with the release's names and definitions of the fields.
-
-As in `metrics`, a score is 0 if one of its fields is missing. A score that no judge has rated only lowers the coverage.
+As in `metrics`, a score is 0 if a field that it is about is missing, and one that no judge has rated counts only
+against the coverage.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,10 +31,10 @@ from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.media.image_files import jpeg_url
 from lmms_egoplan.paths import yaml_beside
 
-# Bump when the prompts or the images for the judge change: scores of different versions are not comparable.
+# Raise with every change of the prompts or of what the judge is shown: scores of different versions do not compare.
 DIAGNOSTICS_VERSION = "3"
 
-# The fields that each score rates.
+# By name, the fields that a score is about.
 SCORES = {
     "gf": FIELDS,
     "hic": ("local_intent", "global_intent"),
@@ -47,22 +44,22 @@ SCORES = {
 
 _PROMPTS = yaml_beside(__file__)
 
-# Must read images, unlike the judge of `scoring`.
+# The judge must read images, which the text score's does not.
 DEFAULT_JUDGE = "Qwen/Qwen3-VL-32B-Instruct"
 
-# One tile of OpenAI's image models. Hands and objects remain recognizable.
+# One tile of OpenAI's image models; hands and objects can still be told.
 LONGER_SIDE = 512
-# Covers all frames of the median step (1.87 s at 6 frames per second, sec. 3.4). Longer steps are thinned.
+# All frames of the median step (1.87 s at 6 frames per second, sec. 3.4); of longer ones they are thinned.
 MAX_IMAGES = 16
 
 _QUALITY = 85
-# GPT-4o in high detail: 85 tokens for an image plus 170 for each tile of 512 x 512 px,
-# https://platform.openai.com/docs/guides/images-vision
+# https://platform.openai.com/docs/guides/images-vision, for GPT-4o: in high detail 85 for an image and 170 for each
+# tile of 512 x 512 px.
 OPENAI_TOKENS = 85 + 170
-# Qwen3-VL: one token for each 32 x 32 px, after rounding the sides to multiples of 32.
+# Qwen3-VL: one for each 32 x 32 px, sides being rounded to multiples of 32.
 QWEN_TOKENS = round(LONGER_SIDE / 32) ** 2
 
-# Number of steps whose encoded frames, up to 1 MB each, are in memory at the same time.
+# Steps whose encoded frames, up to 1 MB each, are held in memory at once.
 _CHUNK = 128
 _CHARACTERS_PER_TOKEN = 4
 
@@ -71,11 +68,10 @@ _CHARACTERS_PER_TOKEN = 4
 class Diagnosis(JudgedStep):
     """A step's prediction and its reference-free scores.
 
-    Attributes:
-        scores: The score for each name in `SCORES`.
+    scores: of each of `SCORES`.
     """
 
-    WHAT = "a diagnosis, as returned by `diagnose`"
+    WHAT = "a diagnosis as `diagnose` leaves it"
     RATINGS = "scores"
     RATED = SCORES
 
@@ -85,34 +81,37 @@ class Diagnosis(JudgedStep):
 
 
 def diagnostics_prompt(name: str, prediction: Mapping[str, str]) -> str:
-    """Return the request for one score; the frames are sent with it.
+    """Return the request for one score, which goes with the frames.
 
     Args:
-        name: A name in `SCORES`.
-        prediction: Texts by field, sanitized for the judge. Must contain the score's fields; others are not shown.
+        name: of `SCORES`.
+        prediction: texts by field, as a judge may be shown them; at least of the score's fields, and only those are
+            shown.
     """
-    rated_fields = {RELEASE_NAMES[field]: prediction[field] for field in SCORES[name]}
+    needed = {RELEASE_NAMES[field]: prediction[field] for field in SCORES[name]}
     return _PROMPTS["prompt"].format(
-        meanings="\n".join(f"{field}: {_PROMPTS['meanings'][field]}" for field in rated_fields),
+        meanings="\n".join(f"{field}: {_PROMPTS['meanings'][field]}" for field in needed),
         question=_PROMPTS["questions"][name],
-        prediction="\n".join(f"{field}: {text}" for field, text in rated_fields.items()),
+        prediction="\n".join(f"{field}: {text}" for field, text in needed.items()),
     )
 
 
 def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) -> list[Diagnosis]:
-    """Let a judge that sees the frames give each prediction the four `SCORES`; keep every prediction, in order.
+    """Have a judge that sees the frames give each prediction the four `SCORES`; keep every prediction, in order.
 
-    Each score is one request. A score that lacks a field is 0, without a request. A score is None with an error if it
-    could not be judged or the frames cannot be read; a warning names such scores. Before the first request, the log
-    states an upper bound of the cost.
+    Each score is one request. A score that lacks a field is 0 and not asked about. A score that could not be judged is
+    None with an error, also if the frames cannot be read; a warning names such scores. Before anything is asked, the
+    log states an upper bound of the cost.
 
     Args:
-        predictions: Predictions of a task. Their `Prediction.load_images` is called at most once, and only if needed.
+        predictions: Predictions of a task, with `Prediction.load_images`, which is called once and only if needed.
         settings: The judge; None if none is set.
     """
     judged: list[dict[str, Judgement]] = [{} for _ in predictions]
     if settings is not None and settings.model == DEMO:
-        logger.warning("EgoIntent diagnostics: the demo judge cannot rate frames. Set a judge that reads images")
+        logger.warning(
+            "EgoIntent diagnostics: the demo judge compares with references, and sees no images; set another"
+        )
     elif settings is not None:
         prompts = [
             {name: diagnostics_prompt(name, texts) for name in Diagnosis.askable(texts)}
@@ -146,26 +145,22 @@ def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) 
 
 def _log_cost(predictions: Sequence[Prediction], prompts: Sequence[Mapping[str, str]], settings: JudgeSettings) -> None:
     requests = sum(map(len, prompts))
-    images = sum(
-        min(step.frames_shown, MAX_IMAGES) * len(texts) for step, texts in zip(predictions, prompts, strict=True)
-    )
-    text_tokens = sum(len(prompt) for texts in prompts for prompt in texts.values()) // _CHARACTERS_PER_TOKEN
+    images = sum(min(x.frames_shown, MAX_IMAGES) * len(of_x) for x, of_x in zip(predictions, prompts, strict=True))
+    text = sum(len(prompt) for of_step in prompts for prompt in of_step.values()) // _CHARACTERS_PER_TOKEN
     logger.info(
-        f"EgoIntent diagnostics: this process sends {settings.model} {requests:,} requests with {images:,} images of "
-        f"at most {LONGER_SIDE} x {LONGER_SIDE} px: up to about {images * OPENAI_TOKENS + text_tokens:,} input tokens "
-        f"by OpenAI's rule for GPT-4o ({OPENAI_TOKENS} an image), or {images * QWEN_TOKENS + text_tokens:,} by "
-        f"Qwen3-VL's ({QWEN_TOKENS}), including {text_tokens:,} for text. Stored judgements cost nothing. A request "
-        "whose reply has no rating is repeated up to twice"
+        f"EgoIntent diagnostics: this process asks {settings.model} {requests:,} times, with {images:,} images of "
+        f"at most {LONGER_SIDE} x {LONGER_SIDE} px together, up to about {images * OPENAI_TOKENS + text:,} input "
+        f"tokens by OpenAI's rule for GPT-4o ({OPENAI_TOKENS} an image) or {images * QWEN_TOKENS + text:,} by "
+        f"Qwen3-VL's ({QWEN_TOKENS}), the text's {text:,} among them. Less where something was judged before; a "
+        "reply without a rating is asked for up to twice more"
     )
 
 
 def encode_frames(frames: Sequence[Image.Image]) -> tuple[str, ...]:
-    """Encode frames as JPEG data URLs.
-
-    At most 16 frames are encoded, evenly spaced and including the last. Sides longer than 512 px are scaled down.
+    """Encode frames as JPEG in data URLs: at most 16, evenly spaced with the last, without sides above 512 px.
 
     Raises:
-        FrameError: There are no frames.
+        FrameError: there are none.
     """
     if not frames:
         raise FrameError("the step has no frames")
@@ -176,20 +171,17 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
     """Return the values of one step.
 
     Args:
-        doc: A row of the prepared dataset.
-        responses: One text from `Diagnosis`.
+        doc: a row of the prepared dataset.
+        responses: one text of `Diagnosis`.
 
     Returns:
-        Values by name:
-
-        - Each of `SCORES`, with ``score`` (0..100) only if it exists.
-        - ``diagnostics``: all fields of `Diagnosis`, ``missing`` (scores), ``video_id``, ``environment``, and
-          ``scenario`` (for a Goal-Step step ``category``). If all four scores exist, also their mean as ``score``.
-        - ``judge_coverage``, ``parsed``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``media``,
-          ``num_steps`` and the values of `covered`.
+        Each of `SCORES`, with ``score`` (0..100) only where there is one; ``diagnostics``, with all fields of
+        `Diagnosis`, ``missing`` (scores), ``video_id``, ``environment``, ``scenario`` or, of a Goal-Step step,
+        ``category`` and, only where all four are there, their mean as ``score``; ``judge_coverage``, ``parsed``,
+        ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``media``, ``num_steps`` and those of `covered`.
 
     Raises:
-        ValueError: There is not exactly one response, it is no diagnosis, or it belongs to another step.
+        ValueError: not one response, one that is no diagnosis, or the answer to another step.
 
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction
     >>> answer = Prediction(
@@ -211,7 +203,7 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
 
 
 def mean_diagnostics(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the mean of a run's four scores, 0..100; NaN if one of them has no value.
+    """Return the mean of the four scores' means over a run's steps, 0..100; NaN if one of them has none.
 
     >>> scores = {"gf": 80.0, "hic": 60.0, "tpc": 40.0, "npf": 20.0}
     >>> mean_diagnostics([{"scores": scores, "missing": [], "video_id": "P01"}])

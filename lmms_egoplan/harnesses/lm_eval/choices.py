@@ -1,4 +1,4 @@
-"""Base classes of tasks that ask multiple-choice questions after evenly spaced frames."""
+"""Tasks of several benchmarks whose questions have choices and come after evenly spaced frames."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,21 +13,21 @@ from lmms_egoplan.media.sampling import Doc
 
 
 class _OnFrames(PreparedTask):
-    """Show ``num_frames`` frames or, with ``fps``, frames at this rate, up to ``max_frames``."""
+    """Frames by number, ``num_frames``, or, with ``fps``, by rate, up to ``max_frames`` of them."""
 
     def shown_names(self, metadata: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of the rate and the limit, or the name of the number of frames."""
+        """Return the names of rate and limit, or that of the number."""
         return ((), ("num_frames",)) if metadata.get("fps") is None else (("fps",), ("max_frames",))
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Remove the number of frames if a rate is set."""
+        """Drop the number of frames if there is a rate."""
         if metadata.get("fps") is None:
             return metadata
         by_rate = {"max_frames": MOST_FRAMES} | metadata
         return {name: value for name, value in by_rate.items() if name != "num_frames"}
 
     def prepare_scoring(self) -> None:
-        """Also log the frames and the maximum length of an answer."""
+        """Log also what is shown, and how long an answer may be."""
         super().prepare_scoring()
         most = (self.config.generation_kwargs or {}).get("max_gen_toks")
         length = "" if most is None else f", up to {most:,} new tokens"
@@ -35,27 +35,26 @@ class _OnFrames(PreparedTask):
 
 
 class RankedChoices(_OnFrames, RankedTask):
-    """Rank the choices after frames and question."""
+    """The choices ranked behind frames and question."""
 
 
 class Letters(_OnFrames, TogetherScoredTask):
-    """Generate a letter after frames and question."""
+    """Letters, written after frames and question."""
 
     FILTER = "none"
 
     def score(self, answers: Sequence[Answered]) -> list[str]:
-        """Return the answers unchanged."""
+        """Return the answers as they are."""
         return [answer.text for answer in answers]
 
 
 def frames(title: str, visual_input: Callable[[Doc, Mapping[str, Any]], list[Any]], doc: Doc) -> LazyImages:
-    """Return evenly spaced frames of the progress, ending with the observation.
+    """Return evenly spaced frames of the progress, the observation last.
 
     Args:
-        title: Title of the benchmark.
-        visual_input: Reads a question's visual input: images, if the media are frames. Must be picklable: a function
-            of a module, or a method.
-        doc: The document.
+        title: the benchmark's.
+        visual_input: reads what a model is shown of a question: images, if the media are frames; a function of a
+            module, or a method that can be pickled.
     """
     settings = {"media": "frames", **doc["shown"]}
     shown = images_name(title, doc, f"sample {doc['sample_id']}, {shown_frames(settings)} frames")
@@ -63,10 +62,10 @@ def frames(title: str, visual_input: Callable[[Doc, Mapping[str, Any]], list[Any
 
 
 def behind_frames(doc: Doc, text: str) -> str:
-    """Insert the placeholders of `frames` before a text."""
+    """Put a text after the placeholders of `frames`."""
     return IMAGE_PLACEHOLDER * num_images(doc, doc["shown"]) + text
 
 
 def doc_to_text(doc: Doc) -> str:
-    """Return the placeholders of the images, followed by the question."""
+    """Return the question after the placeholders of its images."""
     return behind_frames(doc, doc["question"])

@@ -1,8 +1,8 @@
-"""lmms-eval filters that know the document of each response.
+"""Filters of lmms-eval that know which document each response answers.
 
-The harness passes a filter this rank's responses and the whole dataset. With ``--limit``, ``--offset`` or several
-ranks, the filter cannot match responses with documents, and it never gets token counts. The ensemble that applies
-filters is therefore patched to pass them the requests first.
+The harness hands a filter a task's responses on this rank and the whole dataset. With ``--limit``, ``--offset`` or
+several ranks nothing tells which response belongs to which document, and token counts are not passed on at all.
+So the ensemble that applies the filters is made to show them the requests first.
 """
 
 import functools
@@ -22,21 +22,20 @@ from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.processes import num_processes
 from lmms_egoplan.text import clean_text
 
-# Default of the harness's --reasoning_tags, for runs not started from its command line.
+# The default of the harness's --reasoning_tags, for runs that its command line did not start.
 _REASONING_TAGS = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
-# Settings to log.
-_LOGGED_SETTINGS = ("media", "num_frames", "fps", "max_frames")
+# Settings that are logged.
+_SHOWN = ("media", "num_frames", "fps", "max_frames")
 
 
 @dataclass(frozen=True)
 class Response:
     """One answer of the evaluated model.
 
-    Attributes:
-        doc_id: Index of its document in the dataset.
-        text: The answer, without reasoning and surrounding white space.
-        truncated: Whether the limit on new tokens ended the answer. None if the backend reports no token counts, or the
-            answer comes from the harness's response cache, which does not store them.
+    doc_id: index of its document in the dataset.
+    text: without reasoning and without white space around it.
+    truncated: whether the limit on new tokens ended it; None if the backend gives no token counts, or the answer
+        comes from the harness's response cache, which keeps none.
     """
 
     doc_id: int
@@ -47,7 +46,7 @@ class Response:
 class RequestFilter(Filter):
     """A filter whose `apply` may call `responses`, `settings` and `model`.
 
-    Responses are cleaned first, so the filter and the log can write them to files.
+    What it and the log get can be written.
     """
 
     requests: Sequence[Instance] = ()
@@ -55,10 +54,10 @@ class RequestFilter(Filter):
     def responses(self, resps: Sequence[Sequence[str]]) -> list[Response]:
         """Return each request's first response.
 
-        The harness strips reasoning only after the filters, so this method does it, with the harness's tags.
+        The harness strips reasoning only after the filters, so that is done here, with the tags that it would use.
 
         Raises:
-            RuntimeError: The harness did not pass the requests.
+            RuntimeError: the harness did not show the requests.
         """
         task = self._task()
         configured = parse_reasoning_tags_config(
@@ -72,8 +71,8 @@ class RequestFilter(Filter):
         unknown = sum(response.truncated is None for response in responses)
         if unknown:
             logger.warning(
-                f"{task.task_name}: {unknown} of {len(responses)} answers have no token count; the fraction of "
-                "truncated answers excludes them"
+                f"{task.task_name}: {unknown} of {len(responses)} answers come without a token count; the share of "
+                "truncated answers is over the others"
             )
         return responses
 
@@ -82,11 +81,11 @@ class RequestFilter(Filter):
         return self._task().lmms_eval_specific_kwargs or {}
 
     def model(self) -> LoadedModel | None:
-        """Return the evaluated model; None if its backend is not from this package."""
+        """Return the evaluated model; None if its backend is none of this package's."""
         return loaded_model(str(self._task().model_name))
 
     def asks_in_messages(self) -> bool:
-        """Return whether the backend gets the task's chat messages, like the harness's chat backends."""
+        """Return whether the backend gets the task's chat messages, as the harness's chat backends do."""
         return callable(self._task().config.doc_to_messages) and not any(
             inspect.ismethod(value) and value.__name__ == "doc_to_visual" for value in self.requests[0].args
         )
@@ -98,26 +97,24 @@ class RequestFilter(Filter):
 
 
 class JudgedFilter(RequestFilter):
-    """A filter that sends answers to a judge model. The judge is tested when the task is loaded.
+    """A filter that has answers rated by a judge model; the judge is tried when the task is loaded.
 
-    Attributes:
-        DEFAULT_JUDGE: As in `announce_judge`.
-        OTHERWISE: As in `announce_judge`.
+    DEFAULT_JUDGE, OTHERWISE: as `announce_judge` takes them.
     """
 
     DEFAULT_JUDGE: ClassVar[str]
     OTHERWISE: ClassVar[str] = ""
 
     def __init__(self) -> None:
-        """Test the judge.
+        """Try the judge.
 
         Raises:
-            JudgeError, LmmsEgoplanError: As in `announce_judge`.
+            JudgeError, LmmsEgoplanError: as `announce_judge`.
         """
         announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE)
 
     def judge(self) -> JudgeSettings | None:
-        """Return the configured judge, with this process's share of the concurrency; None with ``--predict_only``."""
+        """Return the judge that is set, with this process's share of the concurrency; None with ``--predict_only``."""
         settings = judge_settings(self.DEFAULT_JUDGE)
         if settings is None or getattr(self._task().args, "predict_only", False):
             return None
@@ -125,14 +122,12 @@ class JudgedFilter(RequestFilter):
 
 
 class AsTheyAre(RequestFilter):
-    """A filter that does not change replies, except to make them writable for the log."""
+    """A filter that changes no reply, except so that it can be logged."""
 
     def apply(self, resps: Sequence[Sequence[str]], _docs: Any) -> list[str]:
-        """Return the first reply to each request; also log the visual settings and the maximum length of a reply."""
+        """Return the first reply to each request; log also what was shown, and how long a reply could be."""
         if self.requests:
-            settings = ", ".join(
-                f"{name}: {value}" for name, value in self.settings().items() if name in _LOGGED_SETTINGS
-            )
+            settings = ", ".join(f"{name}: {value}" for name, value in self.settings().items() if name in _SHOWN)
             most = _most_tokens(self.requests[0])
             length = "" if most is None else f", up to {most:,} new tokens"
             logger.info(f"{self._task().task_name}: {settings}{length}")
@@ -156,11 +151,11 @@ def _show_requests_to_filters() -> None:
 
     @functools.wraps(apply)
     def show_and_apply(self: FilterEnsemble, instances: list[Instance], *args: Any, **kwargs: Any) -> None:
-        request_filters = [filter_ for filter_ in self.filters if isinstance(filter_, RequestFilter)]
-        for filter_ in request_filters:
-            filter_.requests = instances
-        if request_filters:
-            # The harness logs replies next to the filters' output; one unwritable reply would lose the whole file.
+        ours = [each for each in self.filters if isinstance(each, RequestFilter)]
+        for each in ours:
+            each.requests = instances
+        if ours:
+            # The harness logs them beside the filters' output, and loses the whole file to one that cannot be written.
             for instance in instances:
                 instance.resps = [clean_text(resp) if isinstance(resp, str) else resp for resp in instance.resps]
         apply(self, instances, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""Rank many questions concurrently with an engine, each context before its candidates."""
+"""Questions ranked by an engine, many at once, each context before its candidates."""
 
 import threading
 from collections.abc import Generator, Iterable, Sequence
@@ -14,21 +14,19 @@ from lmms_egoplan.ranking.question import RankingError
 from lmms_egoplan.ranking.scores import CandidateScore
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 
-Question = TypeVar("Question", bound=EngineQuestion)
+Asked = TypeVar("Asked", bound=EngineQuestion)
 
-# Number of concurrent questions. Prefilled contexts must still be cached when their candidates are requested.
+# Questions at once: contexts that were prefilled must still be cached when their candidates come.
 IN_FLIGHT = 8
 
 
-class Engine(Protocol[Question]):
-    """Computes many requests concurrently.
+class Engine(Protocol[Asked]):
+    """What computes requests, many at once.
 
-    Attributes:
-        limit: Maximum number of tokens of a request, prompt and generated ones.
-        is_float32: Whether it computes in float32; False if unknown.
-        forces: Whether it can generate given tokens.
-        how_to_force: If it cannot, how to enable this.
-        description: Distinguishes its responses from those of other engines with the same weights.
+    limit: most tokens of a request, prompt and generated ones.
+    is_float32: whether it computes in float32; False where that is unknown.
+    forces: whether it can generate given tokens; otherwise, `how_to_force` says what to do for it.
+    description: distinguishes its responses from those of others with the same weights.
     """
 
     limit: int
@@ -39,44 +37,44 @@ class Engine(Protocol[Question]):
 
     def to_question(
         self, encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
-    ) -> Question:
-        """Create a question from text and images. Thread-safe; raises like `QuestionEncoder.encode`."""
+    ) -> Asked:
+        """Make a question of text and images; raise as `QuestionEncoder.encode`. Several threads may call it."""
 
-    def submit(self, name: str, question: Question, request: EngineRequest) -> None:
-        """Start a request.
+    def submit(self, name: str, question: Asked, request: EngineRequest) -> None:
+        """Begin a request.
 
         Raises:
-            ContextTooLongError, RankingError: The engine rejects it.
+            ContextTooLongError, RankingError: the engine refuses it.
         """
 
     def poll(self) -> list[tuple[str, EngineResponse | RankingError]]:
-        """Wait for at least one response or error; return them with the names of their requests.
+        """Wait for responses, or for what has become of requests instead, at least one, by the names of the requests.
 
         Raises:
-            EngineError: No more responses will arrive.
+            EngineError: nothing more will come.
         """
 
     def abort(self, names: Sequence[str]) -> None:
-        """Cancel requests."""
+        """Forget requests."""
 
 
 class EngineRanker:
-    """Rank with an engine, like `CandidateRanker` with transformers, and with the same tokens.
+    """Ranks with an engine what `CandidateRanker` ranks with transformers, with the same tokens.
 
     Args:
-        engine: The engine that computes the requests.
-        processor: The model's transformers processor. The engine processes images itself.
-        score_eos: Append the token that ends the assistant's turn to every candidate.
-        method: How to score candidates; see `Schedule`.
-        in_flight: Number of concurrent questions.
-        note: Note about the engine for readers of the results.
+        engine: computes the requests.
+        processor: the model's, from transformers; images are processed by the engine.
+        score_eos: add the token that ends the assistant's turn to every candidate.
+        method: how candidates are scored; see `Schedule`.
+        in_flight: questions at once.
+        note: what readers of the results must know of the engine.
 
     Attributes:
-        takes_video: Whether the model accepts a clip as a video. Here, its frames are images: vLLM and transformers
-            compute different positions for a video's tokens and the text after them.
+        takes_video: whether the model would take a clip as a video. Its frames are images here: vLLM gives a video's
+            tokens, and the text behind them, other positions than transformers does.
 
     Raises:
-        RankingError: The method requires forced tokens, which the engine cannot generate.
+        RankingError: the engine cannot force tokens, as the method asks.
     """
 
     def __init__(
@@ -98,31 +96,31 @@ class EngineRanker:
                 raise RankingError(f"method=forced: {engine.how_to_force}")
             self._schedule.exclude([FORCED])
         self._in_flight = in_flight
-        self._has_warned_of_clips = threading.Event()
+        self._is_told = threading.Event()
         self.takes_video = self._encoder.takes_video
         self.has_system_turn = self._encoder.has_system_turn
         self.exclude = self._schedule.exclude
 
     @property
     def methods(self) -> dict[str, str]:
-        """The chosen method of each kind of questions."""
+        """The method of each kind of questions that has one."""
         return self._schedule.methods
 
     def encode(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> EngineQuestion:
-        """Tokenise a question; the engine processes the images itself. Thread-safe.
+        """Tokenise a question; the engine processes the images itself. Several threads may call it.
 
         Raises:
-            RankingError: As in `QuestionEncoder.split`; also if the media are not text, images or clips.
+            RankingError: as `QuestionEncoder.split`; or something else than text, images and clips is shown.
         """
-        converted, has_clips = _clips_as_images(messages, question_id)
-        if has_clips and not self._has_warned_of_clips.is_set():
-            self._has_warned_of_clips.set()
+        shown, has_clips = _clips_as_images(messages, question_id)
+        if has_clips and not self._is_told.is_set():
+            self._is_told.set()
             logger.warning(
-                "Clips are shown as images: vLLM and transformers compute different positions for videos. Compare "
-                "these likelihoods only with those of models that see the same images, not videos"
+                "Clips are shown as images: vLLM gives videos other positions than transformers does. Likelihoods are "
+                "comparable with those of a model that is shown the same images, and not with those of videos"
             )
         with self._encoders.borrow() as encoder:
-            question = self._engine.to_question(encoder, converted, candidates, question_id)
+            question = self._engine.to_question(encoder, shown, candidates, question_id)
         return replace(question, has_clips=has_clips)
 
     encode_ahead = encode  # as `CandidateRanker` calls it
@@ -131,12 +129,12 @@ class EngineRanker:
         """Yield the candidates' scores of each question, in order.
 
         Raises:
-            ContextTooLongError: A question exceeds the engine's limit.
-            PathError: An audit failed.
-            RankingError: The engine rejects a question, or its answer cannot be scored.
+            ContextTooLongError: a question exceeds the engine's limit.
+            PathError: an audit failed.
+            RankingError: the engine refuses a question, or answers what cannot be scored.
         """
         source = iter(questions)
-        next_question = next(source, None)
+        following = next(source, None)
         first = number = 0
         done: dict[int, list[CandidateScore] | Exception] = {}
         requests: dict[str, tuple[int, EngineRequest, EngineQuestion]] = {}
@@ -149,15 +147,15 @@ class EngineRanker:
                 requests[name] = number, request, question
 
         try:
-            while next_question is not None or number > first:
-                while next_question is not None and number - first < self._in_flight and not _failed(done):
-                    if not self._schedule.may_open(next_question):
+            while following is not None or number > first:
+                while following is not None and number - first < self._in_flight and not _failed(done):
+                    if not self._schedule.may_open(following):
                         break
                     try:
-                        submit(number, next_question, self._schedule.open(number, next_question))
+                        submit(number, following, self._schedule.open(number, following))
                     except Exception as error:
                         done[number] = error
-                    number, next_question = number + 1, next(source, None)
+                    number, following = number + 1, next(source, None)
                 while first in done:
                     outcome = done.pop(first)
                     first += 1
@@ -166,29 +164,29 @@ class EngineRanker:
                     yield outcome
                 if number > first and first not in done:
                     for name, response in self._engine.poll():
-                        index, request, question = requests.pop(name)
-                        if index in done or index < first:
+                        place, request, question = requests.pop(name)
+                        if place in done or place < first:
                             continue
                         try:
                             if isinstance(response, NotForcedError):
-                                planned, scores = self._schedule.fall_back(index, request, response)
+                                planned, scores = self._schedule.fall_back(place, request, response)
                             elif isinstance(response, RankingError):
                                 raise response
                             else:
-                                planned, scores = self._schedule.receive(index, request, response)
-                            submit(index, question, planned)
+                                planned, scores = self._schedule.receive(place, request, response)
+                            submit(place, question, planned)
                             if scores is not None:
-                                done[index] = scores
+                                done[place] = scores
                         except Exception as error:
-                            done[index] = error
+                            done[place] = error
         finally:
             self._engine.abort(list(requests))
 
 
 def _clips_as_images(messages: Sequence[Message], question_id: str) -> tuple[list[Message], bool]:
-    """Replace each clip with its frames; also return whether the messages contain a clip."""
+    """Put the frames of each clip in its place; return also whether there was one."""
     has_clips = False
-    converted = []
+    shown = []
     for message in messages:
         content = message["content"]
         if not isinstance(content, str):
@@ -200,13 +198,10 @@ def _clips_as_images(messages: Sequence[Message], question_id: str) -> tuple[lis
                 elif item["type"] in ("image", "text"):
                     items.append(item)
                 else:
-                    raise RankingError(
-                        f"question {question_id}: content of type {item['type']}; an engine accepts only text, images "
-                        "and clips"
-                    )
+                    raise RankingError(f"question {question_id}: an engine ranks behind text, images and clips only")
             content = items
-        converted.append({**message, "content": content})
-    return converted, has_clips
+        shown.append({**message, "content": content})
+    return shown, has_clips
 
 
 def _failed(done: dict[int, Any]) -> bool:

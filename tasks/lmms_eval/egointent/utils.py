@@ -1,4 +1,4 @@
-"""Adapt EgoIntent to lmms-eval: the functions that this folder's YAML files name."""
+"""What this folder's YAML files name: EgoIntent's own functions, in the shape in which lmms-eval calls them."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -23,7 +23,7 @@ from lmms_egoplan.media.sampling import VisualInput
 
 
 def __getattr__(name: str) -> str:
-    """Return the folder or the fingerprint of the prepared steps when a task is loaded, not when it is listed."""
+    """Folder and fingerprint of the prepared steps, found when a task is loaded, not when listed."""
     if name == "TEST":
         return str(EGOINTENT.folder("test"))
     if name == "TEST_DATA":
@@ -32,17 +32,17 @@ def __getattr__(name: str) -> str:
 
 
 def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> VisualInput:
-    """Return the step up to its truncation point, in the form that the model's settings select."""
+    """The step up to its truncation point, as the model's block of settings says."""
     return visual_input(doc, lmms_eval_specific_kwargs)
 
 
 def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
-    """Return the request for the three fields; the settings only affect the visual input."""
+    """The request for the three fields; the settings concern the visual input alone."""
     return prompt_text(doc)
 
 
 def doc_to_release_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
-    """Return the request with the names and definitions of the release of August 2026; see `doc_to_text`."""
+    """As `doc_to_text`, with the names and definitions of the release of August 2026."""
     return RELEASE_PROMPT
 
 
@@ -66,11 +66,10 @@ def _predictions(task_filter: JudgedFilter, resps: Sequence[Sequence[str]], docs
 
 
 class Judged(JudgedFilter):
-    """Judge all answers of the task in one batch, and return the text of each `GradedStep`.
+    """Has all answers of the task judged together; gives on what `GradedStep.to_text` writes.
 
-    Args:
-        together: Send one request to the judge for all fields of a step.
-        release: Use the release's judge prompt (August 2026), otherwise the paper's.
+    together: all fields of a step in one request to the judge.
+    release: use the release's judge prompt (August 2026), else the paper's.
     """
 
     DEFAULT_JUDGE = scoring.DEFAULT_JUDGE
@@ -88,7 +87,7 @@ class Judged(JudgedFilter):
 
 
 class Diagnosed(JudgedFilter):
-    """Diagnose all answers in one batch, and return the text of each `Diagnosis`."""
+    """Has all answers diagnosed together; gives on what `Diagnosis.to_text` writes."""
 
     DEFAULT_JUDGE = diagnostics.DEFAULT_JUDGE
     OTHERWISE = scoring.OTHERWISE

@@ -1,4 +1,4 @@
-"""Create a data root and small EgoThink data."""
+"""A data root and EgoThink's data in small."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Write valid and malformed files of answers and ratings."""
+"""Files of answers and ratings, right and wrong."""
 
 import json
 
