@@ -33,8 +33,6 @@ _CLOCKS_APART = 10
 _LOOKED_UP = 60
 # How often those are looked at that another process asks.
 _POLL_S = 1.0
-# Replies that come within this time are stored together.
-_TOGETHER_S = 0.02
 
 
 class CacheError(RuntimeError):
@@ -205,9 +203,8 @@ class Claims:
     """The prompts of one run, by their keys in the cache, shared with the runs of other processes.
 
     What all slots of the run hand in, and their next prompts, go through one transaction at a time, so that many wait
-    for one disk together; a few prompts are claimed ahead, so that a slot seldom waits. A claim ends with its outcome,
-    when the run is left, when its process is gone, or when it is not renewed. Where the cache fails, a warning tells,
-    and the rest is asked without claims.
+    for one disk together. A claim ends with its outcome, when the run is left, when its process is gone, or when it is
+    not renewed. Where the cache fails, a warning tells, and the rest is asked without claims.
     """
 
     def __init__(
@@ -216,18 +213,16 @@ class Claims:
         cache: JudgementCache,
         read: Callable[[Judgement], Judgement | None],
         settled: Callable[[str, Judgement], None],
-        ahead: int = 0,
     ) -> None:
         """Hand out prompts in the order of their keys.
 
         Args:
             read: what an outcome that another process has stored says about a prompt; None if it says nothing.
             settled: is told a prompt that another process has asked, and what it has come to.
-            ahead: number of prompts to claim before a slot is free to ask them.
         """
         self._open, self._busy = OrderedDict.fromkeys(keys), OrderedDict[str, None]()
         self._claimed = deque[str]()
-        self._cache, self._read, self._settled, self._ahead = cache, read, settled, ahead
+        self._cache, self._read, self._settled = cache, read, settled
         self._owner = f"{_place()} {os.getpid()} {uuid.uuid4().hex}"
         self._renewed = self._looked = -math.inf
         self._finished: dict[str, Judgement | None] = {}
@@ -240,7 +235,7 @@ class Claims:
         return len(self._busy) if self._waiting and not self._open else 0
 
     async def __aenter__(self) -> "Claims":
-        self._lock, self._changed = asyncio.Lock(), asyncio.Event()
+        self._lock = asyncio.Lock()
         self._renewing = asyncio.create_task(self._renew())
         return self
 
@@ -255,7 +250,7 @@ class Claims:
             raise
 
     async def take(self) -> str | None:
-        """Return the next prompt to ask, or None once there is none and all that was finished before is stored.
+        """Return the next prompt to ask, or None, once what was finished before is stored.
 
         Raises:
             Exception: whatever reading another process's outcome raised.
@@ -263,12 +258,9 @@ class Claims:
         self._waiting += 1
         try:
             while True:
-                if self._renewing.done():
-                    self._renewing.result()
-                if not (self._claimed or self._is_failing):
+                if not self._is_failing:
                     await asyncio.shield(self._exchange(is_claiming=True))
                 if self._claimed:
-                    self._changed.set()
                     return self._claimed.popleft()
                 left = self._open or self._busy
                 if not left:
@@ -284,14 +276,10 @@ class Claims:
         self._finished[key] = judgement
 
     async def _renew(self) -> None:
-        """Store what has come and claim ahead; keep claims alive, and store what could not be stored before."""
+        """Keep claims alive, and store what could not be stored before."""
         while True:
-            timer = asyncio.get_running_loop().call_later(min(_POLL_S, LEASE_S / 3), self._changed.set)
-            await self._changed.wait()
-            timer.cancel()
-            await asyncio.sleep(_TOGETHER_S)
-            self._changed.clear()
-            await asyncio.shield(self._exchange(is_claiming=not self._is_failing))
+            await asyncio.sleep(min(_POLL_S, LEASE_S / 3))
+            await asyncio.shield(self._exchange())
 
     async def _exchange(self, *, is_claiming: bool = False, is_last: bool = False) -> None:
         """Store what has come and, where asked to, claim prompts for all slots that wait, or release all.
@@ -301,8 +289,7 @@ class Claims:
         async with self._lock:
             if is_claiming and self._is_failing:
                 return
-            missing = self._waiting - len(self._claimed)
-            wanted = missing + self._ahead if is_claiming and (missing > 0 or self._finished) else 0
+            wanted = self._waiting - len(self._claimed) if is_claiming else 0
             try:
                 settled = await asyncio.to_thread(self._transact, wanted, is_last=is_last)
             except CacheError as error:

@@ -300,7 +300,7 @@ class Run:
         slots = min(self._settings.concurrency, len(keys))
         async with (
             Client(self._settings, self._count_retry, JUDGING) as client,
-            Claims(keys, self._cache, self._read_new, self._settle, slots // 4) as claims,
+            Claims(keys, self._cache, self._read_new, self._settle) as claims,
         ):
             workers = [asyncio.create_task(self._ask_next(claims, client)) for _ in range(slots)]
             ticker = asyncio.create_task(self._show_waits(claims))
