@@ -297,11 +297,11 @@ class Run:
             self._cache.forget(missing)
         self._failed_before = {key: _wording(failure.error or "") for key, failure in failures.items()}
         keys = sorted(missing, key=self._failed_before.__contains__)
-        slots = min(self._settings.concurrency, len(keys))
         async with (
             Client(self._settings, self._count_retry, JUDGING) as client,
             Claims(keys, self._cache, self._read_new, self._settle) as claims,
         ):
+            slots = min(self._settings.concurrency, len(keys))
             workers = [asyncio.create_task(self._ask_next(claims, client)) for _ in range(slots)]
             ticker = asyncio.create_task(self._show_waits(claims))
             try:
