@@ -1,4 +1,4 @@
-"""Packages that setuptools cannot find by itself: ``tasks/`` is installed as ``lmms_egoplan.tasks``."""
+"""Add the packages that setuptools cannot find: ``tasks/`` is installed as ``lmms_egoplan.tasks``."""
 
 from setuptools import find_namespace_packages, setup
 

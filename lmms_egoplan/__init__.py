@@ -1,3 +1,3 @@
-"""Egocentric planning benchmarks as plugins of the evaluation harnesses."""
+"""Egocentric planning benchmarks as plugins for evaluation harnesses."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The command's entry point; ``python -m lmms_egoplan`` is for launchers that start modules."""
+"""The command's entry point. Launchers that start modules can use ``python -m lmms_egoplan``."""
 
 import sys
 
@@ -6,7 +6,7 @@ from lmms_egoplan.processes import end_on_signals, exit_code
 
 
 def main() -> None:
-    """Run the command. Signals count from here, while its modules load, too."""
+    """Run the command. Signals are handled from here on, even while modules load."""
     end_on_signals()
     try:
         from lmms_egoplan.cli import app

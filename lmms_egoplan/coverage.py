@@ -1,13 +1,13 @@
-"""Coverage: the share of a benchmark's official questions that a score is over."""
+"""Coverage: the share of a benchmark's official questions that were scored."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 OFFICIAL = "official"
-"""The question set of a benchmark's own questions, or of a part of them."""
+"""Name of the question set that consists of a benchmark's own questions, all or some of them."""
 
 RENDERED_SCENES = "rendered scenes"
-"""The question set of the demo: its scores are meaningless."""
+"""Name of the demo's question set, whose scores are meaningless."""
 
 
 def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | None = None) -> dict[str, Any]:
@@ -15,9 +15,9 @@ def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | 
 
     Args:
         doc: A row of the prepared dataset, with ``split_size``, the number of questions in the prepared file.
-        official: Number of questions that the benchmark has for the task.
-        scored: 1 if the main score is over this question, 0 if not, or the share of the question that was scored.
-        origin: Where the question comes from, if it is not the benchmark's. Default: the row's ``origin``.
+        official: Number of the benchmark's questions for the task.
+        scored: 1 if the main score includes this question, 0 if not, or the scored share of the question.
+        origin: Source of the question, if it is not the benchmark's. Default: the row's ``origin``.
 
     >>> covered({"split_size": 6}, 3355, 1)["coverage"]
     {'scored': 1, 'of': 3355}
@@ -35,7 +35,7 @@ def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | 
 
 
 def coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the fraction of official questions that were scored; of prepared ones if they are not the benchmark's.
+    """Return the scored fraction of the official questions, or of the prepared ones if they are not the benchmark's.
 
     >>> coverage([{"scored": True, "of": 4}, {"scored": False, "of": 4}])
     0.25

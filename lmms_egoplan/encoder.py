@@ -1,4 +1,4 @@
-"""The sentence encoder that measures how similar steps are (sec. 4.2.1)."""
+"""The sentence encoder that measures the similarity of steps (sec. 4.2.1)."""
 
 import os
 from functools import cache
@@ -17,30 +17,28 @@ ENCODER_VARIABLE = "LMMS_EGOPLAN_ENCODER"
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 
 _LOADING = Lock()
-_NO_ENCODER = "this folder has no modules.json, as those have that sentence-transformers saves"
-_NOT_FOUND = "it is no folder, and the hub has no sentence encoder of this name or cannot be reached"
+_NO_ENCODER = "the folder has no modules.json, which sentence-transformers writes for every encoder"
+_NOT_FOUND = "not a folder, and the hub has no sentence encoder of this name or is unreachable"
 _HOW = (
-    f"Set {ENCODER_VARIABLE} to the folder of a copy. To get one, on a machine with a network: "
+    f"Set {ENCODER_VARIABLE} to the folder of a local copy. To download one on a machine with network access: "
     f"hf download {DEFAULT_ENCODER} --local-dir all-MiniLM-L6-v2"
 )
 
 
 def encoder_name(name: str = DEFAULT_ENCODER) -> str:
-    """Name the encoder to use: ``LMMS_EGOPLAN_ENCODER`` where set, else `name`."""
+    """Return the name of the encoder to use: ``LMMS_EGOPLAN_ENCODER`` if set, else `name`."""
     return os.environ.get(ENCODER_VARIABLE) or name
 
 
 def load_encoder(name: str | None = None) -> "SentenceTransformer":
-    """Load a sentence encoder, once per process and name.
-
-    It runs on this process's GPU (see `default_device`).
+    """Load a sentence encoder on this process's GPU (see `default_device`), once per process and name.
 
     Args:
-        name: a folder that sentence-transformers saved, or a name on the hub; None: see `encoder_name`.
+        name: a folder that sentence-transformers saved, or a name on the hub. None: see `encoder_name`.
 
     Raises:
-        LmmsEgoplanError: no such encoder, the hub cannot be reached, or the folder is incomplete. A plain language
-            model is refused, although sentence-transformers would accept it.
+        LmmsEgoplanError: the encoder does not exist, the hub is unreachable, or the folder is incomplete. A plain
+            language model is refused, although sentence-transformers would accept it.
     """
     with _LOADING:
         return _load(name or encoder_name())
@@ -61,10 +59,10 @@ def _load(name: str) -> "SentenceTransformer":
         first, second = encoder.encode(["table", "cup"], show_progress_bar=False)
     except LmmsEgoplanError:
         raise
-    except Exception as error:  # a file that is absent or cut may raise anything, TypeError and SafetensorError too
+    except Exception as error:  # A missing or truncated file may raise anything, such as TypeError or SafetensorError.
         raise LmmsEgoplanError(_message(name, f"{type(error).__name__}: {error}")) from error
     if not np.isfinite(first).all() or not np.isfinite(second).all() or np.allclose(first, second):
-        raise LmmsEgoplanError(_message(name, "it cannot tell a table from a cup; are weights and vocabulary whole?"))
+        raise LmmsEgoplanError(_message(name, "it encodes different words alike; weights or vocabulary are damaged"))
     return encoder
 
 
@@ -75,7 +73,7 @@ def _message(name: str, problem: str) -> str:
 
 
 def default_device() -> str:
-    """Return this process's GPU (that of ``LOCAL_RANK``, if set), or ``cpu`` without one."""
+    """Return this process's GPU (the one of ``LOCAL_RANK``, if set), or ``cpu`` if there is none."""
     import torch
 
     if not torch.cuda.is_available():

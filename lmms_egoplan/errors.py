@@ -1,5 +1,5 @@
-"""The root of errors that a user can correct."""
+"""The base class of all errors that a user can correct."""
 
 
 class LmmsEgoplanError(ValueError):
-    """An error that the user can correct: the message names file, record and field, and says what to do."""
+    """An error that the user can correct. The message names file, record and field, and says what to do."""

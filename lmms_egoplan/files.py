@@ -1,4 +1,4 @@
-"""Files on disk: paths that stay inside a folder, writing whole or not at all, versions, locks."""
+"""Files on disk: safe paths, atomic writes, versions and locks."""
 
 import os
 import sqlite3
@@ -14,40 +14,40 @@ _LOCK = ".lock"
 
 
 def resolve_inside(root: str | Path, *parts: str) -> Path:
-    """Join identifiers from other people's data to a folder, which the result cannot leave.
+    """Join a folder with identifiers from untrusted data, and check that the path stays inside the folder.
 
     Args:
-        root: the folder; may itself be reached through a symlink.
-        parts: relative, not empty, without ``..`` and NUL.
+        root: the folder. It may be a symlink, or below one.
+        parts: relative paths, not empty, without ``..`` and NUL.
 
     Returns:
-        The absolute path with all symlinks resolved; it need not exist.
+        The absolute path with all symlinks resolved. It need not exist.
 
     Raises:
-        LmmsEgoplanError: a part is not as above, or a symlink on the way leads out of `root`.
+        LmmsEgoplanError: a part is not such a path, or a symlink on the way leads out of `root`.
     """
     for part in parts:
         pure = Path(part)
         if not part.strip() or not pure.parts or "\0" in part or pure.is_absolute() or ".." in pure.parts:
-            raise LmmsEgoplanError(f"{part!r} is not a name of something inside {root}")
+            raise LmmsEgoplanError(f"{part!r} must be a relative path inside {root}")
     try:
         base = Path(root).resolve()
         path = base.joinpath(*parts).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise LmmsEgoplanError(f"{'/'.join(parts)!r} is not a name of something inside {root}: {error}") from error
+        raise LmmsEgoplanError(f"{'/'.join(parts)!r} must be a relative path inside {root}: {error}") from error
     if not path.is_relative_to(base):
         raise LmmsEgoplanError(
-            f"{'/'.join(parts)!r} leads out of {root}, to {path}; put the data itself there, not a symlink"
+            f"{'/'.join(parts)!r} leads out of {root}, to {path}; replace the symlink by the data itself"
         )
     return path
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file that appears whole or not at all; create its folder if needed.
+    """Write a file atomically; create its folder if needed.
 
     Raises:
         LmmsEgoplanError: see `outputs.check_own`.
-        OSError: the file cannot be written.
+        OSError: the file is not writable.
     """
     check_own(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,13 +58,13 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def hold(path: Path) -> sqlite3.Connection | None:
-    """Lock a file against other processes, until the lock is closed or this process ends.
+    """Lock a file against other processes until the lock is closed or this process ends.
 
     Returns:
-        The lock; None if another process holds it.
+        The lock; None if another process has locked the file.
 
     Raises:
-        OSError: the file cannot be written, or is not a lock.
+        OSError: the file is not writable, or is not a lock.
     """
     try:
         lock = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
@@ -78,21 +78,23 @@ def hold(path: Path) -> sqlite3.Connection | None:
 
 @contextmanager
 def only_process(folder: Path, doing: str) -> Iterator[None]:
-    """Make a folder, and keep other processes off it; the lock ends with the process, however that ends.
+    """Create a folder and lock it against other processes. The lock ends with the process, even if it is killed.
 
-    A folder in which nothing else was written is removed at the end.
+    The folder is removed at the end if nothing else was written to it.
 
     Args:
-        doing: what a process does there, for the message.
+        doing: what a process does in the folder, for the message, such as ``builds``.
 
     Raises:
-        LmmsEgoplanError: another process does it.
-        OSError: the folder cannot be written.
+        LmmsEgoplanError: another process has locked the folder.
+        OSError: the folder is not writable.
     """
     folder.mkdir(parents=True, exist_ok=True)
     guard = hold(folder / _LOCK)
     if guard is None:
-        raise LmmsEgoplanError(f"another process {doing} in {folder}; wait for its end, or give another --out")
+        raise LmmsEgoplanError(
+            f"{folder} is in use: another process {doing} there. Wait until it has finished, or set another --out."
+        )
     try:
         yield
     finally:
@@ -104,5 +106,5 @@ def only_process(folder: Path, doing: str) -> Iterator[None]:
 
 
 def file_version(status: os.stat_result) -> str:
-    """Name a file's version by its size in bytes and the time of its last change in nanoseconds."""
+    """Return a file's version: its size in bytes and the time of its last change in nanoseconds."""
     return f"{status.st_size}-{status.st_mtime_ns}"

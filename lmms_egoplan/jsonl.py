@@ -1,4 +1,4 @@
-"""JSON, JSON lines and CSV from elsewhere, with one-line errors that name the file and the line."""
+"""Read JSON, JSON lines and CSV, with one-line errors that name the file and the line."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ _MOST_KEYS = 10
 
 
 class JsonObject(dict[str, Any]):
-    """A JSON object that knows its duplicate keys; the last value counts."""
+    """A JSON object that lists its duplicate keys in `repeated`. The last value of a key counts."""
 
     repeated: tuple[str, ...] = ()
 
@@ -36,19 +36,19 @@ def decode(text: str | bytes, **options: Any) -> Any:
 
 
 def decode_objects(text: str | bytes, **options: Any) -> Any:
-    """Decode JSON with `JsonObject` for objects, for `repeated_keys`."""
+    """Decode JSON with `JsonObject` for objects, as `repeated_keys` requires."""
     return decode(text, object_pairs_hook=_read_object, **options)
 
 
 def parse(where: str, text: str, how: str | None = None) -> Any:
-    """Decode JSON as `decode_objects` does, with an error that names its source.
+    """Decode JSON as `decode_objects` does, with an error that names the source.
 
     Args:
-        where: names the file, and the line if the text is one.
+        where: name of the file, with the line number if the text is a line.
         how: what to do if the text is not JSON.
 
     Raises:
-        LmmsEgoplanError: it is not.
+        LmmsEgoplanError: the text is not JSON.
     """
     try:
         return decode_objects(text)
@@ -57,7 +57,7 @@ def parse(where: str, text: str, how: str | None = None) -> Any:
 
 
 def parse_record(where: str, text: str, how: str | None = None) -> Any:
-    """Parse a record, a JSON value without duplicate keys.
+    """Parse a record: a JSON value without duplicate keys.
 
     Raises:
         LmmsEgoplanError: the text is not JSON, or has a duplicate key.
@@ -72,10 +72,10 @@ def read_text(path: Path, what: str | None = None) -> str:
     """Read a text file in UTF-8, with or without a byte order mark.
 
     Args:
-        what: names the content in the error.
+        what: name of the content, for the error.
 
     Raises:
-        LmmsEgoplanError: it cannot be read, or is not UTF-8.
+        LmmsEgoplanError: the file cannot be read, or is not UTF-8.
     """
     problem = f"{path}: cannot be read" if what is None else f"{path}: cannot read the {what}"
     try:
@@ -83,27 +83,27 @@ def read_text(path: Path, what: str | None = None) -> str:
     except OSError as error:
         raise LmmsEgoplanError(f"{problem}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise LmmsEgoplanError(f"{problem}: no text in UTF-8: {error}") from error
+        raise LmmsEgoplanError(f"{problem}: not UTF-8: {error}") from error
 
 
 def read_json(path: Path, what: str | None = None, how: str | None = None) -> Any:
-    """Read a JSON file; objects are `JsonObject`.
+    """Read a JSON file, with `JsonObject` for objects.
 
     Args:
-        what: as for `read_text`.
-        how: as for `parse`.
+        what: see `read_text`.
+        how: see `parse`.
 
     Raises:
-        LmmsEgoplanError: it cannot be read, or is not JSON.
+        LmmsEgoplanError: the file cannot be read, or is not JSON.
     """
     return parse(str(path), read_text(path, what), how)
 
 
 def read_lines(path: Path, what: str | None = None) -> list[tuple[str, str]]:
-    """Read the non-blank lines of a file, each with its name for messages.
+    """Read the non-blank lines of a file, each after its location for messages, ``FILE, line 3``.
 
     Args:
-        what: as for `read_text`.
+        what: see `read_text`.
 
     Raises:
         LmmsEgoplanError: the file cannot be read, or is not UTF-8.
@@ -113,11 +113,11 @@ def read_lines(path: Path, what: str | None = None) -> list[tuple[str, str]]:
 
 
 def read_csv(path: Path, what: str | None = None, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Yield number and cells of the non-blank lines of a CSV file.
+    """Yield line number and cells of the non-blank lines of a CSV file.
 
     Args:
-        what: as for `read_text`.
-        strict: refuse wrong quotation marks.
+        what: see `read_text`.
+        strict: refuse invalid quotation marks.
 
     Raises:
         LmmsEgoplanError: the file cannot be read, or is not UTF-8 or CSV.
@@ -130,7 +130,7 @@ def read_csv(path: Path, what: str | None = None, *, strict: bool = False) -> It
             if cells:
                 yield number, cells
     except csv.Error as error:
-        raise LmmsEgoplanError(f"{path}, after line {number}: no CSV: {error}") from error
+        raise LmmsEgoplanError(f"{path}, after line {number}: not CSV: {error}") from error
 
 
 def json_lines(records: Iterable[Any]) -> str:
@@ -139,19 +139,19 @@ def json_lines(records: Iterable[Any]) -> str:
 
 
 def repeated_keys(value: Any) -> list[str]:
-    """List the duplicate keys in a value from `decode_objects`, each with its path.
+    """List the paths of duplicate keys in a value from `decode_objects`, sorted.
 
     An example of a path is ``task_progress_metadata[0].start_frame``.
     """
     keys: list[str] = []
     pending = [("", value)]
     while pending:
-        path, inside = pending.pop()
-        if isinstance(inside, JsonObject):
-            keys += [f"{path}.{key}".lstrip(".") for key in inside.repeated]
-            pending += [(f"{path}.{key}", member) for key, member in inside.items() if isinstance(member, dict | list)]
-        elif isinstance(inside, list):
-            pending += [(f"{path}[{index}]", member) for index, member in enumerate(inside)]
+        path, part = pending.pop()
+        if isinstance(part, JsonObject):
+            keys += [f"{path}.{key}".lstrip(".") for key in part.repeated]
+            pending += [(f"{path}.{key}", member) for key, member in part.items() if isinstance(member, dict | list)]
+        elif isinstance(part, list):
+            pending += [(f"{path}[{index}]", member) for index, member in enumerate(part)]
     return sorted(keys)
 
 
@@ -159,7 +159,7 @@ def check_record(kind: type[Kind], record: Any, context: Any = None) -> tuple[Ki
     """Validate a record from `decode_objects`; return the model, or None, and all problems.
 
     Args:
-        kind, context: as for `validation.validate`.
+        kind, context: see `validation.validate`.
     """
     problems = [f"{key}: {REPEATED}" for key in repeated_keys(record)]
     try:

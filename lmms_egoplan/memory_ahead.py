@@ -1,4 +1,4 @@
-"""Memory that readers of media announce, and the most that reading ahead of a model has taken."""
+"""Reserve memory before media are decoded, and record the peak memory of reading ahead of a model."""
 
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from PIL import Image
 
 RESERVE: ContextVar[Callable[..., None]] = ContextVar("RESERVE", default=lambda _num_bytes, **_is_known: None)
-"""Call it with the bytes of the pixels that follow, before they are decoded. It may stop a thread that reads ahead.
+"""A function to call before pixels are decoded, with their size in bytes. It may pause a thread that reads ahead.
 
-With ``is_known``, the call is ignored if there was an earlier one.
+With ``is_known``, the call is ignored after an earlier call.
 """
 
 PEAK = SimpleNamespace(num_bytes=0)
-"""The most bytes that reading ahead has taken in this process."""
+"""The peak memory of reading ahead in this process, in bytes."""
 
 
 def reserve_for(images: Iterable["Image.Image"], count: int = 1, *, is_known: bool = False) -> None:
-    """Call `RESERVE` for ``count`` RGB images of the size of each of these."""
+    """Call `RESERVE` for ``count`` RGB images of the size of each image."""
     RESERVE.get()(3 * count * sum(image.width * image.height for image in images), is_known=is_known)

@@ -1,6 +1,6 @@
-"""Outputs of commands: a folder or file that ``--out`` names is new, or the same command wrote it before.
+"""Check ``--out`` of commands: the folder or file must be new, or written earlier by the same command.
 
-A manifest in the folder, `MANIFEST`, lists what commands wrote there. Nothing else is ever replaced or deleted.
+A manifest in the folder, `MANIFEST`, lists the files that commands wrote. Other files are never replaced or deleted.
 """
 
 import errno
@@ -25,7 +25,7 @@ from lmms_egoplan.validation import Checked, read_as
 
 MANIFEST = ".lmms-egoplan.json"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-# Messages of libraries that give no error number: safetensors, torch, SQLite.
+# Messages of libraries whose errors have no number: safetensors, torch, SQLite.
 _FULL_TEXTS = (
     *("No space left", "StorageFull", "disk is full", "File too large", "FileTooLarge"),
     *("inline_container", "PytorchStreamWriter"),
@@ -33,13 +33,14 @@ _FULL_TEXTS = (
 
 
 class _Manifest(Checked):
-    """The files that commands wrote into a folder.
+    """The files that commands wrote to a folder.
 
-    command: the owner of the whole folder; "" for none.
-    files: its files, relative to the folder.
-    theirs: while it writes, other files that existed before; None at its end. `files` may lack some until then.
-    left: files of killed runs, or of the user: they may be replaced, and are not deleted.
-    single: files that other commands wrote there, each with its command.
+    command: command that owns the whole folder; "" for none.
+    files: files of this command, relative to the folder.
+    theirs: while the command runs, other files that existed before; None after it has ended. Until then, `files` may be
+        incomplete.
+    left: files of killed runs or of the user. They may be replaced, but are not deleted.
+    single: files that other commands wrote to this folder, each with its command.
     """
 
     command: str = ""
@@ -51,22 +52,22 @@ class _Manifest(Checked):
 
 @dataclass
 class _Output:
-    """A command's output while it runs: its listed files, and other people's files, which must stay."""
+    """A running command's output: its files from earlier runs, and foreign files, which it must not change."""
 
     root: Path
     listed: set[str] = field(default_factory=set)
     foreign: set[str] = field(default_factory=set)
 
 
-# A process runs one command.
+# Usually one item, since a process runs one command.
 _running: list[_Output] = []
 
 
 def claiming(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command's function the rule for its parameter ``out``, a folder (metavar DIR) or a file (FILE).
+    """Wrap a command's function in the checks for its parameter ``out``, a folder (metavar DIR) or a file (FILE).
 
     Raises:
-        TypeError: the parameter has no such metavar.
+        TypeError: the parameter has another metavar.
     """
     parameter = inspect.signature(run).parameters.get("out")
     if parameter is None:
@@ -80,12 +81,12 @@ def claiming(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
         out: Path | None = kwargs["out"]
         if out is None:
             return run(*args, **kwargs)
-        given = (value for name, value in kwargs.items() if name not in ("out", "config"))
-        inputs = [path for value in given for path in (value if isinstance(value, list) else [value])]
-        read = [path.resolve() for path in inputs if isinstance(path, Path)]
+        arguments = (value for name, value in kwargs.items() if name not in ("out", "config"))
+        values = [value for argument in arguments for value in (argument if isinstance(argument, list) else [argument])]
+        inputs = [path.resolve() for path in values if isinstance(path, Path)]
         try:
             also = vars(run).get("also", ())
-            with claimed_folder(out, command, read) if kind == "DIR" else claimed_file(out, command, read, also):
+            with claimed_folder(out, command, inputs) if kind == "DIR" else claimed_file(out, command, inputs, also):
                 return run(*args, **kwargs)
         except Exception as error:
             if _is_full(error):
@@ -96,7 +97,7 @@ def claiming(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def also_writes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Name further files that a command writes next to its own, by its ``{stem}``, ``{name}`` and ``{suffix}``."""
+    """Declare further files that a command writes next to ``--out``, by its ``{stem}``, ``{name}`` and ``{suffix}``."""
 
     def name(run: Callable[..., Any]) -> Callable[..., Any]:
         vars(run)["also"] = names
@@ -106,30 +107,30 @@ def also_writes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 def check_own(path: Path) -> None:
-    """Check that a file to be replaced is not somebody else's.
+    """Check that a command may replace a file.
 
     Raises:
-        LmmsEgoplanError: it lies in the output of the running command, and no command wrote it.
+        LmmsEgoplanError: the file is in the output folder of the running command, but no command wrote it.
     """
     if any(_name(path, output.root) in output.foreign for output in _running if output.foreign):
-        raise LmmsEgoplanError(f"{path}: no earlier run wrote this file, and it would be replaced; move it away")
+        raise LmmsEgoplanError(f"{path}: this run would replace the file, but no earlier run wrote it; move it away")
 
 
 def delete(paths: Iterable[Path]) -> None:
-    """Delete files and folders of an earlier run of the running command; other files stay."""
+    """Delete files and folders that an earlier run of the running command wrote. Keep all other files."""
     output = _running[-1] if _running else _Output(Path())
     for path in paths:
         for file in [*path.rglob("*")] if path.is_dir() else [path]:
             if _name(file, output.root) in output.listed:
                 file.unlink(missing_ok=True)
-        for folder in sorted((each for each in (*path.rglob("*"), path) if each.is_dir()), reverse=True):
+        for folder in sorted((part for part in (*path.rglob("*"), path) if part.is_dir()), reverse=True):
             if not any(folder.iterdir()):
                 folder.rmdir()
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name this file in errors of writing that name none, or a temporary one."""
+    """Name this file in write errors that name no file, or a temporary one."""
     try:
         yield
     except OSError as error:
@@ -141,31 +142,31 @@ def naming(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def claimed_folder(out: Path, command: str, read: Sequence[Path] = ()) -> Iterator[None]:
-    """Create a folder, or reuse one of the same command; list its new files at the end.
+def claimed_folder(out: Path, command: str, inputs: Sequence[Path] = ()) -> Iterator[None]:
+    """Create a folder, or reuse one of the same command. At the end, list its new files in the manifest.
 
     Args:
-        read: inputs.
+        inputs: paths that the command reads.
 
     Raises:
         LmmsEgoplanError: the path or a parent is a file; the folder has other content; an input would be replaced.
     """
     if out.exists() and not out.is_dir():
-        raise LmmsEgoplanError(f"--out {out}: a file is there; name a folder")
+        raise LmmsEgoplanError(f"--out {out} is a file; set a folder")
     manifest = _read(out)
     if manifest.command != command and out.is_dir() and any(out.iterdir()):
-        owner = f"`lmms-egoplan {manifest.command}` wrote it" if manifest.command else "it holds other files"
-        raise LmmsEgoplanError(f"--out {out}: {owner}; name a new or empty folder")
+        owner = f"`lmms-egoplan {manifest.command}` wrote it" if manifest.command else "it contains other files"
+        raise LmmsEgoplanError(f"--out {out}: {owner}; set a new or empty folder")
     before = _versions(out)
     listed = before.keys() & {*manifest.files}
-    for path in read:
+    for path in inputs:
         name = _name(path, out)
         if name and any(name in (file, ".", *map(str, Path(file).parents)) for file in (*listed, ".")):
-            raise LmmsEgoplanError(f"--out {out}: {path} is read, and would be replaced; name another folder")
+            raise LmmsEgoplanError(f"--out {out} would replace the input {path}; set another folder")
     foreign = (
         before.keys() - listed - {*manifest.left} if manifest.theirs is None else before.keys() & {*manifest.theirs}
     )
-    with _made(out, out) as is_new:
+    with _writable(out, out) as is_new:
         _write(out, manifest := manifest.model_copy(update={"command": command, "theirs": sorted(foreign)}))
 
         def finish() -> None:
@@ -186,29 +187,31 @@ def claimed_folder(out: Path, command: str, read: Sequence[Path] = ()) -> Iterat
 
 
 @contextmanager
-def claimed_file(out: Path, command: str, read: Sequence[Path] = (), also: Sequence[str] = ()) -> Iterator[None]:
-    """Check that a file is new, or the same command's; note its command at the end.
+def claimed_file(out: Path, command: str, inputs: Sequence[Path] = (), also: Sequence[str] = ()) -> Iterator[None]:
+    """Check that a file is new, or that the same command wrote it. At the end, record its command in the manifest.
 
     Args:
-        read: inputs.
+        inputs: paths that the command reads.
         also: see `also_writes`.
 
     Raises:
-        LmmsEgoplanError: a folder or somebody else's file exists, a parent is a file, or an input would be replaced.
+        LmmsEgoplanError: the path is a folder or a file of another origin, a parent is a file, or an input would be
+            replaced.
     """
     names = {"stem": out.stem, "name": out.name, "suffix": out.suffix}
     paths = [out, *(out.with_name(name.format(**names)) for name in also)]
-    own = {name for name, writer in _read(out.parent).single.items() if writer == command}
+    earlier_files = {name for name, writer in _read(out.parent).single.items() if writer == command}
     for path in paths:
         if path.is_dir():
-            raise LmmsEgoplanError(f"--out {out}: {path} is a folder; name a file")
-        if path.resolve() in read:
-            raise LmmsEgoplanError(f"--out {out}: {path} is read, and would be replaced; name another file")
-        if path.exists() and path.name not in own:
+            raise LmmsEgoplanError(f"--out {out}: {path} is a folder; set a file")
+        if path.resolve() in inputs:
+            raise LmmsEgoplanError(f"--out {out} would replace the input {path}; set another file")
+        if path.exists() and path.name not in earlier_files:
             raise LmmsEgoplanError(
-                f"--out {out}: {path} is there, and no `lmms-egoplan {command}` wrote it; name another file, or move it"
+                f"--out {out}: {path} exists, and `lmms-egoplan {command}` did not write it; set another file, or move "
+                "this one"
             )
-    with _made(out.parent, out):
+    with _writable(out.parent, out):
         before = {path: _version(path) for path in paths}
 
         def finish() -> None:
@@ -223,7 +226,7 @@ def claimed_file(out: Path, command: str, read: Sequence[Path] = (), also: Seque
 
 @contextmanager
 def _finishing(finish: Callable[[], None]) -> Iterator[None]:
-    """Finish after errors, too; raise the error even if finishing fails."""
+    """Call `finish` at the end, after errors, too. If there was an error, raise it even if `finish` fails."""
     try:
         yield
     except BaseException:
@@ -234,15 +237,15 @@ def _finishing(finish: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _made(folder: Path, out: Path) -> Iterator[bool]:
-    """Create a folder and check that a file can be written there; remove a new folder that stays empty.
+def _writable(folder: Path, out: Path) -> Iterator[bool]:
+    """Create a folder and check that it is writable. At the end, remove new folders that are still empty.
 
-    Returns:
-        True if it was absent.
+    Yields:
+        True if the folder did not exist.
     """
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     if new and not new[-1].parent.is_dir():
-        raise LmmsEgoplanError(f"--out {out}: {new[-1].parent} is a file, no folder; name another place")
+        raise LmmsEgoplanError(f"--out {out}: {new[-1].parent} is a file, not a folder; set another path")
     try:
         with naming(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -257,7 +260,7 @@ def _made(folder: Path, out: Path) -> Iterator[bool]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from changing a folder's manifest, if the file system has locks."""
+    """Prevent other processes from changing a folder's manifest, if the file system supports locks."""
     lock = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
@@ -273,7 +276,7 @@ def _read(folder: Path) -> _Manifest:
 
 
 def _write(folder: Path, manifest: _Manifest) -> None:
-    """Write the manifest whole or not at all."""
+    """Write the manifest atomically."""
     unfinished = folder / f"{MANIFEST}.{os.getpid()}"
     try:
         unfinished.write_text(json.dumps(manifest.model_dump()) + "\n", encoding="utf-8")
@@ -283,7 +286,7 @@ def _write(folder: Path, manifest: _Manifest) -> None:
 
 
 def _versions(folder: Path) -> dict[str, tuple[int, int] | None]:
-    """Return the files below a folder, each with its version."""
+    """Return the version of each file below a folder, by relative path, without the manifest."""
     files = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
     return {str(path.relative_to(folder)): _version(path) for path in files if path.parent / MANIFEST != path}
 
@@ -297,13 +300,13 @@ def _version(path: Path) -> tuple[int, int] | None:
 
 
 def _name(path: Path, root: Path) -> str | None:
-    """Return a path relative to a folder; None outside of it."""
+    """Return a path relative to a folder; None if it is outside."""
     resolved, root = path.parent.resolve() / path.name, root.resolve()
     return str(resolved.relative_to(root)) if resolved.is_relative_to(root) else None
 
 
 def _is_full(error: Exception) -> bool:
-    """Tell a full or read-only volume by the number of the error or the words of a library."""
+    """Recognise a full or read-only volume by the error's number or a library's message."""
     return getattr(error, "errno", None) in _FULL or any(text in str(error) for text in _FULL_TEXTS)
 
 
@@ -313,5 +316,5 @@ def _full(error: Exception, out: Path) -> str:
     free = shutil.disk_usage(mount).free
     return (
         f"{file}: cannot be written: {getattr(error, 'strerror', None) or error}. The volume {mount} has {free:,} "
-        "bytes free: make room there, or name another --out"
+        "bytes free. Free some space, or set another --out."
     )

@@ -1,4 +1,4 @@
-"""Paths of installed tasks, prepared data and the data files of a module."""
+"""Paths of installed tasks and prepared data, and readers for a module's data files."""
 
 import csv
 import os
@@ -9,7 +9,7 @@ import yaml
 
 
 def _installed_tasks() -> Path:
-    """Return the ``tasks/`` folder, inside the installed package or next to an editable one."""
+    """Return the ``tasks/`` folder: inside the package, or next to it in an editable installation."""
     package = Path(__file__).resolve().parent
     inside = package / "tasks"
     return inside if inside.is_dir() else package.parent / "tasks"
@@ -20,24 +20,24 @@ LM_EVAL_TASKS = _installed_tasks() / "lm_eval"
 
 
 def data_root() -> Path:
-    """Return the root of the prepared data: ``$LMMS_EGOPLAN_DATA``, else ``~/.cache/lmms_egoplan``."""
+    """Return the root folder of the prepared data: ``$LMMS_EGOPLAN_DATA``, else ``~/.cache/lmms_egoplan``."""
     configured = os.environ.get("LMMS_EGOPLAN_DATA")
     return Path(configured).expanduser() if configured else Path.home() / ".cache" / "lmms_egoplan"
 
 
 def yaml_beside(module: str) -> Any:
-    """Read the YAML file with a module's name, next to it.
+    """Read the YAML file next to a module that has the module's name.
 
     Args:
-        module: its ``__file__``.
+        module: ``__file__`` of the module.
     """
     return yaml.safe_load(Path(module).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
 def rows_beside(module: str) -> list[dict[str, str]]:
-    """Read the CSV file with a module's name, next to it: rows by column.
+    """Read the CSV file next to a module that has the module's name. Each row maps columns to cells.
 
     Args:
-        module: its ``__file__``.
+        module: ``__file__`` of the module.
     """
     return list(csv.DictReader(Path(module).with_suffix(".csv").read_text(encoding="utf-8").splitlines()))

@@ -1,4 +1,4 @@
-"""Options of commands that prepare data, and tables of prepared and printed counts."""
+"""Options of commands that prepare data, and tables that compare prepared counts with the paper's."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -10,13 +10,13 @@ from rich.table import Column, Table
 from lmms_egoplan.storage import split_dir, summary_path
 
 SkipMissing = Annotated[
-    bool, typer.Option("--skip-missing", help="Leave out what has no undamaged files, instead of stopping.")
+    bool, typer.Option("--skip-missing", help="Skip items with missing or damaged files instead of failing.")
 ]
 Verify = Annotated[
     bool,
     typer.Option(
         "--verify",
-        help="Also decode every frame that a task may read (minutes to hours). Damaged frames count as missing.",
+        help="Decode every frame that a task may read (minutes to hours). Damaged frames count as missing.",
     ),
 ]
 
@@ -25,28 +25,31 @@ def print_summary(summary: dict[str, Any], unit: str, labels: Mapping[str, str])
     """Print the summary of a split of videos.
 
     Args:
-        unit: of its counts, in the plural.
+        unit: plural noun for the counts.
         labels: see `print_counts`.
     """
     print_counts(summary["counts"], labels, "annotations", "file")
     if summary["missing"]:
         state = "missing or damaged" if summary.get("verified") else "missing"
-        left_out = summary["split_size"] - summary["questions"]
+        num_skipped = summary["split_size"] - summary["questions"]
         typer.echo(
-            f"Left out: {left_out} {unit}. Frames are {state} in {len(summary['missing'])} videos, which are listed "
+            f"Skipped {num_skipped} {unit}: frames of {len(summary['missing'])} videos are {state}. They are listed "
             f"under missing in {summary_path(summary['benchmark'], summary['split'])}\n"
             f"Results will cover {summary['questions']} of {summary['split_size']} {unit}."
         )
     if summary.get("verified"):
-        typer.echo(f"Verified: every frame that a task may read was decoded for all {summary['questions']} {unit}.")
+        typer.echo(f"Verified {summary['questions']} {unit}: decoded every frame that a task may read.")
     typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}")
 
 
 def print_counts(counts: dict[str, dict[str, Any]], labels: Mapping[str, str], key: str, origin: str) -> None:
-    """Print prepared numbers next to those of the origin (under `key`) and of the paper, if it has them.
+    """Print the prepared counts next to those of the origin and of the paper, if it prints them.
 
     Args:
-        labels: of counts by name; default: the name.
+        counts: see `storage.compare_counts`.
+        labels: label of each count, by name. Default: the name.
+        key: the origin's key in `counts`.
+        origin: noun for the origin, such as ``file``.
     """
     prepared = Column("prepared", no_wrap=True)
     table = Table("", prepared, f"in the {origin}", "in the paper", f"{origin} as in the paper", pad_edge=False)

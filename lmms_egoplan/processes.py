@@ -1,4 +1,4 @@
-"""This process among those of a launcher, its children, and signals."""
+"""Rank of this process in a launcher, its child processes, and signals."""
 
 import atexit
 import os
@@ -13,15 +13,15 @@ from typing import Any
 
 import psutil
 
-# Seconds after which a process that was asked to end is killed.
+# Seconds between the request to end and the kill.
 _GRACE_S = 2.0
 _Handler = Callable[[int, FrameType | None], Any] | signal.Handlers
-# Python's own.
+# Python's default handlers.
 _DEFAULTS: dict[signal.Signals, _Handler] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 
 
 def num_processes() -> int:
-    """Return how many processes evaluate together."""
+    """Return the number of processes that evaluate together."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
@@ -32,15 +32,15 @@ def is_first_process() -> bool:
 
 @cache
 def end_on_signals() -> None:
-    """End this process and its children after Ctrl-C or SIGTERM. Call it in the main thread.
+    """End this process and its children after Ctrl-C or SIGTERM. Call this function in the main thread.
 
-    The first signal raises KeyboardInterrupt in the main thread, with the signal's number; later ones do not disturb
-    the cleanup. Two seconds after a second Ctrl-C, or after SIGTERM, the process ends even if a thread is blocked.
-    An ignored signal, as with nohup, stays ignored.
+    The first signal raises KeyboardInterrupt in the main thread, with the signal's number. Later signals do not
+    interrupt the cleanup. Two seconds after a second Ctrl-C, or after SIGTERM, the process ends even if a thread is
+    blocked. A signal that is already ignored, as with nohup, is still ignored.
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    # Python writes the number of each signal there at once, even while the main thread is in foreign code.
+    # Python writes each signal's number to this pipe immediately, even while the main thread runs foreign code.
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     for number in _DEFAULTS:
         if signal.getsignal(number) != signal.SIG_IGN:
@@ -50,7 +50,7 @@ def end_on_signals() -> None:
 
 
 def end_children() -> None:
-    """Kill the children of this process, and their children."""
+    """Kill all descendants of this process."""
     children = psutil.Process().children(recursive=True)
     for child in children:
         with suppress(psutil.Error):
@@ -59,29 +59,29 @@ def end_children() -> None:
 
 
 def exit_code(interrupt: KeyboardInterrupt) -> int:
-    """Return the exit code of a command that a signal ended, as shells have it: 130 after Ctrl-C."""
+    """Return the exit code of a command that a signal ended, by the convention of shells: 130 after Ctrl-C."""
     return 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:
-    for other in _DEFAULTS:
-        if signal.getsignal(other) == _interrupt:
-            signal.signal(other, lambda *_: None)  # Not SIG_IGN: the watching thread must still learn of it.
+    for handled in _DEFAULTS:
+        if signal.getsignal(handled) == _interrupt:
+            signal.signal(handled, lambda *_: None)  # Not SIG_IGN: the watching thread must still receive the signal.
     atexit.register(_finish)
     with suppress(OSError):
-        os.write(2, b"\nlmms-egoplan: interrupted; press Ctrl-C again to end at once\n")
+        os.write(2, b"\nlmms-egoplan: interrupted; press Ctrl-C again to end immediately\n")
     raise KeyboardInterrupt(number)
 
 
 def _finish() -> None:
-    """End all children, and let no further signal change the exit code of an interpreter that shuts down."""
+    """End all children. Ignore further signals, which could change the exit code during interpreter shutdown."""
     end_children()
     for number in _DEFAULTS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def _restore_signals() -> None:
-    """Give a forked process Python's own handlers, and not the signals of this one."""
+    """Restore Python's default handlers in a forked process, and detach it from this process's signals."""
     signal.set_wakeup_fd(-1)
     for number, handler in _DEFAULTS.items():
         if signal.getsignal(number) != signal.SIG_IGN:

@@ -1,4 +1,4 @@
-"""Progress on the standard error, in the first process only."""
+"""Report progress on standard error, in the first process only."""
 
 import sys
 from collections.abc import Collection, Iterator
@@ -12,12 +12,12 @@ Item = TypeVar("Item")
 
 
 def track(items: Collection[Item], description: str) -> Iterator[Item]:
-    """Yield the items, with a progress bar while they are taken."""
+    """Yield the items and show a progress bar."""
     yield from tqdm(items, desc=description, disable=not (items and is_first_process()))
 
 
 def progress_bar(total: int, description: str, unit: str = "it") -> tqdm:
-    """Return a progress bar, a context manager; call its `update` after each of `total` items."""
+    """Return a progress bar, which is a context manager. Call its `update` after each of `total` items."""
     return tqdm(total=total, desc=description, unit=unit, disable=not is_first_process())
 
 

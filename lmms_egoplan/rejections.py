@@ -1,4 +1,4 @@
-"""Items that a construction leaves out, each recorded with its reason."""
+"""Items that a construction rejects, each with its reason."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,9 +9,12 @@ from lmms_egoplan.validation import listing
 
 @dataclass(frozen=True)
 class Rejection:
-    """An item that was left out: by which step of the construction, why, and where it is.
+    """A rejected item.
 
-    reason: the same words for all items of a kind, so that they can be counted.
+    step: step of the construction that rejected the item.
+    reason: the same text for all items of a kind, to count them.
+    where: location of the item.
+    detail: what was found in the item; "" for nothing.
     """
 
     step: str
@@ -26,7 +29,7 @@ def counted(rejections: Iterable[Rejection]) -> list[tuple[str, int]]:
 
 
 def none_left(rejections: Sequence[Rejection]) -> str:
-    """Explain why a construction made nothing: how many items were left out for each reason, and the first ones."""
+    """Explain why a construction made nothing: the number of rejected items for each reason, and the first items."""
     reasons = "; ".join(f"{reason}: {count}" for reason, count in counted(rejections))
     examples = [f"{rejection.where}: {rejection.reason}: {rejection.detail}" for rejection in rejections]
-    return f"Left out: {reasons}. The first:\n{listing(examples, 3)}"
+    return f"All items were rejected: {reasons}. The first:\n{listing(examples, 3)}"

@@ -1,4 +1,4 @@
-"""Scored answers as texts: a harness passes only texts from scoring to aggregation."""
+"""Serialize scored answers as text, since a harness passes only text from scoring to aggregation."""
 
 import json
 from dataclasses import Field, asdict, fields
@@ -13,11 +13,11 @@ _Text = TypeVar("_Text", bound="TextRecord")
 
 
 class TextRecord:
-    """A dataclass that is written as text and read back; pydantic checks its values.
+    """Base of dataclasses that are written as text and read back. Pydantic checks the values.
 
-    A field with a default may be absent from a text.
+    A field with a default may be missing in a text.
 
-    WHAT: names the record in errors.
+    WHAT: noun for the record in errors.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -26,7 +26,7 @@ class TextRecord:
     WHAT: ClassVar[str]
 
     def to_text(self) -> str:
-        """Return JSON in ASCII without ``<``, so that no filter strips a tag from it."""
+        """Return JSON in ASCII. It contains no ``<``, since a filter might remove a tag."""
         return json.dumps(asdict(self)).replace("<", r"\u003c")
 
     @classmethod
@@ -34,7 +34,7 @@ class TextRecord:
         """Read what `to_text` wrote.
 
         Raises:
-            ValueError: the text is not such a record.
+            ValueError: the text is not a record of this class.
         """
         where = f"expected {cls.WHAT}, got {text!r:.200}"
         try:
@@ -48,16 +48,16 @@ class TextRecord:
 
 
 def _problem(kind: type[TextRecord], error: ValidationError) -> str:
-    """Describe a problem; missing or unknown fields first, which may cause all others."""
+    """Describe a problem. Missing or unknown fields come first, since they may cause the other problems."""
     expected = f"expected an object with {', '.join(field.name for field in fields(kind))}"
     named: dict[str, list[Any]] = {}
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
         named.setdefault(detail["type"], []).extend(detail["loc"][:1])
     if absent := named.get("missing"):
-        return f"{expected}; absent: {', '.join(absent)}, which an earlier version of lmms-egoplan may not have written"
+        return f"{expected}; missing: {', '.join(absent)} (an earlier version of lmms-egoplan may have omitted it)"
     if unknown := named.get("unexpected_keyword_argument"):
         names = ", ".join(map(shown, unknown))
-        return f"{expected}; not known: {names}, which a newer version may have written; update lmms-egoplan"
+        return f"{expected}; unknown: {names} (a newer version may have written it); update lmms-egoplan"
     if "dataclass_type" in named:
         return expected
     return f"wrong value: {'; '.join(problems_in(error))}"

@@ -1,4 +1,4 @@
-"""Prepared data on disk: one folder per benchmark and split, written whole or not at all."""
+"""Store prepared data on disk: one folder per benchmark and split, written atomically."""
 
 import json
 import tempfile
@@ -23,7 +23,7 @@ _SUMMARY = "summary.json"
 
 
 class _Summary(Checked):
-    """The fields of every benchmark's summary; a benchmark may add more."""
+    """The common fields of all summaries. A benchmark may add more."""
 
     prepared: str
     split_size: int
@@ -38,18 +38,18 @@ class DataMissingError(LmmsEgoplanError, FileNotFoundError):
 
 
 def split_dir(benchmark: str, split: str) -> Path:
-    """Return the folder of a split, prepared or not: ``<data root>/<benchmark>/<split>``."""
+    """Return the folder of a split, ``<data root>/<benchmark>/<split>``, even if it is not prepared."""
     return data_root() / benchmark / split
 
 
 def summary_path(benchmark: str, split: str) -> Path:
-    """Return the path of a split's summary, prepared or not."""
+    """Return the path of a split's summary, even if it is not prepared."""
     return split_dir(benchmark, split) / _SUMMARY
 
 
 @contextmanager
 def without_bars() -> Iterator[None]:
-    """Hide the progress bars of ``datasets`` and of the hub's client, one for each file."""
+    """Hide the per-file progress bars of ``datasets`` and of the hub's client."""
     import datasets
     from huggingface_hub import utils as hub
 
@@ -67,11 +67,11 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
     """Read the summary that `PreparedData.save` wrote; None if the split is not prepared.
 
     Returns:
-        At least ``prepared`` (time, ISO 8601), ``split_size`` (questions in the official file), ``questions``
-        (prepared), ``fingerprint`` (differs for other data) and ``missing`` (a list).
+        At least ``prepared`` (time, ISO 8601), ``split_size`` (number of questions in the official file), ``questions``
+        (number of prepared questions), ``fingerprint`` (differs for other data) and ``missing`` (a list).
 
     Raises:
-        LmmsEgoplanError: the summary cannot be read, or one of these is absent or of another type.
+        LmmsEgoplanError: the summary cannot be read, or one of these fields is missing or of another type.
     """
     path = summary_path(benchmark, split)
     try:
@@ -79,16 +79,16 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise LmmsEgoplanError(f"{path}: damaged, prepare the split again: {error}") from error
-    read_as(_Summary, f"{path}: damaged, prepare the split again", summary)
+        raise LmmsEgoplanError(f"{path}: damaged; prepare the split again: {error}") from error
+    read_as(_Summary, f"{path}: damaged; prepare the split again", summary)
     return summary
 
 
 def table(rows: Sequence[Mapping[str, Any]], **features: Any) -> "Dataset":
-    """Make a dataset with a column for each value of the first row: a number, a truth value, or else a text.
+    """Make a dataset with one column per value of the first row: a bool, a number, or otherwise a text.
 
     Args:
-        features: of other columns, by name.
+        features: features of further columns, by name.
     """
     from datasets import Dataset, Features, Value
 
@@ -98,7 +98,7 @@ def table(rows: Sequence[Mapping[str, Any]], **features: Any) -> "Dataset":
 
 
 def fingerprint(parts: Iterable[Any]) -> str:
-    """Hash JSON values."""
+    """Return the SHA-256 hash of JSON values."""
     digest = sha256()
     for part in parts:
         digest.update(json.dumps(part, sort_keys=True).encode())
@@ -112,13 +112,14 @@ def compare_counts(
     paper: Mapping[str, Any],
     ranges: Mapping[str, tuple[float, float]] = MappingProxyType({}),
 ) -> dict[str, dict[str, Any]]:
-    """Compare the numbers of a summary by name, for `prepared_counts.print_counts`.
+    """Compare the numbers of a summary, by name, for `prepared_counts.print_counts`.
 
     Args:
-        prepared: of the prepared questions.
-        counted: of the whole origin, which `key` names.
-        paper: as printed; None in the summary for other names.
-        ranges: first and last number that agrees with the paper's; default: only the printed one.
+        prepared: numbers of the prepared questions.
+        counted: numbers of the whole origin.
+        key: name of the origin in the result.
+        paper: numbers that the paper prints. Other names get None in the result.
+        ranges: lowest and highest number that agrees with the paper's. Default: only the printed one.
     """
 
     def agrees(name: str, number: float | None) -> bool:
@@ -136,17 +137,17 @@ def compare_counts(
     }
 
 
-def refusal(found: str, problems: Sequence[str], how: str, one: str, *, skip_missing: bool) -> str:
-    """Explain why a split is not prepared: a summary, at most 20 problems, and what to do.
+def refusal(overview: str, problems: Sequence[str], how: str, one: str, *, skip_missing: bool) -> str:
+    """Explain why a split is not prepared: an overview, at most 20 problems, and what to do.
 
     Args:
-        found: the summary; one or more lines.
-        how: to correct it, or to continue with ``--skip-missing``.
-        one: what is prepared, such as ``question``.
-        skip_missing: true if the option was set, and nothing remains.
+        overview: one or more lines.
+        how: how to solve the problems, or to continue with ``--skip-missing``.
+        one: singular noun for the prepared items, such as ``question``.
+        skip_missing: true if the option was set, and no item remains.
     """
     end = f"no {one} is left to prepare" if skip_missing else f"{how}: --skip-missing"
-    return f"{found}\n{listing(problems)}\n{end}"
+    return f"{overview}\n{listing(problems)}\n{end}"
 
 
 def prepared_splits() -> list[tuple[str, str]]:
@@ -159,17 +160,18 @@ def prepared_splits() -> list[tuple[str, str]]:
 class PreparedData:
     """The prepared splits of a benchmark.
 
-    title: names a split in messages, where ``{}`` is its name.
-    how: says how to prepare a split and where to get the data; with ``{split}``, ``{file}`` and ``{tasks}`` for the
-        split's name, its entry in `files`, and the folder of lmms-eval's tasks.
-    data_format: the format's number; raised when the prepared data change.
-    oldest_format: the oldest format that is read; older and newer ones are refused.
-    official: how many questions each split has in the paper.
-    files: names of the published files by split, without the suffix.
-    substitutes: by a name in the summary's counts, what a split has instead of the benchmark's own data.
-
     `folder`, `fingerprint` and `load` raise `DataMissingError` if the split is missing, and `LmmsEgoplanError` if its
     summary is damaged or of another format.
+
+    title: name of a split in messages; ``{}`` is the split's name.
+    how: instructions to get the data and prepare a split. ``{split}``, ``{file}`` and ``{tasks}`` are the split's name,
+        its entry in `files`, and the folder of lmms-eval's tasks.
+    data_format: number of the format. Increase it when the prepared data change.
+    oldest_format: oldest readable format. Older and newer formats are refused.
+    official: number of questions of each split in the paper.
+    files: names of the published files by split, without the suffix.
+    substitutes: names of counts in the summary of a split that lacks the benchmark's own data, and the data that it
+        contains instead.
     """
 
     benchmark: str
@@ -182,25 +184,25 @@ class PreparedData:
     substitutes: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def substitute(self, summary: Mapping[str, Any]) -> str | None:
-        """Name what a split with this summary has instead of the benchmark's own data; None if it has these."""
+        """Name the data that replace the benchmark's own in a split with this summary; None if it has the own data."""
         counts = summary.get("counts")
         names = counts if isinstance(counts, dict) else {}
-        return next((what for name, what in self.substitutes.items() if name in names), None)
+        return next((data for name, data in self.substitutes.items() if name in names), None)
 
     def check(self, split: str, summary: dict[str, Any]) -> None:
         """Check the format of a split with this summary.
 
         Raises:
-            LmmsEgoplanError: it is another one; says how to prepare the split again.
+            LmmsEgoplanError: this version does not read the format. The message says how to prepare the split again.
         """
-        found = summary.get("format", 1)
-        if self.oldest_format <= found <= self.data_format:
+        data_format = summary.get("format", 1)
+        if self.oldest_format <= data_format <= self.data_format:
             return
-        writer = "a newer" if found > self.data_format else "an earlier"
+        writer = "a newer" if data_format > self.data_format else "an earlier"
         source = summary.get("annotations") or summary.get("source") or "its files"
         raise LmmsEgoplanError(
             f"{self.title.format(split)} in {split_dir(self.benchmark, split)}: {writer} version of lmms-egoplan "
-            f"prepared it from {source}, in format {found}; this version reads format {self.data_format}. "
+            f"prepared it from {source}, in format {data_format}; this version reads format {self.data_format}. "
             f"{self._how(split)}"
         )
 
@@ -214,13 +216,13 @@ class PreparedData:
         return self._summary(split)["fingerprint"]
 
     def save(self, split: str, dataset: "Dataset", **summary: Any) -> dict[str, Any]:
-        """Write a split with its summary, replace an older one, and return the summary.
+        """Write a split with its summary, replace earlier data, and return the summary.
 
-        The folder contains a ``DatasetDict`` with the one split, for ``datasets.load_from_disk``, and
-        ``summary.json``. Everything is written next to the target first, so a failure keeps the older data.
+        The folder contains ``summary.json`` and a ``DatasetDict`` with the one split, for ``datasets.load_from_disk``.
+        All files are first written next to the target, so a failure does not damage the earlier data.
 
         Args:
-            summary: the fields of `load_summary` except ``prepared`` and ``format``, and more.
+            summary: the fields of `load_summary` except ``prepared`` and ``format``, and the benchmark's own fields.
         """
         from datasets import DatasetDict
 

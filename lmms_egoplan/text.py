@@ -1,4 +1,4 @@
-"""Texts from models and other people's files, made safe to send, store and open."""
+"""Make texts from models and untrusted files safe to send, store and open."""
 
 import csv
 import io
@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-# A spreadsheet reads a cell with such a beginning as a formula, even after blanks.
+# A spreadsheet reads a cell with this beginning as a formula, even after blanks.
 _FORMULA = re.compile(r"\s*[=+\-@\uff0b\uff0d\uff1d\uff20]|[\t\r\n]")
 _HALF = re.compile("[\ud800-\udfff]")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 
 
 def clean_text(text: str) -> str:
-    """Return a text that can be sent and stored: JSON files may contain halves of surrogate pairs.
+    """Repair halves of surrogate pairs, which JSON files may contain but which cannot be sent or stored.
 
-    Two halves in a row become their character, a single one becomes ``?``.
+    Two halves in a row become their character. A single half becomes ``?``.
 
     >>> clean_text(chr(0xD83D) + chr(0xDE00) + chr(0xD83D))
     '😀?'
@@ -28,23 +28,23 @@ def clean_text(text: str) -> str:
 
 
 def compile_patterns(patterns: Mapping[str, str], flags: int = 0) -> SimpleNamespace:
-    """Compile regular expressions by name; each may use those before it as ``<name>``.
+    """Compile regular expressions by name. Each may refer to earlier ones as ``<name>``.
 
     >>> compile_patterns({"digit": "[0-9]", "number": "<digit>+"}).number.pattern
     '(?:[0-9])+'
     """
-    whole: dict[str, str] = {}
+    expanded: dict[str, str] = {}
     for name, pattern in patterns.items():
-        whole[name] = re.sub(r"(?<!\?P)<([a-z_]+)>", lambda used: f"(?:{whole[used[1]]})", pattern)
-    return SimpleNamespace(**{name: re.compile(pattern, flags) for name, pattern in whole.items()})
+        expanded[name] = re.sub(r"(?<!\?P)<([a-z_]+)>", lambda reference: f"(?:{expanded[reference[1]]})", pattern)
+    return SimpleNamespace(**{name: re.compile(pattern, flags) for name, pattern in expanded.items()})
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     r"""Format rows as CSV that is safe to open in a spreadsheet.
 
-    A text that a spreadsheet would read as a formula (it begins with ``=``, ``+``, ``-`` or ``@``, and is no number, or
-    with a tab or a line break) gets the prefix ``'``; `cell_text` removes it. Halves of surrogate pairs are replaced,
-    and line breaks are ``\n``.
+    A text that a spreadsheet would read as a formula gets the prefix ``'``, which `cell_text` removes. Such a text
+    begins with ``=``, ``+``, ``-`` or ``@`` and is not a number, or begins with a tab or a line break. Halves of
+    surrogate pairs are replaced, and line breaks are ``\n``.
     """
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
@@ -52,7 +52,7 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
 
 
 def join_list(names: Sequence[str], most: int | None = None) -> str:
-    """Join names as in a sentence: at most `most`, then the number of the others.
+    """Join names as in a sentence: the first `most` names, then the number of further ones.
 
     >>> join_list(["a", "b", "c"]), join_list(["a", "b", "c"], most=1), join_list(["a"])
     ('a, b and c', 'a and 2 more', 'a')
@@ -62,18 +62,18 @@ def join_list(names: Sequence[str], most: int | None = None) -> str:
 
 
 def cell_text(cell: str) -> str:
-    """Return a cell of a CSV file without the ``'`` that `csv_text` sets before formulas."""
+    """Return a cell of a CSV file without the ``'`` that `csv_text` adds to formulas."""
     return cell[1:] if cell.startswith("'") and _is_formula(cell) else cell
 
 
 def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    text = clean_text(value).replace("\r\n", "\n").replace("\r", "\n")  # a lone return would end the row
+    text = clean_text(value).replace("\r\n", "\n").replace("\r", "\n")  # A lone carriage return would end the row.
     return f"'{text}" if _is_formula(text) else text
 
 
 def _is_formula(text: str) -> bool:
-    """Recognise a formula after any number of ``'``, so that `cell_text` restores every text."""
+    """Recognise a formula after any number of ``'``. Without this, `cell_text` would not restore every text."""
     bare = text.lstrip("'")
     return _FORMULA.match(bare) is not None and _NUMBER.fullmatch(bare) is None

@@ -1,4 +1,4 @@
-"""Checks of values from elsewhere by pydantic, and messages about their problems."""
+"""Validate external data with pydantic, and describe problems for users."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError, core_schema
 from lmms_egoplan.errors import LmmsEgoplanError
 
 _MOST_CHARACTERS = 80
-# The expected value, by the type of pydantic's error.
+# The expected value in messages, by the type of pydantic's error.
 _EXPECTED = {
     "bool_type": "true or false",
     "dataclass_type": "an object",
@@ -36,13 +36,13 @@ def is_text(value: Any) -> TypeGuard[str]:
 
 
 def shown(value: Any) -> str:
-    """Format any value for a message: in ASCII, cut after 80 characters; ``nothing`` for None."""
+    """Format a value for a message: in ASCII, truncated after 80 characters; ``nothing`` for None."""
     text = "nothing" if value is None else ascii(value)
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
 
 
 def listing(problems: Sequence[str], limit: int = 20) -> str:
-    """Format the first `limit` problems as indented lines, then the number of the others."""
+    """Format the first `limit` problems as indented lines, then the number of further ones."""
     lines = [f"  {problem}" for problem in problems[:limit]]
     if len(problems) > limit:
         lines.append(f"  ... and {len(problems) - limit} more")
@@ -50,25 +50,25 @@ def listing(problems: Sequence[str], limit: int = 20) -> str:
 
 
 def expected(what: str) -> PydanticCustomError:
-    """Return an error for validators: the expected value; `problems_in` adds the one found."""
+    """Return an error for validators that names the expected value. `problems_in` adds the actual one."""
     return PydanticCustomError(_EXPECTED_TYPE, "expected {what}", {"what": what})
 
 
 def problem(text: str) -> PydanticCustomError:
-    """Return an error for validators with its full message."""
+    """Return an error for validators with a complete message."""
     return PydanticCustomError(_PROBLEM_TYPE, "{text}", {"text": text})
 
 
 @dataclass(frozen=True)
 class Expected:
-    """In ``Annotated``, after a type and its bounds: what the error for any other value says was expected."""
+    """Expected value for error messages. Use it in ``Annotated``, after a type and its bounds."""
 
     what: str
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: Callable[[Any], core_schema.CoreSchema]
     ) -> core_schema.CoreSchema:
-        """Replace the errors of the type's schema."""
+        """Replace the errors of the type's schema by one that names the expected value."""
         return core_schema.custom_error_schema(
             handler(source),
             _EXPECTED_TYPE,
@@ -87,7 +87,7 @@ AnyText = InstanceOf[str]
 
 
 class Checked(BaseModel):
-    """An object from JSON. Its values are not converted; errors for absent ones are those for nulls."""
+    """An object from JSON. Values are not converted, and missing values have the same errors as nulls."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
@@ -101,13 +101,13 @@ class Checked(BaseModel):
 
 
 def validate(kind: type[Kind], value: Any, context: Any = None) -> Kind:
-    """Validate a value as a model, a dataclass or any other type that pydantic knows.
+    """Validate a value as a model, a dataclass or any other type that pydantic supports.
 
     Args:
-        context: for the validators of `kind`.
+        context: context for the validators of `kind`.
 
     Raises:
-        pydantic.ValidationError: it is not; see `problems_in`.
+        pydantic.ValidationError: the value is invalid; see `problems_in`.
     """
     return _adapter(kind).validate_python(value, context=context)
 
@@ -116,10 +116,10 @@ def read_as(kind: type[Kind], where: str, value: Any) -> Kind:
     """Validate a value as `validate` does, with an error for users.
 
     Args:
-        where: names the file, and the record if it has several.
+        where: name of the file, and of the record if the file has several.
 
     Raises:
-        LmmsEgoplanError: it is not; names the first three problems.
+        LmmsEgoplanError: the value is invalid. The message names the first three problems.
     """
     try:
         return validate(kind, value)
@@ -128,7 +128,7 @@ def read_as(kind: type[Kind], where: str, value: Any) -> Kind:
 
 
 def problems_in(error: ValidationError) -> list[str]:
-    """Describe the problems of a value, a line each: field, expected and found value.
+    """Describe the problems of a value, one line each: field, expected value, actual value.
 
     An example is ``task_progress_metadata[0].start_frame: expected a frame number from 1, found 0``.
     """
@@ -138,8 +138,8 @@ def problems_in(error: ValidationError) -> list[str]:
         if detail["type"] != _PROBLEM_TYPE:
             text = f"{text}, found {shown(detail['input'])}"
         parts = (part for part in detail["loc"] if part != "[key]")
-        place = "".join(f".{part}" if str(part).isidentifier() else f"[{shown(part)}]" for part in parts).lstrip(".")
-        lines.append(f"{place}: {text}" if place else text)
+        field = "".join(f".{part}" if str(part).isidentifier() else f"[{shown(part)}]" for part in parts).lstrip(".")
+        lines.append(f"{field}: {text}" if field else text)
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Lines of code by room of the package, and of the tests: without comments, docstrings and blank lines.
+"""Count lines of code per room of the package and in the tests, without comments, docstrings and blank lines.
 
 python perf/code_lines.py
 """
@@ -17,7 +17,7 @@ NO_CODE = {
 
 
 def code_lines(path: Path) -> int:
-    """Count the lines of a file that have code."""
+    """Count the lines of a file that contain code."""
     source = path.read_bytes()
     tokens = tokenize.tokenize(io.BytesIO(source).readline)
     lines = {line for token in tokens if token.type not in NO_CODE for line in range(token.start[0], token.end[0] + 1)}
@@ -31,13 +31,13 @@ def code_lines(path: Path) -> int:
 
 
 def room_of(path: Path) -> str:
-    """Name the room of a module: its folder, and below ``benchmarks`` the benchmark's."""
+    """Return the room of a module: its top-level folder, or the benchmark's folder below ``benchmarks``."""
     folders = path.relative_to(ROOT / "lmms_egoplan").parts[:-1]
     return "/".join(folders[: 2 if folders[:1] == ("benchmarks",) else 1]) or "top level"
 
 
 def main() -> None:
-    """Print a row for each room, their sum, and the tests."""
+    """Print a row per room, the sum, and the tests."""
     files: Counter[str] = Counter()
     lines: Counter[str] = Counter()
     for path in (ROOT / "lmms_egoplan").rglob("*.py"):

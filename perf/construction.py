@@ -1,12 +1,12 @@
-"""Speed of building EgoPlan's questions, against what the language model's replies take.
+"""Measure the time to build EgoPlan's questions, relative to the time of the language model's replies.
 
-The language model is a server in a process of its own that takes the same time for each request, and finds goals and
-makes phrases by rule. `lmms-egoplan data build egoplan` runs with an empty cache, and once more with everything in it:
+The language model is a server in a separate process. It takes the same time for each request, and finds goals and
+makes phrases by rule. `lmms-egoplan data build egoplan` runs with an empty cache, then again with a full cache:
 
-(a) EPIC-KITCHENS-100's 9,668 validation narrations: a request a video;
-(b) the same narrations in the layout of Ego4D's: requests for verb-object phrases, then a request a video.
+(a) EPIC-KITCHENS-100's 9,668 validation narrations: one request per video;
+(b) the same narrations in Ego4D's layout: requests for verb-object phrases, then one request per video.
 
-    python perf/construction.py                              # some four minutes
+    python perf/construction.py                              # about four minutes
 """
 
 import argparse
@@ -24,14 +24,14 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1] / "tests"
 NARRATIONS = Path(__file__).parents[2] / "shared" / "data" / "epic-kitchens-100" / "EPIC_100_validation.csv"
 SERVER = TESTS / "construction" / "egoplan" / "language_model.py"
-# What the log says of each kind of request.
-ASKED = re.compile(r"\d+ of (\d+) prompts answered by \S+ in ([\d.]+) s: (\d+) now")
+# The log line for each kind of request.
+REQUEST_LOG = re.compile(r"\d+ of (\d+) prompts answered by \S+ in ([\d.]+) s: (\d+) now")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--latency", type=float, default=2.0, help="Seconds of each request.")
-    parser.add_argument("--concurrency", type=int, default=8, help="Requests at a time.")
+    parser.add_argument("--latency", type=float, default=2.0, help="Seconds per request.")
+    parser.add_argument("--concurrency", type=int, default=8, help="Number of concurrent requests.")
     arguments = parser.parse_args()
     print(f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} CPUs, Python {platform.python_version()}")
     with tempfile.TemporaryDirectory() as scratch, _server(arguments.latency) as url:
@@ -45,29 +45,30 @@ def main() -> None:
             ("(a)", "epic-kitchens", NARRATIONS),
             ("(b)", "ego4d", _as_ego4d(folder / "narration.json")),
         ):
-            asked, asking, whole = _build(narrations, source, folder / source, environment)
-            ideal = asked * arguments.latency / arguments.concurrency
-            again, _, cached = _build(narrations, source, folder / source, environment)
-            assert again == 0
+            requests, asking, whole = _build(narrations, source, folder / source, environment)
+            ideal = requests * arguments.latency / arguments.concurrency
+            new_requests, _, cached = _build(narrations, source, folder / source, environment)
+            assert new_requests == 0
             print(
-                f"{title} {asked} requests, ideally {ideal:.2f} s; asking {asking:.2f} s ({asking / ideal:.2f}), whole "
-                f"process {whole:.2f} s ({whole / ideal:.2f}, at most 1.3), with everything cached {cached:.2f} s",
+                f"{title} {requests} requests, ideal {ideal:.2f} s; asking {asking:.2f} s ({asking / ideal:.2f}), "
+                f"whole process {whole:.2f} s ({whole / ideal:.2f}, limit 1.3), everything cached {cached:.2f} s",
                 flush=True,
             )
 
 
 def _build(narrations: Path, source: str, out: Path, environment: dict[str, str]) -> tuple[int, float, float]:
-    """Requests, seconds of asking, and seconds of the process."""
+    """Run the command; return the number of requests, the seconds of asking, and the seconds of the process."""
     arguments = [str(narrations), "--source", source, "--out", str(out), "--instruction-data"]
     start = time.perf_counter()
     command = [sys.executable, "-m", "lmms_egoplan", "data", "build", "egoplan", *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     whole = time.perf_counter() - start
-    told = [match.groups() for match in ASKED.finditer(done.stderr)]
-    return sum(int(now) for _, _, now in told), sum(float(seconds) for _, seconds, _ in told), whole
+    logged = [match.groups() for match in REQUEST_LOG.finditer(done.stderr)]
+    return sum(int(now) for _, _, now in logged), sum(float(seconds) for _, seconds, _ in logged), whole
 
 
 def _as_ego4d(path: Path) -> Path:
+    """Write the narrations in Ego4D's layout."""
     sys.path.insert(0, str(TESTS))
     from construction.egoplan.small import as_ego4d, write_ego4d
     from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
@@ -77,6 +78,7 @@ def _as_ego4d(path: Path) -> Path:
 
 @contextmanager
 def _server(latency: float) -> Iterator[str]:
+    """Start the language model and yield its URL."""
     command = [sys.executable, str(SERVER), "--latency", str(latency)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None

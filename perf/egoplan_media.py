@@ -1,4 +1,4 @@
-"""EgoPlan's validation split in the real sizes, with generated media, for measurements."""
+"""Generate media and annotations of the same sizes as EgoPlan's validation split, for measurements."""
 
 import json
 import os
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from PIL import Image
 
 QUESTIONS, EPIC_QUESTIONS = 3355, 2432
-"""Of the validation split, and those of them on EPIC-KITCHENS' frame files; the others are on Ego4D's videos."""
+"""Numbers of all questions of the validation split, and of those on EPIC-KITCHENS frames; the rest use Ego4D videos."""
 EPIC_SIZE, EPIC_VIDEOS, EPIC_LENGTH = (456, 256), 16, 2000
 EGO4D_SIZE, EGO4D_VIDEOS, EGO4D_LENGTH = (512, 288), 300, 9000
 
 
 def prepare(folder: Path, records: list[dict[str, Any]]) -> None:
-    """Make media and annotations, and prepare the split below `folder`, which is its data root."""
+    """Write media and annotations, and prepare the split with `folder` as the data root."""
     from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan
     from lmms_egoplan.media.frames import write_video
 
@@ -33,7 +33,7 @@ def prepare(folder: Path, records: list[dict[str, Any]]) -> None:
 
 
 def record(number: int) -> dict[str, Any]:
-    """An annotation; sources are mixed, and as many of each as the validation split has."""
+    """Return an annotation; the sources are mixed in the validation split's proportions."""
     on_files = number * EPIC_QUESTIONS % QUESTIONS < EPIC_QUESTIONS
     length, videos = (EPIC_LENGTH, EPIC_VIDEOS) if on_files else (EGO4D_LENGTH, EGO4D_VIDEOS)
     span = 240 + number * 7 % 360
@@ -58,7 +58,7 @@ def record(number: int) -> dict[str, Any]:
 
 
 def _write_epic_folders(root: Path) -> None:
-    """Different frames for 4 seconds of 60, over and over."""
+    """Write frame folders that repeat 240 different frames: 4 seconds at 60 frames per second."""
     from lmms_egoplan.media.frames import frame_path
 
     files = []
@@ -74,7 +74,7 @@ def _write_epic_folders(root: Path) -> None:
 
 
 def _views(size: tuple[int, int], count: int) -> "Iterator[Image.Image]":
-    """A textured scene that moves."""
+    """Yield frames of a moving textured scene."""
     import numpy as np
     from PIL import Image
 

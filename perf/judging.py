@@ -1,11 +1,11 @@
-"""Speed of judging, against posting the answers one after the other in four threads.
+"""Compare the speed of `judge_all` with four threads that post one answer at a time.
 
-Every run is a process of its own, against a server (another process) that takes 0.2 seconds for each request:
+Every run is a separate process. The server is another process that takes 0.2 seconds per request:
 
-(a) the harness's way: `requests.post` per answer, in 4 threads;
-(b) `judge_all`, 32 requests at a time, three times with an empty cache; the median counts. Importing openai is part
-    of it, and its seconds are printed, since a slow machine spends a fifth of the time there;
-(c) `judge_all` again after each, with everything in its cache.
+(a) the harness's way: one `requests.post` per answer, in 4 threads;
+(b) `judge_all` with 32 concurrent requests, three times with an empty cache; the median counts. The time includes
+    importing openai, which is also printed separately: on a slow machine it is a fifth of the total;
+(c) `judge_all` again after each run of (b), with a full cache.
 
     python perf/judging.py                                   # 700 answers, about a minute
 """
@@ -70,7 +70,7 @@ def main() -> None:
             "LMMS_EGOPLAN_JUDGE_API_KEY": "none",
             "LMMS_EGOPLAN_JUDGE_CONCURRENCY": str(CONCURRENCY),
         }
-        print("run                     judging, s  of it importing openai, s  whole process, s", flush=True)
+        print("run                     judging, s      importing openai, s  whole process, s", flush=True)
         posts, *_ = _run("(a) 4 threads of posts", "posts", environment)
         judged, imported, cached = [], [], []
         for repeat in range(REPEATS):
@@ -82,13 +82,14 @@ def main() -> None:
     ideal, ours = ANSWERS * LATENCY / CONCURRENCY, statistics.median(judged)
     asking = ours - statistics.median(imported)
     print(
-        f"medians: (a) / (b) {posts / ours:.2f} (at least 6); (b) / {ideal:.3f} s {ours / ideal:.2f} (at most 1.3), "
-        f"{asking / ideal:.2f} without the import; whole process of (c) {statistics.median(cached):.2f} s (at most 2)"
+        f"medians: (a) / (b) {posts / ours:.2f} (target: at least 6); (b) / {ideal:.3f} s {ours / ideal:.2f} "
+        f"(limit 1.3), {asking / ideal:.2f} without the import; whole process of (c) {statistics.median(cached):.2f} s "
+        "(limit 2)"
     )
 
 
 def _run(title: str, arm: str, environment: dict[str, str]) -> tuple[float, float, float]:
-    """Seconds of the judging with the imports that it needs, of importing openai, and of the process."""
+    """Return the seconds of judging (imports included), of importing openai, and of the whole process."""
     start = time.perf_counter()
     printed = subprocess.check_output([sys.executable, __file__, "--arm", arm], env=environment, text=True)
     whole = time.perf_counter() - start
@@ -128,8 +129,8 @@ def _judge_all() -> list[float | None]:
     from lmms_egoplan.judging.judgement import JudgeRequest, RatingScale
     from lmms_egoplan.judging.settings import judge_settings
 
-    asked = [JudgeRequest(f"perf/{number}", prompt, "", "") for number, prompt in enumerate(PROMPTS)]
-    judgements = judge_all(asked, RatingScale(_read, best=1.0), judge_settings("judge"))
+    requests = [JudgeRequest(f"perf/{number}", prompt, "", "") for number, prompt in enumerate(PROMPTS)]
+    judgements = judge_all(requests, RatingScale(_read, best=1.0), judge_settings("judge"))
     return [judgement.rating for judgement in judgements]
 
 

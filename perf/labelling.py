@@ -1,6 +1,6 @@
-"""How long a label's answer takes: ten people at once on 500 items, over HTTP, the server in a process of its own.
+"""Measure the response time to a label: ten concurrent people and 500 items, over HTTP, with a separate server process.
 
-With ``--labels``, once in an empty database and once in one with so many labels.
+With ``--labels N``, measure an empty database and one with N existing labels.
 """
 
 import argparse
@@ -28,23 +28,23 @@ from lmms_egoplan.annotation.store import Store
 
 
 def label_all(address: str, token: str) -> list[float]:
-    """Seconds from sending each label to the answer that it is saved."""
+    """Label all items of a person; return the seconds from sending each label to the response that confirms it."""
     times = []
     with httpx.Client(base_url=address, timeout=60) as client:
         page = client.get(f"/enter/{token}", follow_redirects=True).text
         while 'id="label"' in page:
-            where, hidden = form_in(page)
+            action, hidden = form_in(page)
             began = time.perf_counter()
-            answer = client.post(where, data=hidden | {"rating": random.choice("01")})
+            response = client.post(action, data=hidden | {"rating": random.choice("01")})
             times.append(time.perf_counter() - began)
-            if answer.status_code != 303:
-                raise SystemExit(answer.text)
-            page = client.get(where.partition("label/")[0]).text
+            if response.status_code != 303:
+                raise SystemExit(response.text)
+            page = client.get(action.partition("label/")[0]).text
     return times
 
 
 def fill(path: Path, people: Sequence[str], labels: int) -> None:
-    """Label the first items of a database, each by two people, without the page."""
+    """Write labels of the first items, two per item, directly to the database."""
     with closing(sqlite3.connect(path)) as connection, connection:
         for number in range(labels):
             item, person, at = number // 2, people[number % len(people)], "2026-01-01T00:00:00.000+00:00"
@@ -57,7 +57,10 @@ def fill(path: Path, people: Sequence[str], labels: int) -> None:
 
 
 def measure(folder: Path, people: int, items: int, labels: int) -> list[float]:
-    """Sorted seconds of all answers, beside so many labels; prints them, and those of the lead's pages."""
+    """Measure and print the response times with this many existing labels; return them sorted, in seconds.
+
+    Also prints the seconds of the lead's pages.
+    """
     path = folder / f"labels-{labels}.sqlite"
     create(path, Settings(Rating.name, people, 2), texts(items), Rating.stages)
     store = Store(Database(path), Rating())
@@ -73,8 +76,8 @@ def measure(folder: Path, people: int, items: int, labels: int) -> list[float]:
         pass
     try:
         with ThreadPoolExecutor(people) as pool:
-            found = pool.map(lambda token: label_all(address, token), tokens.values())
-            times = sorted(seconds for own in found for seconds in own)
+            times_by_person = pool.map(lambda token: label_all(address, token), tokens.values())
+            times = sorted(seconds for person_times in times_by_person for seconds in person_times)
         with httpx.Client(base_url=address, timeout=600, follow_redirects=True) as client:
             base = str(client.get(f"/enter/{lead}").url)
             lead_s = {
@@ -83,36 +86,41 @@ def measure(folder: Path, people: int, items: int, labels: int) -> list[float]:
     finally:
         server.kill()
         server.wait()
-    middle, most = (1000 * times[int(share * len(times))] for share in (0.5, 0.95))
+    median, percentile_95 = (1000 * times[int(share * len(times))] for share in (0.5, 0.95))
     print(
-        f"{labels} labels before: {len(times)} labels, median {middle:.0f} ms, 95 % under {most:.0f} ms, all under "
-        f"{1000 * times[-1]:.0f} ms; " + ", ".join(f"{page} page {seconds:.2f} s" for page, seconds in lead_s.items())
+        f"{labels} existing labels: {len(times)} new labels, median {median:.0f} ms, 95 % under "
+        f"{percentile_95:.0f} ms, all under {1000 * times[-1]:.0f} ms; "
+        + ", ".join(f"{page} page {seconds:.2f} s" for page, seconds in lead_s.items())
     )
     return times
 
 
-def seconds_of(do: Callable[[], object]) -> float:
-    """How long a call takes."""
+def seconds_of(call: Callable[[], object]) -> float:
+    """Return the seconds that a call takes."""
     began = time.perf_counter()
-    do()
+    call()
     return time.perf_counter() - began
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--people", type=int, default=10)
-    parser.add_argument("--items", type=int, default=500, help="that are labelled over HTTP, each by two people")
-    parser.add_argument("--labels", type=int, default=0, help="that are there before; compared with none")
+    parser.add_argument("--people", type=int, default=10, help="Number of concurrent people.")
+    parser.add_argument(
+        "--items", type=int, default=500, help="Number of items to label over HTTP, two people per item."
+    )
+    parser.add_argument(
+        "--labels", type=int, default=0, help="Number of existing labels to compare with an empty database."
+    )
     arguments = parser.parse_args()
     items = arguments.items + arguments.labels // 2
     with tempfile.TemporaryDirectory() as folder:
         counts = dict.fromkeys((0, arguments.labels))
-        found = [
+        times = [
             measure(Path(folder), arguments.people, items if count else arguments.items, count) for count in counts
         ]
     if arguments.labels:
-        empty, full = (own[int(0.95 * len(own))] for own in found)
-        print(f"95 % with {arguments.labels} labels / with none: {full / empty:.2f}")
+        empty, full = (seconds[int(0.95 * len(seconds))] for seconds in times)
+        print(f"95th percentile, {arguments.labels} existing labels / empty database: {full / empty:.2f}")
 
 
 if __name__ == "__main__":

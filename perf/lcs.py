@@ -1,16 +1,16 @@
-"""Speed of `lcs_lengths`, against a straightforward implementation of the reference's procedure.
+"""Compare the speed of `lcs_lengths` with a direct implementation of the reference procedure.
 
-Both work on the same published plans and gold plans, with one encoder that was loaded and used before the clock starts:
+Both use the same published plans and gold plans, and one encoder that is loaded and used before timing starts:
 
-(a) two calls of the encoder and a cosine for each comparison of two steps, in a memoised recursion;
+(a) a memoised recursion, with two encoder calls and a cosine for each comparison of two steps;
 (b) `lcs_lengths`, three times; the median counts.
 
-The values must be equal on every pair. How fast (a) is goes by the comparisons that a pair needs, (b) by the distinct
-steps of all pairs, so the ratio depends on the pairs:
+The values must be equal on every pair. The time of (a) depends on the number of comparisons, and the time of (b) on the
+number of distinct steps. The ratio therefore depends on the pairs (``--choose``):
 
-first   both models' plans with both gold plans, as a run compares them, of the first instances in the file
-spread  the same of instances spread evenly over the file
-single  one plan with the gold plan that Table 4 takes for it, spread evenly over the file
+first   both models' plans with both gold plans, as in a run, for the first instances in the file
+spread  the same, for instances spread evenly over the file
+single  one plan with the gold plan that Table 4 uses for it, spread evenly over the file
 
     python perf/lcs.py                                       # 50 pairs, 5 to 7 minutes
     python perf/lcs.py --pairs 4                             # half a minute
@@ -47,9 +47,9 @@ Result = TypeVar("Result")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=PAIRS)
-    parser.add_argument("--plans", type=Path, default=PLANS)
-    parser.add_argument("--choose", choices=["first", "spread", "single"], default="first")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="Number of pairs of plans.")
+    parser.add_argument("--plans", type=Path, default=PLANS, help="JSON Lines file of published plans.")
+    parser.add_argument("--choose", choices=["first", "spread", "single"], default="first", help="Pairs to compare.")
     arguments = parser.parse_args()
     instances = read_labelled_plans(arguments.plans)
     if arguments.choose == "single":
@@ -60,7 +60,7 @@ def main() -> None:
     encoder.encode("walk_to(table)", show_progress_bar=False)
     _describe(pairs, encoder)
 
-    print("run                       wall, s  processor, s", flush=True)
+    print("run                       wall, s   CPU time, s", flush=True)
     ours, processor = [], []
     for _ in range(REPEATS):
         lengths, wall, used = _timed("(b) lcs_lengths", lambda: lcs_lengths(pairs, encoder))
@@ -73,12 +73,12 @@ def main() -> None:
     print(
         f"{procedure.comparisons} comparisons, {1000 * wall / procedure.comparisons:.1f} ms each; equal on every pair\n"
         f"(a) / median of (b): {wall / statistics.median(ours):.0f}; "
-        f"processor time: {used / statistics.median(processor):.0f}"
+        f"CPU time: {used / statistics.median(processor):.0f}"
     )
 
 
 class _Reference:
-    """The reference's procedure, and how many comparisons it has made."""
+    """The reference procedure, with a counter of comparisons."""
 
     def __init__(self, encoder: "SentenceTransformer") -> None:
         self._encoder = encoder
@@ -89,19 +89,19 @@ class _Reference:
         def best(i: int, j: int) -> int:
             if not i or not j:
                 return 0
-            if self._are_alike(first[i - 1], second[j - 1]):
+            if self._are_similar(first[i - 1], second[j - 1]):
                 return best(i - 1, j - 1) + 1
             return max(best(i - 1, j), best(i, j - 1))
 
         return best(len(first), len(second))
 
-    def _are_alike(self, step: str, other: str) -> bool:
+    def _are_similar(self, first: str, second: str) -> bool:
         from sentence_transformers.util import cos_sim
 
         self.comparisons += 1
-        one = self._encoder.encode(step, convert_to_tensor=True, show_progress_bar=False)
-        two = self._encoder.encode(other, convert_to_tensor=True, show_progress_bar=False)
-        return cos_sim(one, two).item() >= THRESHOLD
+        first_embedding = self._encoder.encode(first, convert_to_tensor=True, show_progress_bar=False)
+        second_embedding = self._encoder.encode(second, convert_to_tensor=True, show_progress_bar=False)
+        return cos_sim(first_embedding, second_embedding).item() >= THRESHOLD
 
 
 def _single_pairs(instances: list[LabelledInstance], count: int) -> list[Pair]:
@@ -115,9 +115,13 @@ def _single_pairs(instances: list[LabelledInstance], count: int) -> list[Pair]:
 
 
 def _pairs_of_instances(instances: list[LabelledInstance], count: int, spread: bool) -> list[Pair]:
-    whole = [instance for instance in instances if len(instance.plans) == 2 and instance.gold_1 and instance.gold_2]
-    some = math.ceil(count / 4)
-    chosen = [whole[number * len(whole) // some] for number in range(some)] if spread else whole[:some]
+    complete = [instance for instance in instances if len(instance.plans) == 2 and instance.gold_1 and instance.gold_2]
+    num_chosen = math.ceil(count / 4)
+    chosen = (
+        [complete[number * len(complete) // num_chosen] for number in range(num_chosen)]
+        if spread
+        else complete[:num_chosen]
+    )
     return [
         _steps(plan.text, gold)
         for instance in chosen
@@ -144,7 +148,7 @@ def _describe(pairs: list[Pair], encoder: "SentenceTransformer") -> None:
 
 
 def _timed(title: str, run: Callable[[], Result]) -> tuple[Result, float, float]:
-    """What it gives, wall time and processor time of the process in s."""
+    """Run a call and print its times; return its result, wall time and CPU time, in seconds."""
     wall, processor = time.perf_counter(), time.process_time()
     result = run()
     wall, processor = time.perf_counter() - wall, time.process_time() - processor

@@ -1,7 +1,7 @@
-"""What a tiny model learns of a rendered EgoPlan-IT, for several seeds, with the ablations of the paper's Table 3.
+"""Tune a tiny model on a rendered EgoPlan-IT, for several seeds, with the ablations of the paper's Table 3.
 
-Each seed has scenes, weights and a folder of its own; its steps are those of `lmms-egoplan train demo`. Accuracies in
-`egoplan_val` are measured by lmms-eval.
+Each seed has its own scenes, weights and folder, and runs the steps of `lmms-egoplan train demo`. lmms-eval measures
+the accuracies in `egoplan_val`.
 
     python perf/learning.py --out learning                # 3 seeds with 4 ablations each, about 30 minutes on 2 cores
     python perf/learning.py --out learning --no-ablations
@@ -35,9 +35,9 @@ ABLATIONS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="Folder for all files, one in it for each seed.")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--no-ablations", action="store_true")
+    parser.add_argument("--out", type=Path, required=True, help="Output folder, with a subfolder per seed.")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="Seeds to run.")
+    parser.add_argument("--no-ablations", action="store_true", help="Skip the ablations.")
     arguments = parser.parse_args()
     console = Console()
     ablations = {} if arguments.no_ablations else ABLATIONS
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def learn(out: Path, seed: int, console: Console, ablations: dict[str, str]) -> dict[str, Accuracies]:
-    """Accuracies before and after tuning, without the video, and of each ablation."""
+    """Return the accuracies before and after tuning, without the video, and for each ablation."""
     steps = [
         f"seed {seed}: model, scenes, and {TASK} before tuning",
         *(f"seed {seed}: {n}" for n in (TUNED, *ablations)),

@@ -1,12 +1,12 @@
-"""Memory, open files and time of lm-eval's requests with images, against images that are read or opened at once.
+"""Measure memory, open files and time of lm-eval's requests with images: lazy, read early, or opened early.
 
-lm-eval builds all requests of a task before the first one runs, and holds them to the end of the run. This builds those
-of `egoplan_val` on generated media of the real sizes, as many questions as the validation split has, and takes each
-question's images once from its requests, as a model class does. Every arm is a process of its own:
+lm-eval builds all requests of a task before the first one runs, and keeps them until the end of the run. This program
+builds the requests of `egoplan_val` on generated media with the sizes of the validation split. It takes each question's
+images once from its requests, like a model class. Every arm is a separate process:
 
-lazy    the task as it is, all questions
-read    images read when requests are built, the first questions
-opened  images opened with `PIL.Image.open` when requests are built, as many questions on frame files
+lazy    the task without changes, all questions
+read    images are read when requests are built, the first `--part` questions
+opened  images are opened with `PIL.Image.open` when requests are built, `--part` questions with frame files
 
     python perf/lm_eval_images.py                            # 3,355 questions, about 6 minutes
     python perf/lm_eval_images.py --questions 400            # two to three minutes
@@ -42,16 +42,16 @@ Figures = dict[str, Any]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--questions", type=int, default=QUESTIONS)
-    parser.add_argument("--part", type=int, default=200, help="Questions of the arms 'read' and 'opened'.")
-    parser.add_argument("--hashed", type=int, default=20, help="Questions whose images are hashed; seconds each.")
+    parser.add_argument("--questions", type=int, default=QUESTIONS, help="Number of questions.")
+    parser.add_argument("--part", type=int, default=200, help="Number of questions for 'read' and 'opened'.")
+    parser.add_argument("--hashed", type=int, default=20, help="Number of questions to hash; each takes seconds.")
     parser.add_argument("--arm", choices=ARMS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.arm:
         return print(json.dumps(_measure(arguments.arm, arguments.part, arguments.hashed)))
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        # In a process of its own, so that none of its memory counts.
+        # A separate process, because its memory must not count.
         maker = multiprocessing.get_context("spawn").Process(target=_prepare, args=(Path(folder), arguments.questions))
         maker.start()
         maker.join()
@@ -59,11 +59,11 @@ def main() -> None:
         print(f"{arguments.questions} questions prepared in {time.perf_counter() - start:.0f} s", flush=True)
         command = [sys.executable, __file__, f"--part={arguments.part}", f"--hashed={arguments.hashed}"]
         environment = os.environ | {"LMMS_EGOPLAN_DATA": folder, "HF_HUB_OFFLINE": "1"}
-        found = {}
+        figures = {}
         for arm in ARMS:
             output = subprocess.check_output([*command, "--arm", arm], env=environment, text=True)
-            found[arm] = json.loads(output.splitlines()[-1])
-    _show(found, arguments.questions)
+            figures[arm] = json.loads(output.splitlines()[-1])
+    _print_figures(figures, arguments.questions)
     return None
 
 
@@ -76,7 +76,7 @@ def _measure(arm: str, part: int, hashed: int) -> Figures:
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit[1], limit[1]))
     task = TaskManager(include_path=str(LM_EVAL_TASKS)).load("egoplan_val")["tasks"]["egoplan_val"]
     lazily = task.config.doc_to_image
-    for index in range(2):  # one of each source, so that what decodes them is loaded
+    for index in range(2):  # one question per source, to load the decoders
         list(lazily(task.eval_docs[index]))
     chosen: dict[str, Any] = {} if arm == "lazy" else {"limit": part}
     if arm == "read":
@@ -103,7 +103,7 @@ def _measure(arm: str, part: int, hashed: int) -> Figures:
 
 
 def _take_images(questions: "list[Instance]", arm: str) -> Iterator[tuple[float, float, int]]:
-    """What is used while a question's images are held."""
+    """Load each question's images in turn, and yield the usage while they are in memory."""
     for request in track(questions, f"Taking images, {arm}"):
         images = list(request.args[2]["visual"])
         for image in images:
@@ -125,7 +125,7 @@ def _opened(doc: Mapping[str, Any]) -> "list[Image.Image]":
 
 
 def _hashing(requests: "list[Instance]", count: int) -> Figures:
-    """Seconds for a question: of a run with ``--log_samples``, and of one key of ``--use_cache`` for each request."""
+    """Return seconds per question for the hashes of ``--log_samples``, and for one ``--use_cache`` key per request."""
     from lm_eval.api.model import hash_args
     from lm_eval.utils import hash_dict_images
 
@@ -140,12 +140,12 @@ def _hashing(requests: "list[Instance]", count: int) -> Figures:
 
 
 def _usage(reset: bool = False) -> tuple[float, float, int]:
-    """Memory of this process now and at its peak since the last reset, MiB; open files."""
+    """Return this process's memory now and at its peak since the last reset, in MiB, and its number of open files."""
     if reset:
         Path("/proc/self/clear_refs").write_text("5")
     status = Path("/proc/self/status").read_text()
     now, peak = (float(status.split(f"{name}:")[1].split()[0]) / 2**10 for name in ("VmRSS", "VmHWM"))
-    return now, peak, len(list(Path("/proc/self/fd").iterdir())) - 1  # less the one that lists them
+    return now, peak, len(list(Path("/proc/self/fd").iterdir())) - 1  # minus the one that lists them
 
 
 def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -158,7 +158,7 @@ def _prepare(folder: Path, count: int) -> None:
     prepare(folder, [record(number) for number in range(count)])
 
 
-def _show(found: dict[str, Figures], questions: int) -> None:
+def _print_figures(figures_by_arm: dict[str, Figures], questions: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -167,39 +167,43 @@ def _show(found: dict[str, Figures], questions: int) -> None:
         f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, Python "
         f"{platform.python_version()}; {questions} questions of {FRAMES} frames"
     )
-    used = Table("arm", "questions", "before", "built", "largest", "end", title="Memory, MiB; open files")
-    for arm, figures in found.items():
+    memory_table = Table("arm", "questions", "before", "built", "largest", "end", title="Memory, MiB; open files")
+    for arm, figures in figures_by_arm.items():
         usage = figures["usage"]
         memory = [usage["before"][0], usage["built"][0], usage["largest"][1], usage["end"][0]]
         files = [open_files for _, _, open_files in usage.values()]
         cells = (f"{mebibytes:.0f}; {number}" for mebibytes, number in zip(memory, files, strict=True))
-        used.add_row(arm, str(figures["questions"]), *cells)
-    console.print(used)
-    eighths = " | ".join(f"{now:.0f}; {files}" for now, _, files in found["lazy"]["passed"])
-    console.print(f"lazy, when 1, 2, 4, 6 and 8 eighths of the questions have passed: {eighths}")
+        memory_table.add_row(arm, str(figures["questions"]), *cells)
+    console.print(memory_table)
+    eighths = " | ".join(f"{now:.0f}; {files}" for now, _, files in figures_by_arm["lazy"]["passed"])
+    console.print(f"lazy, after 1, 2, 4, 6 and 8 eighths of the questions: {eighths}")
 
-    grown = {arm: figures["usage"]["largest"][1] - figures["usage"]["before"][0] for arm, figures in found.items()}
-    whole = grown["read"] / found["read"]["questions"] * questions
+    growth = {
+        arm: figures["usage"]["largest"][1] - figures["usage"]["before"][0] for arm, figures in figures_by_arm.items()
+    }
+    scaled_growth = growth["read"] / figures_by_arm["read"]["questions"] * questions
     console.print(
-        f"grown by: lazy {grown['lazy']:.0f} MiB; read {grown['read']:.0f} MiB, which would be {whole:.0f} for all "
-        f"questions, {whole / grown['lazy']:.0f} times as much"
+        f"growth: lazy {growth['lazy']:.0f} MiB; read {growth['read']:.0f} MiB, or {scaled_growth:.0f} MiB scaled to "
+        f"all questions, {scaled_growth / growth['lazy']:.0f} times as much as lazy"
     )
-    usage = found["opened"]["usage"]
-    held = (usage["built"][2] - usage["before"][2]) / found["opened"]["questions"]
+    usage = figures_by_arm["opened"]["usage"]
+    files_per_question = (usage["built"][2] - usage["before"][2]) / figures_by_arm["opened"]["questions"]
+    lazy_usage = figures_by_arm["lazy"]["usage"]
     console.print(
-        f"open files: lazy {found['lazy']['usage']['largest'][2] - found['lazy']['usage']['before'][2]} more than "
-        f"before; opened {held:.1f} for a question, so that a limit of 1,024 is reached at {1024 / held:.0f} questions"
+        f"open files: lazy {lazy_usage['largest'][2] - lazy_usage['before'][2]} more than before; opened "
+        f"{files_per_question:.1f} per question, which reaches a limit of 1,024 at "
+        f"{1024 / files_per_question:.0f} questions"
     )
 
-    times = Table("seconds", "lazy", "read", "read, for all questions", title="Time")
+    times = Table("seconds", "lazy", "read", "read, scaled to all questions", title="Time")
     for title, name in {"building requests": "building", "taking images": "reading"}.items():
-        lazy, read = found["lazy"][name], found["read"][name]
-        scaled = read / found["read"]["questions"] * questions
-        times.add_row(title, f"{lazy:.2f}", f"{read:.2f} ({found['read']['questions']})", f"{scaled:.0f}")
-    lazy, read = found["lazy"]["hashing"], found["read"]["hashing"]
+        lazy, read = figures_by_arm["lazy"][name], figures_by_arm["read"][name]
+        scaled = read / figures_by_arm["read"]["questions"] * questions
+        times.add_row(title, f"{lazy:.2f}", f"{read:.2f} ({figures_by_arm['read']['questions']})", f"{scaled:.0f}")
+    lazy, read = figures_by_arm["lazy"]["hashing"], figures_by_arm["read"]["hashing"]
     for title, name in {"hashing, --log_samples": "logging", "keys, --use_cache (once)": "keys"}.items():
-        some = f"{read[name] * read['questions']:.2f} ({read['questions']})"
-        times.add_row(title, f"{lazy[name] * questions:.2f}", some, f"{read[name] * questions:.0f}")
+        measured = f"{read[name] * read['questions']:.2f} ({read['questions']})"
+        times.add_row(title, f"{lazy[name] * questions:.2f}", measured, f"{read[name] * questions:.0f}")
     console.print(times)
 
 

@@ -1,4 +1,4 @@
-"""LLaVA-1.5-, Qwen2.5-VL- and InternVL-shaped models with seeded random weights, and their processors."""
+"""Build LLaVA-1.5-, Qwen2.5-VL- and InternVL-shaped models with seeded random weights, and their processors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -54,7 +54,7 @@ INTERNVL_TEMPLATE = (
 
 
 def build(shape: str, device: str, dtype: torch.dtype) -> tuple[PreTrainedModel, ProcessorMixin, int]:
-    """The model in evaluation mode, its processor, and the tokens of one of its images (see `IMAGE_SIZE`)."""
+    """Return the model in evaluation mode, its processor, and the number of tokens per image (see `IMAGE_SIZE`)."""
     config, processor, image_tokens = _SHAPES[shape]()
     torch.manual_seed(0)
     default = torch.get_default_dtype()
@@ -68,7 +68,7 @@ def build(shape: str, device: str, dtype: torch.dtype) -> tuple[PreTrainedModel,
 
 
 def build_small(shape: str) -> tuple[PreTrainedModel, ProcessorMixin, int]:
-    """As `build`, but narrow; float32, on the CPU."""
+    """Like `build`, but with narrow layers, in float32 on the CPU."""
     config, processor, image_tokens = _SHAPES[shape]()
     for part in (config.text_config, config.vision_config):
         for name, value in _SMALL.items():
@@ -80,7 +80,7 @@ def build_small(shape: str) -> tuple[PreTrainedModel, ProcessorMixin, int]:
 def build_qwen(
     width: int, layers: int, vision_width: int, vision_depth: int
 ) -> tuple[PreTrainedModel, ProcessorMixin, int]:
-    """A Qwen2.5-VL-shaped model of another size, with heads of 64; float32, on the CPU."""
+    """Build a Qwen2.5-VL-shaped model of a custom size, with 64-dimensional heads, in float32 on the CPU."""
     config, processor, image_tokens = _qwen_7b()
     text, vision = config.text_config, config.vision_config
     text.hidden_size, text.intermediate_size, text.num_hidden_layers = width, 3 * width, layers
@@ -97,11 +97,11 @@ def build_qwen(
 
 
 IMAGE_SIZE = {"llava-75m": 224, "llava-1.5-7b": 336, "qwen2.5-vl-7b": 448, "internvl3-8b": 448}
-"""Side of a square image, pixels."""
+"""Side of a square image, in pixels."""
 
 
 def _small_llava() -> tuple[PreTrainedConfig, ProcessorMixin, int]:
-    """75 million parameters, 256 tokens an image."""
+    """Return the configuration: 75 million parameters, 256 tokens per image."""
     text = LlamaConfig(
         hidden_size=512,
         intermediate_size=1536,

@@ -1,6 +1,6 @@
-"""How long the model waits: ranking through the `hf_vlm` backend, with frames read and questions encoded ahead.
+"""Measure how long the model waits in the `hf_vlm` backend, which reads frames and encodes questions ahead.
 
-On a CPU the model is one that takes `COMPUTE_S` without using the processor, as one on a GPU does. On a GPU it is a
+On a CPU, the model only waits `COMPUTE_S` and uses no CPU time, like a model on a GPU. On a GPU, it is a
 model of the given shape.
 """
 
@@ -30,14 +30,14 @@ EPIC_SIZE, VIDEO_SIZE = (456, 256), (512, 288)
 QUESTION = "What action should I take next in order to store cereal?"
 CANDIDATES = ["put down cereal box", "open cupboard", "wash spoon", "take bowl of milk"]
 ENCODINGS = 24
-"""Questions by which the time of one is measured."""
+"""Number of questions over which times are averaged."""
 
 
 def measure_pipeline(arguments: argparse.Namespace) -> None:
     cores = len(os.sched_getaffinity(0))
     print(
-        f"\n{arguments.questions} questions of {FRAMES} frames, {cores} cores; ms a question, load and encode in CPU "
-        "time; how much faster as many threads as cores encode than one"
+        f"\n{arguments.questions} questions of {FRAMES} frames, {cores} cores; ms per question, load and encode in CPU "
+        "time; '1 to N threads': speedup of encoding with one thread per core"
     )
     print(
         "shape          media  load  encode  1 to N threads  compute  bound  2 threads load  now  now / bound",
@@ -63,7 +63,7 @@ def _measure(
 ) -> None:
     requests = _requests(arguments.questions, read)
     backend.task_dict = {"perf": {"val": list(range(arguments.questions))}}
-    list(backend.loglikelihood(requests[: 4 * len(CANDIDATES)]))  # settles the path
+    list(backend.loglikelihood(requests[: 4 * len(CANDIDATES)]))  # selects the path
     ranker, load = backend._ranker, backend._load
     questions = [load(requests[len(CANDIDATES) * index]) for index in range(ENCODINGS)]
     encode = partial(_encode, ranker)
@@ -100,7 +100,7 @@ def _encode(ranker: Any, question: tuple[list[dict[str, Any]], str]) -> Any:
 
 
 def _load_ahead_only(backend: Any, requests: list[Any]) -> None:
-    """The earlier way: two threads read frames, and the model waits while a question is encoded."""
+    """Run the earlier version: two threads read frames, and the model waits while a question is encoded."""
     from lmms_egoplan.harnesses.prefetch import prefetch
 
     with closing(prefetch(requests[:: len(CANDIDATES)], backend._load, workers=2, ahead=4)) as loaded:
@@ -119,7 +119,7 @@ def _backend(folder: Path, shape: str, arguments: argparse.Namespace) -> Any:
     del model
     workers = {} if arguments.workers is None else {"workers": arguments.workers}
     backend = HFVLM(str(folder), dtype=arguments.dtype, device=arguments.device, **workers)
-    backend._rank = 1  # shows no progress
+    backend._rank = 1  # hides the progress bar
     if not is_real:
         backend._ranker.score_encoded = _sleep
     return backend
@@ -149,7 +149,7 @@ def _requests(count: int, read: Callable[[int], list[Image.Image]]) -> list[Any]
 
 
 def _numbers(index: int) -> list[int]:
-    """Of a question's frames: up to 7.5 s before the present."""
+    """Return a question's frame numbers, up to 7.5 s before its last frame."""
     last = 200 + 5 * (index % 30)
     return np.linspace(last - 180, last, FRAMES).round().astype(int).tolist()
 
@@ -174,7 +174,7 @@ def _videos(folder: Path) -> Callable[[int], list[Image.Image]]:
 
 
 def _views(seed: int, size: tuple[int, int]) -> Iterator[Image.Image]:
-    """15 seconds of a textured scene that moves, 24 frames a second."""
+    """Return 15 seconds of a moving textured scene, at 24 frames per second."""
     width, height = size
     coarse = np.random.default_rng(seed).integers(0, 255, (height // 8, (width + 360) // 8, 3), dtype=np.uint8)
     scene = Image.fromarray(coarse).resize((width + 400, height + 40), Image.Resampling.BICUBIC)
@@ -182,7 +182,7 @@ def _views(seed: int, size: tuple[int, int]) -> Iterator[Image.Image]:
 
 
 def _cpu_seconds(call: Callable[[], Any]) -> float:
-    """Of all threads."""
+    """Return the CPU time of a call, over all threads."""
     start = time.process_time()
     call()
     return time.process_time() - start

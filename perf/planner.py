@@ -1,11 +1,12 @@
-"""How often planners reach goals in the simulated kitchen that tuning did not see, in pictures that it did not see.
+"""Measure how often planners reach goals in the simulated kitchen, with goals and pictures that tuning did not see.
 
-A seed sets the camera, a little off its usual place, and what else is open or on at the start. Training has seeds of
-its own. The tiny LLaVA is first trained whole to describe what can be done in a view, without any goal. Then
-`lmms_egoplan.training` tunes it on rendered episodes, one frame a step. The goals are in three parts. Each part is
-tried with a model that was tuned on the other two ("new goals") and with one that was tuned on this part and another
-("known goals"). The goal-only model is tuned on the same episodes without pictures, and tried without pictures.
-Planners rank all actions of the kitchen.
+A seed sets the camera, slightly off its usual position, and what else is open or on at the start. Training uses
+separate seeds. First, all weights of a tiny LLaVA are trained to describe the possible actions in a view, without any
+goal. Then `lmms_egoplan.training` tunes it on rendered episodes, one frame per step.
+
+The goals are split into three parts. Each part is tested with a model tuned on the other two ("new goals"), and with a
+model tuned on this part and another ("known goals"). The goal-only model is tuned on the same episodes and tested, both
+without pictures. Planners rank all actions of the kitchen.
 
     MUJOCO_GL=osmesa python perf/planner.py      # 2 CPU cores, about 30 minutes
 """
@@ -42,28 +43,30 @@ TRAINING_SEEDS, SEEDS = range(4), range(4, 7)
 PARTS = 3
 MAX_STEPS = 10
 ELEMENTS = sorted({element for parts in GOALS.values() for element in parts})
-ASKED = "What can be done now?"
+CAPTION_PROMPT = "What can be done now?"
 SIDE, PATCH = 128, 16
 LAYERS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-# A seed's camera is off the kitchen's own by at most so much: metres, metres and degrees.
-LOOKS_AT_OFF, DISTANCE_OFF, AZIMUTH_OFF, ELEVATION_OFF = 0.05, 0.15, 5.0, 3.0
+# Maximum offsets of a seed's camera from the kitchen's own: metres, metres, degrees and degrees.
+MAX_TARGET_OFFSET, MAX_DISTANCE_OFFSET, MAX_AZIMUTH_OFFSET, MAX_ELEVATION_OFFSET = 0.05, 0.15, 5.0, 3.0
 
 State = frozenset[str]
 Pictures = dict[tuple[int, State], Image.Image]
 
 
-def drawn(kitchen: Kitchen, folder: Path) -> Pictures:
-    """Draw all states as all seeds see them, except the views that are in the folder, where they are kept."""
+def draw_pictures(kitchen: Kitchen, folder: Path) -> Pictures:
+    """Return the picture of every state for every seed; missing pictures are drawn and saved in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     camera = kitchen._camera
-    usual = camera.lookat.copy(), camera.distance, camera.azimuth, camera.elevation
+    usual_camera = camera.lookat.copy(), camera.distance, camera.azimuth, camera.elevation
     pictures = {}
     for seed in (*TRAINING_SEEDS, *SEEDS):
         generator = random.Random(f"camera {seed}")
-        camera.lookat[:] = [value + generator.uniform(-LOOKS_AT_OFF, LOOKS_AT_OFF) for value in usual[0]]
-        camera.distance = usual[1] + generator.uniform(-DISTANCE_OFF, DISTANCE_OFF)
-        camera.azimuth = usual[2] + generator.uniform(-AZIMUTH_OFF, AZIMUTH_OFF)
-        camera.elevation = usual[3] + generator.uniform(-ELEVATION_OFF, ELEVATION_OFF)
+        camera.lookat[:] = [
+            value + generator.uniform(-MAX_TARGET_OFFSET, MAX_TARGET_OFFSET) for value in usual_camera[0]
+        ]
+        camera.distance = usual_camera[1] + generator.uniform(-MAX_DISTANCE_OFFSET, MAX_DISTANCE_OFFSET)
+        camera.azimuth = usual_camera[2] + generator.uniform(-MAX_AZIMUTH_OFFSET, MAX_AZIMUTH_OFFSET)
+        camera.elevation = usual_camera[3] + generator.uniform(-MAX_ELEVATION_OFFSET, MAX_ELEVATION_OFFSET)
         for state in all_states():
             path = folder / f"{seed} {' '.join(str(int(element in state)) for element in ELEMENTS)}.png"
             if not path.exists():
@@ -78,7 +81,7 @@ def all_states() -> list[State]:
 
 
 class StillKitchen:
-    """A kitchen with a goal, its own simulation and judgement, and one picture of each state."""
+    """An environment with a goal: the kitchen's simulation and success check, and one stored picture per state."""
 
     name = Kitchen.name
 
@@ -106,92 +109,95 @@ class StillKitchen:
 
 
 class Oracle:
-    """The first action that the goal still needs."""
+    """A planner that proposes the first action that the goal still needs."""
 
     def __init__(self, kitchen: StillKitchen, goal: str) -> None:
         self._kitchen, self._goal = kitchen, goal
 
     def propose(
-        self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, place: str
+        self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, step_name: str
     ) -> list[Proposal]:
-        action = needed(self._goal, self._kitchen.state())
+        action = needed_action(self._goal, self._kitchen.state())
         return [Proposal(action, 0.0, 1, action)]
 
 
 class Chance:
-    """The kitchen's actions in random order."""
+    """A planner that proposes the kitchen's actions in random order."""
 
     def __init__(self, seed: str) -> None:
         self._generator = random.Random(seed)
 
     def propose(
-        self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, place: str
+        self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, step_name: str
     ) -> list[Proposal]:
         shuffled = self._generator.sample(list(actions or ()), len(actions or ()))
         return [Proposal(action, 0.0, 1, action) for action in shuffled]
 
 
 class GoalOnly:
-    """A model that is asked without any picture."""
+    """A planner that asks the model without any picture."""
 
     def __init__(self, proposer: Proposer) -> None:
         self._proposer = proposer
 
     def propose(
-        self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, place: str
+        self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, step_name: str
     ) -> list[Proposal]:
-        return self._proposer.propose(question, [], actions, place)
+        return self._proposer.propose(question, [], actions, step_name)
 
 
-def needed(goal: str, state: State) -> str:
-    """What an oracle does next."""
+def needed_action(goal: str, state: State) -> str:
+    """Return the next action towards the goal."""
     element = next(element for element in GOALS[goal] if element not in state)
-    return next(action for action, what in ACTIONS.items() if what == {"element": element, "to": "done"})
+    return next(action for action, effect in ACTIONS.items() if effect == {"element": element, "to": "done"})
 
 
-def possible(state: State) -> list[str]:
-    """The actions that change something."""
-    return [action for action, what in ACTIONS.items() if (what["to"] == "done") != (what["element"] in state)]
+def possible_actions(state: State) -> list[str]:
+    """Return the actions that change something."""
+    return [action for action, effect in ACTIONS.items() if (effect["to"] == "done") != (effect["element"] in state)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--caption-updates", type=int, default=800)
-    parser.add_argument("--tuning-updates", type=int, default=400)
-    parser.add_argument("--goals", type=int, default=len(GOALS), help="Try only the first so many of each part.")
-    parser.add_argument("--pictures", type=Path, help="Folder in which views are kept. Default: a temporary one.")
+    parser.add_argument("--caption-updates", type=int, default=800, help="Updates of the first training.")
+    parser.add_argument("--tuning-updates", type=int, default=400, help="Updates of each tuning.")
+    parser.add_argument("--goals", type=int, default=len(GOALS), help="Test only the first N goals of each part.")
+    parser.add_argument(
+        "--pictures", type=Path, help="Folder for drawn views, reused if it exists. Default: a temporary folder."
+    )
     arguments = parser.parse_args()
     parts = [list(GOALS)[part::PARTS] for part in range(PARTS)]
-    tried = [part[: arguments.goals] for part in parts]
+    tested_parts = [part[: arguments.goals] for part in parts]
     kitchen = Kitchen(ELEMENTS, motion_frames=0)
     with tempfile.TemporaryDirectory() as folder:
-        pictures = drawn(kitchen, arguments.pictures or Path(folder) / "pictures")
+        pictures = draw_pictures(kitchen, arguments.pictures or Path(folder) / "pictures")
         print(f"{len(pictures)} views", flush=True)
         results: dict[str, dict[str, list[Episode]]] = {}
 
-        def go(name: str, goals: list[str], propose: Callable[[StillKitchen, str, int], Any]) -> None:
-            """Try a planner on goals, with each seed."""
+        def run_planner(name: str, goals: list[str], make_planner: Callable[[StillKitchen, str, int], Any]) -> None:
+            """Run a planner's episodes on these goals with every seed, and print a summary."""
             for goal in goals:
                 episodes = results.setdefault(name, {}).setdefault(goal, [])
                 for seed in SEEDS:
-                    place = StillKitchen(kitchen, pictures, goal, seed)
-                    episodes.append(run_episode(propose(place, goal, seed), place, goal, MAX_STEPS, frames_per_clip=1))
-            sum_up(name, results[name])
+                    environment = StillKitchen(kitchen, pictures, goal, seed)
+                    planner = make_planner(environment, goal, seed)
+                    episodes.append(run_episode(planner, environment, goal, MAX_STEPS, frames_per_clip=1))
+            print_summary(name, results[name])
 
-        every = [goal for part in tried for goal in part]
-        go("oracle", every, lambda place, goal, _: Oracle(place, goal))
-        go("chance", every, lambda _, goal, seed: Chance(f"{goal} {seed}"))
+        tested_goals = [goal for part in tested_parts for goal in part]
+        run_planner("oracle", tested_goals, lambda environment, goal, _: Oracle(environment, goal))
+        run_planner("chance", tested_goals, lambda _, goal, seed: Chance(f"{goal} {seed}"))
         base, started = Path(folder) / "base", time.monotonic()
         train_base(base, pictures, arguments.caption_updates)
         print(f"captions: {time.monotonic() - started:.0f} s", flush=True)
-        go("not tuned", every, with_model(base, None, has_pictures=True))
-        for number, held_out in enumerate(tried):
-            trained_on = [goal for part in parts[:number] + parts[number + 1 :] for goal in part]
-            known = tried[(number + 1) % PARTS]
+        run_planner("not tuned", tested_goals, with_model(base, None, has_pictures=True))
+        for number, new_goals in enumerate(tested_parts):
+            training_goals = [goal for part in parts[:number] + parts[number + 1 :] for goal in part]
+            known_goals = tested_parts[(number + 1) % PARTS]
             for name, has_pictures in (("tuned", True), ("goal only", False)):
                 started, adapter = time.monotonic(), Path(folder) / f"{name} {number}"
                 samples = [
-                    sample(count, trained_on, pictures if has_pictures else None)
+                    sample(count, training_goals, pictures if has_pictures else None)
                     for count in range(16 * arguments.tuning_updates)
                 ]
                 settings = TuningSettings(
@@ -202,19 +208,21 @@ def main() -> None:
                 mix = Mix({"episodes": samples}, seed=settings.seed)
                 tune(str(base), mix, [], settings, adapter, {"data": "rendered kitchen"})
                 print(f"part {number}, {name}: tuning {time.monotonic() - started:.0f} s", flush=True)
-                propose = with_model(base, adapter, has_pictures)
-                go(f"{name}, new goals", held_out, propose)
-                go(f"{name}, known goals", known, propose)
+                make_planner = with_model(base, adapter, has_pictures)
+                run_planner(f"{name}, new goals", new_goals, make_planner)
+                run_planner(f"{name}, known goals", known_goals, make_planner)
     models = ("tuned, new goals", "goal only, new goals", "tuned, known goals", "goal only, known goals")
-    for name, other in (*((name, "chance") for name in ("not tuned", *models)), models[:2], models[2:]):
-        rates = [[np.mean(successes(results[one][goal])) for goal in every] for one in (name, other)]
+    for name, baseline in (*((name, "chance") for name in ("not tuned", *models)), models[:2], models[2:]):
+        rates = [[np.mean(successes(results[arm][goal])) for goal in tested_goals] for arm in (name, baseline)]
         difference = np.subtract(*rates)
         low, high = bootstrap((difference,), np.mean, method="percentile", rng=0).confidence_interval
-        print(f"{name} minus {other}: {np.mean(difference):+.3f}, 95 % interval {low:+.3f} to {high:+.3f}, over goals")
+        print(
+            f"{name} minus {baseline}: {np.mean(difference):+.3f}, 95 % interval {low:+.3f} to {high:+.3f}, over goals"
+        )
 
 
 def with_model(base: Path, adapter: Path | None, has_pictures: bool) -> Callable[..., Any]:
-    """A planner of all actions, the same for all episodes."""
+    """Load a model, and return a function that returns the same planner, which ranks all actions, for every episode."""
     model = AutoModelForImageTextToText.from_pretrained(base).eval()
     model = load_adapter(model, adapter) if adapter else model
     proposer = Proposer(model, AutoProcessor.from_pretrained(base), len(ACTIONS), RANK)
@@ -225,35 +233,35 @@ def successes(episodes: Sequence[Episode]) -> list[bool]:
     return [episode.is_success for episode in episodes]
 
 
-def sum_up(name: str, by_goal: Mapping[str, Sequence[Episode]]) -> None:
-    """Print the success rate of episodes, and the steps and seconds of a step."""
-    episodes = [episode for some in by_goal.values() for episode in some]
+def print_summary(name: str, episodes_by_goal: Mapping[str, Sequence[Episode]]) -> None:
+    """Print the success rate, the mean number of steps to success, and the median seconds per step."""
+    episodes = [episode for goal_episodes in episodes_by_goal.values() for episode in goal_episodes]
     if problems := {episode.problem for episode in episodes if episode.problem}:
         raise SystemExit(f"{name}: {problems}")
     rate = statistics.fmean(successes(episodes))
     steps = [len(episode.steps) for episode in episodes if episode.is_success]
     seconds = [step.model_seconds for episode in episodes for step in episode.steps]
     print(
-        f"{name}: success {rate:.3f} of {len(episodes)} episodes, {statistics.fmean(steps or [0]):.2f} steps to it, "
-        f"{statistics.median(seconds):.3f} s a step",
+        f"{name}: success {rate:.3f} in {len(episodes)} episodes, {statistics.fmean(steps or [0]):.2f} steps to "
+        f"success, {statistics.median(seconds):.3f} s per step",
         flush=True,
     )
 
 
 def train_base(folder: Path, pictures: Pictures, updates: int) -> None:
-    """A LLaVA of toy size, trained whole on what can be done in each state, as the cameras of training see it."""
+    """Train all weights of a toy-sized LLaVA to list each state's possible actions, in the training cameras' views."""
     set_seed(0)
-    texts = [ASKED, *ACTIONS, *(QUESTION.format(goal=goal) for goal in GOALS)]
+    texts = [CAPTION_PROMPT, *ACTIONS, *(QUESTION.format(goal=goal) for goal in GOALS)]
     images = CLIPImageProcessor(size={"height": SIDE, "width": SIDE}, do_center_crop=False)
     processor = llava_processor(images, train_tokenizer([f" {text}" for text in texts], 1024), PATCH)
     model = llava(processor, SIDE, {"hidden_size": 64, "num_hidden_layers": 3, "intermediate_size": 128})
     model.config.vision_feature_layer = -1
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, updates, pct_start=0.1)
-    asked = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": ASKED}]}
-    prompt = processor.apply_chat_template([asked], add_generation_prompt=True)
+    message = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": CAPTION_PROMPT}]}
+    prompt = processor.apply_chat_template([message], add_generation_prompt=True)
     views = [(seed, state) for seed in TRAINING_SEEDS for state in all_states()]
-    answers = [f" {', '.join(possible(state))}{processor.tokenizer.eos_token}" for _, state in views]
+    answers = [f" {', '.join(possible_actions(state))}{processor.tokenizer.eos_token}" for _, state in views]
     rows = [f"{prompt}{answer}" for answer in answers]
     inputs = processor(images=[pictures[view] for view in views], text=rows, padding=True, return_tensors="pt")
     labels = torch.full_like(inputs["input_ids"], -100)
@@ -275,7 +283,10 @@ def train_base(folder: Path, pictures: Pictures, updates: int) -> None:
 
 
 def sample(number: int, goals: Sequence[str], pictures: Pictures | None) -> Sample:
-    """What comes next at a random point of an episode, up to four frames of its past and its view; or no picture."""
+    """Make a sample that asks for the next action at a random point of an episode.
+
+    The sample shows up to four past frames and the current view, or no picture at all.
+    """
     generator = random.Random(f"episode {number}")
     goal = generator.choice(goals)
     state = frozenset(generator.sample(ELEMENTS, generator.randint(0, 3)))
@@ -289,17 +300,18 @@ def sample(number: int, goals: Sequence[str], pictures: Pictures | None) -> Samp
     if set(GOALS[goal]) <= state:
         state -= {generator.choice(GOALS[goal])}
         states = [state]
-    answer = needed(goal, state)
+    answer = needed_action(goal, state)
     return Sample(
         f"episode {number}",
         ((QUESTION.format(goal=goal), answer),),
         tuple(action for action in ACTIONS if action != answer),
-        partial(shown, generator.choice(TRAINING_SEEDS), states, pictures) if pictures else list,
+        partial(sample_media, generator.choice(TRAINING_SEEDS), states, pictures) if pictures else list,
         len(states) if pictures else 0,
     )
 
 
-def shown(seed: int, states: Sequence[State], pictures: Pictures) -> list[Any]:
+def sample_media(seed: int, states: Sequence[State], pictures: Pictures) -> list[Any]:
+    """Return the past frames as clips of one frame, then the current view."""
     *past, view = (pictures[seed, state] for state in states)
     return [*(Clip([frame]) for frame in past), view]
 

@@ -1,8 +1,8 @@
-"""Speed and memory of candidate ranking, against an independent full pass per candidate.
+"""Compare speed and memory of `CandidateRanker` with an independent full pass per candidate.
 
-Both arms run in this one program, on the same model and inputs:
+Both arms run in one program, on the same model and inputs:
 
-(a) the harness's way: per candidate, image preprocessing and a full pass with labels;
+(a) the harness's way: preprocess the images and run a full pass with labels, for each candidate;
 (b) `CandidateRanker`.
 
     python perf/ranking.py                                   # 2 CPU cores, 75 million parameters, about 10 minutes
@@ -41,18 +41,18 @@ ACTIONS = [
     for thing in ("cereal box", "cupboard", "spoon", "bowl of milk")
 ]
 SPLIT = 3355
-"""Questions of EgoPlan-Val (Table 2)."""
+"""Number of questions of EgoPlan-Val (Table 2)."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", default="llava-75m", choices=sorted(IMAGE_SIZE))
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--shape", default="llava-75m", choices=sorted(IMAGE_SIZE), help="Shape of the model.")
+    parser.add_argument("--device", default="cpu", help="Device of the model.")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
-    parser.add_argument("--repeats", type=int, default=3, help="Timed runs of each arm; the median counts.")
-    parser.add_argument("--part", choices=["speed", "audits", "memory", "pipeline"], help="One part only.")
-    parser.add_argument("--questions", type=int, default=96, help="Of the part pipeline.")
-    parser.add_argument("--workers", type=int, help="Threads of the part pipeline; one for each core by default.")
+    parser.add_argument("--repeats", type=int, default=3, help="Timed runs per arm; the median counts.")
+    parser.add_argument("--part", choices=["speed", "audits", "memory", "pipeline"], help="Run only this part.")
+    parser.add_argument("--questions", type=int, default=96, help="Number of questions of the part pipeline.")
+    parser.add_argument("--workers", type=int, help="Threads of the part pipeline (default: one per core).")
     parser.add_argument("--memory-arm", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.memory_arm:
@@ -77,7 +77,7 @@ def _measure_speed(arguments: argparse.Namespace) -> None:
     for prefix in PREFIXES:
         messages = _messages(arguments.shape, prefix, image_tokens)
         ranker = CandidateRanker(model, processor)
-        while not ranker.paths:  # the first questions settle the path
+        while not ranker.paths:  # the first questions select the path
             ranker.score(messages, ACTIONS)
         assert list(ranker.paths.values()) in (["packed"], ["cached"]), ranker.paths
         length = ranker.encode(messages, ACTIONS[:1]).prefix_length
@@ -99,39 +99,39 @@ def _measure_speed(arguments: argparse.Namespace) -> None:
 
 
 def _measure_audits(arguments: argparse.Namespace) -> None:
-    """What settling the path and the audits add to a run, from the times of single questions of each sort."""
+    """Estimate what path selection and audits add to a run, from times of single questions of each kind."""
     model, processor, image_tokens = _build(arguments)
     messages = _messages(arguments.shape, 2000, image_tokens)
-    print("\nprocesses  candidates  audits a process  audits add  settling adds", flush=True)
+    print("\nprocesses  candidates  audits/process  audits add  selecting adds", flush=True)
     for count in (COUNTS[0], COUNTS[-1]):
         times: dict[str, list[float]] = defaultdict(list)
         for _ in range(arguments.repeats):
             ranker = CandidateRanker(model, processor)
-            settling = 0.0
+            selecting = 0.0
             while not ranker.paths:
-                settling += _timed(partial(ranker.score, messages, ACTIONS[:count]))[0]
-            times["settling"].append(settling)
+                selecting += _timed(partial(ranker.score, messages, ACTIONS[:count]))[0]
+            times["selecting"].append(selecting)
             for _ in range(8):
                 duration, scores = _timed(partial(ranker.score, messages, ACTIONS[:count]))
                 times["plain" if scores[0].use.audit is None else "audited"].append(duration)
-        plain, audited, settling = (statistics.median(times[name]) for name in ("plain", "audited", "settling"))
+        plain, audited, selecting = (statistics.median(times[name]) for name in ("plain", "audited", "selecting"))
         for processes in (1, 8):
             questions = -(-SPLIT // processes)
             later = max(0, questions - AUDITED_EVERY) // AUDITED_EVERY  # on average
             audits = min(questions, AUDITED_EVERY).bit_length() - 1 + later
             print(
-                f"{processes:9}  {count:10}  {audits:16}  {audits * (audited - plain) / (questions * plain):10.2%}  "
-                f"{settling / (questions * plain):13.2%}",
+                f"{processes:9}  {count:10}  {audits:14}  {audits * (audited - plain) / (questions * plain):10.2%}  "
+                f"{selecting / (questions * plain):14.2%}",
                 flush=True,
             )
 
 
 def _measure_memory(arguments: argparse.Namespace) -> None:
-    """Each arm in a process of its own: peak memory above the loaded model, MiB.
+    """Print the peak memory of each arm above the loaded model, in MiB; each arm runs in a separate process.
 
-    The lean full pass computes the logits of the candidate alone, the harness's way those of the whole sequence.
+    The lean full pass computes only the candidate's logits. The harness's way computes those of the whole sequence.
     """
-    # Freed memory leaves the process at once, so that the peak is what was held, not the allocator's reserves.
+    # Release freed memory immediately: the peak must not include the allocator's reserves.
     environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": str(2**20)}
     print(
         "\nprefix  full pass  lean full pass  (b) 4 candidates  (b) 16 candidates  (b) / full  (b) / lean", flush=True
@@ -155,7 +155,7 @@ def _peak_memory(arguments: argparse.Namespace, arm: str) -> float:
     messages = _messages(arguments.shape, int(prefix), image_tokens)
     candidates = ACTIONS[: int(count)]
     if kind == "ranker":
-        for _ in range(2):  # are audited
+        for _ in range(2):  # these questions are audited
             ranker.score(messages, candidates)
     before = _memory(arguments.device, reset=True)
     if kind == "ranker":
@@ -166,7 +166,7 @@ def _peak_memory(arguments: argparse.Namespace, arm: str) -> float:
 
 
 def _memory(device: str, reset: bool = False) -> float:
-    """Peak so far (at a reset: what is held now), MiB: allocated on the GPU, or resident in this process."""
+    """Return peak memory in MiB, allocated on the GPU or resident in this process; with `reset`, the current memory."""
     if device != "cpu":
         if reset:
             torch.cuda.reset_peak_memory_stats()
@@ -181,7 +181,10 @@ def _memory(device: str, reset: bool = False) -> float:
 def _full_passes(
     model: Any, processor: Any, messages: list[dict], candidates: list[str], lean: bool = False
 ) -> list[float]:
-    """Mean loss of each candidate by preprocessing and a full pass with labels of its own (lean: without others)."""
+    """Return each candidate's mean loss, with preprocessing and a full pass per candidate.
+
+    With `lean`, compute only the logits of the candidate's tokens, without labels.
+    """
     losses = []
     for candidate in candidates:
         conversation = [*messages, {"role": "assistant", "content": [{"type": "text", "text": candidate}]}]
@@ -189,14 +192,14 @@ def _full_passes(
             conversation, tokenize=True, return_dict=True, return_tensors="pt", continue_final_message=True
         ).to(model.device, model.dtype)
         ids = inputs["input_ids"][0].tolist()
-        own = next(k for k in range(1, len(ids)) if candidate in processor.tokenizer.decode(ids[-k:]))
+        num_tokens = next(k for k in range(1, len(ids)) if candidate in processor.tokenizer.decode(ids[-k:]))
         if lean:
             with torch.inference_mode():
-                logits = model(**inputs, logits_to_keep=own + 1).logits[0, :-1].float()
-            losses.append(torch.nn.functional.cross_entropy(logits, inputs["input_ids"][0, -own:]).item())
+                logits = model(**inputs, logits_to_keep=num_tokens + 1).logits[0, :-1].float()
+            losses.append(torch.nn.functional.cross_entropy(logits, inputs["input_ids"][0, -num_tokens:]).item())
             continue
         labels = inputs["input_ids"].clone()
-        labels[:, :-own] = -100
+        labels[:, :-num_tokens] = -100
         with torch.inference_mode():
             losses.append(model(**inputs, labels=labels).loss.item())
     return losses
@@ -207,7 +210,7 @@ def _build(arguments: argparse.Namespace) -> tuple[Any, Any, int]:
 
 
 def _messages(shape: str, prefix: int, image_tokens: int) -> list[dict]:
-    """A question of about `prefix` tokens: as many images as fit, and the question's text."""
+    """Return a question of about `prefix` tokens: as many images as fit, and the question's text."""
     images = [_image(shape, seed) for seed in range(max(1, round((prefix - 40) / image_tokens)))]
     return [{"role": "user", "content": [*images, {"type": "text", "text": QUESTION}]}]
 
@@ -229,7 +232,7 @@ def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def _timed_unaudited(call: Callable[[], Any]) -> tuple[float, Any]:
-    """The time of a question that is not audited."""
+    """Repeat a question until it is not audited; return its time and its scores."""
     while True:
         duration, scores = _timed(call)
         if scores[0].use.audit is None:

@@ -1,4 +1,4 @@
-"""Memory of reading ahead: images, videos and frame folders of random sizes, read while a model would compute.
+"""Measure the memory of reading ahead, with images, videos and frame folders of random sizes.
 
 python perf/reading_ahead.py --seed 1 --workers 16 --limit 256
 """
@@ -27,20 +27,20 @@ MOST_FRAMES = 24
 
 
 def main(
-    seed: Annotated[int, typer.Option(help="Seed of the sizes.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed for the sizes.")] = 1,
     count: Annotated[int, typer.Option(help="Number of questions.")] = 60,
-    workers: Annotated[int, typer.Option(help="Threads that read ahead.")] = 16,
-    limit: Annotated[int, typer.Option(help="Most memory of all processes, MiB.")] = 256,
-    batch_size: Annotated[int, typer.Option(help="Questions of one batch; 0 encodes each question as it is read.")] = 0,
+    workers: Annotated[int, typer.Option(help="Number of threads that read ahead.")] = 16,
+    limit: Annotated[int, typer.Option(help="Memory limit of all processes, in MiB.")] = 256,
+    batch_size: Annotated[int, typer.Option(help="Questions per batch; 0 encodes each question separately.")] = 0,
 ) -> None:
     """Print the memory of reading ahead, in MiB, as JSON."""
     prefetch.BYTES_AHEAD = limit * MIB
     with tempfile.TemporaryDirectory() as folder:
         rng = random.Random(seed)
         questions = [question(rng, Path(folder) / str(number), small=not number) for number in range(count)]
-        alone = [measured(visual) for visual in questions[: max(4, count // 10)]]
-        del alone
-        Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
+        warm_up = [load_and_encode(visual) for visual in questions[: max(4, count // 10)]]
+        del warm_up
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak
         before = resident("VmRSS")
         typer.echo("reading", err=True)
         PEAK.num_bytes = largest = 0
@@ -52,7 +52,7 @@ def main(
 
 
 def read_ahead(questions: list[Any], workers: int, batch_size: int) -> Any:
-    """Yield the bytes of what is loaded and encoded of each question, or of each batch."""
+    """Yield the bytes of loaded and encoded data, per question or per batch."""
     if batch_size:
         batching = prefetch.Batching(
             lambda *_: True,
@@ -64,33 +64,33 @@ def read_ahead(questions: list[Any], workers: int, batch_size: int) -> Any:
         for pixels, tensors in batches:
             yield pixels + num_bytes(tensors)
     else:
-        for _, (pixels, tensors) in prefetch.prefetch(questions, measured, workers, size=num_bytes):
+        for _, (pixels, tensors) in prefetch.prefetch(questions, load_and_encode, workers, size=num_bytes):
             yield pixels + num_bytes(tensors)
 
 
 def load(visual: Any) -> list[dict[str, Any]]:
-    """The content items that a model is shown of a question."""
-    shown = visual() if callable(visual) else [visual]
-    return MediaLoader(MOST_FRAMES, takes_video=True).messages("question", shown)[0]["content"]
+    """Return the content items that a model sees for a question."""
+    visuals = visual() if callable(visual) else [visual]
+    return MediaLoader(MOST_FRAMES, takes_video=True).messages("question", visuals)[0]["content"]
 
 
 def encode(value: Any) -> list[torch.Tensor]:
-    """All images as numbers, as a processor makes them that does not shrink images."""
+    """Return all images as float32 tensors, like a processor that does not shrink images."""
     if isinstance(value, Image.Image):
         return [torch.from_numpy(np.array(value)).float()]
     if isinstance(value, dict):
         value = list(value.values())
-    return [tensor for each in value for tensor in encode(each)] if isinstance(value, list | tuple) else []
+    return [tensor for item in value for tensor in encode(item)] if isinstance(value, list | tuple) else []
 
 
-def measured(visual: Any) -> tuple[int, list[torch.Tensor]]:
-    """Bytes of a question's pixels, and what is encoded of it."""
+def load_and_encode(visual: Any) -> tuple[int, list[torch.Tensor]]:
+    """Return the bytes of a question's pixels, and its encoded images."""
     content = load(visual)
     return num_bytes(content), encode(content)
 
 
 def question(rng: random.Random, path: Path, small: bool) -> Any:
-    """An image file, a video file or frames of a folder, of random size."""
+    """Write an image file, a video file or a frame folder of random size; return the question's visual."""
     width, height = (16, 16) if small else (2 * rng.randint(16, 320), 2 * rng.randint(16, 240))
     color = tuple(rng.randrange(256) for _ in range(3))
     kind = "image" if small else rng.choice(["image", "video", "folder"])
@@ -109,7 +109,7 @@ def question(rng: random.Random, path: Path, small: bool) -> Any:
 
 
 def resident(field: str) -> int:
-    """Bytes of this process's resident memory: ``VmRSS`` now, ``VmHWM`` at most."""
+    """Return this process's resident memory in bytes: ``VmRSS`` for now, ``VmHWM`` for the peak."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
 

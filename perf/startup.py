@@ -1,9 +1,9 @@
-"""Processor time of `lmms-egoplan --help`, and what the plugin adds to the help of `lmms-eval eval`.
+"""Measure the CPU time of `lmms-egoplan --help`, and the time that the plugin adds to `lmms-eval eval --help`.
 
-Every run is a process of its own; the arms alternate, and the figures are medians of user and system time. The ratios
-are to `python -c "import typer, rich, pydantic"`, so they depend less on the machine. The plugin is timed inside
-lmms-eval, from the load of its entry point to its list of models: lmms-eval itself varies by more. `lmms-eval --help`
-loads no plugin.
+Every run is a separate process. The arms alternate, and figures are medians of user plus system time. Ratios are
+relative to `python -c "import typer, rich, pydantic"`, and depend less on the machine. The plugin is timed inside
+lmms-eval, from loading its entry point to its list of models, because the time of lmms-eval itself varies by more.
+`lmms-eval --help` loads no plugin.
 
     python perf/startup.py --repeats 11
 """
@@ -42,14 +42,14 @@ main()
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=11)
+    parser.add_argument("--repeats", type=int, default=11, help="Number of runs of each arm.")
     repeats = parser.parse_args().repeats
     arms = {
         LIBRARIES: lambda: processor_seconds("-c", LIBRARIES),
         HELP: lambda: processor_seconds("-m", "lmms_egoplan", "--help"),
         PLUGIN: plugin_seconds,
     }
-    for measure in arms.values():  # bytecode and the cache of files
+    for measure in arms.values():  # fills the bytecode and file caches
         measure()
     seconds: dict[str, list[float]] = {name: [] for name in arms}
     for _ in range(repeats):
@@ -57,16 +57,20 @@ def main() -> None:
             seconds[name].append(measure())
     medians = {name: median(values) for name, values in seconds.items()}
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, medians of {repeats} runs\n")
-    print("| command | processor, s | ratio |\n|---|---:|---:|")
+    print("| command | CPU time, s | ratio |\n|---|---:|---:|")
     for name, value in medians.items():
         print(f"| `{name}` | {value:.2f} | {value / medians[LIBRARIES]:.2f} |")
     limits = {HELP: HELP_LIMIT_S, PLUGIN: PLUGIN_LIMIT_S}
-    if above := [f"{name}: not below {limit} s" for name, limit in limits.items() if medians[name] >= limit]:
-        sys.exit("\n".join(above))
+    if failures := [
+        f"{name}: {medians[name]:.2f} s; must be below {limit} s"
+        for name, limit in limits.items()
+        if medians[name] >= limit
+    ]:
+        sys.exit("\n".join(failures))
 
 
 def processor_seconds(*arguments: str) -> float:
-    """User and system time of a Python process."""
+    """Run a Python process; return its user plus system time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -74,9 +78,9 @@ def processor_seconds(*arguments: str) -> float:
 
 
 def plugin_seconds() -> float:
-    """User and system time from the load of the plugin's entry point to its list of models."""
-    ran = subprocess.run([sys.executable, "-c", IN_HARNESS], check=True, capture_output=True, text=True)
-    (line,) = (line for line in ran.stderr.splitlines() if line.startswith("seconds "))
+    """Return user plus system time from loading the plugin's entry point to its list of models."""
+    process = subprocess.run([sys.executable, "-c", IN_HARNESS], check=True, capture_output=True, text=True)
+    (line,) = (line for line in process.stderr.splitlines() if line.startswith("seconds "))
     return float(line.split()[1])
 
 

@@ -1,8 +1,8 @@
-"""Time and memory of an update's passes for one answer and its negative: a shared context against two passes.
+"""Compare time and memory of an update for one answer and its negative: a shared context against two passes.
 
-Each arm runs in a process of its own, on the same model and question. LoRA on the language model and the projector are
-trained, the image encoder is frozen. Counting is the pass without gradients that an update needs if a group of eq. 3
-(`contrastive_group`) extends over several passes; the defaults do not need it. On a CPU, times are the process's own.
+Each arm runs in a separate process, on the same model and question. Training updates the projector and LoRA weights of
+the language model; the image encoder is frozen. Counting is a pass without gradients. An update needs it if a group of
+eq. 3 (`contrastive_group`) spans several passes; the defaults do not. On a CPU, times are the process's CPU time.
 
     python perf/training.py                                  # 2 CPU cores, 75 million parameters, about 4 minutes
     python perf/training.py --shape llava-1.5-7b --device cuda --dtype bfloat16
@@ -35,12 +35,12 @@ ANSWERS = ["put down cereal box", "open the cupboard and take a bowl of milk"]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", default="llava-75m", choices=sorted(IMAGE_SIZE))
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--shape", default="llava-75m", choices=sorted(IMAGE_SIZE), help="Shape of the model.")
+    parser.add_argument("--device", default="cpu", help="Device of the model.")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
-    parser.add_argument("--prefix", type=int, default=2000, help="Tokens of the context, about.")
+    parser.add_argument("--prefix", type=int, default=2000, help="Approximate number of context tokens.")
     parser.add_argument("--repeats", type=int, default=5, help="Timed updates; the median counts.")
-    parser.add_argument("--checkpointing", action="store_true", help="With gradient checkpointing.")
+    parser.add_argument("--checkpointing", action="store_true", help="Use gradient checkpointing.")
     parser.add_argument("--arm", choices=["shared", "separate"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.arm:
@@ -55,16 +55,22 @@ def main() -> None:
             f"{arms[arm]['bytes'] / 2**20:.0f} MiB beyond weights"
         )
     shared, separate = arms["shared"], arms["separate"]
-    counted = shared["seconds"] + shared["counting"]
-    print(f"prefix {shared['prefix']}: {shared['seconds'] / separate['seconds']:.2f} of the time (aim: 0.65), ", end="")
-    print(f"{shared['bytes'] / separate['bytes']:.2f} of the memory beyond weights (aim: 0.70)")
-    print(f"with counting: {counted / separate['seconds']:.2f} of two passes that are not counted, ", end="")
-    print(f"{counted / (separate['seconds'] + separate['counting']):.2f} of two passes that are counted, too")
+    shared_with_counting = shared["seconds"] + shared["counting"]
+    print(
+        f"prefix {shared['prefix']}: {shared['seconds'] / separate['seconds']:.2f} of the time (target: 0.65), ", end=""
+    )
+    print(f"{shared['bytes'] / separate['bytes']:.2f} of the memory beyond weights (target: 0.70)")
+    print(f"with counting: {shared_with_counting / separate['seconds']:.2f} of two passes without counting, ", end="")
+    print(f"{shared_with_counting / (separate['seconds'] + separate['counting']):.2f} of two passes with counting")
     print(f"largest difference of the loss: {abs(shared['loss'] - separate['loss']):.1e} nats")
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, float]:
-    """Median seconds of an update's passes and of counting, peak bytes beyond those at the start, tokens and loss."""
+    """Measure one arm.
+
+    Returns:
+        Median seconds of an update and of counting, peak bytes beyond those at the start, context tokens, and loss.
+    """
     model, processor, image_tokens = build(arguments.shape, arguments.device, getattr(torch, arguments.dtype))
     frozen = find_parts(model).encoders
     torch.manual_seed(0)
@@ -80,7 +86,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
         start = clock()
         with torch.autocast(arguments.device, torch.bfloat16, enabled=arguments.dtype == "bfloat16"):
             answer, negative = scorer([question])[0]
-            loss = batch_loss([[answer, negative]]).nll + (negative - answer)  # as of a violating pair
+            loss = batch_loss([[answer, negative]]).nll + (negative - answer)  # the loss of a violating pair
         loss.backward()
         value = loss.item()  # waits for the device
         times.append(clock() - start)
@@ -102,7 +108,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
 
 
 def encode(processor: object, side: int, images: int) -> EncodedQuestion:
-    """A question about so many square images, with an answer and a negative."""
+    """Encode a question about this many square images, with an answer and a negative."""
     generator = np.random.default_rng(0)
     pixels = (generator.integers(0, 255, (side, side, 3), dtype=np.uint8) for _ in range(images))
     content = [*({"type": "image", "image": Image.fromarray(image)} for image in pixels)]
@@ -111,7 +117,7 @@ def encode(processor: object, side: int, images: int) -> EncodedQuestion:
 
 
 def memory(device: str) -> int:
-    """Peak bytes of the process up to now, on the device."""
+    """Return the peak bytes so far, on the GPU or of this process."""
     if device.startswith("cuda"):
         return torch.cuda.max_memory_allocated()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,15 +1,15 @@
-"""Questions ranked a second on vLLM: forced tokens, `prompt_logprobs`, and `hf_vlm`'s ranker beside them, in one run.
+"""Compare ranking on vLLM by forced tokens, on vLLM by `prompt_logprobs`, and with `hf_vlm`'s ranker, in one run.
 
     VLLM_CPU_KVCACHE_SPACE=2 python perf/vllm_ranking.py
     VLLM_CPU_KVCACHE_SPACE=2 python perf/vllm_ranking.py --part noise
     python perf/vllm_ranking.py --part server
 
-The checkpoint's language model, not its vision encoder, is the cost: Qwen2.5-VL-shaped, 10 layers of width 768. Images
-are new for each question. On a machine of two cores vLLM computes on one; transformers gets one thread here.
+The model is Qwen2.5-VL-shaped, with 10 layers of width 768. Its language model dominates the cost, not its vision
+encoder. Each question has new images. On a machine with two cores, vLLM computes on one; transformers gets one thread.
 
-With ``--part server``: bytes sent to a vLLM server, and time, with each image sent once and with every request.
+``--part server`` measures bytes sent to a vLLM server, and time, with images sent once or with every request.
 
-With ``--part noise``: how far mean losses in bfloat16 are from transformers' in float32, on vLLM and on transformers.
+``--part noise`` compares mean losses in bfloat16, on vLLM and on transformers, with transformers' losses in float32.
 """
 
 import argparse
@@ -51,10 +51,10 @@ ACTIONS = [
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", default="speed", choices=["speed", "noise", "server"])
-    parser.add_argument("--questions", type=int, default=4, help="Of each measurement.")
-    parser.add_argument("--repeats", type=int, default=3, help="Of each measurement; the median counts.")
-    parser.add_argument("--prefix", type=int, default=2000, help="Tokens of a context, about.")
+    parser.add_argument("--part", default="speed", choices=["speed", "noise", "server"], help="Part to run.")
+    parser.add_argument("--questions", type=int, default=4, help="Questions per measurement.")
+    parser.add_argument("--repeats", type=int, default=3, help="Repeats of each measurement; the median counts.")
+    parser.add_argument("--prefix", type=int, default=2000, help="Approximate number of context tokens.")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     arguments = parser.parse_args()
 
@@ -75,15 +75,15 @@ def main() -> None:
             measure_server(folder, processor, questions, images, arguments.repeats)
             return
         is_noise = arguments.part == "noise"
-        engine = Recorded(start(folder, "bfloat16" if is_noise else arguments.dtype, images))
+        engine = RecordingEngine(start_engine(folder, "bfloat16" if is_noise else arguments.dtype, images))
         if is_noise:
             measure_noise(engine, model, processor, questions(COUNTS[-1]))
         else:
             measure_speed(engine, model.to(getattr(torch, arguments.dtype)), processor, questions, arguments.repeats)
 
 
-def start(folder: str, dtype: str, images: int) -> Any:
-    """vLLM on a checkpoint, for questions of so many images."""
+def start_engine(folder: str, dtype: str, images: int) -> Any:
+    """Start vLLM on a checkpoint, for questions with this many images."""
     from vllm import LLM
 
     from lmms_egoplan.ranking.engine.local import LocalEngine
@@ -101,24 +101,24 @@ def start(folder: str, dtype: str, images: int) -> Any:
     )
 
 
-class Recorded:
-    """An engine that notes in which order requests are done."""
+class RecordingEngine:
+    """An engine that records the order in which requests finish."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
-        self.done: list[str] = []
+        self.finished: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
     def poll(self) -> list[Any]:
         responses = self._engine.poll()
-        self.done += [name for name, _ in responses]
+        self.finished += [name for name, _ in responses]
         return responses
 
 
 def measure_speed(
-    engine: Recorded,
+    engine: RecordingEngine,
     model: PreTrainedModel,
     processor: ProcessorMixin,
     questions: Callable[[int], list[Question]],
@@ -129,15 +129,15 @@ def measure_speed(
     def rank_with_engine(method: str, in_flight: int) -> Callable[[int], float]:
         def rank(count: int) -> float:
             ranker = EngineRanker(engine, processor, method=method, in_flight=in_flight)
-            encoded = [ranker.encode(*asked) for asked in questions(count)]
-            engine.done.clear()
+            encoded = [ranker.encode(*question) for question in questions(count)]
+            engine.finished.clear()
             return _seconds(lambda: list(ranker.scores(encoded))) / len(encoded)
 
         return rank
 
     def rank_with_transformers(count: int) -> float:
-        asked = questions(count)
-        return _seconds(lambda: [transformers.score(*each) for each in asked]) / len(asked)
+        batch = questions(count)
+        return _seconds(lambda: [transformers.score(*question) for question in batch]) / len(batch)
 
     arms = {
         "prompt_logprobs": rank_with_engine("prompt_logprobs", 8),
@@ -148,19 +148,19 @@ def measure_speed(
     for name, arm in arms.items():
         if name != "prompt_logprobs":
             arm(COUNTS[0])
-    print("candidates  arm                             s a question  of prompt_logprobs", flush=True)
+    print("candidates  arm                               s/question  over prompt_logprobs", flush=True)
     for count in COUNTS:
         times: dict[str, list[float]] = {name: [] for name in arms}
-        early = ""
+        early_report = ""
         for _ in range(repeats):
             for name, arm in arms.items():
                 times[name].append(arm(count))
                 if name == "forced":
-                    early = _early(engine.done)
+                    early_report = _early_candidates(engine.finished)
         medians = {name: statistics.median(values) for name, values in times.items()}
         for name, seconds in medians.items():
-            print(f"{count:10}  {name:31} {seconds:12.2f}  {medians['prompt_logprobs'] / seconds:18.2f}", flush=True)
-        print(f"{count:10}  forced: {early}", flush=True)
+            print(f"{count:10}  {name:31} {seconds:12.2f}  {medians['prompt_logprobs'] / seconds:20.2f}", flush=True)
+        print(f"{count:10}  forced: {early_report}", flush=True)
 
 
 def measure_server(
@@ -198,65 +198,68 @@ def _compare_sending(
     questions: Callable[[int], list[Question]],
     repeats: int,
 ) -> None:
-    once = vllm_server.body_of
+    body_with_ids = vllm_server.body_of
 
-    def always(question: Any, request: Any, model: str, **_: Any) -> dict[str, Any]:
-        """A request as it was before images had IDs."""
-        body = copy.deepcopy(once(question, request, model))
+    def body_with_data(question: Any, request: Any, model: str, **_: Any) -> dict[str, Any]:
+        """Return a request with the images' data and without their IDs, as in earlier versions."""
+        body = copy.deepcopy(body_with_ids(question, request, model))
         for item in body["messages"][0]["content"]:
             item.pop("uuid", None)
         return body
 
     engine = vllm_server.ServedEngine(address, folder, processor.tokenizer)
-    sent = [0]
+    sent_bytes = [0]
 
     def rank(count: int, body_of: Callable[..., dict[str, Any]]) -> tuple[float, float]:
-        def counted(*given: Any, **named: Any) -> dict[str, Any]:
-            body = body_of(*given, **named)
-            sent[0] += len(json.dumps(body))
+        def counting_body_of(*args: Any, **kwargs: Any) -> dict[str, Any]:
+            body = body_of(*args, **kwargs)
+            sent_bytes[0] += len(json.dumps(body))
             return body
 
-        vllm_server.body_of = counted
+        vllm_server.body_of = counting_body_of
         ranker = EngineRanker(engine, processor, method=FORCED)
-        encoded = [ranker.encode(*asked) for asked in questions(count)]
-        sent[0] = 0
+        encoded = [ranker.encode(*question) for question in questions(count)]
+        sent_bytes[0] = 0
         seconds = _seconds(lambda: list(ranker.scores(encoded)))
-        return seconds / len(encoded), sent[0] / len(encoded) / 2**20
+        return seconds / len(encoded), sent_bytes[0] / len(encoded) / 2**20
 
-    rank(COUNTS[0], once)
-    print("candidates  images sent         s a question  MiB a question", flush=True)
+    rank(COUNTS[0], body_with_ids)
+    print("candidates  images sent           s/question    MiB/question", flush=True)
     for count in COUNTS:
-        arms = {"with every request": always, "once": once}
-        found = {name: [rank(count, body_of) for _ in range(repeats)] for name, body_of in arms.items()}
-        for name, rows in found.items():
+        arms = {"with every request": body_with_data, "once": body_with_ids}
+        results = {name: [rank(count, body_of) for _ in range(repeats)] for name, body_of in arms.items()}
+        for name, rows in results.items():
             seconds, size = map(statistics.median, zip(*rows, strict=True))
             print(f"{count:10}  {name:18} {seconds:13.2f}  {size:14.2f}", flush=True)
 
 
 def measure_noise(
-    engine: Recorded, model: PreTrainedModel, processor: ProcessorMixin, questions: list[Question]
+    engine: RecordingEngine, model: PreTrainedModel, processor: ProcessorMixin, questions: list[Question]
 ) -> None:
     def losses(rows: Iterable[Sequence[CandidateScore]]) -> np.ndarray:
         return np.array([[score.nll for score in row] for row in rows])
 
-    exact = CandidateRanker(model, processor, path="packed")
-    right = losses(exact.score(*asked) for asked in questions)
-    half = CandidateRanker(copy.deepcopy(model).to(torch.bfloat16), processor, path="packed")
+    float32_ranker = CandidateRanker(model, processor, path="packed")
+    expected = losses(float32_ranker.score(*question) for question in questions)
+    bfloat16_ranker = CandidateRanker(copy.deepcopy(model).to(torch.bfloat16), processor, path="packed")
     rankers = {method: EngineRanker(engine, processor, method=method) for method in (FORCED, PROMPT_LOGPROBS)}
-    rows = {f"vLLM, {name}": losses(each.scores(each.encode(*q) for q in questions)) for name, each in rankers.items()}
-    rows["transformers"] = losses(half.score(*asked) for asked in questions)
-    print(f"bfloat16 against float32, {right.size} candidates     mean    largest  same choice")
-    for name, found in rows.items():
-        off = np.abs(found - right)
-        same = (found.argmin(1) == right.argmin(1)).sum()
-        print(f"{name:40} {off.mean():10.5f} {off.max():10.5f}  {same} of {len(right)}", flush=True)
+    rows = {
+        f"vLLM, {name}": losses(ranker.scores(ranker.encode(*question) for question in questions))
+        for name, ranker in rankers.items()
+    }
+    rows["transformers"] = losses(bfloat16_ranker.score(*question) for question in questions)
+    print(f"bfloat16 against float32, {expected.size} candidates     mean    largest  same choice")
+    for name, nlls in rows.items():
+        differences = np.abs(nlls - expected)
+        same = (nlls.argmin(1) == expected.argmin(1)).sum()
+        print(f"{name:40} {differences.mean():10.5f} {differences.max():10.5f}  {same} of {len(expected)}", flush=True)
 
 
-def _early(done: Sequence[str]) -> str:
-    """How many candidates were done before all contexts were."""
-    last = max(place for place, name in enumerate(done) if name.endswith("-context"))
-    early = sum("-candidate-" in name for name in done[:last])
-    return f"{early} of {sum('-candidate-' in name for name in done)} candidates were done before the last context"
+def _early_candidates(finished: Sequence[str]) -> str:
+    """Report how many candidates finished before the last context."""
+    last = max(index for index, name in enumerate(finished) if name.endswith("-context"))
+    early = sum("-candidate-" in name for name in finished[:last])
+    return f"{early} of {sum('-candidate-' in name for name in finished)} candidates finished before the last context"
 
 
 def _messages(seed: int, images: int) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ def skip_without_axe() -> None:
 
 
 def flaws(page: "Page") -> list[tuple[str, list[str]]]:
-    """Rule and elements of each flaw of the page as it stands."""
+    """Return rule and elements of each flaw in the current page."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [(flaw["id"], [node["html"][:300] for node in flaw["nodes"]]) for flaw in found["violations"]]

@@ -1,4 +1,4 @@
-"""What `load_summary` promises of every prepared split."""
+"""A summary with the fields that `load_summary` guarantees for every prepared split."""
 
 SUMMARY = {
     "prepared": "2025-01-01T00:00:00+00:00",

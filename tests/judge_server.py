@@ -23,9 +23,9 @@ from PIL import Image
 
 @dataclass
 class Reply:
-    """What the server does with one request.
+    """The server's response to one request.
 
-    text: the completion, or the message of the error where `status` is not 200.
+    text: the completion, or the message of the error if `status` is not 200.
     headers: added to the usual ones, which they replace.
     body: sent instead of a completion or an error.
     drop: close the connection without an answer.

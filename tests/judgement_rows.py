@@ -1,4 +1,4 @@
-"""What the judgement cache holds, as another process sees it."""
+"""Read the content of the judgement cache as another process would."""
 
 import sqlite3
 from contextlib import closing

@@ -67,9 +67,7 @@ SCORED = {
         ({"split_size": 100_000}, 50_000, 0.5, "a file of"),
     ],
 )
-def test_coverage_is_of_the_official_questions_unless_they_are_not_the_benchmarks(
-    name, doc, asked, expected, question_set
-):
+def test_coverage_is_of_official_questions_or_of_prepared_ones_for_other_data(name, doc, asked, expected, question_set):
     official, score = SCORED[name]
     values = score(doc)
     assert coverage([values["coverage"]] * asked) == pytest.approx(asked / official if expected is None else expected)

@@ -46,7 +46,7 @@ def test_an_encoder_is_loaded_once_even_by_threads():
     assert encoders[0].device.type == ("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def test_the_variable_wins(monkeypatch):
+def test_the_environment_variable_has_priority(monkeypatch):
     assert encoder_name() == DEFAULT_ENCODER
     assert encoder_name("another") == "another"
     monkeypatch.setenv(ENCODER_VARIABLE, MINILM)
@@ -62,7 +62,7 @@ def test_a_folder_below_home(copy, monkeypatch):
 
 
 @pytest.mark.parametrize("name", [DEFAULT_ENCODER, "no-such/encoder", "/no/such/folder", "what is this?"])
-def test_an_encoder_that_is_not_to_be_had(name):
+def test_a_missing_encoder_is_an_error(name):
     refusal(name)
 
 
@@ -77,7 +77,7 @@ def test_a_half_copied_folder(copy, absent):
     refusal(copy)
 
 
-def test_cut_weights(copy):
+def test_truncated_weights(copy):
     weights = copy / "model.safetensors"
     head = weights.read_bytes()[:100_000]
     weights.unlink()
@@ -85,7 +85,7 @@ def test_cut_weights(copy):
     assert "SafetensorError" in refusal(copy)
 
 
-def test_an_error_does_not_stay(copy):
+def test_an_error_is_not_cached(copy):
     (copy / "modules.json").rename(copy / "away")
     refusal(copy)
     (copy / "away").rename(copy / "modules.json")

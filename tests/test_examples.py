@@ -31,5 +31,5 @@ def test_each_public_function_of_a_module_of_metrics_has_an_example(path):
 
 
 @pytest.mark.parametrize("public", [CandidateRanker, CandidateScore, judge_all, lcs_lengths, lcs_norm, probe, rank])
-def test_what_others_call_has_an_example(public):
+def test_public_functions_have_an_example(public):
     assert ">>>" in inspect.getdoc(public)

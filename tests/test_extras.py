@@ -67,7 +67,7 @@ def data(tmp_path_factory):
 
 
 def python_without(package, code, data, commands=()):
-    """What code prints last, where the package is not installed; `said` has the commands' exit codes and words."""
+    """Return the last line that code prints if the package is missing. `said` has exit codes and outputs."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LMMS_EGOPLAN", "OPENAI"))}
     environment = inherited | {
         "LMMS_EGOPLAN_DATA": str(data),

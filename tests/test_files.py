@@ -48,7 +48,7 @@ def test_never_leaves_the_root(parts):
     assert path.is_relative_to(root)
 
 
-def test_a_lock_is_held_once_and_needs_its_folder(tmp_path):
+def test_a_file_is_locked_once_and_needs_its_folder(tmp_path):
     lock = hold(tmp_path / "lock")
     assert lock is not None
     assert hold(tmp_path / "lock") is None

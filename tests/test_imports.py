@@ -54,7 +54,7 @@ def imports_of(path):
 
 
 def loads(name, heavy):
-    """Whether an import loads something heavy: a module loads the packages above it, too."""
+    """Return true if an import loads a heavy module. A module loads its parent packages, too."""
     parts = name.split(".")
     return parts[0] in HEAVY or not heavy.isdisjoint(".".join(parts[: end + 1]) for end in range(len(parts)))
 

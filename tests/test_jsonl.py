@@ -84,13 +84,13 @@ def test_repeated_keys_at_any_depth():
         max_leaves=20,
     )
 )
-def test_other_json_is_read_as_ever(value):
+def test_other_json_is_read_like_json_loads(value):
     assert decode_objects(json.dumps(value)) == value
     assert repeated_keys(decode_objects(json.dumps(value))) == []
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, b"\xff\xfe\xfd", "9" * 5000])
-def test_what_is_no_json_is_a_value_error(text):
+def test_invalid_json_is_a_value_error(text):
     for read in (decode, decode_objects):
         with pytest.raises(ValueError, match=r".") as caught:
             read(text)
@@ -106,7 +106,7 @@ def test_what_is_no_json_is_a_value_error(text):
         (b"[" * 100_000, ["make it again"]),
     ],
 )
-def test_a_file_that_is_no_json_is_named(tmp_path, content, facts):
+def test_a_file_with_invalid_json_is_named(tmp_path, content, facts):
     path = tmp_path / "list.json"
     if content is not None:
         path.write_bytes(content)

@@ -70,7 +70,7 @@ def test_the_citation_is_of_this_version_and_has_the_paper_of_each_benchmark():
     assert all(paper in reference for paper, reference in zip(papers, cited, strict=True))
 
 
-def test_requirements_have_lower_bounds_alone():
+def test_requirements_have_only_lower_bounds():
     """An upper bound would move a package that a user's environment has."""
     settings = configparser.ConfigParser()
     settings.read(ROOT / "setup.cfg", encoding="utf-8")

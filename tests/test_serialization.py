@@ -33,7 +33,7 @@ def test_a_field_with_a_default_may_be_absent():
     assert Late.from_text('{"id": "a", "rating": 0.5, "flags": ["x"]}') == Late("a", 0.5, None, ["x"])
 
 
-def test_a_field_without_one_may_not():
+def test_a_field_without_a_default_must_not_be_absent():
     with pytest.raises(ValueError, match=r"id, rating, reply, flags.*rating"):
         Late.from_text('{"id": "a", "reply": "x"}')
 
@@ -44,7 +44,7 @@ def test_a_field_of_a_newer_version_is_not_dropped():
 
 
 @pytest.mark.parametrize("wrong", [{"reply": 1}, {"flags": None}, {"id": None}])
-def test_a_value_that_is_there_is_checked(wrong):
+def test_an_existing_value_is_checked(wrong):
     with pytest.raises(ValueError, match=f"{next(iter(wrong))}: "):
         Late.from_text(json.dumps({"id": "a", "rating": 0.5} | wrong))
 

@@ -39,7 +39,7 @@ def test_split_is_saved_with_its_summary(data):
     assert prepared_splits() == [("egoplan", "val")]
 
 
-def test_a_split_is_replaced_whole(data):
+def test_a_split_is_replaced_completely(data):
     save(3)
     (split_dir("egoplan", "val") / "stale").touch()
     summary = save(1, questions=7)
@@ -49,7 +49,7 @@ def test_a_split_is_replaced_whole(data):
     assert not (split_dir("egoplan", "val") / "stale").exists()
 
 
-def test_a_failure_leaves_the_older_split(data):
+def test_a_failure_does_not_change_the_earlier_split(data):
     save(1)
     with pytest.raises(TypeError):
         save(2, questions=object())

@@ -1,4 +1,4 @@
-"""The names of all tasks and groups, beside those of the harness."""
+"""Compare the names of all tasks and groups with those of the harness."""
 
 from pathlib import Path
 

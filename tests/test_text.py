@@ -28,16 +28,16 @@ OTHER = ["", "a", "1", "-1", "+1.5", "-.5", "-1e-05", "a=1", "gpt-4o", "'", "'a"
 
 
 @pytest.mark.parametrize("text", FORMULAS)
-def test_what_a_spreadsheet_takes_for_a_formula_is_marked(text):
+def test_spreadsheet_formulas_are_escaped(text):
     assert list(csv.reader(io.StringIO(csv_text([[text]]), newline=""))) == [["'" + text.replace("\r", "\n")]]
 
 
 @pytest.mark.parametrize("text", OTHER)
-def test_other_cells_stay(text):
+def test_other_cells_are_unchanged(text):
     assert list(csv.reader(io.StringIO(csv_text([["x", text]]), newline=""))) == [["x", text]]
 
 
-def test_numbers_are_no_texts():
+def test_numbers_are_not_escaped():
     assert csv_text([[-1, -0.5, True, None]]) == "-1,-0.5,True,\n"
 
 

@@ -38,7 +38,7 @@ def test_a_changed_source_is_noticed(tmp_path):
 
 
 @by_name
-def test_a_folder_is_whole(folder):
+def test_a_folder_is_complete(folder):
     assert {"PR.md", "check"} <= {path.name for path in folder.iterdir()}
     assert (folder / "check").stat().st_mode & 0o111
     assert files(folder)

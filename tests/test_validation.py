@@ -1,4 +1,4 @@
-"""What pydantic finds wrong, in our lines."""
+"""Messages about problems that pydantic finds."""
 
 from typing import Annotated, Any
 
@@ -54,13 +54,13 @@ def test_lines_name_the_field_and_its_value(value, facts):
         assert wrong in line.removeprefix(field)
 
 
-def test_what_is_right_is_read_and_other_fields_left_out():
+def test_valid_values_are_read_and_other_fields_ignored():
     question = validate(Question, {"id": 1, "actions": [{"name": "a", "start": 1, "more": 2}], "last_frame": 7})
     assert (question.actions[0].start, question.last) == (1.0, 7)
     assert not hasattr(question.actions[0], "more")
 
 
-def test_a_value_alone_is_named():
+def test_a_single_value_is_named():
     with pytest.raises(LmmsEgoplanError, match=r"^a\.json, line 2: id: .*'x'"):
         read_as(Question, "a.json, line 2", {"id": "x", "actions": []})
 

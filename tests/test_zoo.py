@@ -48,7 +48,7 @@ def encode(
 
 @torch.no_grad()
 def logprobs(model: PreTrainedModel, inputs: BatchFeature, **settings: torch.Tensor) -> torch.Tensor:
-    """Log-probabilities of the token behind the last one, of shape (vocabulary,)."""
+    """Return the log-probabilities of the next token, shape (vocabulary,)."""
     logits = model(**inputs, **settings).logits
     length = inputs["decoder_input_ids" if "decoder_input_ids" in inputs else "input_ids"].shape[1]
     assert logits.shape[:2] == (1, length)

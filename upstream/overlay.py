@@ -1,7 +1,7 @@
-"""A harness with a pull request laid over it, in a temporary environment that cannot import this package.
+"""Apply a pull request to a copy of a harness, in a temporary environment that cannot import this package.
 
-The environment holds links to everything that this interpreter has installed, a copy of the harness, and the pull
-request: the lines of `removed.txt` left out of the copy, `changes.patch` applied to it, `files/` laid beside it.
+The environment contains a copy of the harness, and links to everything else that this interpreter has installed. To
+apply a pull request, `Check` removes the lines of `removed.txt`, applies `changes.patch` and copies `files/`.
 """
 
 import json
@@ -24,7 +24,7 @@ TESTS = Path(__file__).resolve().parents[1] / "tests"
 OURS = "lmms_egoplan"
 SOURCE_FOLDERS = ("site-packages", "dist-packages")
 
-# Set by a developer or a continuous integration; a maintainer's shell has none of them.
+# A developer's shell or a CI may set these variables; a maintainer's shell has none of them.
 UNSET = ("PYTHONPATH", "PYTHONHOME", "LMMS_EVAL_PLUGINS", "LMMS_CACHE_RUN_ID", "VIRTUAL_ENV")
 
 CHANGED = re.compile(r"^\+\+\+ b/(.+\.py)$", re.MULTILINE)
@@ -41,7 +41,7 @@ class Blocked:
 sys.meta_path.insert(0, Blocked())
 """
 
-# Line width and import order of each harness, as its own configuration has them.
+# Line width and import order from each harness's own configuration.
 RUFF_LMMS_EVAL = "line-length = 240\n"
 ISORT = ["--profile", "black", "--project", "lmms_eval"]
 RUFF_LM_EVAL = """[lint]
@@ -54,12 +54,12 @@ known-first-party = ["lm_eval"]
 
 
 class Check:
-    """The steps of one pull request's ``check``; the first that fails ends it with the reason.
+    """Steps of a pull request's ``check``; the first failure ends the program and prints the reason.
 
     Args:
-        script: the ``check`` file; its folder is the pull request.
+        script: The ``check`` file; its folder is the pull request.
         harness: ``lmms_eval`` or ``lm_eval``.
-        release: the version that ``changes.patch`` was made for.
+        release: The harness version that ``changes.patch`` applies to.
     """
 
     def __init__(self, script: str, harness: str, release: str) -> None:
@@ -75,9 +75,9 @@ class Check:
         except PackageNotFoundError:
             fail(f"{self.harness} is not installed for {sys.executable}; install this project with its test extra")
         if installed != self.release:
-            print(f"note    {self.harness} {installed} is installed, the change was made for {self.release}")
+            print(f"note    {self.harness} {installed} is installed; the change applies to {self.release}")
         if shutil.which("git") is None:
-            fail("git is not installed; it applies the patches")
+            fail("git is not installed; install it to apply patches")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -85,29 +85,29 @@ class Check:
 
     @cached_property
     def site(self) -> Path:
-        """The folder of packages of the environment; made with the first use."""
+        """The environment's site-packages folder; the environment is created on first use."""
         environment = Path(self._temporary.name) / "environment"
         venv.EnvBuilder(system_site_packages=True, with_pip=False, symlinks=True).create(environment)
         (site,) = environment.glob("lib/python*/site-packages")
         for folder in map(Path, sys.path):
             for entry in sorted(folder.iterdir()) if folder.name in SOURCE_FOLDERS and folder.is_dir() else ():
-                place = site / entry.name
+                target = site / entry.name
                 if (
                     entry.name.startswith((OURS, "__"))
                     or entry.suffix == ".pth"
-                    or place.is_symlink()
-                    or place.exists()
+                    or target.is_symlink()
+                    or target.exists()
                 ):
                     continue
                 if entry.name == self.harness:
-                    shutil.copytree(entry, place)
+                    shutil.copytree(entry, target)
                 else:
-                    place.symlink_to(entry)
+                    target.symlink_to(entry)
         (site / "_no_package.py").write_text(BLOCK)
         (site / "_no_package.pth").write_text("import _no_package\n")
-        refused = self._start([self.python(site), "-c", f"import {OURS}"])
-        if "is blocked here" not in refused.stderr:
-            fail(f"importing {OURS} is not blocked", refused.stdout + refused.stderr)
+        process = self._start([self.python(site), "-c", f"import {OURS}"])
+        if "is blocked here" not in process.stderr:
+            fail(f"importing {OURS} is not blocked", process.stdout + process.stderr)
         return site
 
     @staticmethod
@@ -115,43 +115,45 @@ class Check:
         return site.parents[2] / "bin" / "python"
 
     def apply(self, *pull_requests: Path) -> None:
-        """Lay pull requests over the harness, this check's own if none is named."""
+        """Apply pull requests to the harness; by default, this check's own."""
         for folder in pull_requests or (self.pull_request,):
             self._remove_lines(folder / "removed.txt")
             patch = folder / "changes.patch"
             if patch.exists():
                 command = ["git", "apply", "--unidiff-zero", patch]
-                outside = os.environ | {"GIT_CEILING_DIRECTORIES": self._temporary.name}  # of any repository
-                done = subprocess.run(command, cwd=self.site, env=outside, capture_output=True, text=True, check=False)
+                variables = os.environ | {"GIT_CEILING_DIRECTORIES": self._temporary.name}  # ignores any repository
+                done = subprocess.run(
+                    command, cwd=self.site, env=variables, capture_output=True, text=True, check=False
+                )
                 if done.returncode:
                     fail(f"{patch.parent.name}/{patch.name} does not apply", done.stderr)
                 changed = [self.site / name for name in CHANGED.findall(patch.read_text(encoding="utf-8"))]
                 if folder == self.pull_request and changed:
                     self._check_format(changed, "changed files")
-            self.lay(folder)
+            self.copy_files(folder)
         ok("applied: " + ", ".join(folder.name for folder in pull_requests or (self.pull_request,)))
 
     def _remove_lines(self, listed: Path) -> None:
-        """Remove what a pull request removes, before its patch: a file and ranges of its lines for each line listed."""
+        """Remove lines from the harness; each entry of `listed` names a file and ranges of its lines."""
         for line in listed.read_text(encoding="utf-8").splitlines() if listed.exists() else ():
             name, *ranges = line.split()
-            removed = {number for each in ranges for number in range(*span(each))}
+            removed = {number for line_range in ranges for number in range(*span(line_range))}
             file = self.site / name
             lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
             file.write_text("".join(text for number, text in enumerate(lines, 1) if number not in removed))
 
-    def lay(self, folder: Path) -> None:
-        """Lay a pull request's new files over the harness; what is no part of the package lies in `work`."""
+    def copy_files(self, folder: Path) -> None:
+        """Copy a pull request's new files to the harness; files outside its package go to `work`."""
         for file in sorted(path for path in (folder / "files").rglob("*") if path.is_file()):
             if "__pycache__" in file.parts:
                 continue
             relative = file.relative_to(folder / "files")
-            place = (self.site if relative.parts[0] == self.harness else self.work) / relative
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(file, place)
+            target = (self.site if relative.parts[0] == self.harness else self.work) / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target)
 
     def formatted(self) -> None:
-        """The formatter's settings of the harness, on the new files; `apply` has them on the changed ones."""
+        """Check the new files with the harness's formatter settings; `apply` checks the changed files."""
         new = [path for path in (self.pull_request / "files").rglob("*.py") if "__pycache__" not in path.parts]
         for path in new:
             if OURS in path.read_text(encoding="utf-8").replace("-", "_"):
@@ -161,7 +163,7 @@ class Check:
         self._check_format(new, "new files")
         if self.harness == "lmms_eval" and find_spec("isort") is None:
             skipped("isort is not installed, so the order of imports is not checked")
-        elif self.harness == "lmms_eval":  # not all files of the release are clean by it
+        elif self.harness == "lmms_eval":  # only new files: some files of the release fail this check
             self._format([sys.executable, "-m", "isort", *ISORT, "--check", "--diff", *new], "isort, new files")
 
     def _check_format(self, files: Sequence[Path], which: str) -> None:
@@ -183,18 +185,19 @@ class Check:
         ok(f"{name}: clean")
 
     def run(self, *arguments: object, fails_with: str | None = None, **variables: object) -> str:
-        """Run the environment's Python with these arguments; its output.
+        """Run the environment's Python with these arguments, and return its output.
 
         Args:
-            fails_with: a text that the output of a failed command must have; lmms-eval's exit status is 0 all the same.
-            variables: of the environment; None unsets one.
+            fails_with: Text that the output must contain if the command should fail. The exit status is ignored,
+                because a failing lmms-eval also exits with 0.
+            variables: Environment variables to set.
         """
         done = self._start([self.python(self.site), *arguments], variables)
         output = done.stdout + done.stderr
         if fails_with is None and done.returncode:
             fail(" ".join(map(str, arguments)), output)
         if fails_with is not None and fails_with not in output:
-            fail(f"{' '.join(map(str, arguments))} was to fail with {fails_with!r}", output)
+            fail(f"{' '.join(map(str, arguments))}: expected a failure with {fails_with!r}", output)
         return output
 
     def _start(
@@ -214,7 +217,7 @@ class Check:
         return subprocess.run(words, cwd=self.work, env=environment, capture_output=True, text=True, check=False)
 
     def plugin(self, module: Path, group: str, value: str) -> None:
-        """Install a module of `support/` with an entry point, as a package of a user's would be."""
+        """Install a module with an entry point, like a user's package."""
         shutil.copy(module, self.site)
         information = self.site / f"{module.stem}-0.dist-info"
         information.mkdir()
@@ -222,7 +225,7 @@ class Check:
         (information / "entry_points.txt").write_text(f"[{group}]\n{module.stem} = {value}\n")
 
     def evaluate(self, output: str, *arguments: object, **variables: object) -> tuple[dict, dict[str, list[dict]]]:
-        """Run lmms-eval's command with its samples logged.
+        """Run lmms-eval's command with ``--log_samples``.
 
         Returns:
             The results of all tasks and groups, and the samples of each task.
@@ -230,21 +233,21 @@ class Check:
         folder = self.work / output
         command = ["-m", "lmms_eval", *arguments, "--output_path", folder, "--log_samples"]
         log = self.run(*command, **variables)
-        found = sorted(folder.rglob("*_results.json"))
-        if not found:
-            fail("no results: " + " ".join(map(str, command)), log)
+        result_files = sorted(folder.rglob("*_results.json"))
+        if not result_files:
+            fail("no results file: " + " ".join(map(str, command)), log)
         samples = {}
         for path in sorted(folder.rglob("*_samples_*.jsonl")):
             lines = path.read_text(encoding="utf-8").splitlines()
             samples[path.stem.partition("_samples_")[2]] = [json.loads(line) for line in lines]
-        return json.loads(found[-1].read_text(encoding="utf-8"))["results"], samples
+        return json.loads(result_files[-1].read_text(encoding="utf-8"))["results"], samples
 
     def checkpoint(self, family: str) -> Path:
-        """A tiny checkpoint of the tests' zoo, written inside the environment."""
+        """Write a tiny checkpoint of the tests' zoo to `work`, and return its folder."""
         return self.checkpoints(family)[family]
 
     def checkpoints(self, *families: str) -> dict[str, Path]:
-        """Several of them, by their names."""
+        """Write several checkpoints, and return their folders by family."""
         folders = {family: self.work / "checkpoints" / family for family in families}
         calls = [f"save({family!r}, Path({str(folder)!r}))" for family, folder in folders.items()]
         self.run("-c", "; ".join(["from pathlib import Path", "from zoo import save", *calls]), PYTHONPATH=TESTS)
@@ -252,7 +255,7 @@ class Check:
 
 
 def span(lines: str) -> tuple[int, int]:
-    """First line, and the one behind the last, of ``first-last``."""
+    """Return the first line and the one after the last, from ``first-last``."""
     first, last = lines.split("-")
     return int(first), int(last) + 1
 

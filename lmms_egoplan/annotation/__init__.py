@@ -1,1 +1,1 @@
-"""Labels by people: one local page on which they verify, rate and revise, and the database that keeps their labels."""
+"""Label data with human annotators: a local web page to verify, rate and revise, and the database for the labels."""

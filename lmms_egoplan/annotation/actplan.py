@@ -1,4 +1,4 @@
-"""ActPlan-1K's plans labelled by people: correctness and commonsense (arXiv 2410.03907, sec. 4.1), errors (5.6)."""
+"""Label ActPlan-1K plans: correctness and commonsense (arXiv 2410.03907, sec. 4.1), and errors (sec. 5.6)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,21 +21,21 @@ _YES_NO = (Option("1", "1: yes"), Option("0", "0: no"))
 
 
 def read_items(plans: Sequence[Path], folder: MediaFolder, instances: Path | None) -> list[Item]:
-    """Read plans to label; several of one model and instance get numbers.
+    """Read plans to label. Several plans of one model and instance are numbered.
 
     Args:
-        plans: what `read_plans` reads; a file whose plans have no model is named after its model.
-        folder: gets the instances' images.
-        instances: the release's folder; None for the prepared data.
+        plans: Files that `read_plans` reads. Plans without a model take the file's name.
+        folder: Receives the instances' images.
+        instances: The release's folder; None for the prepared data.
 
     Raises:
-        LmmsEgoplanError: a file is wrong, or the instance of a plan is missing.
+        LmmsEgoplanError: A file is invalid, or a plan's instance is missing.
     """
     return _items([(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)], folder, instances)
 
 
 def _items(stored: Sequence[tuple[str, StoredPlan]], folder: MediaFolder, instances: Path | None) -> list[Item]:
-    """Make an item of each model's plans."""
+    """Create an item for each plan."""
     names = [f"{plan.plan.id} of {model}" for model, plan in stored]
     counts = Counter(names)
     numbers: Counter[str] = Counter()
@@ -57,7 +57,7 @@ def _items(stored: Sequence[tuple[str, StoredPlan]], folder: MediaFolder, instan
 
 
 class LabelledPlans(Flow):
-    """Plans with correctness, commonsense and errors; the model is hidden."""
+    """Plans with correctness, commonsense and errors. The model is hidden."""
 
     name = "actplan"
     title = "ActPlan-1K: label plans"
@@ -65,7 +65,7 @@ class LabelledPlans(Flow):
     stages = (Stage(_STAGE, "Labels"),)
 
     def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
-        """Task, images and numbered steps; two verdicts and six types of errors."""
+        """Show task, images and numbered steps. Ask for two verdicts and six error types."""
         steps = tuple(official_steps(shown["plan"]))
         plan = Steps("Plan", steps) if steps else Prose("Plan", "(The plan is empty.)")
         types = tuple(Option(key, title) for key, title in ERRORS.items())
@@ -79,28 +79,28 @@ class LabelledPlans(Flow):
         )
 
     def scales(self) -> Sequence[Scale]:
-        """Return the verdicts, and whether a plan has each type of error."""
+        """Return a scale for each verdict and for the presence of each error type."""
         return [
             *(Scale(name.capitalize(), (0, 1), partial(_verdict, name)) for name in VERDICTS),
             *(Scale(f"Error: {title}", (0, 1), partial(_has_error, key)) for key, title in ERRORS.items()),
         ]
 
     def differ(self, _item: Item, labels: Sequence[Values]) -> bool:
-        """Tell if the verdicts differ."""
+        """Return whether the verdicts differ."""
         return len({tuple(values[name] for name in VERDICTS) for values in labels}) > 1
 
     def export(self, labelled: Labelled) -> Export:
-        """Export ``plans.jsonl``, which ``score actplan`` and the report read, and ``errors.csv``."""
-        settled, left_out = labelled.settled(self, _STAGE, "verdicts")
+        """Export ``plans.jsonl`` for ``score actplan`` and the report, and ``errors.csv``."""
+        settled, remarks = labelled.settled(self, _STAGE, "verdicts")
         records = [_record(item, labels) for item, labels in settled]
         files = {}
         if records:
             files[PLANS] = ExportedFile(json_lines(records), "for score actplan and report")
-            files["errors.csv"] = ExportedFile(csv_text(_error_rows(records)), "types of errors")
-        return Export([f"Plans labelled: {len(records)} of {len(labelled.items)}", *left_out], files)
+            files["errors.csv"] = ExportedFile(csv_text(_error_rows(records)), "error types")
+        return Export([f"Plans labelled: {len(records)} of {len(labelled.items)}", *remarks], files)
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
-        """Return the plans of two made-up models: gold plan 2, and gold plan 1 without its first steps."""
+        """Return plans of two made-up models: gold plan 2, and gold plan 1 without its first two steps."""
         stored = []
         for instance in find_instances(source)[0]:
             record = read_instance(source, instance)
@@ -115,7 +115,7 @@ FLOW = LabelledPlans()
 
 
 def _record(item: Item, labels: Sequence[Label]) -> dict[str, Any]:
-    """Make one record of a plan's labels, with the errors that more than half of the annotators marked."""
+    """Create the record of a plan's labels, with the errors that more than half of the annotators marked."""
     return {
         "id": item.hidden["id"],
         "model": item.hidden["model"],
@@ -128,7 +128,7 @@ def _record(item: Item, labels: Sequence[Label]) -> dict[str, Any]:
 
 
 def _error_rows(records: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
-    """Count for each model the plans with an error of each type, and its share of all errors as in Fig. 6."""
+    """Count, per model and error type, the plans with that error and its share of all errors (Fig. 6)."""
     rows: list[list[Any]] = [["model", "error", "plans", "plans_with_error", "share_of_errors_percent"]]
     for model in dict.fromkeys(record["model"] for record in records):
         plans = [record["errors"] for record in records if record["model"] == model]

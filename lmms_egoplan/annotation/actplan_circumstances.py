@@ -1,4 +1,4 @@
-"""Circumstances of counterfactual activities chosen by people (sec. 3.3, step 2, and appendix A)."""
+"""Select circumstances of counterfactual activities with human annotators (sec. 3.3, step 2, and appendix A)."""
 
 from collections.abc import Mapping, Sequence
 from operator import methodcaller
@@ -12,7 +12,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines, parse_record, read_lines
 from lmms_egoplan.validation import Checked, Text, read_as
 
-# What `data build actplan` reads of an export, and what it writes for the page.
+# The file that `data build actplan` reads from an export and writes for the page.
 CIRCUMSTANCES = "circumstances.jsonl"
 _STAGE = "select"
 _YES, _NO, _OTHERWISE = (Option("yes", "Yes"), Option("no", "No"), Option("otherwise", "Yes, in other words"))
@@ -22,9 +22,10 @@ _SCALES = {"plausible": ("no", "yes"), "expressible": ("no", "yes", "otherwise")
 class Circumstance(Checked):
     """Something that might happen during an activity.
 
-    id: ``<activity>/<number>``.
-    task: the activity's description.
-    procedure: the common one, step by step.
+    Attributes:
+        id: ``<activity>/<number>``.
+        task: The activity's description.
+        procedure: The usual procedure, step by step.
     """
 
     id: Text
@@ -35,19 +36,19 @@ class Circumstance(Checked):
 
 
 def read_items(path: Path) -> list[Item]:
-    """Read circumstances to choose from, as ``data build actplan`` wrote them.
+    """Read circumstances written by ``data build actplan``.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read, holds something else, or nothing; names the line.
+        LmmsEgoplanError: The file is unreadable, malformed or empty. Names the line.
     """
     lines = [read_as(Circumstance, where, parse_record(where, line)) for where, line in read_lines(path)]
     if not lines:
-        raise LmmsEgoplanError(f"{path}: no circumstance in it; lmms-egoplan data build actplan writes such a file")
+        raise LmmsEgoplanError(f"{path}: no circumstances; create the file with lmms-egoplan data build actplan")
     return [Item(line.id, line.model_dump(exclude={"id"})) for line in lines]
 
 
 class SelectedCircumstances(Flow):
-    """Circumstances that are plausible, and that BDDL can say."""
+    """Select circumstances that are plausible and can be expressed in BDDL."""
 
     name = "actplan-circumstances"
     title = "ActPlan-1K: choose circumstances"
@@ -55,7 +56,7 @@ class SelectedCircumstances(Flow):
     stages = (Stage(_STAGE, "Selection"),)
 
     def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
-        """Show task, procedure and circumstance; ask if it is plausible, and expressible."""
+        """Show task, procedure and circumstance. Ask whether it is plausible and expressible."""
         parts = (
             Prose("Task", shown["task"]),
             Steps("Common procedure", tuple(shown["procedure"])),
@@ -63,30 +64,30 @@ class SelectedCircumstances(Flow):
             Prose("Predicates", predicates_text()),
         )
         plausible = Choice("plausible", "Is the circumstance plausible, by common sense?", (_YES, _NO))
-        question, answers = "Can BDDL say it, with the predicates that exist?", (_YES, _OTHERWISE, _NO)
+        question, answers = "Can BDDL express it with the existing predicates?", (_YES, _OTHERWISE, _NO)
         expressible = Choice("expressible", question, answers, applies=("plausible", ("yes",)))
-        title, text = "The circumstance as BDDL can say it", shown["circumstance"]
+        title, text = "The circumstance in words that BDDL can express", shown["circumstance"]
         rewritten = Words("rewritten", title, text, applies=("expressible", ("otherwise",)))
         return Form(parts, (plausible, expressible, rewritten))
 
     def scales(self) -> Sequence[Scale]:
-        """Return the two questions; the second is asked only after a yes to the first."""
+        """Return both questions. The second is asked only after a yes to the first."""
         return [Scale(name.capitalize(), levels, methodcaller("get", name)) for name, levels in _SCALES.items()]
 
     def differ(self, item: Item, labels: Sequence[Values]) -> bool:
-        """Tell if some accept the circumstance and others do not, or in other words."""
+        """Return whether annotators differ in accepting the circumstance or in its wording."""
         return len({_accepted(item, values) for values in labels}) > 1
 
     def export(self, labelled: Labelled) -> Export:
-        """Export ``circumstances.jsonl``: all that are decided, and whether they are accepted."""
-        settled, left_out = labelled.settled(self, _STAGE, "labels")
+        """Export all decided circumstances to ``circumstances.jsonl``, each with whether it is accepted."""
+        settled, remarks = labelled.settled(self, _STAGE, "labels")
         records: list[dict[str, Any]] = []
         for item, labels in settled:
             text, proposed = _accepted(item, labels[0].values), item.shown["circumstance"]
             texts = {"proposed": proposed, "circumstance": text or proposed}
             records.append({"id": item.id, **item.shown, **texts, "accepted": text is not None})
         accepted = sum(record["accepted"] for record in records)
-        lines = [f"Circumstances decided: {len(records)} of {len(labelled.items)}, accepted: {accepted}", *left_out]
+        lines = [f"Circumstances decided: {len(records)} of {len(labelled.items)}, accepted: {accepted}", *remarks]
         file = ExportedFile(json_lines(records), "for data build actplan --circumstances")
         return Export(lines, {CIRCUMSTANCES: file} if records else {})
 
@@ -95,7 +96,7 @@ FLOW = SelectedCircumstances()
 
 
 def _accepted(item: Item, values: Values) -> str | None:
-    """Return the circumstance in the words that a label accepts; None if it does not."""
+    """Return the circumstance in the accepted words, or None if the label rejects it."""
     if values["plausible"] == "no" or values["expressible"] == "no":
         return None
     return values.get("rewritten", item.shown["circumstance"])

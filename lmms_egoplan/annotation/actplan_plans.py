@@ -1,4 +1,4 @@
-"""Gold plans written by people: at least two of each instance (sec. 3.2 and 4.2.2)."""
+"""Write gold plans with human annotators, at least two per instance (sec. 3.2 and 4.2.2)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,13 +16,13 @@ from lmms_egoplan.jsonl import json_lines, parse_record, read_lines
 from lmms_egoplan.text import csv_text, join_list
 from lmms_egoplan.validation import Checked, Text, read_as
 
-# What `data build actplan` reads of an export.
+# The file that `data build actplan` reads from an export.
 GOLD_PLANS = "gold_plans.jsonl"
-# Gold plans that `data prepare actplan` reads of an instance.
+# Number of gold plans that `data prepare actplan` reads per instance.
 FEWEST_PLANS = 2
 _STAGE = "write"
 _ROWS = 16
-# Steps of a wrong form that a message names.
+# Maximum number of malformed steps in a message.
 _NAMED = 3
 
 
@@ -35,13 +35,13 @@ class _Line(Checked):
 
 
 def read_items(path: Path, folder: MediaFolder) -> list[Item]:
-    """Read instances to write plans for, as ``data build actplan`` wrote them, with images next to the file.
+    """Read instances written by ``data build actplan``, with images next to the file.
 
     Args:
-        folder: gets the images.
+        folder: Receives the images.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read, holds something else, or nothing; or an image is absent.
+        LmmsEgoplanError: The file is unreadable, malformed or empty, or an image is missing.
     """
     items = []
     for where, text in read_lines(path):
@@ -55,19 +55,19 @@ def read_items(path: Path, folder: MediaFolder) -> list[Item]:
         shown = {"description": line.description, "objects": line.objects, "images": names}
         items.append(Item(line.id, shown, {"problem": line.problem}))
     if not items:
-        raise LmmsEgoplanError(f"{path}: no instance in it; lmms-egoplan data build actplan writes such a file")
+        raise LmmsEgoplanError(f"{path}: no instances; create the file with lmms-egoplan data build actplan")
     return items
 
 
 def pictures(names: Sequence[str]) -> list[Picture]:
-    """Return what a page shows of an instance's images."""
+    """Return an instance's images as parts of a form."""
     return [Picture(f"Picture {number} of {len(names)}", KeptImage(name)) for number, name in enumerate(names, 1)]
 
 
 class WrittenPlans(Flow):
-    """Plans that several people write for the same instance, each without seeing the others'.
+    """Plans that several people write for the same instance, without seeing each other's.
 
-    There is no agreement to measure: plans may differ and both be right.
+    Agreement is not measured, because different plans may all be correct.
     """
 
     name = "actplan-plans"
@@ -77,25 +77,25 @@ class WrittenPlans(Flow):
     is_adjudicated = False
 
     def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
-        """Show task, objects and pictures; ask for a plan."""
+        """Show task, objects and pictures. Ask for a plan."""
         texts = Prose("Task", shown["description"]), Prose("Objects", ", ".join(shown["objects"]))
-        plan = Words("plan", "Plan: a step in each line", rows=_ROWS)
+        plan = Words("plan", "Plan: one step per line", rows=_ROWS)
         return Form((*texts, *pictures(shown["images"])), (plan,))
 
     def check(self, _shown: Mapping[str, Any], values: Values) -> Values:
-        """Check that every line is a step of the form action(object).
+        """Check that every line has the form action(object).
 
         Raises:
-            FormError: one is not; names it.
+            FormError: A line has another form. Names the lines.
         """
         steps = enumerate(official_steps(values["plan"]), 1)
         wrong = [f"{number} ({step})" for number, step in steps if not is_well_formed(step)]
         if wrong:
-            raise FormError(f"Not of the form action(object): line {join_list(wrong, _NAMED)}")
+            raise FormError(f"Expected the form action(object): line {join_list(wrong, _NAMED)}")
         return values
 
     def remarks(self, labelled: Labelled) -> list[str]:
-        """Return a note with the goal check's results; it knows fewer actions and states than people."""
+        """Return a note with the goal check's results. The check supports fewer actions and states than people use."""
         checks = [check for item in labelled.items for _, check in _checks(item, labelled)]
         checked = [check for check in checks if check.share is not None]
         missing = sum(bool(check.missed) for check in checked)
@@ -103,7 +103,7 @@ class WrittenPlans(Flow):
         return [f"Goal check (a note): {missing} of {len(checked)} plans miss a condition; not checkable: {unchecked}"]
 
     def export(self, labelled: Labelled) -> Export:
-        """Export ``gold_plans.jsonl``, instances with all of their plans, and ``goal_checks.csv``, notes."""
+        """Export instances with all of their plans to ``gold_plans.jsonl``, and notes to ``goal_checks.csv``."""
         records = []
         for item in labelled.items:
             labels = labelled.of(item, _STAGE)
@@ -111,7 +111,7 @@ class WrittenPlans(Flow):
                 plans = [{"person": label.person, "steps": official_steps(label.values["plan"])} for label in labels]
                 shown = {name: item.shown[name] for name in ("description", "images")}
                 records.append({"id": item.id, **shown, "plans": plans})
-        lines = [f"Instances with their gold plans: {len(records)} of {len(labelled.items)}", *self.remarks(labelled)]
+        lines = [f"Instances with all gold plans: {len(records)} of {len(labelled.items)}", *self.remarks(labelled)]
         if not records:
             return Export(lines, {})
         rows: list[list[Any]] = [
@@ -121,7 +121,7 @@ class WrittenPlans(Flow):
             for label, check in _checks(item, labelled):
                 counts = [check.steps, check.understood, *map(len, (check.reached, check.missed, check.unchecked))]
                 rows.append([item.id, label.person, *counts, "; ".join(check.missed)])
-        checks = ExportedFile(csv_text(rows), "goal conditions that each plan reaches: notes")
+        checks = ExportedFile(csv_text(rows), "goal conditions reached by each plan (notes)")
         plans_file = ExportedFile(json_lines(records), "for data build actplan --plans")
         return Export(lines, {GOLD_PLANS: plans_file, "goal_checks.csv": checks})
 

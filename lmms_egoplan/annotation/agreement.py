@@ -1,4 +1,4 @@
-"""Measure how far annotators agree: percent, Cohen's kappa and Krippendorff's alpha."""
+"""Measure annotator agreement: percent, Cohen's kappa and Krippendorff's alpha."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,27 +12,31 @@ from lmms_egoplan.annotation.flow import Flow, Labelled, Scale
 from lmms_egoplan.judging.agreement import MIN_ITEMS, krippendorff_alpha
 
 Units = Sequence[Mapping[str, Any]]
-"""For each item with two or more labels, the annotators' values."""
+"""For each item with two or more labels, the value by annotator."""
 WHEN_UNDEFINED = (
-    f"n/a: fewer than {MIN_ITEMS} items with two labels, or equal labels only. Cohen's kappa skips pairs of annotators "
-    f"that share fewer than {MIN_ITEMS} items, and pairs with an annotator who gives one level only."
+    f"n/a: fewer than {MIN_ITEMS} items with two labels, or all labels are equal. Cohen's kappa skips pairs of "
+    f"annotators that share fewer than {MIN_ITEMS} items, and pairs with an annotator who uses only one level."
 )
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement on a scale; None where it is undefined.
+    """Agreement on one scale. Undefined values are None.
 
-    items: with two or more labels; `percent` and `krippendorff` are over them.
-    percent: of pairs of labels of one item, those that are equal; 0 to 100.
-    krippendorff: Krippendorff's alpha, of any number of labels, with its 95 % interval in `low` and `high`: nominal, or
-        interval where the scale is ordered. None below `MIN_ITEMS` items.
-    cohen: mean of Cohen's kappa over pairs of annotators that share `MIN_ITEMS` items or more, weighted by these items;
-        in [-1, 1].
-    cohen_pairs: how many pairs that are.
-    cohen_smallest_overlap: items that the pair shares that shares fewest; None without a pair.
-    items_skipped: that somebody could not judge; other people's labels of them count.
-    cohen_pairs_skipped: pairs that share fewer items, or one of whom gives one level to all of them: no kappa then.
+    Attributes:
+        items: Number of items with two or more labels. `percent` and `krippendorff` cover these.
+        percent: Percentage of equal label pairs among all pairs on the same item, 0 to 100.
+        krippendorff: Krippendorff's alpha for any number of labels: nominal, or interval for ordered scales. None below
+            `MIN_ITEMS` items.
+        low: Lower end of alpha's 95 % interval.
+        high: Upper end of alpha's 95 % interval.
+        cohen: Mean Cohen's kappa in [-1, 1] over pairs of annotators that share at least `MIN_ITEMS` items, weighted by
+            the number of shared items.
+        cohen_pairs: Number of pairs in that mean.
+        cohen_smallest_overlap: Smallest number of items that one of these pairs shares. None without a pair.
+        cohen_pairs_skipped: Number of pairs without kappa: they share too few items, or one annotator uses only one
+            level on them.
+        items_skipped: Number of items that someone could not judge. Other people's labels of them count.
     """
 
     title: str
@@ -49,7 +53,7 @@ class Agreement:
 
 
 def agreements(flow: Flow, labelled: Labelled) -> list[Agreement]:
-    """Agreement on every scale of a flow, by the labels of its first stage."""
+    """Measure agreement on every scale of a flow, from the labels of its first stage."""
     stage = flow.stages[0].name
     skipped = len({skip.item for skip in labelled.skips if skip.stage == stage})
     labels = [labelled.of(item, stage) for item in labelled.items]
@@ -63,7 +67,9 @@ def measure(scale: Scale, labels: Units, items_skipped: int = 0) -> Agreement:
     """Measure the agreement of labels on one scale.
 
     Args:
-        labels: of each item, by annotator, the value; None for none.
+        labels: For each item, the value by annotator. None means no value.
+        scale: Scale of the values.
+        items_skipped: Passed on to the result.
 
     >>> scale = Scale("Correct", (0, 1), dict.get)
     >>> measured = measure(scale, [{"A": 1, "B": 1}, {"A": 0, "B": 0}, {"A": 1, "B": 0}, {"A": 1}] * 4)
@@ -86,7 +92,7 @@ def measure(scale: Scale, labels: Units, items_skipped: int = 0) -> Agreement:
 
 
 def _cohen(scale: Scale, units: Units) -> tuple[list[tuple[float, int]], int]:
-    """Return kappa and shared items of each pair for which it is defined, and how many other pairs share items."""
+    """Return kappa and shared item count of each defined pair, and the number of undefined pairs that share items."""
     from sklearn.metrics import cohen_kappa_score
 
     people = sorted({name for unit in units for name in unit})

@@ -1,7 +1,7 @@
-"""The page's server: who may see what, and what is saved.
+"""Serve the annotation page: control access and save labels.
 
-Each person has a link with a token; nothing is served without one. Requests name slots, items and media by number
-alone, so none reaches the file system.
+Each person has a link with a token. Without a token, the server sends nothing. Requests identify slots, items and media
+by number only, so no request reaches the file system.
 """
 
 import secrets
@@ -29,6 +29,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.text import clean_text
 
+# Maximum length of comments and names, in characters.
 _COMMENT = 2000
 _NAME = 100
 _LONGEST_S = 86_400.0
@@ -40,7 +41,7 @@ _STATUSES: dict[type[LmmsEgoplanError], int] = {
     StoreError: 507,
 }
 
-# As SQLite counts.
+# The range of SQLite's integers.
 Number = Annotated[int, Path(ge=0, lt=2**63)]
 PageNumber = Annotated[int, Query(ge=0, lt=2**31)]
 
@@ -48,49 +49,51 @@ PageNumber = Annotated[int, Query(ge=0, lt=2**31)]
 class Site:
     """The server of one database: its store, its flow and its media.
 
-    ahead: cuts clips before they are asked for.
+    Attributes:
+        cutting_pool: Threads that create clips in advance.
     """
 
     def __init__(self, store: Store, folder: MediaFolder) -> None:
         self.store, self.flow, self.folder = store, store.flow, folder
         self.access = Access(store)
         self.pages = Pages(store, self.access.csrf)
-        self.ahead = ThreadPoolExecutor(cpu_count())
+        self.cutting_pool = ThreadPoolExecutor(cpu_count())
 
     def find(self, token: str) -> Person:
         """Return the person with this token.
 
         Raises:
-            HTTPException: there is none.
+            HTTPException: No person has this token.
         """
         person = self.access.person(token)
         if person is None:
-            raise HTTPException(403, "Open the link that you were given: without it, nothing is shown.")
+            raise HTTPException(403, "Open your personal link. Without it, this page shows nothing.")
         return person
 
     def message(self, request: Request, title: str, text: str, status: int) -> HTMLResponse:
-        """Answer with a page that says one thing."""
+        """Answer with a page that shows one message."""
         person = self.access.visitor(request)
         return HTMLResponse(message_page(title, text, person.base if person else None), status)
 
-    def send(self, media: tuple[Media, ...], place: int) -> Response:
-        """Send a picture or clip of a form.
+    def send(self, media: tuple[Media, ...], index: int) -> Response:
+        """Send the picture or clip of a form at this index.
 
         Raises:
-            HTTPException: there is none at this place, or it cannot be read.
+            HTTPException: The index is out of range, or the file cannot be read.
         """
-        if not 0 <= place < len(media):
+        if not 0 <= index < len(media):
             raise _no_such_page()
         try:
-            path = self.folder.file(media[place])
+            path = self.folder.file(media[index])
         except FrameError as error:
-            # Paths are for whoever started the server alone.
+            # Show paths only to the person who started the server.
             logger.error(f"A picture or clip cannot be shown: {error}")
-            raise HTTPException(404, "The picture or clip cannot be shown. Tell whoever started the server.") from error
+            message = "The picture or clip cannot be shown. Inform the person who started the server."
+            raise HTTPException(404, message) from error
         return FileResponse(path, headers={"Cache-Control": "private, max-age=3600"})
 
     def cut_next(self, person: Person) -> None:
-        """Make what a person will most likely be shown next; errors appear when it is shown."""
+        """Create the clips that a person will most likely need next. Errors appear when the item is shown."""
         with suppress(LmmsEgoplanError, OSError):
             if upcoming := self.store.assignments.upcoming(person.name):
                 item, earlier = upcoming
@@ -106,7 +109,7 @@ class Session:
     person: Person
 
     def allow(self, *roles: str) -> None:
-        """Refuse people of other roles."""
+        """Refuse people with other roles."""
         if self.person.role not in roles:
             raise HTTPException(403, "This page is not yours.")
 
@@ -115,7 +118,7 @@ class Session:
         return self.site.store.assignments.slot(number, self.person.name)
 
     def form(self, slot: Slot) -> Form:
-        """Return a slot's form, with options in an order of the person's own."""
+        """Return a slot's form, with the options in a personal order."""
         signature = self.site.access.signature(f"order {slot.person} {slot.item.id}")
         return self.site.flow.form(slot.item.shown, slot.earlier, int.from_bytes(signature[:4], "big"))
 
@@ -125,24 +128,24 @@ class Session:
         return HTMLResponse(page, status)
 
     def home(self) -> Response:
-        """Lead to the person's first page."""
+        """Redirect to the person's first page."""
         return RedirectResponse(f"{self.person.base}/", 303)
 
 
 def make_app(store: Store, folder: MediaFolder, hosts: Collection[str] = ()) -> FastAPI:
-    """Make the server of one database.
+    """Create the server of one database.
 
     Args:
-        store: open, alone.
-        folder: with its media.
-        hosts: as for `Guard`.
+        store: The store, opened exclusively.
+        folder: The media folder of the store.
+        hosts: Known host names, as for `Guard`.
     """
     site = Site(store, folder)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        site.ahead.shutdown(wait=False, cancel_futures=True)
+        site.cutting_pool.shutdown(wait=False, cancel_futures=True)
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.state.site = site
@@ -162,14 +165,14 @@ def _show_error(request: Request, error: Exception) -> HTMLResponse:
     if isinstance(error, HTTPException):
         text, status = error.detail, error.status_code
     elif isinstance(error, OSError):
-        # Paths are for whoever started the server alone.
+        # Show paths only to the person who started the server.
         logger.error(f"{request.url.path} cannot be answered: {error}")
-        text = f"The server cannot use one of its files: {error.strerror}. Tell whoever started it."
+        text = f"The server cannot use one of its files: {error.strerror}. Inform the person who started it."
     else:
         status = next((number for kind, number in _STATUSES.items() if isinstance(error, kind)), status)
         title = "Not saved" if request.method == "POST" else title
-        advice = " Tell whoever started the server; then go back in your browser and send the form again."
-        # Paths of this machine are nobody's business on another one.
+        advice = " Inform the person who started the server. Then go back in your browser and resend the form."
+        # Do not show paths of this machine on other machines.
         path = site.store.database.path
         text = f"{str(error).replace(str(path), path.name)}.{advice if status >= 500 else ''}"
     return site.message(request, title, text, status)
@@ -206,7 +209,7 @@ router = APIRouter(prefix="/p/{base}", dependencies=[Depends(_session)])
 
 
 def enter(token: str, request: Request) -> Response:
-    """Give the cookie of a link, and lead to the person's first page."""
+    """Set the cookie of a link and redirect to the person's first page."""
     session = Session(_site(request), _site(request).find(token))
     response = session.home()
     secure, base = request.url.scheme == "https", session.person.base
@@ -230,14 +233,14 @@ def static(name: str) -> Response:
 
 @router.get("/agreement")
 def agreement(session: Visit) -> HTMLResponse:
-    """Show how far annotators agree."""
+    """Show the agreement of annotators."""
     session.allow(LEAD)
     return HTMLResponse(session.site.pages.agreement(session.person))
 
 
 @router.get("/")
 def index(session: Visit, page: PageNumber = 0) -> HTMLResponse:
-    """Show an annotator the next item, a senior qualifications to review, and the lead everything."""
+    """Show annotators their next item, seniors the qualifications to review, and the lead everything."""
     site, person = session.site, session.person
     if person.role == LEAD:
         return HTMLResponse(site.pages.lead(person, page))
@@ -247,7 +250,7 @@ def index(session: Visit, page: PageNumber = 0) -> HTMLResponse:
     if slot is None:
         return HTMLResponse(site.pages.idle(person))
     if not all(isinstance(media, KeptImage) for media in session.form(slot).media):
-        site.ahead.submit(site.cut_next, person)
+        site.cutting_pool.submit(site.cut_next, person)
     return session.item_page(slot)
 
 
@@ -269,20 +272,20 @@ def label(number: Number, session: Visit, sent: Checked) -> Response:
         return session.item_page(unsaved, str(error), nonce, 422)
     except NewerLabelError as error:
         newer = [f"{title}: {text}" for title, text in described(form, slot.values or {})]
-        text = f"{error}. It has: {slot.skipped or '; '.join(newer)}. Save again to replace that"
+        text = f"{error}. The newer label: {slot.skipped or '; '.join(newer)}. Save again to replace it"
         return session.item_page(unsaved, text, nonce, 409)
     return session.home()
 
 
 @router.get("/label/{number}")
 def own_label(number: Number, session: Visit) -> HTMLResponse:
-    """Show an item that the person has labelled, to be changed."""
+    """Show an item that the person has labelled, for changes."""
     return session.item_page(session.slot(number))
 
 
 @router.get("/mine")
 def mine(session: Visit, words: str = "", page: PageNumber = 0) -> HTMLResponse:
-    """List the person's own labels."""
+    """List the person's labels."""
     session.allow(ANNOTATOR)
     return HTMLResponse(session.site.pages.mine(session.person, words.strip(), page))
 
@@ -301,7 +304,7 @@ def skip(number: Number, session: Visit, sent: Checked) -> Response:
 
 @router.post("/people/{change}")
 def change_person(change: Literal["name", "close", "renew"], session: Visit, sent: Checked) -> Response:
-    """Name a person, close their link or make a new one."""
+    """Name a person, close their link or replace it."""
     session.allow(LEAD)
     site, name = session.site, first(sent, "person")
     if name not in [person.name for person in site.store.people() if person.role != LEAD]:
@@ -316,7 +319,7 @@ def change_person(change: Literal["name", "close", "renew"], session: Visit, sen
 
 @router.post("/release")
 def release(session: Visit, sent: Checked) -> Response:
-    """Give back what is open for a person."""
+    """Release the open items of a person."""
     session.allow(LEAD)
     session.site.store.assignments.release(first(sent, "person"))
     return session.home()
@@ -335,7 +338,7 @@ def qualify(session: Visit, sent: Checked) -> Response:
 
 @router.get("/adjudicate/{position}")
 def adjudicate(position: Number, session: Visit) -> HTMLResponse:
-    """Show the lead an item to decide on, with the majority of the labels chosen."""
+    """Show the lead an item to decide on, preset to the majority of the labels."""
     session.allow(LEAD)
     site = session.site
     if not site.flow.is_adjudicated:
@@ -349,7 +352,7 @@ def adjudicate(position: Number, session: Visit) -> HTMLResponse:
 
 @router.post("/undecide/{position}", dependencies=[Depends(_checked)])
 def undecide(position: Number, session: Visit) -> Response:
-    """Take the lead's decision on an item back."""
+    """Withdraw the lead's decision on an item."""
     session.allow(LEAD)
     session.site.store.undo_decision(position)
     return session.home()
@@ -362,18 +365,18 @@ def item(position: Number, session: Visit) -> HTMLResponse:
     return HTMLResponse(session.site.pages.view(session.person, position))
 
 
-@router.get("/item/{position}/{place}")
-def item_media(position: Number, place: Number, session: Visit) -> Response:
+@router.get("/item/{position}/{index}")
+def item_media(position: Number, index: Number, session: Visit) -> Response:
     """Send a picture or clip of an item."""
     session.allow(LEAD, SENIOR)
     site = session.site
-    return site.send(site.flow.form(site.store.assignments.item(position).shown).media, place)
+    return site.send(site.flow.form(site.store.assignments.item(position).shown).media, index)
 
 
-@router.get("/media/{number}/{place}")
-def media(number: Number, place: Number, session: Visit) -> Response:
-    """Send a picture or clip of one of the person's own slots."""
-    return session.site.send(session.form(session.slot(number)).media, place)
+@router.get("/media/{number}/{index}")
+def media(number: Number, index: Number, session: Visit) -> Response:
+    """Send a picture or clip of one of the person's slots."""
+    return session.site.send(session.form(session.slot(number)).media, index)
 
 
 def _comment(sent: Sent) -> str:
@@ -381,12 +384,12 @@ def _comment(sent: Sent) -> str:
 
 
 def _whole(text: str) -> int:
-    """Read a whole number that a browser sent back; -1 for anything else."""
+    """Parse a whole number from the browser; -1 for anything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
 
 
 def _seconds(text: str) -> float | None:
-    """Read what the browser has counted; None for anything that is no such time."""
+    """Parse the browser's time in seconds; None for anything invalid."""
     try:
         seconds = float(text)
     except ValueError:

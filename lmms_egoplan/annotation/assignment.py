@@ -1,4 +1,4 @@
-"""Who is to label what: items taken, given back and free, and people's standing."""
+"""Assign items to people: take, release and count slots, and track qualifications."""
 
 import json
 import sqlite3
@@ -10,25 +10,32 @@ from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Item, Stag
 from lmms_egoplan.annotation.forms import Values
 from lmms_egoplan.errors import LmmsEgoplanError
 
-_GIVEN_BACK = "this item was given back and is not yours any more"
+_RELEASED = "this item was released and is no longer yours"
 
 
 class NotYoursError(LmmsEgoplanError):
-    """A person asks for something that is not theirs, or no longer open."""
+    """A person asks for something that is not theirs or no longer open."""
 
 
 class NewerLabelError(LmmsEgoplanError):
-    """A label was saved after the form was shown that would replace it."""
+    """A newer label was saved after the form was shown."""
 
 
 @dataclass(frozen=True)
 class Slot:
     """One item that one person labels in one stage.
 
-    earlier: of each stage before, the values that count.
-    values, comment: of the person's last label, be it withdrawn; None and "" before the first.
-    last: number of what the person last saved of it, be it a label, a skip or a withdrawal; 0 before the first.
-    skipped: why the person skipped it; None if they did not.
+    Attributes:
+        id: Number of the slot.
+        position: Position of the item.
+        item: The item to label.
+        stage: Name of the stage.
+        person: Name of the person.
+        earlier: For each earlier stage, the values that count.
+        values: Values of the person's last label, even if withdrawn; None before the first.
+        comment: Comment of that label; "" before the first.
+        last: Number of the person's last saved row (label, skip or withdrawal); 0 before the first.
+        skipped: Reason for skipping the item; None if it is not skipped.
     """
 
     id: int
@@ -44,43 +51,43 @@ class Slot:
 
 
 class Assignments:
-    """What each person of a database has to label.
+    """Decide which items each person of a database labels.
 
     Args:
-        stages: of the database's flow.
+        stages: Stages of the database's flow.
     """
 
     def __init__(self, database: Database, stages: Sequence[Stage]) -> None:
         self._database, self._stages = database, tuple(stages)
-        # By person, stage and query, an item before which nothing is free for them.
+        # By person, stage and query: a position before which no item is free for that person.
         self._first_free: dict[tuple[str, str, str], int] = {}
 
     def item(self, position: int) -> Item:
         """Return the item at a position.
 
         Raises:
-            NotYoursError: there is none.
+            NotYoursError: There is none.
         """
         for row in self._database.rows("SELECT id, shown, hidden FROM items WHERE position = ?", position):
             return as_item(*row)
-        raise NotYoursError("there is no such item")
+        raise NotYoursError("this item does not exist")
 
     def next_slot(self, person: str) -> Slot | None:
-        """Return what is open for a person, else assign them the next item.
+        """Return a person's open slot, or assign them the next item.
 
-        None if there is nothing, for now or for good; see `state`.
+        Returns None if nothing is open or free; `state` says why.
         """
         with self._database.lock:
             number = self._open_slot(person)
             if number is None:
-                # Not waited for: a label of it, which is, brings it to the disk.
+                # Need not be on the disk yet: saving a label for it brings both there.
                 with self._database.writing(is_waited_for=False) as connection:
                     free = self._free(person)
                     number = None if free is None else take(connection, *free, person)
         return None if number is None else self.slot(number, person)
 
     def upcoming(self, person: str) -> tuple[Item, tuple[Values, ...]] | None:
-        """Return the item that a person would take next, with the values of earlier stages; it is not taken."""
+        """Return the item that a person would get next, with the values of earlier stages. Does not assign it."""
         free = self._free(person)
         return None if free is None else (self.item(free[0]), self._earlier(*free))
 
@@ -88,38 +95,39 @@ class Assignments:
         """Return a slot of a person.
 
         Raises:
-            NotYoursError: there is none of theirs with this number.
+            NotYoursError: The person has no slot with this number.
         """
         rows = self._database.rows(QUERIES["slot"], number, person)
         if not rows:
             raise NotYoursError("this item is not yours to label")
         ((released, skipped, newest, stage, position, *item),) = rows
         if released:
-            raise NotYoursError(_GIVEN_BACK)
+            raise NotYoursError(_RELEASED)
         last = self._database.rows(QUERIES["last_label"], number)
         values, comment = (json.loads(last[0][0]), last[0][1]) if last else (None, "")
         earlier = self._earlier(position, stage)
         return Slot(number, position, as_item(*item), stage, person, earlier, values, comment, newest or 0, skipped)
 
     def num_needed(self, stage: str) -> int:
-        """Return how many labels an item needs in a stage."""
+        """Return the number of labels that an item needs in a stage."""
         if stage == QUALIFICATION:
             return self._database.settings.annotators
-        return next((self._database.settings.needed(known) for known in self._stages if known.name == stage), 1)
+        needed = {flow_stage.name: self._database.settings.needed(flow_stage) for flow_stage in self._stages}
+        return needed.get(stage, 1)
 
     def release(self, person: str) -> int:
-        """Give back a person's items that have no label, or a withdrawn one; return how many."""
+        """Release a person's items without a label, or with a withdrawn one. Returns their number."""
         with self._database.writing() as connection:
             self.search_from()
             return connection.execute(QUERIES["release"], (now(), person)).rowcount
 
     def verdicts(self, person: str) -> dict[str, bool]:
-        """Return the last verdict on a person's qualification, by senior."""
+        """Return each senior's last verdict on a person's qualification."""
         rows = self._database.rows("SELECT senior, passed FROM verdicts WHERE person = ? ORDER BY id", person)
         return {senior: bool(passed) for senior, passed in rows}
 
     def state(self, person: str) -> str:
-        """Return ``working``, or why there is nothing to do: ``waiting`` (for seniors), ``failed`` or ``finished``."""
+        """Return ``working``, or why nothing is open: ``waiting`` (for seniors), ``failed`` or ``finished``."""
         standing = self.standing(person)
         if standing in ("waiting", "failed"):
             return standing
@@ -131,7 +139,7 @@ class Assignments:
         return rows[0][0] if rows else None
 
     def _free(self, person: str) -> tuple[int, str] | None:
-        """Find the item and stage that a person takes next: later stages first, last what they gave back."""
+        """Find a person's next item and stage: later stages first, items that they released last."""
         standing = self.standing(person)
         if standing in ("waiting", "failed"):
             return None
@@ -141,19 +149,19 @@ class Assignments:
         with self._database.lock:
             for query in ("free_new", "free_again"):
                 for stage, part in stages:
-                    place = (person, stage, query)
-                    rows = self._database.rows(QUERIES[query], stage, part, self._first_free.get(place, 0), person)
+                    key = (person, stage, query)
+                    rows = self._database.rows(QUERIES[query], stage, part, self._first_free.get(key, 0), person)
                     if rows:
-                        self._first_free[place] = rows[0][0]
+                        self._first_free[key] = rows[0][0]
                         return rows[0][0], stage
         return None
 
     def search_from(self, position: int = 0) -> None:
-        """Search for free items from this one on, or from an earlier one: it has changed."""
-        self._first_free = {place: min(first, position) for place, first in self._first_free.items()}
+        """Search for free items from this position or earlier, because its slots have changed."""
+        self._first_free = {key: min(first, position) for key, first in self._first_free.items()}
 
     def standing(self, person: str) -> str:
-        """Return ``passed``, ``unqualified`` (not done yet), ``waiting`` for the seniors, or ``failed``."""
+        """Return ``passed``, ``unqualified`` (not finished), ``waiting`` (for the seniors) or ``failed``."""
         if not self._database.settings.qualification:
             return "passed"
         ((done,),) = self._database.rows(QUERIES["num_qualifying"], person)
@@ -165,59 +173,59 @@ class Assignments:
         return "passed" if len(verdicts) >= self._database.settings.seniors else "waiting"
 
     def _earlier(self, position: int, stage: str) -> tuple[Values, ...]:
-        names = [known.name for known in self._stages]
+        names = [flow_stage.name for flow_stage in self._stages]
         before = names[: names.index(stage)] if stage in names else names[:-1] if stage == ADJUDICATION else []
         rows = self._database.rows("SELECT stage, choices FROM counting WHERE item = ? ORDER BY id", position)
         values = {name: json.loads(choices) for name, choices in reversed(rows)}
         return tuple(values[name] for name in before if name in values)
 
     def check_open(self, connection: sqlite3.Connection, slot: Slot) -> None:
-        """Check that a slot's label may still be given, changed or withdrawn.
+        """Check that a slot's label can still be saved, changed or withdrawn.
 
         Raises:
-            NotYoursError: it may not; says why.
+            NotYoursError: It cannot. Says why.
         """
         live = "SELECT 1 FROM slots WHERE id = ? AND person = ? AND released IS NULL"
         if not connection.execute(live, (slot.id, slot.person)).fetchone():
-            raise NotYoursError(_GIVEN_BACK)
+            raise NotYoursError(_RELEASED)
         if slot.stage == ADJUDICATION:
             self.check_complete(connection, slot.position)
             return
         if slot.stage == QUALIFICATION and self.verdicts(slot.person):
-            raise NotYoursError("your qualification has been reviewed; its labels stay as they are")
+            raise NotYoursError("your qualification has been reviewed, so its labels cannot change")
         if connection.execute("SELECT 1 FROM failed WHERE person = ?", (slot.person,)).fetchone():
-            raise NotYoursError("the seniors have not let your qualification pass, so your labels are not taken")
+            raise NotYoursError("the seniors have not passed your qualification, so your labels are not accepted")
         if connection.execute("SELECT 1 FROM decided WHERE item = ?", (slot.position,)).fetchone():
-            raise NotYoursError("the lead has decided on this item, so its labels stay as they are")
+            raise NotYoursError("the lead has decided on this item, so its labels cannot change")
         full = "SELECT 1 FROM places WHERE item = ? AND stage = ? AND taken >= needed"
         if slot.skipped and connection.execute(full, (slot.position, slot.stage)).fetchone():
-            raise NotYoursError("you skipped this item, and another person has it now")
+            raise NotYoursError("you skipped this item, and it now belongs to another person")
         names = [stage.name for stage in self._stages]
         later = names[names.index(slot.stage) + 1 :] if slot.stage in names else []
         marks = ", ".join("?" * len(later))
         begun = f"SELECT 1 FROM slots WHERE item = ? AND released IS NULL AND stage IN ({marks})"
         if connection.execute(begun, (slot.position, *later)).fetchone():
-            raise NotYoursError("another person works on this item already, so your label stays as it is")
+            raise NotYoursError("another person already works on this item, so your label cannot change")
 
     def check_complete(self, connection: sqlite3.Connection, position: int) -> None:
-        """Check that the lead may decide on an item: it was skipped, or has all labels by people who have not failed.
+        """Check that the lead may decide on an item: it was skipped, or has all labels from people who have not failed.
 
         Raises:
-            NotYoursError: it does not.
+            NotYoursError: It does not have all labels.
         """
         skipped = "SELECT 1 FROM slots WHERE item = ? AND skipped IS NOT NULL AND released IS NULL"
         if connection.execute(skipped, (position,)).fetchone():
             return
         for stage in self._stages:
-            ((given,),) = connection.execute(QUERIES["num_counting"], (position, stage.name))
-            if given < (needed := self.num_needed(stage.name)):
+            ((count,),) = connection.execute(QUERIES["num_counting"], (position, stage.name))
+            if count < (needed := self.num_needed(stage.name)):
                 raise NotYoursError(
-                    f"this item has {given} of {needed} labels ({stage.title}); decide when it has all of them"
+                    f"this item has {count} of {needed} labels ({stage.title}); decide when all labels are there"
                 )
 
 
 def take(connection: sqlite3.Connection, position: int, stage: str, person: str) -> int:
-    """Make a slot; return its number."""
+    """Create a slot and return its number."""
     row = (position, stage, person, now())
     number = connection.execute("INSERT INTO slots (item, stage, person, since) VALUES (?, ?, ?, ?)", row).lastrowid
     assert number is not None
@@ -225,5 +233,5 @@ def take(connection: sqlite3.Connection, position: int, stage: str, person: str)
 
 
 def as_item(item_id: str, shown: str, hidden: str) -> Item:
-    """Read an item from its row."""
+    """Create an item from its row."""
     return Item(item_id, json.loads(shown), json.loads(hidden))

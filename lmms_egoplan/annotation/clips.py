@@ -1,4 +1,4 @@
-"""Images and clips that annotators are shown: kept by content, and never with a frame after the cut."""
+"""Create and store the images and clips for annotators. No clip contains a frame after the cut."""
 
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,17 +18,17 @@ from lmms_egoplan.media.frames import FrameError, frame_path, read_frame_folder,
 from lmms_egoplan.media.image_files import write_jpeg
 from lmms_egoplan.progress import progress_bar
 
-# Frames that are in memory at a time.
+# Maximum number of frames in memory.
 _BATCH = 32
 HEIGHT = 480
-# Of each clip's encoder: on every machine the same, so that clips are.
+# Threads of each clip's encoder. The fixed number makes clips identical on all machines.
 _THREADS = 2
 _SUFFIXES = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "GIF": ".gif"}
 
 
 @dataclass(frozen=True)
 class KeptImage:
-    """An image file in the media folder, by its name there (`MediaFolder.keep`)."""
+    """An image in the media folder, by file name (`MediaFolder.keep`)."""
 
     name: str
 
@@ -37,7 +37,9 @@ class KeptImage:
 class Still:
     """One frame of a video.
 
-    source: video file, whose frames count from 0, or folder in EPIC-KITCHENS' layout, whose frames count from 1.
+    Attributes:
+        source: Video file, with frames counted from 0; or folder in EPIC-KITCHENS' layout, with frames counted from 1.
+        frame: Number of the frame.
     """
 
     source: str
@@ -46,11 +48,12 @@ class Still:
 
 @dataclass(frozen=True)
 class Cut:
-    """Frames of a video as a clip; the last of `frames` is the last that anybody sees.
+    """Frames of a video as a clip. The last of `frames` is the last one that anyone sees.
 
-    source: as for `Still`.
-    frames: their numbers, increasing.
-    fps: of the clip.
+    Attributes:
+        source: As for `Still`.
+        frames: Frame numbers, ascending.
+        fps: Frame rate of the clip.
     """
 
     source: str
@@ -62,47 +65,48 @@ Media = KeptImage | Still | Cut
 
 
 class MediaFolder:
-    """The media of a database, in a folder beside it; all of it can be made again but the kept images."""
+    """The media of a database, in a folder next to it. All files except kept images can be recreated."""
 
     def __init__(self, folder: Path, height: int = HEIGHT) -> None:
-        """Make nothing yet.
+        """Initialize without creating files.
 
         Args:
-            height: of clips at most, pixels.
+            folder: The media folder.
+            height: Maximum height of clips, pixels.
         """
         self._folder, self._height = folder, height
         self._locks: dict[str, Lock] = {}
         self._guard = Lock()
 
     def keep(self, content: bytes) -> KeptImage:
-        """Store an image under its content's name.
+        """Store an image under a name derived from its contents.
 
         Raises:
-            LmmsEgoplanError: it is no image that browsers show.
-            OSError: the folder cannot be written.
+            LmmsEgoplanError: Browsers cannot show the image.
+            OSError: The folder cannot be written.
         """
         try:
             with Image.open(BytesIO(content)) as image:
                 suffix = _SUFFIXES[image.format or ""]
         except (OSError, KeyError) as error:
-            raise LmmsEgoplanError(f"an image is none that browsers show: {error}") from error
-        self._own()
+            raise LmmsEgoplanError(f"browsers cannot show this image: {error}") from error
+        self._create_folder()
         name = sha256(content).hexdigest()[:32] + suffix
         if not (self._folder / name).is_file():
             write_whole(self._folder / name, content)
         return KeptImage(name)
 
     def file(self, media: Media) -> Path:
-        """Return the file to show; a frame or a clip is made at the first call.
+        """Return the file to show. Frames and clips are created on the first call.
 
         Raises:
-            FrameError: frames are absent or damaged.
-            OSError: the folder cannot be written.
+            FrameError: Frames are missing or damaged.
+            OSError: The folder cannot be written.
         """
         if isinstance(media, KeptImage):
             path = self._folder / media.name
             if not path.is_file():
-                raise FrameError(f"{path}: the image is gone; put it back, or begin with a new database")
+                raise FrameError(f"{path}: the image is missing; restore it, or start with a new database")
             return path
         frames = (media.frame,) if isinstance(media, Still) else media.frames
         size = (self._height,) if isinstance(media, Cut) else ()
@@ -112,12 +116,12 @@ class MediaFolder:
             lock = self._locks.setdefault(path.name, Lock())
         with lock:
             if not path.is_file():
-                self._own()
+                self._create_folder()
                 _make(path, media, self._height)
         return path
 
     def make_all(self, media: Collection[Media]) -> list[str]:
-        """Make all files that are missing, several at once, with a progress bar; returns why some cannot be made."""
+        """Create all missing files in parallel, with a progress bar. Returns the problems."""
         problems = []
 
         def make(one: Media) -> None:
@@ -131,8 +135,8 @@ class MediaFolder:
                 bar.update()
         return sorted(problems)
 
-    def _own(self) -> None:
-        """Make the folder, for nobody else on this machine."""
+    def _create_folder(self) -> None:
+        """Create the folder with access for its owner only."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder.chmod(0o700)
 
@@ -148,8 +152,8 @@ def _make(path: Path, media: Still | Cut, height: int) -> None:
 
 
 def _read_in_batches(source: str, frames: Sequence[int]) -> Iterator[Image.Image]:
-    ahead = iter(frames)
-    while batch := tuple(islice(ahead, _BATCH)):
+    remaining = iter(frames)
+    while batch := tuple(islice(remaining, _BATCH)):
         yield from _read(source, batch)
 
 
@@ -162,4 +166,4 @@ def _version(source: str, last: int) -> str:
     try:
         return file_version(path.stat())
     except OSError as error:
-        raise FrameError(f"{path}: cannot read it: {error.strerror}") from error
+        raise FrameError(f"{path}: cannot be read: {error.strerror}") from error

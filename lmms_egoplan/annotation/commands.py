@@ -32,36 +32,34 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.prepared_counts import SkipMissing
 
 _HOST, _PORT, _HEIGHT = "127.0.0.1", 8350, 480
-_STAYS = "by default. It stays as it was at the first start."
+_FIXED = "by default. Fixed when the database is created."
 
-_Database = Annotated[Path, typer.Argument(metavar="DB", help="The database of labels.")]
+_Database = Annotated[Path, typer.Argument(metavar="DB", help="SQLite file with the labels.")]
 _Db = Annotated[
     Path,
-    typer.Option(
-        metavar="FILE", help="The database of labels. It is made at the first start; later starts go on with it."
-    ),
+    typer.Option(metavar="FILE", help="SQLite file for the labels. Created if missing; reopened otherwise."),
 ]
 _Annotators = Annotated[
     int | None,
     typer.Option(
         min=1,
         max=500,
-        help=f"How many people label; {DEFAULT_ANNOTATORS} at first by default. A later start may give more.",
+        help=f"Number of annotators; {DEFAULT_ANNOTATORS} by default. You can raise it when you restart.",
     ),
 ]
 _PerItem = Annotated[
-    int | None, typer.Option(min=1, help=f"How many of them label each item; {DEFAULT_PER_ITEM} {_STAYS}")
+    int | None, typer.Option(min=1, help=f"Number of annotators per item; {DEFAULT_PER_ITEM} {_FIXED}")
 ]
 _CutFirst = Annotated[
-    bool, typer.Option("--cut", help="Make all clips before the page opens, on all cores. Clips that exist stay.")
+    bool, typer.Option("--cut", help="Create all clips before the page opens, on all cores. Existing clips are reused.")
 ]
-_Height = Annotated[int, typer.Option(min=16, help="Height of clips at most, in pixels.")]
-_Host = Annotated[str, typer.Option(help="Address to listen on. Others than this let other machines in.")]
+_Height = Annotated[int, typer.Option(min=16, help="Maximum height of clips, in pixels.")]
+_Host = Annotated[str, typer.Option(help="Address to listen on. The default admits this machine only.")]
 _Port = Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]
 
 
 def status(db: _Database) -> None:
-    """Show how far the labels of a database are, and how far annotators agree.
+    """Show the progress of a database and the agreement of its annotators.
 
     Example: `lmms-egoplan annotate status labels.sqlite`
     """
@@ -70,9 +68,9 @@ def status(db: _Database) -> None:
         for title, count, needed in stage_counts(labelled, store):
             typer.echo(f"{title}: {count} of {needed} labels")
         table = _table("annotator", "labels", "state", "median seconds", right=("labels", "median seconds"))
-        for known in store.progress():
-            seconds = "n/a" if known.seconds is None else f"{known.seconds:.1f}"
-            table.add_row(escape(known.person), str(known.labelled), known.state, seconds)
+        for progress in store.progress():
+            seconds = "n/a" if progress.seconds is None else f"{progress.seconds:.1f}"
+            table.add_row(escape(progress.person), str(progress.labelled), progress.state, seconds)
         Console().print(table)
         names = [field.name.replace("_", " ") for field in fields(Agreement)][1:]
         table = _table("agreement on", *names, right=names)
@@ -83,17 +81,17 @@ def status(db: _Database) -> None:
         typer.echo(WHEN_UNDEFINED)
         for line in store.flow.remarks(labelled):
             typer.echo(line)
-        typer.echo(f"Items on which labels differ: {len(disputed(labelled, store))}")
+        typer.echo(f"Items with differing labels: {len(disputed(labelled, store))}")
 
 
 def export(
     db: _Database,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the exported files.")],
     label_studio: Annotated[
-        bool, typer.Option("--label-studio", help="Write tasks and configuration for Label Studio instead of labels.")
+        bool, typer.Option("--label-studio", help="Write Label Studio tasks and configuration instead of labels.")
     ] = False,
 ) -> None:
-    """Write the labels of a database in the form that other commands read.
+    """Export the labels of a database for use by other commands.
 
     Example: `lmms-egoplan annotate export labels.sqlite --out labels`
     """
@@ -106,10 +104,10 @@ def export(
         typer.echo(line)
 
 
-def backup(db: _Database, out: Annotated[Path, typer.Option(metavar="FILE", help="The copy to write.")]) -> None:
-    """Copy a database of labels, also while its page is open.
+def backup(db: _Database, out: Annotated[Path, typer.Option(metavar="FILE", help="Path of the copy.")]) -> None:
+    """Copy a database of labels. Works while its page is open.
 
-    Images and clips are not in the database: they stay in the folder `labels.sqlite.media`.
+    The copy has no images or clips: they stay in the folder `labels.sqlite.media`.
 
     Example: `lmms-egoplan annotate backup labels.sqlite --out labels-monday.sqlite`
     """
@@ -127,12 +125,12 @@ def demo(
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
-    """Open the page on a benchmark's small rendered set, to try it. Needs no data and no network.
+    """Try the page on a small rendered set of a benchmark. Needs no data and no network.
 
     Example: `lmms-egoplan annotate demo egoplan`
     """
     if benchmark not in LABELLED:
-        raise LmmsEgoplanError(f"{benchmark}: no benchmark; expected one of {', '.join(LABELLED)}")
+        raise LmmsEgoplanError(f"Unknown benchmark {benchmark!r}; choose one of {', '.join(LABELLED)}")
     flow = load_flow(benchmark)
     rendered = DEMO_SETS[benchmark]
     out = out.resolve()
@@ -150,7 +148,7 @@ def annotate_egoplan(
         Path,
         typer.Argument(
             metavar="ANNOTATIONS",
-            help="Questions to verify, in the form of EgoPlan_validation.json, such as `data build egoplan` makes.",
+            help="Questions to verify, in the format of EgoPlan_validation.json, as `data build egoplan` writes it.",
         ),
     ],
     db: _Db,
@@ -162,8 +160,8 @@ def annotate_egoplan(
         int | None,
         typer.Option(
             min=0,
-            help="Questions that every annotator labels first, until two seniors let them go on; 50 by default, 0 for "
-            "none. They are not verified then. It stays as it was at the first start.",
+            help="Number of qualification questions (default 50), which are not verified. Two senior annotators review "
+            "them before an annotator continues. 0 skips this step. Fixed when the database is created.",
         ),
     ] = None,
     skip_missing: SkipMissing = False,
@@ -172,9 +170,9 @@ def annotate_egoplan(
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
-    """Open a page on which people verify EgoPlan's questions, as the paper's annotators did.
+    """Verify EgoPlan questions with human annotators (section A.3 of the paper).
 
-    Kept are the questions that all annotators of a question answer alike and as the record does.
+    Opens a local web page. A question is kept if every annotator chooses the recorded answer.
 
     Example: `lmms-egoplan annotate egoplan built/EgoPlan_validation.json --db labels.sqlite
     --epic-kitchens EPIC-KITCHENS --annotators 10`
@@ -193,7 +191,8 @@ def annotate_egothink(
         list[Path],
         typer.Argument(
             metavar="SAMPLES",
-            help="Answers, as `judge egothink` takes them; one for each model, named after the file or folder.",
+            help="Answers to rate, in any form that `judge egothink` reads. Give one file or folder per model; its "
+            "name becomes the model's name.",
         ),
     ],
     db: _Db,
@@ -203,14 +202,16 @@ def annotate_egothink(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="The same answers as `judge egothink` wrote them. The lead sees how far people and the judge agree; "
-            "annotators see nothing of a judge. Any start may bring it.",
+            help="The same answers, rated by `judge egothink`. The lead sees how well people and judge agree; "
+            "annotators never see the judge's ratings. You can add it at any restart.",
         ),
     ] = None,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
-    """Open a page on which people rate EgoThink's answers 0, 0.5 or 1, with the models hidden.
+    """Rate EgoThink answers 0, 0.5 or 1 with human annotators, who do not see the model's name.
+
+    Opens a local web page.
 
     Example: `lmms-egoplan annotate egothink gpt-4v.jsonl --db labels.sqlite --annotators 3 --per-item 3`
     """
@@ -226,7 +227,7 @@ def annotate_egointent(
         Path,
         typer.Argument(
             metavar="ANNOTATIONS",
-            help="Steps to revise, in the form of FORMAT.md, such as `data build egointent` makes.",
+            help="Steps to revise, in the format of FORMAT.md. `data build egointent` writes such files.",
         ),
     ],
     videos: Annotated[Path, typer.Option(help="Folder with `<video_id>.mp4`.")],
@@ -238,9 +239,9 @@ def annotate_egointent(
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
-    """Open a page on which people revise the labels and the cut of EgoIntent's steps, and check them for hindsight.
+    """Revise the labels and cuts of EgoIntent steps with human annotators, and check them for hindsight.
 
-    One person revises a step, another one reviews it; the lead decides where they differ.
+    Opens a local web page. One person revises a step and another reviews it. The lead decides where they differ.
 
     Example: `lmms-egoplan annotate egointent steps.jsonl --videos ego4d/full_scale --db labels.sqlite`
     """
@@ -254,7 +255,7 @@ def annotate_actplan(
         list[Path],
         typer.Argument(
             metavar="PLANS",
-            help="Plans, as `score actplan` takes them. A file whose lines have no model is named after its model.",
+            help="Plans to label, as `score actplan` reads them. Without a `model` field, the file name is the model.",
         ),
     ],
     db: _Db,
@@ -264,7 +265,9 @@ def annotate_actplan(
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
-    """Open a page on which people label plans: correctness, commonsense and six types of errors.
+    """Label ActPlan-1K plans with human annotators: correctness, commonsense and six error types.
+
+    Opens a local web page.
 
     Example: `lmms-egoplan annotate actplan plans.jsonl --db labels.sqlite --annotators 3 --per-item 2`
     """
@@ -274,16 +277,16 @@ def annotate_actplan(
 
 
 def annotate_circumstances(
-    items: Annotated[
-        Path, typer.Argument(metavar="FILE", help="`circumstances.jsonl`, as `data build actplan` writes it.")
-    ],
+    items: Annotated[Path, typer.Argument(metavar="FILE", help="`circumstances.jsonl` from `data build actplan`.")],
     db: _Db,
     annotators: _Annotators = None,
     per_item: _PerItem = None,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
-    """Open a page on which people choose circumstances of counterfactual activities: plausible, and sayable in BDDL.
+    """Choose circumstances for counterfactual activities with human annotators.
+
+    Opens a local web page. A circumstance is kept if it is plausible and can be expressed in BDDL.
 
     Example: `lmms-egoplan annotate actplan-circumstances built/circumstances.jsonl --db circumstances.sqlite`
     """
@@ -292,18 +295,18 @@ def annotate_circumstances(
 
 
 def annotate_plans(
-    items: Annotated[
-        Path, typer.Argument(metavar="FILE", help="`instances.jsonl`, as `data build actplan` writes it.")
-    ],
+    items: Annotated[Path, typer.Argument(metavar="FILE", help="`instances.jsonl` from `data build actplan`.")],
     db: _Db,
     annotators: _Annotators = None,
     per_item: Annotated[
-        int | None, typer.Option(min=2, help=f"How many people write a plan of each instance; 2 {_STAYS}")
+        int | None, typer.Option(min=2, help=f"Number of people who write a plan for each instance; 2 {_FIXED}")
     ] = None,
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
-    """Open a page on which people write gold plans, at least two of each instance.
+    """Write gold plans with human annotators, at least two per instance.
+
+    Opens a local web page.
 
     Example: `lmms-egoplan annotate actplan-plans built/instances.jsonl --db plans.sqlite --annotators 3`
     """
@@ -312,9 +315,9 @@ def annotate_plans(
 
 
 def audit_egointent(
-    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="Folder that `annotate export` has written.")],
+    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="Folder written by `annotate export`.")],
 ) -> None:
-    """Show how EgoIntent's labels and cuts were changed and how long steps are, beside the paper's figures.
+    """Compare an EgoIntent export with the paper: changed labels, moved cuts and step durations.
 
     Rates are in percent, times in seconds.
 
@@ -333,9 +336,9 @@ def _open(db: Path) -> Store:
     name = database.settings.benchmark
     if name in FLOWS:
         return Store(database, load_flow(name))
-    raise LmmsEgoplanError(f"{db}: holds labels of {name}, which this version does not know")
+    raise LmmsEgoplanError(f"{db}: contains labels of {name!r}, which this version does not support")
 
 
 def _table(*columns: str, right: Collection[str]) -> Table:
-    """Make a table, with some columns right-aligned."""
+    """Create a table with the columns in `right` right-aligned."""
     return Table(*(Column(column, justify="right" if column in right else "left") for column in columns))

@@ -1,6 +1,6 @@
-"""The file that labels are kept in: its tables, how it is made, opened and locked, and its transactions.
+"""Create, open, lock and write the SQLite file with the labels.
 
-SQLite with a rollback journal: what a transaction has written is in this one file, on the disk, when it ends.
+SQLite uses a rollback journal: when a transaction ends, everything it wrote is on the disk in this one file.
 """
 
 import json
@@ -26,13 +26,13 @@ from lmms_egoplan.files import hold, write_whole
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.text import clean_text
 
-# Raised when the tables change.
+# Increase when the tables change.
 _FORMAT = 3
 _APPLICATION_ID = 0x4C45414E
 _BUSY_S = 30.0
-# Of the order of items.
+# Seed of the order of items.
 _SEED = 0
-_NOT_READ, _NOT_SAVED = "the database cannot be read", "nothing was saved now"
+_NOT_READ, _NOT_SAVED = "cannot read the database", "nothing was saved"
 LEAD, SENIOR, ANNOTATOR = "lead", "senior", "annotator"
 
 _TABLES = Path(__file__).with_name("tables.sql").read_text(encoding="utf-8")
@@ -40,17 +40,19 @@ QUERIES: dict[str, str] = yaml_beside(str(Path(__file__).with_name("queries")))
 
 
 class StoreError(LmmsEgoplanError):
-    """The database cannot be read or written; whatever was saved before is still there."""
+    """The database cannot be read or written. Everything saved before is still there."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a database is used; as it was made.
+    """Settings of a database, fixed when it is created.
 
-    annotators: how many there are; more may come later.
-    per_item: annotators of each item in stages that do not say otherwise.
-    qualification: items that every annotator labels first, until the seniors let them go on; 0 for none.
-    seniors: who review these.
+    Attributes:
+        benchmark: Name of the flow.
+        annotators: Number of annotators. It can increase later.
+        per_item: Number of annotators per item, in stages without a number of their own.
+        qualification: Number of items that every annotator labels first, until the seniors pass them; 0 for none.
+        seniors: Number of people who review qualifications.
     """
 
     benchmark: str
@@ -60,20 +62,20 @@ class Settings:
     seniors: int = 0
 
     def needed(self, stage: Stage) -> int:
-        """Return how many labels an item needs in a stage."""
+        """Return the number of labels that an item needs in a stage."""
         return self.per_item if stage.per_item is None else stage.per_item
 
 
 def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequence[Stage]) -> None:
-    """Make a new database, whole or not at all.
+    """Create a new database atomically.
 
     Args:
-        stages: of the benchmark's flow.
-        items: stored in random order; the first `settings.qualification` serve for the qualification.
+        stages: Stages of the benchmark's flow.
+        items: Items, stored in random order. The first `settings.qualification` serve for the qualification.
 
     Raises:
-        StoreError: the file exists or cannot be written.
-        LmmsEgoplanError: no items, two with one id, or too few annotators for each item.
+        StoreError: The file exists or cannot be written.
+        LmmsEgoplanError: There are no items, duplicate ids, or too few annotators per item.
     """
     _check(settings, items, stages)
     order = list(items)
@@ -111,16 +113,16 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
             connection.execute("COMMIT")
         try:
             os.link(unfinished, path)
-        except OSError:  # it exists, or the file system has no links
+        except OSError:  # The file exists, or the file system has no hard links.
             if os.path.lexists(path):
-                raise StoreError(f"{path}: is there already") from None
+                raise StoreError(f"{path}: already exists; choose another --db") from None
             unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
 def digest(items: Sequence[Item]) -> str:
-    """Return a text that differs for other items; their order and `Item.changing` do not matter."""
+    """Return a digest of the items. It ignores their order and `Item.changing`."""
 
     def fixed(item: Item, values: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in values.items() if name not in item.changing}
@@ -135,57 +137,58 @@ class Database:
 
     All methods raise `StoreError` if the database cannot be read or written.
 
-    settings: as stored.
-    lock: held by whoever writes.
+    Attributes:
+        settings: The stored settings.
+        lock: Lock of the writing thread.
     """
 
     settings: Settings
 
-    def __init__(self, path: Path, *, alone: bool = False) -> None:
+    def __init__(self, path: Path, *, exclusive: bool = False) -> None:
         """Open a database.
 
         Args:
-            alone: refuse if another process has it open in this way, as a server does.
+            exclusive: Refuse if another process has opened it in the same way, as a server does.
 
         Raises:
-            StoreError: it is absent, damaged, of another version, or in use.
+            StoreError: The file is missing, damaged, of another version, or in use.
         """
         self.path = path
         self.lock = RLock()
         self._reader_lock = RLock()
         with ExitStack() as connections:
-            if alone:
-                # Keeps a second server off; the lock ends with the process, however that ends.
+            if exclusive:
+                # Prevents a second server. The lock ends with the process.
                 lock = hold(path.resolve().with_name(f"{path.resolve().name}.lock"))
                 if lock is None:
-                    raise StoreError(f"{path}: another server has it open; stop that one first")
+                    raise StoreError(f"{path}: in use by another server; stop that one first")
                 connections.enter_context(closing(lock))
-            self._open(connections, alone=alone)
+            self._open(connections, exclusive=exclusive)
             self._connections = connections.pop_all()
 
     def close(self) -> None:
-        """Close the database; another server can then open it."""
+        """Close the database, so another server can open it."""
         self._connections.close()
 
     @cached_property
     def secret(self) -> str:
-        """The key that signs what its pages send."""
+        """The key that signs the forms of its pages."""
         return self.setting("secret")
 
     @cached_property
     def mark(self) -> str:
-        """A public text that differs from that of other databases served at the same address."""
+        """A public identifier that differs from that of other databases served at the same address."""
         return sha256(self.secret.encode()).hexdigest()[:12]
 
     def backup(self, target: Path) -> int:
-        """Copy the database whole, with all labels that are saved, while it is served or not.
+        """Copy the whole database with all saved labels. Works while it is served.
 
         Returns:
-            How many labels count in the copy.
+            The number of labels in the copy that count.
 
         Raises:
-            StoreError: it cannot be read, or the copy is damaged.
-            OSError: the copy cannot be written.
+            StoreError: The database cannot be read, or the copy is damaged.
+            OSError: The copy cannot be written.
         """
         with NamedTemporaryFile(prefix=f".{target.name}.", dir=target.parent) as unfinished:
             with closing(sqlite3.connect(unfinished.name)) as copy, self._reading() as connection:
@@ -197,22 +200,22 @@ class Database:
         return labels
 
     def rows(self, query: str, *values: Any) -> list[Any]:
-        """Return the rows that a query finds in what is committed; does not wait for those who write."""
+        """Return the committed rows of a query. Does not wait for writers."""
         with self._reading() as connection:
             return connection.execute(query, values).fetchall()
 
     def setting(self, name: str) -> Any:
-        """Return a stored value of the table ``settings``."""
+        """Return a value of the table ``settings``."""
         ((value,),) = self.rows("SELECT value FROM settings WHERE name = ?", name)
         return json.loads(value)
 
     def read_settings(self) -> None:
-        """Read `settings` again."""
+        """Reload `settings`."""
         self.settings = Settings(**{field.name: self.setting(field.name) for field in fields(Settings)})
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let all queries within it see the same state."""
+        """Give all queries in this context the same view of the database."""
         with self._reading() as connection:
             connection.execute("BEGIN")
             try:
@@ -222,12 +225,12 @@ class Database:
 
     @contextmanager
     def writing(self, *, is_waited_for: bool = True) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that no other process can enter; at its end it is on the disk, if that is waited for."""
+        """Open an exclusive transaction. If `is_waited_for`, its changes are on the disk when the context ends."""
         with self.lock, _storage_errors(self.path, _NOT_SAVED):
-            if _place(self.path) != self._place:
+            if _file_identity(self.path) != self._identity:
                 raise StoreError(
-                    f"{self.path}: moved, deleted or replaced since it was opened, so nothing was saved now. Stop the "
-                    "server, put the file back and start again"
+                    f"{self.path}: moved, deleted or replaced while open, so nothing was saved. Stop the server, "
+                    "restore the file and restart"
                 )
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_waited_for else 'NORMAL'}")
             self._connection.execute("BEGIN IMMEDIATE")
@@ -235,36 +238,36 @@ class Database:
                 yield self._connection
                 self._connection.execute("COMMIT")
             except BaseException:
-                # A full disk has ended the transaction already.
+                # If the disk is full, the transaction has already ended.
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def _open(self, connections: ExitStack, *, alone: bool) -> None:
+    def _open(self, connections: ExitStack, *, exclusive: bool) -> None:
         if not self.path.is_file():
-            raise StoreError(f"{self.path}: no such database; lmms-egoplan annotate makes one")
+            raise StoreError(f"{self.path}: no such database; create it with lmms-egoplan annotate")
         with _storage_errors(self.path, _NOT_READ):
             self._connection = connections.enter_context(closing(_connect(self.path)))
             (application,) = self._connection.execute("PRAGMA application_id").fetchone()
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             if application != _APPLICATION_ID:
-                raise StoreError(f"{self.path}: no database of lmms-egoplan annotate")
+                raise StoreError(f"{self.path}: not a database of lmms-egoplan annotate")
             if version != _FORMAT:
                 writer = "a newer" if version > _FORMAT else "an earlier"
                 raise StoreError(
-                    f"{self.path}: {writer} version of lmms-egoplan made it, in format {version}; this version reads "
-                    f"format {_FORMAT}. Export its labels with that version, or begin with another --db"
+                    f"{self.path}: created by {writer} lmms-egoplan, in format {version}; this version reads "
+                    f"format {_FORMAT}. Export its labels with that version, or start with another --db"
                 )
             self._connection.execute("PRAGMA foreign_keys = ON")
             _check_whole(self._connection)
-            if alone and self.path.stat().st_nlink > 1:
+            if exclusive and self.path.stat().st_nlink > 1:
                 raise StoreError(
-                    f"{self.path}: the file has another name, a hard link, by which a second server could open it. "
-                    f"Delete the other one (find . -samefile {self.path.name}), or serve a copy"
+                    f"{self.path}: the file has a second name (a hard link), by which another server could open it. "
+                    f"Delete that name (find . -samefile {self.path.name}), or serve a copy"
                 )
-            if alone:  # A database with a write-ahead log becomes one file.
+            if exclusive:  # Merges a write-ahead log into the file.
                 self._connection.execute("PRAGMA journal_mode = DELETE")
-            self._place = _place(self.path)
+            self._identity = _file_identity(self.path)
             self._reader = connections.enter_context(closing(_connect(self.path)))
             self._reader.execute("PRAGMA query_only = ON")
             self.read_settings()
@@ -276,7 +279,7 @@ class Database:
 
 
 def add_people(connection: sqlite3.Connection, annotators: int, seniors: int) -> None:
-    """Add the lead, seniors and annotators that are missing."""
+    """Add the lead, seniors and annotators that do not exist yet."""
     people = [(LEAD, LEAD)]
     people += [(f"senior-{number}", SENIOR) for number in range(1, seniors + 1)]
     people += [(f"annotator-{number}", ANNOTATOR) for number in range(1, annotators + 1)]
@@ -286,17 +289,19 @@ def add_people(connection: sqlite3.Connection, annotators: int, seniors: int) ->
 
 def _check(settings: Settings, items: Sequence[Item], stages: Sequence[Stage]) -> None:
     if not items:
-        raise LmmsEgoplanError("there are no items to label")
-    if twice := [id_ for id_, count in Counter(item.id for item in items).items() if count > 1]:
-        raise LmmsEgoplanError(f"item {twice[0]!r} is there twice; remove one")
+        raise LmmsEgoplanError("no items to label")
+    if duplicates := [id_ for id_, count in Counter(item.id for item in items).items() if count > 1]:
+        raise LmmsEgoplanError(f"Duplicate item {duplicates[0]!r}; remove one")
     needed = sum(map(settings.needed, stages))
     if settings.per_item < 1 or needed > settings.annotators:
-        raise LmmsEgoplanError(f"each item needs {needed} annotators and there are {settings.annotators}; give more")
+        raise LmmsEgoplanError(
+            f"--annotators {settings.annotators}: each item needs {needed} annotators; increase the number"
+        )
     if settings.qualification and len(stages) > 1:
-        raise LmmsEgoplanError("a qualification serves items that are labelled in one stage, and these have several")
+        raise LmmsEgoplanError("--qualification: the items have several stages; it requires a single stage")
     if settings.qualification >= len(items):
         raise LmmsEgoplanError(
-            f"--qualification {settings.qualification}: there are {len(items)} items in all; give fewer, or 0 for none"
+            f"--qualification {settings.qualification}: there are only {len(items)} items; choose fewer, or 0 for none"
         )
 
 
@@ -306,8 +311,8 @@ def _check_whole(connection: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError(problems[0])
 
 
-def _place(path: Path) -> tuple[int, int] | None:
-    """Device and inode of a file; None without one."""
+def _file_identity(path: Path) -> tuple[int, int] | None:
+    """Return the device and inode of a file, or None if it does not exist."""
     with suppress(FileNotFoundError):
         status = path.stat()
         return status.st_dev, status.st_ino
@@ -319,36 +324,36 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def _storage_errors(path: Path, what: str) -> Iterator[None]:
-    """Tells of SQLite's errors.
+def _storage_errors(path: Path, consequence: str) -> Iterator[None]:
+    """Convert SQLite errors to `StoreError`.
 
     Args:
-        what: has come of it, where the database is not damaged.
+        consequence: What failed, for messages about an undamaged database.
     """
     try:
         yield
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
             raise StoreError(
-                f"{path}: the disk is full, so nothing was saved now. Make room, then send it again"
+                f"{path}: the disk is full, so nothing was saved. Free some space, then send the form again"
             ) from error
         if isinstance(error, sqlite3.OperationalError | sqlite3.IntegrityError):
             name = getattr(error, "sqlite_errorname", "")
             advice = ""
-            if what == _NOT_READ and name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
-                advice = ". Even to read it, SQLite writes files beside it: copy it to a folder that you may write"
-            raise StoreError(f"{path}: {what}: {error}{advice}") from error
+            if consequence == _NOT_READ and name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
+                advice = ". SQLite needs a writable folder even to read: copy the database to one"
+            raise StoreError(f"{path}: {consequence}: {error}{advice}") from error
         raise StoreError(
-            f"{path}: the database is damaged ({error}). Leave it and its -journal file as they are, and copy "
-            f"what can be read: sqlite3 {path.name} .recover | sqlite3 recovered.sqlite"
+            f"{path}: the database is damaged ({error}). Do not change it or its -journal file. To copy what can be "
+            f"read: sqlite3 {path.name} .recover | sqlite3 recovered.sqlite"
         ) from error
 
 
 def as_json(values: Mapping[str, Any]) -> str:
-    """Return JSON that can be stored and shown, whatever halves of surrogate pairs there are."""
+    """Return JSON that can be stored and shown, even if it contains unpaired surrogates."""
     return clean_text(json.dumps(values, ensure_ascii=False))
 
 
 def now() -> str:
-    """Return the time as it is stored."""
+    """Return the current time in the stored format."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

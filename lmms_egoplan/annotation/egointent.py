@@ -1,6 +1,6 @@
-"""EgoIntent's labels revised by people, their cuts moved, and hindsight checked (sec. 3.3).
+"""Revise EgoIntent's labels and cuts with human annotators, and check for hindsight (sec. 3.3).
 
-A first person revises a step's labels, a second one reviews what came of it, the lead decides where they differ.
+One person revises a step's labels and a second one reviews the result. The lead decides where they differ.
 """
 
 import csv
@@ -40,11 +40,16 @@ _ENVIRONMENTS = tuple(Option(environment, environment.capitalize()) for environm
 
 @dataclass(frozen=True)
 class Rate:
-    """One rate, in percent, or a time in seconds; texts where nothing is known.
+    """One rate in percent, or one time in seconds. Unknown values are texts.
 
-    count, of: what a rate was made of; of times, how many there are of how many steps.
-    paper, printed: the paper's value, and its numbers where it prints them.
-    where: the section.
+    Attributes:
+        rate: Name of the rate.
+        value: Rate or time in the export.
+        count: Numerator of the rate; for times, the number of measured steps.
+        of: Denominator of the rate; for times, the number of all steps.
+        paper: The paper's value.
+        printed: The paper's counts, if it prints them.
+        where: Section of the paper.
     """
 
     rate: str
@@ -57,8 +62,9 @@ class Rate:
 
     def __str__(self) -> str:
         numbers = f"{self.count} of {self.of}"
-        own = [*([f"{self.printed}"] if self.printed else []), *([self.where] if self.where else [])]
-        return f"{self.rate.replace('_', ' ')}: {self.value} ({numbers}; paper: {', '.join([str(self.paper), *own])})"
+        source = [text for text in (self.printed, self.where) if text]
+        paper = ", ".join([str(self.paper), *source])
+        return f"{self.rate.replace('_', ' ')}: {self.value} ({numbers}; paper: {paper})"
 
 
 def audit(
@@ -68,14 +74,14 @@ def audit(
     moves: Sequence[float],
     durations: Sequence[float],
 ) -> list[Rate]:
-    """Compute the rates of sec. 3.3, and the durations of sec. 3.4.
+    """Compute the rates of sec. 3.3 and the durations of sec. 3.4.
 
     Args:
-        revisions: of all steps that have one, the candidates and what the first person made of them.
-        boundaries: of each reviewed step, whether its outcome is not yet visible at the cut.
-        supported: of each reviewed step, which of its three labels are supported, in the end.
-        moves: seconds by which people have moved the cut of each finished step, whoever did; 0 for none.
-        durations: seconds of the finished steps.
+        revisions: For each revised step, the candidates and the first person's values.
+        boundaries: For each reviewed step, whether its outcome is not yet visible at the cut.
+        supported: For each reviewed step, the final verdicts on whether its three labels are supported.
+        moves: For each finished step, the seconds by which anyone moved the cut; 0 for an unmoved cut.
+        durations: Durations of the finished steps, seconds.
     """
     moved = [abs(seconds) for seconds in moves if seconds]
     rates = [
@@ -100,7 +106,7 @@ def audit(
 
 
 def audit_csv(rates: Sequence[Rate]) -> str:
-    """Return the rates as a file."""
+    """Return the rates as CSV."""
     return csv_text([[field.name for field in fields(Rate)], *(astuple(rate) for rate in rates)])
 
 
@@ -108,11 +114,11 @@ def read_audit(labels: Path) -> list[Rate]:
     """Read the rates in an export of `annotate export`.
 
     Raises:
-        LmmsEgoplanError: there is no such file, or it is of another form.
+        LmmsEgoplanError: The file is missing or has another format.
     """
     path = labels / AUDIT
     if not path.is_file():
-        raise LmmsEgoplanError(f"{path}: no such file; export labels first: lmms-egoplan annotate export --help")
+        raise LmmsEgoplanError(f"{path}: no such file; export the labels first: lmms-egoplan annotate export --help")
     reader = csv.DictReader(io.StringIO(read_text(path, "audit"), newline=""))
     names = [field.name for field in fields(Rate)]
     if reader.fieldnames != names:
@@ -134,21 +140,21 @@ def _percent(count: int, of: int) -> float | str:
 def _rate(name: str, value: float | str, count: int, of: int) -> Rate:
     paper = _PAPER.get(name, {})
     printed = f"{paper['count']:,} of {paper['of']:,}" if "count" in paper else ""
-    theirs = _percent(paper["count"], paper["of"]) if printed else paper.get("paper", _NONE)
-    return Rate(name, value, count, of, theirs, printed, paper.get("where", ""))
+    paper_value = _percent(paper["count"], paper["of"]) if printed else paper.get("paper", _NONE)
+    return Rate(name, value, count, of, paper_value, printed, paper.get("where", ""))
 
 
 def read_items(annotations: Path, videos: Path, *, skip_missing: bool = False) -> list[Item]:
     """Read steps to revise.
 
     Args:
-        annotations: in the form of FORMAT.md; a key such as ``next_step_candidates`` has other texts for its label. Of
-            steps that have such a key, or no place, the place is asked, too.
-        videos: folder with ``<video_id>.mp4``.
-        skip_missing: leave out steps without frames.
+        annotations: Steps in the format of FORMAT.md. A key such as ``next_step_candidates`` adds alternative texts for
+            its label. If a step has such a key or no place, annotators also give the place.
+        videos: Folder with ``<video_id>.mp4``.
+        skip_missing: Skip steps without frames.
 
     Raises:
-        LmmsEgoplanError: the annotations are wrong, or frames are missing.
+        LmmsEgoplanError: The annotations are invalid, or frames are missing.
     """
     records = read_annotations(annotations)
     footage, lost = record_footage(records, videos, skip_missing=skip_missing)
@@ -161,7 +167,7 @@ def read_items(annotations: Path, videos: Path, *, skip_missing: bool = False) -
 
 
 class RevisedSteps(Flow):
-    """Steps whose labels and cut are revised, then reviewed by another person."""
+    """Revise the labels and cuts of steps, and have another person review them."""
 
     name = "egointent"
     title = "EgoIntent: revise steps"
@@ -169,17 +175,17 @@ class RevisedSteps(Flow):
     stages = (Stage(_REVISE, "Revision", 1), Stage(_REVIEW, "Review by a second person", 1))
 
     def guide_to(self, shown: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the guide with the item's names of the labels."""
+        """Return the guide with the item's names for the labels."""
         return tuple(paragraph.format(**shown["titles"]) for paragraph in self.guide)
 
     def form(self, shown: Mapping[str, Any], earlier: Sequence[Values] = (), _order: int = 0) -> Form:
-        """Show the clip up to the cut; ask for the three labels, which start as in an earlier revision."""
+        """Show the clip up to the cut. Ask for the three labels, preset to an earlier revision."""
         place = shown.get("place", {})
-        known = earlier[0] if earlier else shown["labels"] | place | {_CUT: shown["end_sec"]}
-        times, end = shown["times"], known[_CUT]
+        initial = earlier[0] if earlier else shown["labels"] | place | {_CUT: shown["end_sec"]}
+        times, end = shown["times"], initial[_CUT]
         count = bisect_left(times, end)
         clip = Cut(shown["video"], tuple(range(shown["first"], shown["first"] + count)), shown["fps"])
-        # A cut lies behind the clip's first frame, at the latest where it is.
+        # The cut can move to any frame after the clip's first one, up to its current position.
         cuts = (*(time for time in times[1:count]), end)
         fields: list[Field] = []
         if earlier:
@@ -187,22 +193,22 @@ class RevisedSteps(Flow):
             fields.append(Choice(_BOUNDARY, title, _YES_NO, help="If not, move its end."))
         fields.append(Moment(_CUT, "End of the clip", cuts, end, times[0], 1 / shown["fps"], help=_EARLIER))
         for field in FIELDS:
-            text, title = known[field], shown["titles"][field]
+            text, title = initial[field], shown["titles"][field]
             help_ = f"{'Label' if earlier else 'Candidate'}: {text}"
-            asked = f"{title}: supported by what is seen before the end?"
+            asked = f"{title}: supported by what is visible before the end?"
             fields.append(Choice(f"supported_{field}", asked, _YES_NO, help=help_))
-            others = () if earlier else shown.get("candidates", {}).get(field, ())
-            fields.append(Words(field, title, text, tuple(dict.fromkeys((text, *others)))))
+            candidates = () if earlier else shown.get("candidates", {}).get(field, ())
+            fields.append(Words(field, title, text, tuple(dict.fromkeys((text, *candidates)))))
         if place:
-            initial, scenario = known[_ENVIRONMENT] or "", known[_SCENARIO] or ""
-            fields.append(Choice(_ENVIRONMENT, "Indoor or outdoor?", _ENVIRONMENTS, initial=initial))
+            environment, scenario = initial[_ENVIRONMENT] or "", initial[_SCENARIO] or ""
+            fields.append(Choice(_ENVIRONMENT, "Indoor or outdoor?", _ENVIRONMENTS, initial=environment))
             fields.append(Words(_SCENARIO, "Place", scenario, help="Such as kitchen, garage or yard."))
         return Form((Film("Step", clip),), tuple(fields))
 
-    # No scales: the two people answer different questions; the audit counts.
+    # There are no scales, because the two people answer different questions. The audit counts instead.
 
     def differ(self, _item: Item, labels: Sequence[Values]) -> bool:
-        """Tell if the reviewer changed something, or rejected a label or the cut."""
+        """Return whether the reviewer changed something, or rejected a label or the cut."""
         revised, review = labels
         return (
             review[_BOUNDARY] == "no"
@@ -212,18 +218,18 @@ class RevisedSteps(Flow):
         )
 
     def export(self, labelled: Labelled) -> Export:
-        """Export ``steps.jsonl`` in the form of FORMAT.md, and ``audit.csv`` with the rates that the paper prints."""
+        """Export ``steps.jsonl`` in the format of FORMAT.md, and ``audit.csv`` with the rates that the paper prints."""
         finals, unfinished, differing = self._finals(labelled)
         lines = [f"Steps revised and reviewed: {len(finals)} of {len(labelled.items)}"]
         if unfinished:
-            lines.append(f"Left out, without revision or review yet: {unfinished}")
+            lines.append(f"Not exported (not yet revised and reviewed): {unfinished}")
         if differing:
-            lines.append(f"Left out, since the two differ and the lead has not decided: {differing}")
+            lines.append(f"Not exported (review differs and the lead has not decided): {differing}")
         files = {}
         if finals:
-            files["steps.jsonl"] = ExportedFile(json_lines(finals), "the steps, for data prepare egointent")
+            files["steps.jsonl"] = ExportedFile(json_lines(finals), "finished steps, for data prepare egointent")
         rates = audit_csv(_audit(labelled, finals))
-        files[AUDIT] = ExportedFile(rates, "how labels and cuts were changed, for audit egointent")
+        files[AUDIT] = ExportedFile(rates, "rates of changed labels and cuts, for audit egointent")
         return Export(lines, files)
 
     def remarks(self, labelled: Labelled) -> list[str]:
@@ -232,7 +238,7 @@ class RevisedSteps(Flow):
         return [str(rate) for rate in _audit(labelled, finals)]
 
     def _finals(self, labelled: Labelled) -> tuple[list[dict[str, Any]], int, int]:
-        """Return the finished steps; how many lack a label, and how many wait for the lead."""
+        """Return the finished steps, the number without all labels, and the number that wait for the lead."""
         finals: list[dict[str, Any]] = []
         unfinished = differing = 0
         for item in labelled.items:
@@ -255,7 +261,7 @@ FLOW = RevisedSteps()
 
 
 def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]:
-    """Compute the audit; labels are supported if the lead said so, or the reviewer where the lead did not decide."""
+    """Compute the audit. The lead's verdicts on labels count; without a decision, the reviewer's do."""
     revisions = [
         (item.shown["labels"], labels[0].values) for item in labelled.items if (labels := labelled.of(item, _REVISE))
     ]
@@ -270,19 +276,19 @@ def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]
 
 
 def _item(record: Record, video: Path, raw: Mapping[str, Any]) -> Item:
-    # By field, the key that the file has for it.
+    # The file's key for each field.
     names = dict(zip(FIELDS, FIELDS, strict=True))
     names |= {field: key for key, field in fields_of_keys(raw).items() if field in names}
     times = frame_times(video)
     first, stop = (bisect_left(times, seconds) for seconds in (record.start_sec, record.end_sec))
-    own = [float(time) for time in times[first:stop]]
-    span = own[-1] - own[0]
+    step_times = [float(time) for time in times[first:stop]]
+    span = step_times[-1] - step_times[0]
     titles = {field: re.sub("[-_]", " ", names[field]).capitalize() for field in FIELDS}
     shown = {
         "video": str(video),
         "first": first,
-        "times": own,
-        "fps": (len(own) - 1) / span if span else 1.0,
+        "times": step_times,
+        "fps": (len(step_times) - 1) / span if span else 1.0,
         "end_sec": record.end_sec,
         "labels": {field: getattr(record, field) for field in FIELDS},
         "titles": titles,
@@ -290,7 +296,7 @@ def _item(record: Record, video: Path, raw: Mapping[str, Any]) -> Item:
     candidates = {field: texts for field in FIELDS if (texts := _texts(raw.get(f"{names[field]}_candidates")))}
     if candidates:
         shown["candidates"] = candidates
-    # Of others, nothing more is shown than before: their databases stay those of these items.
+    # Show nothing more for other steps, so that earlier databases keep their items.
     if (candidates and not record.is_goalstep) or record.environment is None:
         shown["place"] = {name: getattr(record, name) for name in (_ENVIRONMENT, _SCENARIO)}
     whole = {key: value for key, value in record.model_dump().items() if key not in FIELDS and value is not None}
@@ -298,17 +304,17 @@ def _item(record: Record, video: Path, raw: Mapping[str, Any]) -> Item:
 
 
 def _texts(raw: Any) -> list[str]:
-    """Return the texts of a list; none of anything else."""
+    """Return the texts of a list; an empty list for anything else."""
     return [text for text in raw if is_text(text)] if isinstance(raw, list) else []
 
 
 def _place(values: Values) -> Values:
-    """Return what was said of the place, if it was asked."""
+    """Return the answers about the place, if it was asked."""
     return {name: values[name] for name in (_ENVIRONMENT, _SCENARIO) if name in values}
 
 
 def _final(item: Item, values: Values) -> dict[str, Any]:
-    # Not rounded: a time that is rounded up lets one more frame in.
+    # Do not round: rounding up would admit another frame.
     names = item.hidden["names"]
     labels = {names[field]: values[field] for field in FIELDS}
     return item.hidden["record"] | {"end_sec": values[_CUT]} | labels | _place(values) | {"unverified": False}

@@ -1,4 +1,4 @@
-"""EgoPlan's questions verified by people (arXiv 2312.06722, sec. 3.3 and appendix A.3)."""
+"""Verify EgoPlan questions with human annotators (arXiv 2312.06722, sec. 3.3 and appendix A.3)."""
 
 import json
 import random
@@ -10,7 +10,7 @@ from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder, Still
 from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
-from lmms_egoplan.annotation.forms import Choice, Film, Form, Option, Picture, Prose, Shown, Values
+from lmms_egoplan.annotation.forms import Choice, Film, Form, Option, Part, Picture, Prose, Values
 from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
@@ -21,12 +21,12 @@ from lmms_egoplan.text import csv_text
 QUALIFICATION, _SENIORS = 50, 2
 SKIP = "skip"
 SKIP_REASONS = {
-    "unclear": "Unclear picture: what is seen does not tell how far the task is",
-    "ambiguous": "Ambiguous: the goal is, or no choice fits, or several do",
+    "unclear": "Unclear picture: the progress of the task is not visible",
+    "ambiguous": "Ambiguous: the goal is unclear, no choice fits, or several do",
 }
 
 _STAGE = "verify"
-# Of clips: about so many frames per second, and so many frames at most.
+# Approximate frame rate and maximum number of frames of clips.
 _FPS, _MOST = 10, 1200
 
 
@@ -34,12 +34,12 @@ def read_items(annotations: Path, roots: Roots, *, skip_missing: bool = False) -
     """Read questions to verify.
 
     Args:
-        annotations: of the split val, in the official form.
-        roots: by source, the folder with its frames or videos.
-        skip_missing: leave out questions without frames.
+        annotations: File of the split val, in the official format.
+        roots: By source, the folder with its frames or videos.
+        skip_missing: Skip questions without frames.
 
     Raises:
-        LmmsEgoplanError: the annotations are wrong, or frames are missing.
+        LmmsEgoplanError: The annotations are invalid, or frames are missing.
     """
     questions = records.read_annotations(annotations, "val")
     media = check_media(questions, roots, skip_missing=skip_missing)
@@ -52,7 +52,7 @@ def read_items(annotations: Path, roots: Roots, *, skip_missing: bool = False) -
 
 
 class VerifiedQuestions(Flow):
-    """Questions that two annotators answer without seeing the record's answer."""
+    """Questions that two annotators answer without seeing the recorded answer."""
 
     name = "egoplan"
     title = "EgoPlan: verify questions"
@@ -62,10 +62,10 @@ class VerifiedQuestions(Flow):
     seniors = _SENIORS
 
     def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), order: int = 0) -> Form:
-        """Show goal, clip and observation; ask for a choice, in an order of the person's own, or skip."""
+        """Show goal, clip and observation. Ask for a choice, in a personal order, or skip."""
         letters = list(LETTERS)
         random.Random(order).shuffle(letters)
-        parts: list[Shown] = [Prose("Goal", shown["goal"])]
+        parts: list[Part] = [Prose("Goal", shown["goal"])]
         if shown["frames"]:
             cut = Cut(shown["video"], tuple(shown["frames"]), shown["fps"])
             parts.append(Film("Progress so far", cut))
@@ -76,19 +76,19 @@ class VerifiedQuestions(Flow):
         return Form(tuple(parts), (Choice("choice", "What comes next?", options), reason))
 
     def scales(self) -> Sequence[Scale]:
-        """Return the choice, including skip."""
+        """Return the scale of choices, including skip."""
         return [Scale("Choice", (*LETTERS, SKIP), itemgetter("choice"))]
 
     def differ(self, item: Item, labels: Sequence[Values]) -> bool:
-        """Tell if annotators chose differently, or differently from the record."""
+        """Return whether annotators chose differently from each other or from the record."""
         return {values["choice"] for values in labels} != {item.hidden["golden"]}
 
     def expected(self, item: Item) -> str:
-        """Return the record's answer."""
+        """Return the recorded answer."""
         return item.shown["choices"][item.hidden["golden"]]
 
     def export(self, labelled: Labelled) -> Export:
-        """Export the verified annotations, as ``data prepare egoplan`` reads them, and what was rejected and why."""
+        """Export the verified annotations for ``data prepare egoplan``, and the rejected questions with reasons."""
         verified, rejected = [], []
         for item in labelled.items:
             choices, reason = _verdict(item, labelled)
@@ -103,9 +103,9 @@ class VerifiedQuestions(Flow):
         files = {}
         if verified:
             text = json.dumps({"EgoPlan_validation": verified}, indent=1, ensure_ascii=False) + "\n"
-            files[records.KEPT] = ExportedFile(text, "the verified questions, for data prepare egoplan")
+            files[records.KEPT] = ExportedFile(text, "verified questions, for data prepare egoplan")
         rows = csv_text([["sample_id", "reason", "choices", "record"], *rejected])
-        return Export(lines, files | {records.REJECTED: ExportedFile(rows, "the others, with reasons")})
+        return Export(lines, files | {records.REJECTED: ExportedFile(rows, "rejected questions with reasons")})
 
     def demo_items(self, source: Path, _folder: MediaFolder) -> list[Item]:
         """Return all questions of the set."""
@@ -117,10 +117,10 @@ FLOW = VerifiedQuestions()
 
 
 def clip_frames(record: records.Record) -> tuple[list[int], float]:
-    """Return frames of the progress, from the first past action's start to exactly the observation, and their rate.
+    """Return the frames of the progress, from the first past action's start to the observation, and their frame rate.
 
-    Every frame or every n-th, counted back from the observation, so that the clip keeps the pace of the source with at
-    most about 10 frames per second; none if nothing was done before.
+    Takes every frame or every n-th one, counted back from the observation. The clip keeps the pace of the source, with
+    at most about 10 frames per second. Without past actions, there are no frames.
     """
     if not record.past_actions:
         return [], float(_FPS)
@@ -144,7 +144,7 @@ def _item(record: records.Record, raw: Mapping[str, Any], video: Path) -> Item:
 
 
 def _verdict(item: Item, labelled: Labelled) -> tuple[list[str], str | None]:
-    """Return an item's choices, and why it is not kept; None if it is."""
+    """Return an item's choices, and the reason for rejecting it; None if it is kept."""
     if item.id in labelled.qualification:
         return [], records.SERVED
     values = [label.values for label in labelled.of(item, _STAGE)]

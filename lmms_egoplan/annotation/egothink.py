@@ -1,4 +1,4 @@
-"""EgoThink's answers rated by people (arXiv 2311.15596, sec. 5.2 and appendix G)."""
+"""Rate EgoThink answers with human annotators (arXiv 2311.15596, sec. 5.2 and appendix G)."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,17 +29,17 @@ def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Pa
     """Read answers to rate.
 
     Args:
-        samples: what `read_stored` reads; each path has one model's answers, and names it in exports.
-        folder: gets the questions' images.
-        judged: the same answers with a judge's ratings, which no annotator sees.
+        samples: Paths that `read_stored` reads. Each has one model's answers, and its name is the model's in exports.
+        folder: Receives the questions' images.
+        judged: The same answers with a judge's ratings, which annotators do not see.
 
     Raises:
-        LmmsEgoplanError: a file is wrong, a dimension is not prepared, two paths have one name, or the judge has rated
-            none of the answers.
+        LmmsEgoplanError: A file is invalid, a dimension is not prepared, two paths have the same name, or the judge
+            rated none of the answers.
     """
     models = [_model(path) for path in samples]
     if len({*models}) < len(models):
-        raise LmmsEgoplanError(f"{', '.join(models)}: each model's answers need a file name of their own")
+        raise LmmsEgoplanError(f"Duplicate model names: {', '.join(models)}; give each model's file its own name")
     ratings = {}
     for stored in (answer for path in judged for answer in read_stored([path])):
         if stored.rating not in (None, *LEVELS):
@@ -60,29 +60,29 @@ def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Pa
     ]
     if judged and not num_judged(items):
         raise LmmsEgoplanError(
-            f"--judge {', '.join(map(str, judged))}: rates none of the {len(items)} answers; give the file that "
-            "`judge egothink` wrote of the same answers"
+            f"--judge {', '.join(map(str, judged))}: contains no rating of the {len(items)} answers; pass the file "
+            "that `judge egothink` wrote for the same answers"
         )
     return items
 
 
 def num_judged(items: Sequence[Item]) -> int:
-    """Return how many answers have a judge's rating."""
+    """Return the number of answers with a judge's rating."""
     return sum(item.hidden["rating"] is not None for item in items)
 
 
 class RatedAnswers(Flow):
-    """Answers rated 0, 0.5 or 1, with the model hidden."""
+    """Answers rated 0, 0.5 or 1. The model is hidden."""
 
     name = "egothink"
     title = "EgoThink: rate answers"
     guide = GUIDES[name]
     stages = (Stage(_STAGE, "Rating"),)
-    # The raters' mean counts (sec. 5.2); nobody decides instead of them.
+    # The raters' mean counts (sec. 5.2), so the lead does not decide.
     is_adjudicated = False
 
     def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
-        """Show the image and the three texts; ask for the rating."""
+        """Show the image and the three texts. Ask for the rating."""
         return Form(
             (
                 Picture("Picture", KeptImage(shown["image"])),
@@ -94,27 +94,27 @@ class RatedAnswers(Flow):
         )
 
     def scales(self) -> Sequence[Scale]:
-        """Return the rating."""
+        """Return the scale of ratings."""
         return [Scale("Rating", LEVELS, _rating, is_ordered=True)]
 
     def differ(self, _item: Item, labels: Sequence[Values]) -> bool:
-        """Tell if two ratings are not the same."""
+        """Return whether ratings differ."""
         return len({_rating(values) for values in labels}) > 1
 
     def remarks(self, labelled: Labelled) -> list[str]:
-        """Tell how far the people's means agree with a judge, if its ratings are known."""
+        """Report the correlation of the people's means with a judge, if its ratings exist."""
         rated = _means(labelled)
         pairs = [(item.hidden["rating"], mean) for item, mean in rated if item.hidden["rating"] is not None]
         if not pairs:
             return []
         ratings, means = zip(*pairs, strict=True)
         pearson = agreement(ratings, means, None).pearson
-        why = f"fewer than {MIN_ITEMS} answers" if len(pairs) < MIN_ITEMS else "equal ratings only"
+        why = f"fewer than {MIN_ITEMS} answers" if len(pairs) < MIN_ITEMS else "all ratings are equal"
         value = f"{pearson.value:.3f} [{pearson.low:.3f}, {pearson.high:.3f}]" if pearson else f"n/a ({why})"
         return [f"Pearson's r of the judge and the people's mean, over {len(pairs)} answers: {value}"]
 
     def export(self, labelled: Labelled) -> Export:
-        """Export CSV for each model, for ``agreement --human``: raters, and all of them as one."""
+        """Export one set of CSV files per model for ``agreement --human``: raters, ratings and their mean."""
         lines: list[str] = []
         files: dict[str, ExportedFile] = {}
         for model in dict.fromkeys(item.hidden["model"] for item in labelled.items):
@@ -131,12 +131,12 @@ class RatedAnswers(Flow):
         return Export(lines, files)
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
-        """Return the set's questions with answers of two made-up models: one right, one to the next question."""
+        """Return the set's questions with answers of two made-up models: correct ones, and the next question's."""
         records = check_records(read_folder(source))
         items = []
-        for model, answered in (("right", records), ("off-by-one", records[1:] + records[:1])):
-            for record, other in zip(records, answered, strict=True):
-                answer = Answer(record.id, record.question, record.answer, other.answer, truncated=None)
+        for model, answering_records in (("right", records), ("off-by-one", records[1:] + records[:1])):
+            for record, answering in zip(records, answering_records, strict=True):
+                answer = Answer(record.id, record.question, record.answer, answering.answer, truncated=None)
                 items.append(_item(model, answer, folder.keep(record.image).name))
         return items
 
@@ -151,7 +151,7 @@ def _item(model: str, answer: Answer, image: str, judge: str | None = None, rati
 
 
 def _means(labelled: Labelled) -> list[tuple[Item, float]]:
-    """Return the answers that have all of their ratings, with the mean of these."""
+    """Return the answers that have all of their ratings, each with its mean."""
     return [
         (item, fmean(_rating(label.values) for label in labels))
         for item in labelled.items
@@ -160,7 +160,7 @@ def _means(labelled: Labelled) -> list[tuple[Item, float]]:
 
 
 def _of_model(model: str, rated: Mapping[str, list[Label]], labelled: Labelled) -> Export:
-    """Export one model's ratings; cells without a rating are empty, and no pool has unfinished questions."""
+    """Export one model's ratings. Missing ratings are empty cells; pools omit unfinished questions."""
     people = [
         name for name in labelled.people if any(label.person == name for labels in rated.values() for label in labels)
     ]
@@ -171,21 +171,21 @@ def _of_model(model: str, rated: Mapping[str, list[Label]], labelled: Labelled) 
         [question, *(next((_rating(label.values) for label in labels if label.person == name), "") for name in people)]
         for question, labels in rated.items()
     ]
-    by_place = [
+    by_position = [
         [question, *(_rating(label.values) for label in labels[: labelled.per_item])]
         for question, labels in complete.items()
     ]
     means = [[question, fmean(_rating(label.values) for label in labels)] for question, labels in complete.items()]
-    places = [f"rating {number}" for number in range(1, labelled.per_item + 1)]
+    ratings = [f"rating {number}" for number in range(1, labelled.per_item + 1)]
     tables: dict[str, tuple[Sequence[str], list[list[Any]], str]] = {
         "annotators": (people, by_person, "a column for each annotator"),
-        "ratings": (places, by_place, "a column for each answer's first, second, ... rating"),
+        "ratings": (ratings, by_position, "a column for each answer's first, second, ... rating"),
         "pooled": (["people"], means, "the mean of the people"),
     }
     lines = [f"{model}: {len(complete)} of {len(rated)} answers have their {labelled.per_item} ratings"]
     files = {
-        f"{model}-{name}.csv": ExportedFile(csv_text([["id", *columns], *rows]), what)
-        for name, (columns, rows, what) in tables.items()
+        f"{model}-{name}.csv": ExportedFile(csv_text([["id", *columns], *rows]), purpose)
+        for name, (columns, rows, purpose) in tables.items()
         if rows
     }
     return Export(lines, files)
@@ -200,7 +200,7 @@ def _model(path: Path) -> str:
 
 
 def _images(dimensions: Iterable[str], folder: MediaFolder) -> dict[str, str]:
-    """Keep the images of all questions; return their names in the media folder, by question."""
+    """Store the images of all questions and return their names in the media folder, by question."""
     from datasets import Image
 
     rows = (row for name in sorted(dimensions) for row in EGOTHINK.load(name).cast_column("image", Image(decode=False)))

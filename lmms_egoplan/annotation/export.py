@@ -1,4 +1,4 @@
-"""What is written of every database, whichever benchmark it is of: labels, and tasks for Label Studio."""
+"""Write the exports that all benchmarks share: labels, and tasks for Label Studio."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from lmms_egoplan.annotation.agreement import Agreement, agreements
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.flow import ExportedFile, Flow, Item, Labelled
-from lmms_egoplan.annotation.forms import Choice, Film, Form, Picture, Shown, Steps, Words
+from lmms_egoplan.annotation.forms import Choice, Film, Form, Part, Picture, Steps, Words
 from lmms_egoplan.annotation.pages import environment
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
@@ -25,27 +25,27 @@ _LOCAL = "/data/local-files/?d="
 
 
 def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
-    """Write a database's labels into a folder: the benchmark's own files, ``labels.jsonl`` and ``agreement.csv``.
+    """Write a database's labels into a folder: the benchmark's files, ``labels.jsonl`` and ``agreement.csv``.
 
-    What an earlier export wrote there goes.
+    Replaces the files of an earlier export.
 
     Returns:
-        Lines that tell what was written and what was left out.
+        Messages about what was written and what was not exported.
 
     Raises:
-        LmmsEgoplanError: there is no label yet, or the folder holds something else.
-        OSError: the folder cannot be written.
+        LmmsEgoplanError: There are no labels yet, or the folder contains other files.
+        OSError: The folder cannot be written.
     """
     if not (labelled.labels or labelled.skips):
         raise LmmsEgoplanError("there are no labels yet")
     exported = flow.export(labelled)
     lines, files = [*exported.lines], {**exported.files}
     labels = [asdict(label) | {"about": item.hidden} for item in labelled.items for label in labelled.counting(item)]
-    files["labels.jsonl"] = ExportedFile(json_lines(labels), "every label that counts")
+    files["labels.jsonl"] = ExportedFile(json_lines(labels), "all labels that count")
     if labelled.skips:
         files["skipped.jsonl"] = ExportedFile(json_lines(map(asdict, labelled.skips)), "skipped items")
         skipped = len({skip.item for skip in labelled.skips})
-        lines.append(f"Skipped by somebody: {skipped} items, {len(labelled.skips)} times")
+        lines.append(f"Skipped by annotators: {skipped} items, {len(labelled.skips)} times")
     header = [field.name for field in fields(Agreement)]
     rows = [["n/a" if value is None else value for value in astuple(row)] for row in agreements(flow, labelled)]
     files["agreement.csv"] = ExportedFile(csv_text([header, *rows]), "agreement")
@@ -56,20 +56,20 @@ def export(flow: Flow, labelled: Labelled, out: Path) -> list[str]:
 def write_label_studio(flow: Flow, items: Sequence[Item], folder: MediaFolder, out: Path) -> list[str]:
     """Write ``config.xml``, ``tasks.json`` and the media into the folder `out`.
 
-    Tasks hold nothing that annotators must not see, and are numbered as the database has them: ``number`` in a task's
-    data is the item's place there. Options have the same order for all annotators.
+    Tasks contain nothing that annotators must not see. ``number`` in a task's data is the item's position in the
+    database. Options have the same order for all annotators.
 
     Returns:
-        Lines that tell what was written and how it is used.
+        Messages about what was written and how to use it.
 
     Raises:
-        FrameError: a clip or an image cannot be made.
-        OSError: the folder cannot be written.
+        FrameError: A clip or image cannot be created.
+        OSError: The folder cannot be written.
     """
     forms = [flow.form(item.shown) for item in items]
-    # Every task has all variables of the interface: what it lacks is empty.
+    # Every task needs all variables of the interface, so missing ones are empty.
     blank = {name: "" for form in forms for part, _ in _named(form) for name in (part, f"{part}_title")}
-    tasks = [{"data": {"number": place} | blank | _data(form, folder, out)} for place, form in enumerate(forms)]
+    tasks = [{"data": {"number": number} | blank | _data(form, folder, out)} for number, form in enumerate(forms)]
     write_whole(out / "tasks.json", json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
     guide = dict.fromkeys(paragraph for item in items for paragraph in flow.guide_to(item.shown))
     write_whole(out / "config.xml", _configuration(flow.title, guide, forms) + "\n")
@@ -82,7 +82,7 @@ def write_label_studio(flow: Flow, items: Sequence[Item], folder: MediaFolder, o
 
 
 def _data(form: Form, folder: MediaFolder, out: Path) -> dict[str, Any]:
-    """Return what a task shows, by the names of the tags' variables."""
+    """Return the contents of a task by the names of the tags' variables."""
     data: dict[str, Any] = {}
     for name, part in _named(form):
         if isinstance(part, Picture | Film):
@@ -106,7 +106,7 @@ def _data(form: Form, folder: MediaFolder, out: Path) -> dict[str, Any]:
 
 
 def _configuration(title: str, guide: Iterable[str], forms: Sequence[Form]) -> str:
-    """Return the interface of all tasks, with as many pictures as any has; Label Studio leaves others empty."""
+    """Return one interface for all tasks, with the maximum number of pictures. Label Studio leaves extra ones empty."""
     shown = {name: part for form in forms for name, part in _named(form)}
     fields = {field.name: field for form in forms for field in form.fields}.values()
     escaping = environment().overlay(autoescape=False, finalize=_in_attribute)
@@ -117,17 +117,17 @@ def _configuration(title: str, guide: Iterable[str], forms: Sequence[Form]) -> s
 
 
 def _in_attribute(value: object) -> str:
-    """Escape a value for an attribute in XML, with its line breaks."""
+    """Escape a value, including its line breaks, for an XML attribute."""
     return escape(str(value), {'"': "&quot;", "\r": "&#13;", "\n": "&#10;", "\t": "&#09;"})
 
 
 def _varies(field: Choice) -> bool:
-    """Tell if its options have other texts in each task: letters name them then."""
+    """Return whether the option texts vary between tasks: then letters name the options."""
     return any(option.value in "ABCD" for option in field.options)
 
 
-def _named(form: Form) -> list[tuple[str, Shown]]:
-    """Name the parts by their kind and number, alike in all forms."""
+def _named(form: Form) -> list[tuple[str, Part]]:
+    """Name the parts by kind and number, consistently for all forms."""
     counts: Counter[str] = Counter()
     named = []
     for part in form.shown:

@@ -1,4 +1,4 @@
-"""What a benchmark brings so that people can label its items: its `Flow`."""
+"""Define the interface that a benchmark implements to have its items labelled: `Flow`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -14,24 +14,25 @@ from lmms_egoplan.paths import yaml_beside
 LABELLED = ("egoplan", "egothink", "egointent", "actplan")
 """Benchmarks with a flow and a rendered set to try it on."""
 FLOWS = (*LABELLED, "actplan-circumstances", "actplan-plans")
-"""What people label. Each flow has the module of its name."""
+"""Names of all flows. Each is also the name of its module, with underscores."""
 ADJUDICATION = "adjudication"
 QUALIFICATION = "qualification"
 GUIDES: dict[str, tuple[str, ...]] = {
     name: tuple(paragraphs) for name, paragraphs in yaml_beside(str(Path(__file__).with_name("guides"))).items()
 }
-"""What annotators read first, by the name of their flow."""
+"""The annotators' guides, as paragraphs by flow name."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """What people label.
+    """Something to label.
 
-    id: unique in its database.
-    shown: whatever the form is made of; JSON.
-    hidden: what annotators must not see, such as the model or a judge's rating; JSON. Forms are made without it.
-    changing: names in `shown` and `hidden` of what may be another at each start, such as the place of a video; an item
-        with other values elsewhere is another item.
+    Attributes:
+        id: Unique in its database.
+        shown: Contents of the form; JSON.
+        hidden: Contents that annotators must not see, such as the model or a judge's rating; JSON. Forms do not use it.
+        changing: Names in `shown` and `hidden` whose values may change between starts, such as the path of a video.
+            Items that differ elsewhere are different items.
     """
 
     id: str
@@ -42,11 +43,16 @@ class Item:
 
 @dataclass(frozen=True)
 class Label:
-    """A label that counts: the last one that a person gave of an item in a stage, and has not withdrawn.
+    """A label that counts: a person's latest label for an item in a stage, unless withdrawn.
 
-    person: the name of the annotator.
-    seconds: that it took, as the browser counted; None where it did not.
-    at: when it was saved, UTC, ISO 8601.
+    Attributes:
+        item: Id of the item.
+        stage: Name of the stage.
+        person: Name of the annotator.
+        values: Values of the form.
+        comment: The annotator's comment.
+        seconds: Time spent, as measured by the browser; None if unknown.
+        at: Time of saving, UTC, ISO 8601.
     """
 
     item: str
@@ -60,7 +66,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Skip:
-    """An item that a person cannot judge in a stage, with their reason; another person gets it."""
+    """An item that a person cannot judge in a stage, with the reason. Another person gets it."""
 
     item: str
     stage: str
@@ -70,10 +76,13 @@ class Skip:
 
 @dataclass(frozen=True)
 class Stage:
-    """A round of labels; the next begins on an item when it has all of its labels of this one.
+    """A round of labels. The next stage of an item begins when it has all labels of this one.
 
-    per_item: people that label an item in it, who are others than those of the stages before; None: as many as the
-        database has for each item.
+    Attributes:
+        name: Name in the database.
+        title: Displayed name.
+        per_item: Number of people who label an item in this stage. They must differ from those of earlier stages. None
+            means the database's number per item.
     """
 
     name: str
@@ -85,9 +94,11 @@ class Stage:
 class Scale:
     """Something that annotators may agree on.
 
-    levels: its values.
-    of: a label's value; None if the label has none.
-    is_ordered: levels are numbers, whose distances count in Krippendorff's alpha.
+    Attributes:
+        title: Displayed name.
+        levels: Possible values.
+        of: Returns a label's value, or None if it has none.
+        is_ordered: Whether the levels are numbers, whose distances enter Krippendorff's alpha.
     """
 
     title: str
@@ -98,13 +109,16 @@ class Scale:
 
 @dataclass(frozen=True)
 class Labelled:
-    """A database as exports read it.
+    """The contents of a database, for exports.
 
-    labels: that count, by item, in the order in which they were saved.
-    qualified: names of the annotators who have passed; all of them where there is no qualification.
-    qualification: ids of the items that served for it.
-    per_item: labels that an item needs.
-    skips: items that people could not judge.
+    Attributes:
+        items: All items.
+        labels: Labels that count, by item, in the order of saving.
+        people: Names of all annotators.
+        qualified: Names of the annotators who have passed; all annotators if there is no qualification.
+        qualification: Ids of the qualification items.
+        per_item: Number of labels that an item needs.
+        skips: Items that people could not judge.
     """
 
     items: Sequence[Item]
@@ -116,11 +130,11 @@ class Labelled:
     skips: Sequence[Skip] = ()
 
     def of(self, item: Item, stage: str) -> list[Label]:
-        """Return an item's labels of a stage, by people whose labels count."""
+        """Return an item's labels of a stage from people whose labels count."""
         return [label for label in self.counting(item) if label.stage == stage]
 
     def counting(self, item: Item) -> list[Label]:
-        """Return an item's labels of all stages by people whose labels count, and what the lead decided."""
+        """Return an item's labels of all stages from people whose labels count, and the lead's decision."""
         return [
             label
             for label in self.labels.get(item.id, ())
@@ -128,14 +142,16 @@ class Labelled:
         ]
 
     def adjudicated(self, item: Item) -> Label | None:
-        """Return what the lead decided on an item; None for nothing."""
+        """Return the lead's decision on an item, or None."""
         return next(iter(self.of(item, ADJUDICATION)), None)
 
-    def settled(self, flow: "Flow", stage: str, what: str) -> tuple[list[tuple[Item, list[Label]]], list[str]]:
-        """Return the items whose labels agree, with these, or with what the lead decided; and remarks on all others.
+    def settled(self, flow: "Flow", stage: str, subject: str) -> tuple[list[tuple[Item, list[Label]]], list[str]]:
+        """Return the items with equal labels or a decision, each with those labels, and remarks on all other items.
 
         Args:
-            what: names what may differ.
+            flow: Compares the labels.
+            stage: Name of the labels' stage.
+            subject: What may differ, for remarks.
         """
         settled: list[tuple[Item, list[Label]]] = []
         unfinished = differing = 0
@@ -149,18 +165,20 @@ class Labelled:
                 differing += 1
             else:
                 settled.append((item, labels))
-        remarks = {
-            f"without their {self.per_item} labels yet": unfinished,
-            f"since {what} differ and the lead has not decided": differing,
+        reasons = {
+            f"fewer than {self.per_item} labels": unfinished,
+            f"{subject} differ and the lead has not decided": differing,
         }
-        return settled, [f"Left out, {why}: {count}" for why, count in remarks.items() if count]
+        return settled, [f"Not exported ({reason}): {count}" for reason, count in reasons.items() if count]
 
 
 @dataclass(frozen=True)
 class ExportedFile:
     """A file of an export.
 
-    purpose: what it holds, or which command reads it.
+    Attributes:
+        text: Contents.
+        purpose: Description of the contents, or the command that reads them.
     """
 
     text: str
@@ -169,10 +187,11 @@ class ExportedFile:
 
 @dataclass(frozen=True)
 class Export:
-    """What a flow makes of labels.
+    """The export of a flow.
 
-    lines: tell how much was made, and what was left out.
-    files: by name; what there is nothing to write of is not among them.
+    Attributes:
+        lines: Messages about what was exported and what was not.
+        files: Files by name. Files without contents are absent.
     """
 
     lines: Sequence[str]
@@ -180,14 +199,15 @@ class Export:
 
 
 class Flow(ABC):
-    """Items of a benchmark, with form and export.
+    """The items of a benchmark, with form and export.
 
-    name: the benchmark's; of a second flow of it, with more behind a hyphen.
-    title: of the page.
-    guide: paragraphs that annotators read first, the last with their source; `guide_to` fits them to an item.
-    stages: at least one.
-    is_adjudicated: whether the lead decides where labels differ.
-    seniors: people who review qualifications.
+    Attributes:
+        name: Name of the benchmark. Further flows of a benchmark add a hyphen and a suffix.
+        title: Title of the page.
+        guide: Paragraphs that annotators read first. The last one names the source. `guide_to` adapts them to an item.
+        stages: At least one stage.
+        is_adjudicated: Whether the lead decides where labels differ.
+        seniors: Number of people who review qualifications.
     """
 
     name: ClassVar[str]
@@ -199,36 +219,36 @@ class Flow(ABC):
 
     @abstractmethod
     def form(self, shown: Mapping[str, Any], earlier: Sequence[Values] = (), order: int = 0) -> Form:
-        """Return an item as one person sees it.
+        """Return the form of an item for one person.
 
         Args:
-            shown: of the item.
-            earlier: the values of earlier stages.
-            order: a number that depends on person and item, for the order of options.
+            shown: The item's `Item.shown`.
+            earlier: Values of earlier stages.
+            order: Number that depends on person and item and determines the order of options.
         """
 
     def guide_to(self, _shown: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the guide in the words of an item, which is shown so."""
+        """Return the guide, adapted to an item."""
         return self.guide
 
     def scales(self) -> Sequence[Scale]:
-        """Return what agreement is measured on; by default nothing, since any labels may be right."""
+        """Return the scales for agreement. By default there are none, since any labels may be right."""
         return ()
 
     def differ(self, _item: Item, _labels: Sequence[Values]) -> bool:
-        """Tell if an item's labels, all that it needs, differ so that the lead should see them."""
+        """Return whether an item's labels differ enough for the lead to see them. The labels are complete."""
         return False
 
     @abstractmethod
     def export(self, labelled: Labelled) -> Export:
-        """Put the labels into the form that other commands read."""
+        """Convert the labels into files that other commands read."""
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
-        """Return items of the benchmark's rendered set; only its main flow has them.
+        """Return items of the benchmark's rendered set. Only the main flow of a benchmark has them.
 
         Args:
-            source: the set.
-            folder: gets images.
+            source: Folder of the set.
+            folder: Receives images.
         """
         raise NotImplementedError
 
@@ -236,19 +256,19 @@ class Flow(ABC):
         """Return the values of a form as they are stored.
 
         Raises:
-            FormError: fields contradict one another.
+            FormError: Fields contradict each other.
         """
         return values
 
     def expected(self, _item: Item) -> str:
-        """Return what the record says, for those who review a qualification."""
+        """Return the recorded answer, for seniors who review a qualification."""
         return ""
 
     def remarks(self, _labelled: Labelled) -> list[str]:
-        """Return lines for the lead, next to progress and agreement."""
+        """Return lines for the lead, shown with progress and agreement."""
         return []
 
 
 def load_flow(name: str) -> Flow:
-    """Import one of `FLOWS`."""
+    """Import the flow with this name, one of `FLOWS`."""
     return import_module(f"lmms_egoplan.annotation.{name.replace('-', '_')}").FLOW

@@ -1,4 +1,4 @@
-"""What an annotator is shown of an item and asked about it, and the values that a browser sends back."""
+"""Define forms: what annotators see of an item, the questions they answer, and how input is read."""
 
 import math
 from collections import Counter
@@ -10,14 +10,14 @@ from lmms_egoplan.annotation.clips import Media
 from lmms_egoplan.errors import LmmsEgoplanError
 
 LONGEST = 4000
-"""Characters of a text that an annotator writes."""
+"""Maximum length of a text that an annotator writes, in characters."""
 
 Values = dict[str, Any]
-"""By the name of a field, what was chosen; fields that do not apply are absent."""
+"""Values by field name. Fields that do not apply are absent."""
 
 
 class FormError(LmmsEgoplanError):
-    """What a browser sent does not fit the form."""
+    """A browser sent input that does not fit the form."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Prose:
 
 @dataclass(frozen=True)
 class Steps:
-    """Texts with numbers from 1."""
+    """A numbered list of texts."""
 
     title: str
     steps: tuple[str, ...]
@@ -46,28 +46,32 @@ class Picture:
 
 @dataclass(frozen=True)
 class Film:
-    """A clip with controls."""
+    """A clip with playback controls."""
 
     title: str
     media: Media
 
 
-Shown = Prose | Steps | Picture | Film
+Part = Prose | Steps | Picture | Film
 
 
 @dataclass(frozen=True)
 class Option:
-    """One of a field's values with its text."""
+    """A value of a field, with its displayed text."""
 
     value: str
     text: str
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What all fields share.
+class _Question:
+    """Base of all fields.
 
-    applies: another field's name and values; the field is asked only if that one has one of these.
+    Attributes:
+        name: Name in `Values`.
+        title: Displayed question.
+        help: Further explanation.
+        applies: Name and values of another field. The field is asked only if the other one has one of these values.
     """
 
     name: str
@@ -78,51 +82,56 @@ class _Asked:
 
 
 @dataclass(frozen=True)
-class Choice(_Asked):
-    """One of several options.
+class Choice(_Question):
+    """Choose one of several options.
 
-    initial: the one that is chosen at first; "" for none.
+    Attributes:
+        options: All options.
+        initial: Value of the option chosen at first; "" for none.
     """
 
     options: tuple[Option, ...]
     initial: str = ""
 
     def read(self, sent: Sequence[str]) -> str:
-        """Return the option that was chosen."""
+        """Return the chosen option."""
         if len(sent) != 1 or sent[0] not in [option.value for option in self.options]:
             raise FormError(f"{self.title}: choose one")
         return sent[0]
 
 
 @dataclass(frozen=True)
-class Marks(_Asked):
-    """For each option, the steps that it concerns; an option may concern the whole, step 0.
+class Marks(_Question):
+    """Mark, for each option, the steps that it concerns. Step 0 means the whole plan.
 
-    steps: how many there are.
+    Attributes:
+        options: All options.
+        steps: Number of steps.
     """
 
     options: tuple[Option, ...]
     steps: int
 
     def read(self, sent: Sequence[str]) -> dict[str, list[int]]:
-        """Return the steps of each marked option, increasing; step 0 means the whole plan."""
-        known = [option.value for option in self.options]
+        """Return the marked options with their steps in ascending order. Step 0 means the whole plan."""
+        names = [option.value for option in self.options]
         marked: dict[str, set[int]] = {}
         for mark in sent:
             option, _, step = mark.rpartition(":")
-            if option not in known or not step.isascii() or not step.isdigit() or int(step) > self.steps:
-                raise FormError(f"{self.title}: {mark!r} is no error type with a step")
+            if option not in names or not step.isascii() or not step.isdigit() or int(step) > self.steps:
+                raise FormError(f"{self.title}: {mark!r} is not an error type with a step")
             marked.setdefault(option, set()).add(int(step))
-        return {option: sorted(marked[option]) for option in known if option in marked}
+        return {option: sorted(marked[option]) for option in names if option in marked}
 
 
 @dataclass(frozen=True)
-class Words(_Asked):
-    """A text to write.
+class Words(_Question):
+    """Write a text.
 
-    initial: what stands there at first.
-    candidates: texts that stand beside it.
-    rows: lines of its box; in a box of several, line breaks count, and blank lines do not.
+    Attributes:
+        initial: Initial text.
+        candidates: Suggested texts.
+        rows: Height of the text box in lines. With more than two, line breaks are kept and blank lines dropped.
     """
 
     initial: str = ""
@@ -130,7 +139,7 @@ class Words(_Asked):
     rows: int = 2
 
     def read(self, sent: Sequence[str]) -> str:
-        """Return the text, without superfluous blanks."""
+        """Return the text with normalized whitespace."""
         lines = sent[0].splitlines() if len(sent) == 1 else []
         words = [" ".join(line.split()) for line in lines]
         text = ("\n" if self.rows > 2 else " ").join(filter(None, words))
@@ -140,13 +149,14 @@ class Words(_Asked):
 
 
 @dataclass(frozen=True)
-class Moment(_Asked):
-    """A time of the clip above, to be moved frame by frame.
+class Moment(_Question):
+    """Choose a time in the clip above, frame by frame.
 
-    times: what it may be, seconds in the video, increasing.
-    initial: one of them.
-    start: seconds in the video at which the clip begins.
-    step: seconds from one frame of the clip to the next.
+    Attributes:
+        times: Possible times, seconds in the video, ascending.
+        initial: One of the times.
+        start: Start of the clip, seconds in the video.
+        step: Seconds between two frames of the clip.
     """
 
     times: tuple[float, ...]
@@ -155,14 +165,14 @@ class Moment(_Asked):
     step: float
 
     def read(self, sent: Sequence[str]) -> float:
-        """Return the nearest of the times."""
+        """Return the nearest of the possible times."""
         try:
             (moment,) = (float(text) for text in sent)
         except ValueError:
             moment = math.nan
         first, last = self.times[0], self.times[-1]
         if not first - self.step <= moment <= last + self.step:
-            raise FormError(f"{self.title}: expected seconds from {first:.6f} to {last:.6f}")
+            raise FormError(f"{self.title}: expected a time from {first:.6f} to {last:.6f} seconds")
         return min(self.times, key=lambda time: abs(time - moment))
 
 
@@ -171,27 +181,27 @@ Field = Choice | Marks | Words | Moment
 
 @dataclass(frozen=True)
 class Form:
-    """An item as one person sees it."""
+    """The form of an item for one person."""
 
-    shown: tuple[Shown, ...]
+    shown: tuple[Part, ...]
     fields: tuple[Field, ...]
 
     @property
     def media(self) -> tuple[Media, ...]:
-        """The media in the order in which they are shown; a request names one by its place."""
+        """The media in display order. Requests use the index."""
         return tuple(part.media for part in self.shown if isinstance(part, Picture | Film))
 
 
 def applies(field: Field, values: Mapping[str, Any]) -> bool:
-    """Tell if a field is asked, given the values of the fields before it."""
+    """Return whether a field applies, given the values of the fields before it."""
     return field.applies is None or values.get(field.applies[0]) in field.applies[1]
 
 
 def read_values(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
-    """Read the values of a form that was sent; fields that do not apply are dropped.
+    """Read the values of a submitted form. Fields that do not apply are dropped.
 
     Raises:
-        FormError: a value is missing or none that the form offers; names the field.
+        FormError: A value is missing or invalid. Names the field.
     """
     values: Values = {}
     for field in form.fields:
@@ -203,9 +213,9 @@ def read_values(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
 def majority(form: Form, labels: Sequence[Values]) -> Values:
     """Combine several people's labels of one item.
 
-    An option of `Choice` needs more than half of the people who were asked, else the field is absent. An option of
-    `Marks` needs more than half, too, and has the steps that any of them marked. Of texts and times, the most frequent
-    one is taken, in a tie the first.
+    - `Choice`: the option that more than half of the people who were asked chose; otherwise the field is absent.
+    - `Marks`: the options that more than half marked, with the steps that any of them marked.
+    - Texts and times: the most frequent value; the first one in a tie.
     """
     values: Values = {}
     for field in form.fields:

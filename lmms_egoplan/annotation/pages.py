@@ -1,4 +1,4 @@
-"""The pages that annotators, seniors and the lead see, as HTML."""
+"""Render the HTML pages for annotators, seniors and the lead."""
 
 import json
 import re
@@ -17,17 +17,17 @@ from lmms_egoplan.annotation.flow import ADJUDICATION, QUALIFICATION, Item, Labe
 from lmms_egoplan.annotation.forms import Choice, Form, FormError, Marks, Prose, Values
 from lmms_egoplan.annotation.store import PAGE, Person, Store
 
-# A row of the keyboard for each field with options; z, n and g have other uses. The fifth takes what the first leaves.
-# An option whose text begins with a number has its last digit as key: "0.5: partly right" is 5.
+# A row of keys for each field with options. z, n and g have other uses. The fifth row has the digits that the first
+# does not use. An option that begins with a number has its last digit as key: 5 for "0.5: partly right".
 _KEYS = ("1234567890", "qwertyuiop", "asdfhjkl", "xcvbm", "67890")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-# Characters of an item in a list.
+# Maximum length of an item's text in a list, in characters.
 _EXCERPT = 120
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
 def static_file(name: str) -> Path | None:
-    """Return a file that all pages share; None for any other name."""
+    """Return the path of a shared static file; None for any other name."""
     return {
         "style.css": _TEMPLATES.parents[1] / "report" / "templates" / "style.css",
         "annotation.css": _TEMPLATES / "annotation.css",
@@ -39,7 +39,7 @@ class Pages:
     """The pages of one database.
 
     Args:
-        csrf: returns the text that a person's forms are sent back with.
+        csrf: Returns the token that a person's forms must send back.
     """
 
     def __init__(self, store: Store, csrf: Callable[[Person], str]) -> None:
@@ -49,30 +49,31 @@ class Pages:
         """Show an item with its form.
 
         Args:
-            nonce: as `Store.save` takes it.
-            error: why what was sent before was not saved; what was chosen then is in `slot`.
+            nonce: As for `Store.save`.
+            error: Why the previous input was not saved; `slot` contains that input.
         """
         labels = self._store.labelled().labels.get(slot.item.id, []) if slot.stage == ADJUDICATION else []
-        others = [
+        other_labels = [
             (label.person, described(form, label.values), label.comment)
             for label in labels
             if label.stage != ADJUDICATION
         ]
         titles = {stage.name: stage.title for stage in self._flow.stages}
         stage = titles.get(slot.stage, slot.stage.capitalize())
-        return self._render("item", person, slot=slot, form=form, nonce=nonce, stage=stage, error=error, others=others)
+        context = {"slot": slot, "form": form, "nonce": nonce, "stage": stage, "error": error}
+        return self._render("item", person, **context, other_labels=other_labels)
 
     def mine(self, person: Person, words: str, page: int) -> str:
-        """List what a person labelled or skipped, to be opened and changed."""
+        """List a person's labels and skips, with links for changes."""
         labels = self._store.own_labels(person.name, words, page)
         rows = []
-        for number, shown, *others in labels[:PAGE]:
+        for number, shown, *details in labels[:PAGE]:
             texts = [part.text for part in self._flow.form(json.loads(shown)).shown if isinstance(part, Prose)]
-            rows.append((number, " · ".join(texts)[:_EXCERPT] or f"Item {number}", *others))
+            rows.append((number, " · ".join(texts)[:_EXCERPT] or f"Item {number}", *details))
         return self._render("mine", person, words=words, page=page, rows=rows, is_last=len(labels) <= PAGE)
 
     def idle(self, person: Person) -> str:
-        """Tell an annotator that there is nothing to do."""
+        """Explain to an annotator why there is nothing to label."""
         return self._render("idle", person, state=self._store.assignments.state(person.name))
 
     def senior(self, person: Person) -> str:
@@ -99,7 +100,7 @@ class Pages:
         return self._render("view", person, item=item, form=self._flow.form(item.shown), position=position)
 
     def agreement(self, person: Person) -> str:
-        """Show agreement; its intervals take time."""
+        """Show agreement. Computing its intervals takes time."""
         rows = agreements(self._flow, self._store.labelled())
         return self._render("agreement", person, agreements=rows, when_undefined=WHEN_UNDEFINED)
 
@@ -139,16 +140,16 @@ class Pages:
 
 
 def message_page(title: str, text: str, base: str | None) -> str:
-    """Return a page that says one thing.
+    """Render a page with one message.
 
     Args:
-        base: the path of the visitor's pages, for style sheets and a way on; None for strangers.
+        base: Path of the visitor's pages, for style sheets and a link to continue. None for unknown visitors.
     """
     return environment().get_template("message.html.jinja").render(title=title, text=text, base=base)
 
 
 def disputed(labelled: Labelled, store: Store) -> list[Item]:
-    """Return the items that have all of their labels, and whose labels differ."""
+    """Return the items that have all of their labels and whose labels differ."""
     stages = store.flow.stages
     needed = sum(store.assignments.num_needed(stage.name) for stage in stages)
     disputed_items = []
@@ -160,7 +161,7 @@ def disputed(labelled: Labelled, store: Store) -> list[Item]:
 
 
 def stage_counts(labelled: Labelled, store: Store) -> list[tuple[str, int, int]]:
-    """Return for each stage its title, the number of labels and the number needed."""
+    """Return each stage's title, number of labels and number of labels needed."""
     main = [item for item in labelled.items if item.id not in labelled.qualification]
     counts = []
     if labelled.qualification:
@@ -173,7 +174,7 @@ def stage_counts(labelled: Labelled, store: Store) -> list[tuple[str, int, int]]
 
 
 def field_keys(form: Form) -> dict[str, dict[str, str]]:
-    """Assign keys to options, by field and option. No key is a digit with which another option's text begins."""
+    """Assign keys to options, by field and option. No key is a digit that begins another option's text."""
     fields = [field for field in form.fields if isinstance(field, Choice | Marks)]
     keys: dict[str, dict[str, str]] = {}
     taken: set[str] = set()
@@ -193,7 +194,7 @@ def field_keys(form: Form) -> dict[str, dict[str, str]]:
 
 
 def as_sent(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
-    """Read as much as possible of a form that was not accepted, to show it again."""
+    """Read the valid fields of a rejected form, to show them again."""
     values: Values = {}
     for field in form.fields:
         with suppress(FormError):
@@ -202,7 +203,7 @@ def as_sent(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
 
 
 def described(form: Form, values: Values) -> list[tuple[str, str]]:
-    """Put a label into words: titles of fields with what was chosen."""
+    """Describe a label in words: (field title, chosen value) pairs."""
     lines = []
     for field in form.fields:
         if field.name not in values:
@@ -224,7 +225,7 @@ def described(form: Form, values: Values) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
-    """Return the templates of the pages and of Label Studio's interface."""
+    """Return the templates of the pages and of the Label Studio interface."""
     environment = Environment(
         loader=PackageLoader("lmms_egoplan.annotation"),
         autoescape=True,

@@ -1,4 +1,4 @@
-"""Who may use the page: links, cookies, signed forms, known hosts and the headers of every answer."""
+"""Control access: links, cookies, signed forms, known hosts and response headers."""
 
 import hmac
 from collections.abc import Collection
@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from lmms_egoplan.annotation.pages import message_page
 from lmms_egoplan.annotation.store import Person, Store
 
-# Bytes of a form.
+# Maximum size of a form in bytes, and its maximum number of fields.
 _LARGEST = 200_000
 _MOST_FIELDS = 5000
 _HEADERS = {
@@ -35,7 +35,8 @@ Sent = dict[str, list[str]]
 class Access:
     """Links and signatures of one database.
 
-    cookie: the name of its cookie. Cookies ignore ports: servers of two databases must not take each other's.
+    Attributes:
+        cookie: Name of the database's cookie. Cookies ignore ports, so servers of two databases need different names.
     """
 
     def __init__(self, store: Store) -> None:
@@ -45,16 +46,16 @@ class Access:
         self.read_people()
 
     def read_people(self) -> None:
-        """Read who may open the page; call it after a link has changed."""
-        # By the tokens' digests, so that the time of a look-up tells nothing of a token.
+        """Read who may open the page. Call this after a link has changed."""
+        # Keyed by digest, so the look-up time reveals nothing about a token.
         self._people = {_digest(person.token): person for person in self._store.people() if not person.is_closed}
 
     def person(self, token: str) -> Person | None:
-        """Return the person whose link has this token; None without one."""
+        """Return the person whose link has this token, or None."""
         return self._people.get(_digest(token))
 
     def visitor(self, request: Request) -> Person | None:
-        """Return the person whose cookie a browser sent; None without one."""
+        """Return the person whose cookie a browser sent, or None."""
         return self.person(request.cookies.get(self.cookie, ""))
 
     def signature(self, text: str) -> bytes:
@@ -62,24 +63,24 @@ class Access:
         return hmac.new(self._secret, text.encode(), sha256).digest()
 
     def csrf(self, person: Person) -> str:
-        """Return the text that a person's forms are sent back with."""
+        """Return the token that a person's forms must send back."""
         return self.signature(f"csrf {person.token}").hex()
 
     def check(self, person: Person, sent: Sent) -> None:
-        """Check that a form is one of the person's own pages.
+        """Check that a form comes from one of the person's pages.
 
         Raises:
-            HTTPException: it is not.
+            HTTPException: It does not.
         """
         if not hmac.compare_digest(self.csrf(person).encode(), first(sent, "csrf").encode()):
-            raise HTTPException(403, "This form is not of this page. Go back, load the page anew and send it again.")
+            raise HTTPException(403, "This form belongs to another page. Go back, reload the page and send it again.")
 
 
 async def read_form(request: Request) -> Sent:
     """Read a form that a browser sent.
 
     Raises:
-        HTTPException: it is too large, or is no form.
+        HTTPException: It is too large or malformed.
     """
     body = b""
     async for part in request.stream():
@@ -94,15 +95,15 @@ async def read_form(request: Request) -> Sent:
 
 
 def first(sent: Sent, name: str) -> str:
-    """Return the first value of a field; "" without one."""
+    """Return the first value of a field, or ""."""
     return sent.get(name, [""])[0]
 
 
 class Guard:
-    """Refuses unknown hosts, whose pages could read ours; adds `_HEADERS` to answers that do not have them.
+    """Refuse unknown hosts, whose pages could read ours, and add `_HEADERS` to responses that lack them.
 
     Args:
-        hosts: names under which the server is asked; addresses and ``localhost`` always work.
+        hosts: Accepted host names. IP addresses and ``localhost`` are always accepted.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
@@ -124,7 +125,7 @@ class Guard:
         if self._is_known(Headers(scope=scope).get("host", "")):
             await self._app(scope, receive, send_more)
         else:
-            text = "This server has another name. Open the link as it was given to you."
+            text = "This server has another name. Open your link exactly as you received it."
             await HTMLResponse(message_page("Not shown", text, None), 421)(scope, receive, send_more)
 
     def _is_known(self, host: str) -> bool:

@@ -1,4 +1,4 @@
-"""A database made or opened again, and its page served until it is stopped."""
+"""Create or open a database of labels and serve its page."""
 
 import socket
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM = 3, 2
 
 
 class Team(NamedTuple):
-    """How many people label, as in `Settings`; None for the defaults of a new database, or what an old one has."""
+    """Team sizes, as in `Settings`. None means the default of a new database, or the value of an existing one."""
 
     annotators: int | None = None
     per_item: int | None = None
@@ -25,7 +25,7 @@ class Team(NamedTuple):
 
 
 def media_folder(db: Path, height: int = HEIGHT) -> MediaFolder:
-    """Return the media of a database, next to it, whatever links lead to it."""
+    """Return the media folder next to a database; symbolic links are resolved."""
     db = db.resolve()
     return MediaFolder(db.with_name(f"{db.name}.media"), height)
 
@@ -39,16 +39,16 @@ def open_store(
     *,
     skip_missing: bool = False,
 ) -> Store:
-    """Open a database for a server; make it if it is absent.
+    """Open a database for a server; create it if missing.
 
     Args:
-        read_items: the items as they are now, which must be those that the database was made of, except for
-            `Item.changing`; not called for a database that cannot be used.
-        skip_missing: they may be some of these, since media can be missing now that were there, or the reverse.
-        where: names their file in messages.
+        read_items: Reads the current items. They must equal the items of the database, except for `Item.changing`. Not
+            called if the database is unusable.
+        skip_missing: Accept a subset of the items, since media may have been removed or added.
+        where: File name of the items, for messages.
 
     Raises:
-        LmmsEgoplanError: the items are wrong or others, or the database cannot be used.
+        LmmsEgoplanError: The items are invalid or have changed, or the database is unusable.
     """
     items = None
     if not db.exists():
@@ -57,11 +57,11 @@ def open_store(
         per_item = DEFAULT_PER_ITEM if team.per_item is None else team.per_item
         seniors = flow.seniors if team.qualification else 0
         create(db, Settings(flow.name, annotators, per_item, team.qualification or 0, seniors), items, flow.stages)
-    store = Store(Database(db, alone=True), flow)
+    store = Store(Database(db, exclusive=True), flow)
     try:
         settings = store.database.settings
         if settings.benchmark != flow.name:
-            raise StoreError(f"{db}: holds labels of {settings.benchmark}, not of {flow.name}; give another --db")
+            raise StoreError(f"{db}: contains labels of {settings.benchmark}, not of {flow.name}; use another --db")
         items = read_items(media_folder(db)) if items is None else items
         store.renew_items(items, where, skip_missing=skip_missing)
         fixed = {
@@ -70,7 +70,7 @@ def open_store(
         }
         for option, (number, stored) in fixed.items():
             if number not in (None, stored):
-                raise StoreError(f"{option} {number}: {db} was made with {stored}, which stays; leave {option} out")
+                raise StoreError(f"{option} {number}: {db} was created with {stored}, which is fixed; drop {option}")
         if team.annotators is not None:
             store.add_annotators(team.annotators)
     except BaseException:
@@ -80,14 +80,14 @@ def open_store(
 
 
 def serve(store: Store, host: str, port: int, *, cuts: bool = False, height: int = HEIGHT) -> None:
-    """Print everyone's link and serve the page until the process is stopped.
+    """Print all personal links and serve the page until the process is stopped.
 
     Args:
-        cuts: make all clips first.
-        height: of clips at most, pixels.
+        cuts: Create all clips first.
+        height: Maximum height of clips, pixels.
 
     Raises:
-        LmmsEgoplanError: the server's packages are absent, or the port is taken.
+        LmmsEgoplanError: The server's packages are missing, or the port is in use.
     """
     try:
         import uvicorn
@@ -101,23 +101,23 @@ def serve(store: Store, host: str, port: int, *, cuts: bool = False, height: int
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise LmmsEgoplanError(
-            f"cannot listen on {host}, port {port}: {error.strerror}; give another --port, or --host"
+            f"cannot listen on {host}, port {port}: {error.strerror}; choose another --port or --host"
         ) from error
     folder = media_folder(store.database.path, height)
     if cuts:
         media = dict.fromkeys(part for item in store.items() for part in store.flow.form(item.shown).media)
-        made = [part for part in media if not isinstance(part, KeptImage)]
-        problems = folder.make_all(made)
-        typer.echo(f"Pictures and clips: {len(made):,}, of which {len(problems)} cannot be shown and can be skipped")
+        created = [part for part in media if not isinstance(part, KeptImage)]
+        problems = folder.make_all(created)
+        typer.echo(f"Pictures and clips: {len(created):,}. {len(problems)} cannot be shown; annotators can skip them.")
         for problem in dict.fromkeys(problems):
             typer.echo(f"  {problem}")
     name = f"[{host}]" if ":" in host else socket.gethostname() if host == "0.0.0.0" else host
-    typer.echo("Give each person their own link; whoever has it can label under their name.")
+    typer.echo("Give each person their own link. Anyone with a link can label under its name.")
     for person in store.people():
         link = "closed" if person.is_closed else f"http://{name}:{port}/enter/{person.token}"
         typer.echo(f"  {person.title}: {link}")
-    typer.echo(f"Labels are in {store.database.path}. Stop with Ctrl+C; the same command goes on.")
-    # No log of requests: links are in it.
+    typer.echo(f"Labels are in {store.database.path}. Stop with Ctrl+C. To resume, repeat the command.")
+    # Do not log requests: they contain links.
     page = make_app(store, folder, {host, socket.gethostname(), socket.getfqdn()})
     config = uvicorn.Config(page, log_level="warning", access_log=False, server_header=False)
     try:

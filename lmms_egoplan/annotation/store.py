@@ -1,4 +1,4 @@
-"""Labels, each an appended row, and the people who give them."""
+"""Store labels as appended rows, together with the people who give them."""
 
 import json
 import secrets
@@ -25,18 +25,20 @@ from lmms_egoplan.annotation.forms import FormError, Values
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.text import clean_text
 
-# Labels, or lines of a list, on a page.
+# Number of labels or lines of a list per page.
 PAGE = 100
 
 
 @dataclass(frozen=True)
 class Person:
-    """Who may open the page, and how.
+    """A person who may open the page.
 
-    role: `LEAD`, `SENIOR` or `ANNOTATOR`.
-    token: what their link holds; a secret.
-    called: the name that the lead gave them; None for none.
-    is_closed: whether their link opens nothing.
+    Attributes:
+        name: Unique name, such as ``annotator-1``.
+        role: `LEAD`, `SENIOR` or `ANNOTATOR`.
+        token: Secret part of their link.
+        called: Name chosen by the lead; None without one.
+        is_closed: Whether their link is disabled.
     """
 
     name: str
@@ -47,22 +49,24 @@ class Person:
 
     @property
     def title(self) -> str:
-        """The name that people see."""
+        """The displayed name."""
         return f"{self.called} ({self.name})" if self.called else self.name
 
     @property
     def base(self) -> str:
-        """The path of their pages; each has a cookie of its own, so that one browser can hold several links."""
+        """The path of their pages. Each path has its own cookie, so one browser can use several links."""
         return f"/p/{sha256(self.token.encode()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a person is.
+    """The progress of an annotator.
 
-    labelled: items that have their label.
-    state: see `Assignments.state`.
-    seconds: median time of a label; None without one.
+    Attributes:
+        person: Name of the annotator.
+        labelled: Number of items with their label.
+        state: See `Assignments.state`.
+        seconds: Median time per label; None without a label.
     """
 
     person: str
@@ -72,14 +76,15 @@ class Progress:
 
 
 class Store:
-    """The labels and people of an open database. A label that `save` has returned is on the disk.
+    """The labels and people of an open database. A label is on the disk when `save` returns.
 
     All methods raise `StoreError` if the database cannot be read or written.
 
-    assignments: who labels what.
+    Attributes:
+        assignments: Decides who labels which item.
 
     Args:
-        flow: of the database's benchmark.
+        flow: Flow of the database's benchmark.
     """
 
     def __init__(self, database: Database, flow: Flow) -> None:
@@ -91,26 +96,26 @@ class Store:
         self.database.close()
 
     def renew_items(self, items: Sequence[Item], where: str, *, skip_missing: bool = False) -> None:
-        """Check that the database was made of these items, and take over their `Item.changing` values.
+        """Check that the database contains exactly these items, and update their `Item.changing` values.
 
         Args:
-            where: names their file in messages.
-            skip_missing: some of them are enough, and others are left out.
+            where: File name of the items, for messages.
+            skip_missing: Accept a subset of the items and skip unknown ones.
 
         Raises:
-            StoreError: it was made of others.
+            StoreError: The items differ.
         """
         stored = {item.id: item for item in self.items()}
         if skip_missing:
             items = [item for item in items if clean_text(item.id) in stored]
-            same = [replace(stored[clean_text(item.id)], id=item.id, changing=item.changing) for item in items]
-            is_same = bool(items) and digest(items) == digest(same)
+            expected = [replace(stored[clean_text(item.id)], id=item.id, changing=item.changing) for item in items]
+            is_same = bool(items) and digest(items) == digest(expected)
         else:
             is_same = digest(items) == self.database.setting("items")
         if not is_same:
             raise StoreError(
-                f"{where}: the items are not those that {self.database.path} was made of. Its labels are untouched. "
-                "Give the items as they were, or another --db for the new ones"
+                f"{where}: the items differ from those in {self.database.path}, whose labels are unchanged. "
+                "Restore the items, or use another --db for the new ones"
             )
         renewed = [(as_json(item.shown), as_json(item.hidden), clean_text(item.id)) for item in items]
         changed = [row for row in renewed if row[:2] != (as_json(stored[row[2]].shown), as_json(stored[row[2]].hidden))]
@@ -119,44 +124,45 @@ class Store:
                 connection.executemany("UPDATE items SET shown = ?, hidden = ? WHERE id = ?", changed)
 
     def add_annotators(self, annotators: int) -> None:
-        """Add people until there are this many.
+        """Add annotators until there are `annotators` of them.
 
         Raises:
-            LmmsEgoplanError: there are more already.
+            LmmsEgoplanError: There are more already.
         """
         if annotators < (number := self.database.settings.annotators):
             raise LmmsEgoplanError(
-                f"--annotators {annotators}: {self.database.path} has {number} already; people are only added"
+                f"--annotators {annotators}: {self.database.path} already has {number}; the number can only increase"
             )
         with self.database.writing() as connection:
             add_people(connection, annotators, self.database.settings.seniors)
             connection.execute("UPDATE places SET needed = ? WHERE stage = ?", (annotators, QUALIFICATION))
-            connection.execute("UPDATE slots SET since = since WHERE stage = ?", (QUALIFICATION,))  # counts again
+            # Update the rows to recount the slots.
+            connection.execute("UPDATE slots SET since = since WHERE stage = ?", (QUALIFICATION,))
             self.assignments.search_from()
             connection.execute("UPDATE settings SET value = ? WHERE name = 'annotators'", (json.dumps(annotators),))
         self.database.read_settings()
 
     def people(self) -> list[Person]:
-        """Return the lead, seniors and annotators, in this order."""
+        """Return the lead, then seniors, then annotators."""
         rows = self.database.rows("SELECT name, role, token, called, is_closed FROM people")
         people = [Person(name, role, token, called, bool(is_closed)) for name, role, token, called, is_closed in rows]
         roles = (LEAD, SENIOR, ANNOTATOR)
         return sorted(people, key=lambda person: (roles.index(person.role), len(person.name), person.name))
 
     def call(self, person: str, called: str) -> None:
-        """Give a person a name that people see; "" for none.
+        """Set the displayed name of a person; "" removes it.
 
         Raises:
-            FormError: somebody else has it.
+            FormError: Another person has that name.
         """
         taken = [other.title for other in self.people() if called in (other.called, other.name)]
         if called and taken:
-            raise FormError(f"the name {called!r} is that of {taken[0]}; give another one")
+            raise FormError(f"the name {called!r} belongs to {taken[0]}; choose another one")
         with self.database.writing() as connection:
             connection.execute("UPDATE people SET called = ? WHERE name = ?", (called or None, person))
 
     def change_link(self, person: str, *, is_closed: bool) -> None:
-        """Make a person's link invalid; without `is_closed`, they get a new one."""
+        """Invalidate a person's link and create a new one; with `is_closed`, close it."""
         with self.database.writing() as connection:
             row = (secrets.token_urlsafe(24), is_closed, person)
             connection.execute("UPDATE people SET token = ?, is_closed = ? WHERE name = ?", row)
@@ -165,7 +171,7 @@ class Store:
         return [person.name for person in self.people() if person.role == ANNOTATOR]
 
     def items(self) -> list[Item]:
-        """Return all items in the order in which they are labelled."""
+        """Return all items in labelling order."""
         return [as_item(*row) for row in self.database.rows("SELECT id, shown, hidden FROM items ORDER BY position")]
 
     def num_items(self) -> int:
@@ -173,11 +179,11 @@ class Store:
         return self.database.rows("SELECT count(*) FROM items")[0][0]
 
     def num_labelled(self, person: str) -> int:
-        """Return how many labels of a person count."""
+        """Return the number of a person's labels that count."""
         return self.database.rows("SELECT count(*) FROM slots WHERE person = ? AND label IS NOT NULL", person)[0][0]
 
     def positions(self) -> dict[str, int]:
-        """Return the positions of the items by their ids."""
+        """Return the position of each item by its id."""
         return dict(self.database.rows("SELECT id, position FROM items"))
 
     def save(
@@ -190,21 +196,23 @@ class Store:
         *,
         skipped: str | None = None,
     ) -> bool:
-        """Append a label; it is on the disk when this returns.
+        """Append a label. It is on the disk when this returns.
 
         Args:
-            slot: as it was when the form was shown, by its `last`.
-            form: a text of the form that was sent. If it comes twice in a row with the same values and comment, the
-                second is not stored; with others, it is a correction.
-            values: None if the item is skipped.
-            skipped: why the item is skipped.
+            slot: The slot when the form was shown, with its `last` at that time.
+            form: Token of the submitted form. A repeated submission with the same values and comment is not stored
+                again. With other values, it is a correction.
+            values: Values of the form; None if the item is skipped.
+            comment: The annotator's comment.
+            seconds: Time spent on the item.
+            skipped: Reason for skipping the item.
 
         Returns:
             Whether the label was stored.
 
         Raises:
-            NotYoursError: the slot is gone, the lead has decided, or a later stage of the item has begun.
-            NewerLabelError: another form has saved a label meanwhile.
+            NotYoursError: The slot was released, the lead has decided, or a later stage of the item has begun.
+            NewerLabelError: Another form has saved a label in the meantime.
         """
         sent = (form, None if values is None else as_json(values), clean_text(comment), skipped and clean_text(skipped))
         with self.database.writing() as connection:
@@ -221,7 +229,7 @@ class Store:
         return True
 
     def undo_decision(self, position: int) -> bool:
-        """Withdraw what the lead has decided on an item; its annotators may change their labels again.
+        """Withdraw the lead's decision on an item, so its annotators may change their labels again.
 
         Returns:
             Whether there was a decision.
@@ -237,7 +245,7 @@ class Store:
         """Return the lead's slot of an item.
 
         Raises:
-            NotYoursError: the item does not have all of its labels.
+            NotYoursError: The item does not have all of its labels.
         """
         self.assignments.item(position)
         slot = "SELECT id FROM slots WHERE item = ? AND stage = ? AND released IS NULL"
@@ -251,28 +259,29 @@ class Store:
         """Append a senior's verdict on a person's qualification.
 
         Raises:
-            NotYoursError: the person is still at it.
+            NotYoursError: The person has not finished the qualification.
         """
         if self.assignments.standing(person) == "unqualified":
-            raise NotYoursError(f"{person} has not labelled all items of the qualification yet")
+            raise NotYoursError(f"{person} has not labelled all qualification items yet")
         with self.database.writing() as connection:
             connection.execute(QUERIES["new_verdict"], (person, senior, passed, comment, now()))
             self.assignments.search_from()
 
     def own_labels(self, person: str, words: str, page: int) -> list[tuple[int, str, str, str | None, str]]:
-        """Find what a person labelled or skipped, newest first, `PAGE` at a time.
+        """Find the items that a person labelled or skipped, newest first, `PAGE` at a time.
 
         Args:
-            words: in the item, the label, its comment or the reason of a skip.
-            page: from 0.
+            words: Text to find in the item, the label, its comment or the reason for a skip.
+            page: Number of the page, from 0.
 
         Returns:
-            Slot, what is shown (JSON; the item's id may name a model), stage, reason of a skip, and time.
+            Slot, the shown part of the item (JSON), stage, reason for a skip, and time. The item's id is omitted, as it
+            may name a model.
         """
         return self.database.rows(QUERIES["own_labels"], person, words, PAGE + 1, page * PAGE)
 
     def skips(self) -> list[Skip]:
-        """Return the items that people skipped and have not labelled since."""
+        """Return the items that people skipped and have not labelled since then."""
         return [Skip(*row) for row in self.database.rows(QUERIES["skips"])]
 
     def labelled(self) -> Labelled:
@@ -283,9 +292,9 @@ class Store:
                 label = Label(item, stage, person, json.loads(values), comment, seconds, at)
                 labels.setdefault(item, []).append(label)
             annotators = self._annotators()
-            served = self.database.rows("SELECT id FROM items WHERE part = ?", QUALIFICATION)
+            rows = self.database.rows("SELECT id FROM items WHERE part = ?", QUALIFICATION)
             qualified = [person for person in annotators if self.assignments.standing(person) == "passed"]
-            qualification, per_item = frozenset(item for (item,) in served), self.database.settings.per_item
+            qualification, per_item = frozenset(item for (item,) in rows), self.database.settings.per_item
             return Labelled(self.items(), labels, annotators, qualified, qualification, per_item, self.skips())
 
     def progress(self) -> list[Progress]:

@@ -1,4 +1,4 @@
--- The tables of a database of labels. Raise _FORMAT in database.py when they change.
+-- The tables of a database of labels. Increase _FORMAT in database.py when they change.
 
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE people (

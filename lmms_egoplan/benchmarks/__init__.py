@@ -1,1 +1,1 @@
-"""Measuring: a package for each paper, what they share, and the registry of all benchmarks."""
+"""Score benchmarks: one package per paper, shared code, and the registry of all benchmarks."""

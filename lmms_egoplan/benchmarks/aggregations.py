@@ -1,7 +1,7 @@
-"""Aggregations over a run that several benchmarks report: what `metric_list` in the tasks' YAML names.
+"""Aggregate metrics over a run. `metric_list` in the YAML files of the tasks names these functions.
 
-A value is what a harness logs of one question for one metric: a record, not a number. Unless an aggregation names its
-fields, its records have one field each.
+A value is the record that a harness logs for one question and one metric, not a number. Unless an aggregation
+documents other fields, each record has exactly one field.
 """
 
 import math
@@ -16,7 +16,7 @@ Values = dict[str, dict[str, Any]]
 
 
 def mean_score(values: Sequence[Value]) -> float:
-    """Return the mean of ``score`` over the questions that have one; NaN if none has.
+    """Return the mean ``score`` over the questions with a score; NaN without any.
 
     >>> mean_score([{"score": 0.5}, {"score": 0.25}, {"activity": "clean_table"}])
     0.375
@@ -26,7 +26,7 @@ def mean_score(values: Sequence[Value]) -> float:
 
 
 def share(values: Sequence[Value]) -> float:
-    """Return the share in [0, 1] of true flags among those that are known; NaN if none is.
+    """Return the fraction in [0, 1] of true flags among the known ones; NaN if none is known.
 
     >>> share([{"truncated": True}, {"truncated": False}, {"truncated": None}])
     0.5
@@ -45,7 +45,7 @@ def count(values: Sequence[Value]) -> int:
 
 
 def num_known(values: Sequence[Value]) -> int:
-    """Count the records whose field is known.
+    """Count the records whose field is not None.
 
     >>> num_known([{"truncated": True}, {"truncated": False}, {"truncated": None}])
     2
@@ -63,7 +63,7 @@ def num_asked(values: Sequence[Value]) -> int:
 
 
 def split_size(values: Sequence[Value]) -> int:
-    """Return the number of questions in the benchmark's split, prepared or not, which all records name.
+    """Return the number of questions in the benchmark's split, prepared or not. All records must agree.
 
     >>> split_size([{"split_size": 3355}, {"split_size": 3355}])
     3355
@@ -73,10 +73,10 @@ def split_size(values: Sequence[Value]) -> int:
 
 
 def share_of_found(values: Sequence[Value]) -> float:
-    """Return the share in [0, 1] of what was found that is judged, or suspect; NaN if nothing was found.
+    """Return the fraction in [0, 1] of found items that are judged, or suspect; NaN without items.
 
     Args:
-        values: Records with ``found``, a number, and another field, how many of them are judged, or suspect.
+        values: Records with ``found``, a number of items, and a second field, the number of them to count.
 
     >>> share_of_found([{"found": 3, "judged": 3}, {"found": 1, "judged": 0}])
     0.75
@@ -87,10 +87,11 @@ def share_of_found(values: Sequence[Value]) -> float:
 
 
 def names(values: Sequence[Value], without: str = "none") -> str:
-    """Return the names in all records, sorted and joined by commas; `without` if there are none.
+    """Return the names in all records, sorted and joined by commas; `without` if there are no names.
 
     Args:
-        values: Records of a name, of several or of None.
+        values: Records with one name, a list of names, or None.
+        without: Result without names.
 
     >>> names([{"judge": "gpt-4o"}, {"judge": None}, {"judge": "gpt-4o"}])
     'gpt-4o'
@@ -98,13 +99,13 @@ def names(values: Sequence[Value], without: str = "none") -> str:
     'Qwen3-32B, gpt-4o'
     """
     listed = (field if isinstance(field, list) else [field] for field in _fields(values))
-    return ", ".join(sorted({name for several in listed for name in several} - {None})) or without
+    return ", ".join(sorted({name for group in listed for name in group} - {None})) or without
 
 
 def tallied(values: Sequence[Value]) -> str:
-    """Return the names in all records, the most frequent first, with numbers if there are several.
+    """Return the names in all records, most frequent first, with counts if there is more than one name.
 
-    ``unknown`` stands for None.
+    None is shown as ``unknown``.
 
     >>> tallied([{"media": "video"}, {"media": "video"}, {"media": "images"}])
     'video (2), images (1)'
@@ -117,7 +118,7 @@ def tallied(values: Sequence[Value]) -> str:
 
 
 def _fields(values: Sequence[Value]) -> Iterator[Any]:
-    """Yield the one field of each record."""
+    """Yield the only field of each record."""
     return (field for (field,) in (value.values() for value in values))
 
 

@@ -1,6 +1,6 @@
-"""The benchmarks, for the command, its demo and report, and lmms-eval's plugin; they are listed in ``registry.yaml``.
+"""Load the registry of all benchmarks from ``registry.yaml``, for the CLI, demo, report and lmms-eval's plugin.
 
-Light to import: a benchmark's report is loaded on demand.
+Importing this module is cheap, because reports are loaded on demand.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,20 +22,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark.
+    """One benchmark.
 
-    name: of its tasks' folders and its prepared data; prefix of its tasks and files in ``tasks/shared``.
-    title: for reports and help.
-    paper: its title or address; "" for none.
-    tasks: names for ``--tasks`` in both harnesses, the main one first.
-    report: its `BenchmarkReport`: module and name below this package.
-    demo: its part of the demo.
-    judges: of lmms-eval's tasks, by the name of their YAML file or folder: the module with the model's name,
-        ``DEFAULT_JUDGE``, and optionally ``OTHERWISE``; see `announce_judge`.
-    suite: its tasks in the suite of all benchmarks, in both harnesses.
-    suite_thinking: the same for models that think before they answer; default: `suite`.
-    suite_splits: the splits that these need; default: all.
-    scorers: its function that loads what scores answers, to fail before a model loads; "" for none.
+    Attributes:
+        name: Name of its task folders and prepared data; prefix of its tasks and its files in ``tasks/shared``.
+        title: Title for reports and help.
+        paper: Title or address of the paper; "" for none.
+        tasks: Names for ``--tasks`` in both harnesses, the main one first.
+        report: Module and class of its `BenchmarkReport`, relative to this package.
+        demo: Its part of the demo.
+        judges: YAML file or folder of lmms-eval tasks -> module with ``DEFAULT_JUDGE``, the name of the default judge,
+            and optionally ``OTHERWISE``; see `announce_judge`.
+        suite: Its tasks in the suite of all benchmarks, in both harnesses.
+        suite_thinking: Tasks of the suite for models that think before they answer. Default: `suite`.
+        suite_splits: Splits that the suite needs. Default: all.
+        scorers: Function that loads the scoring models early, to fail before a model loads; "" for none.
     """
 
     name: str
@@ -51,29 +52,29 @@ class Benchmark:
     scorers: str = ""
 
     def load_splits(self) -> PreparedData:
-        """Load its prepared splits, with their official sizes."""
+        """Load the prepared splits and their official sizes."""
         return next(splits for splits in SPLITS if splits.benchmark == self.name)
 
     def load_report(self) -> "type[BenchmarkReport]":
-        """Load its part of reports."""
+        """Load the report class."""
         return _load(self.report)
 
     def load_judges(self, names: Collection[str]) -> list[tuple[str, str]]:
-        """Load default judge and alternative to a judge of the tasks with these files or folders."""
+        """Load the default judges of tasks by YAML file or folder, each with the hint for runs without a judge."""
         modules = [_load(module) for tasks, module in self.judges.items() if tasks in names]
         return [(module.DEFAULT_JUDGE, getattr(module, "OTHERWISE", "")) for module in modules]
 
 
 def published_together() -> list[dict[str, str]]:
-    """Read ``model_cards.csv``: published scores of models in several benchmarks, for model cards."""
+    """Read ``model_cards.csv``: scores of models in several benchmarks, as published in model cards."""
     return rows_beside(str(Path(__file__).with_name("model_cards")))
 
 
 def load_scorers(names: Collection[str]) -> None:
-    """Load what scores the answers of these benchmarks.
+    """Load the scoring models of these benchmarks.
 
     Raises:
-        LmmsEgoplanError: a part of it cannot be loaded.
+        LmmsEgoplanError: a scoring model cannot be loaded.
     """
     for benchmark in BENCHMARKS:
         if benchmark.scorers and benchmark.name in names:

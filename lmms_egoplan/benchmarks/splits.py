@@ -1,4 +1,4 @@
-"""The prepared splits of all benchmarks, with their official sizes; ``splits.yaml`` lists them."""
+"""Load the prepared splits of all benchmarks and their official sizes from ``splits.yaml``."""
 
 from pydantic import TypeAdapter
 

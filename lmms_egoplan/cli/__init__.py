@@ -31,8 +31,8 @@ def main(
 ) -> None:
     """Egocentric planning benchmarks for lmms-eval and lm-eval.
 
-    Start runs with `lmms-eval` or with `lmms-egoplan lm-eval`.
+    Start runs with `lmms-eval` or `lmms-egoplan lm-eval`.
 
-    Example: `lmms-egoplan demo` runs everything on small rendered sets; `lmms-egoplan show runs` prints the scores of
-    runs
+    Example: `lmms-egoplan demo` runs everything on small rendered sets; `lmms-egoplan show runs` prints the scores in
+    the folder `runs`
     """

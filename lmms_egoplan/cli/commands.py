@@ -1,7 +1,7 @@
-"""The tree of commands. Each room of the package lists its own in ``commands.yaml``; their modules load when they run.
+"""The command tree. Each subpackage lists its commands in ``commands.yaml``; a command's module loads when it runs.
 
-``groups`` has the help of each group by its path, such as ``data prepare``; ``commands`` has the function of each
-command by its path, as ``module:function`` below the room.
+In that file, ``groups`` maps the path of each group, such as ``data prepare``, to its help. ``commands`` maps the path
+of each command to its function, as ``module:function`` inside the subpackage.
 """
 
 import ast
@@ -23,10 +23,10 @@ from lmms_egoplan.outputs import claiming
 from lmms_egoplan.processes import end_on_signals, exit_code
 
 _PACKAGE = Path(lmms_egoplan.__file__).parent
-# lm-eval has its own help and shows its own errors.
+# lm-eval has its own help and prints its own errors.
 _PASSED_THROUGH = ("lm-eval",)
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-# Help lists these first.
+# Commands that help lists first.
 _FIRST = ("demo", "data", "show", "report", "lm-eval", "tasks-path", "status", "prepare")
 _MOST_SUGGESTIONS = 3
 _LEAST_LIKENESS = 0.65
@@ -34,16 +34,16 @@ _LEAST_LIKENESS = 0.65
 
 @cache
 def command_tree() -> tuple[dict[str, str], dict[str, str]]:
-    """Return the help of every group and the function of every command, by path, rooms in alphabetical order.
+    """Return the help of every group and the function of every command, by path.
 
-    Functions have the form ``room.module:function``.
+    Subpackages are in alphabetical order. Functions have the form ``subpackage.module:function``.
     """
     groups: dict[str, str] = {}
     commands: dict[str, str] = {}
     for file in sorted(_PACKAGE.glob("*/commands.yaml")):
-        room = yaml.safe_load(file.read_text(encoding="utf-8"))
-        groups |= room.get("groups", {})
-        commands |= {path: f"{file.parent.name}.{function}" for path, function in room["commands"].items()}
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        groups |= content.get("groups", {})
+        commands |= {path: f"{file.parent.name}.{function}" for path, function in content["commands"].items()}
     return groups, commands
 
 
@@ -61,31 +61,32 @@ def load_command(path: str) -> "Command":
 
 
 class Command(TyperCommand):
-    """A command that runs, or only its name and short help."""
+    """A complete command, or a placeholder with only its name and short help."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters for help."""
-        return _without_types_of_flags(super().get_params(ctx))
+        return _without_flag_types(super().get_params(ctx))
 
 
 class CommandGroup(TyperGroup):
-    """A group whose commands are read from `command_tree`, and imported when one of them runs."""
+    """A group that reads its commands from `command_tree` and imports a command when it runs."""
 
     path = ""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters for help."""
-        return _without_types_of_flags(super().get_params(ctx))
+        return _without_flag_types(super().get_params(ctx))
 
     def list_commands(self, _ctx: Any) -> list[str]:
-        """Return the names one level below: those of `_FIRST` first, the others in the order of the rooms."""
-        words = [path.split() for tree in command_tree() for path in tree]
-        own = self.path.split()
-        names = dict.fromkeys(path[len(own)] for path in words if path[: len(own)] == own and len(path) > len(own))
+        """Return the names one level below this group: `_FIRST`, then the others in the order of the subpackages."""
+        paths = [path.split() for tree in command_tree() for path in tree]
+        prefix = self.path.split()
+        depth = len(prefix)
+        names = dict.fromkeys(path[depth] for path in paths if path[:depth] == prefix and len(path) > depth)
         return sorted(names, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
 
     def get_command(self, _ctx: Any, cmd_name: str) -> Any:
-        """Return a group, or a command with only its name and short help; None if it does not exist."""
+        """Return a group, or a command with only its name and short help; None if there is no such command."""
         groups, commands = command_tree()
         path = f"{self.path} {cmd_name}".strip()
         if path in groups:
@@ -97,22 +98,22 @@ class CommandGroup(TyperGroup):
         return Command(cmd_name, help=_first_paragraph(commands[path])) if path in commands else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Import the command that is about to run.
+        """Import the command to run.
 
         Raises:
-            UsageError: it does not exist; suggests similar ones.
+            UsageError: the command does not exist. The message suggests similar ones.
         """
         command = self.get_command(ctx, args[0])
         if command is None and not args[0].startswith("-") and not ctx.resilient_parsing:
             ctx.fail(_no_such_command(self.path, args))
-        name, command, rest = super().resolve_command(ctx, args)
+        name, command, arguments = super().resolve_command(ctx, args)
         if isinstance(command, Command):
             command = load_command(f"{self.path} {name}".strip())
-        return name, command, rest
+        return name, command, arguments
 
 
 class RootGroup(CommandGroup):
-    """Ends with a message and exit code 1 instead of a traceback if files, settings or data are wrong.
+    """The root group. If files, settings or data are wrong, it prints a message and exits with 1, without a traceback.
 
     After a signal, the exit code is 128 plus its number.
     """
@@ -129,7 +130,7 @@ class RootGroup(CommandGroup):
         except KeyboardInterrupt as interrupt:
             raise typer.Exit(exit_code(interrupt)) from None
         except BrokenPipeError:
-            raise  # The reader of the output has ended: end silently.
+            raise  # Broken pipe: exit silently.
         except (LmmsEgoplanError, OSError) as error:
             if ctx.invoked_subcommand in _PASSED_THROUGH and not isinstance(error, LmmsEgoplanError):
                 raise
@@ -137,8 +138,8 @@ class RootGroup(CommandGroup):
             raise typer.Exit(1) from None
 
 
-def _without_types_of_flags(params: list[Any]) -> list[Any]:
-    """Give flags an empty metavar: help would print ``<bool>`` after them."""
+def _without_flag_types(params: list[Any]) -> list[Any]:
+    """Set the metavar of flags to "", since help would print ``<bool>`` after them."""
     for param in params:
         if getattr(param, "is_flag", False):
             param.metavar = ""
@@ -155,7 +156,7 @@ def _first_paragraph(function: str) -> str:
 
 
 def _no_such_command(group: str, args: list[str]) -> str:
-    """Name the command that does not exist, and up to three with the most words that are typed or similar."""
+    """Return the error for an unknown command, with up to three suggestions that share the most words with it."""
     paths = [path for tree in command_tree() for path in tree]
     words = [word for word in args if not word.startswith("-") and word != "lmms-egoplan"] or args[:1]
     if not any(_likeness(words[0], path) for path in paths):
@@ -171,7 +172,7 @@ def _no_such_command(group: str, args: list[str]) -> str:
 
 
 def _likeness(typed: str, path: str) -> float:
-    """Compare a typed word with the words of a path: 1 if it is one, 0.9 if a part or beginning, 0 if unlike all."""
+    """Return how similar a typed word is to a path's words: 1 if equal, 0.9 for a part or prefix, 0 if unlike all."""
     typed = typed.replace("_", "-")
     words = path.replace("_", "-").split()
     if typed in words:

@@ -1,4 +1,4 @@
-"""``lmms-egoplan data status`` and ``tasks-path``: the prepared splits, and where a harness finds the tasks."""
+"""``lmms-egoplan data status`` and ``tasks-path``: show the prepared splits and the folder of the tasks."""
 
 from datetime import datetime, timezone
 from typing import Annotated, Literal
@@ -17,10 +17,10 @@ _FOLDERS = {"lmms-eval": LMMS_EVAL_TASKS, "lm-eval": LM_EVAL_TASKS}
 
 
 def status() -> None:
-    """Show which splits are prepared, and how complete they are.
+    """Show the prepared splits and how complete they are.
 
-    Counts are questions, steps or instances. "Of file" is what the prepared file or folder holds, "official" what the
-    benchmark has in its paper.
+    Counts are questions, steps or instances. "Of file" counts the published file or folder, "official" counts the
+    benchmark in its paper.
 
     Example: `lmms-egoplan data status`
     """
@@ -30,7 +30,7 @@ def status() -> None:
     for title in ("prepared", "of file", "missing", "official"):
         table.add_column(title, justify="right")
     table.add_column("time (UTC)", no_wrap=True, overflow="fold")
-    known = {benchmark.name: benchmark.load_splits() for benchmark in BENCHMARKS}
+    splits = {benchmark.name: benchmark.load_splits() for benchmark in BENCHMARKS}
     remarks: list[str] = []
     unreadable: list[str] = []
     for benchmark, split in prepared_splits():
@@ -39,14 +39,14 @@ def status() -> None:
             continue
         size = summary["split_size"]
         official: int | str = "n/a"
-        if benchmark in known:
-            substitute = known[benchmark].substitute(summary)
+        if benchmark in splits:
+            substitute = splits[benchmark].substitute(summary)
             if substitute:
                 remarks.append(f"{benchmark}/{split}: {substitute}.")
             else:
-                official = known[benchmark].official.get(split, "n/a")
+                official = splits[benchmark].official.get(split, "n/a")
             try:
-                known[benchmark].check(split, summary)
+                splits[benchmark].check(split, summary)
             except LmmsEgoplanError as error:
                 unreadable.append(str(error))
         numbers = (summary["questions"], size, size - summary["questions"], official)
@@ -60,7 +60,7 @@ def status() -> None:
         typer.echo(
             f"Nothing is prepared in {data_root()} (LMMS_EGOPLAN_DATA sets the folder).\n"
             "Prepare a benchmark: "
-            + "\n                 or: ".join(f"lmms-egoplan data prepare {name} --help" for name in known)
+            + "\n                 or: ".join(f"lmms-egoplan data prepare {name} --help" for name in splits)
         )
     if unreadable:
         raise LmmsEgoplanError("\n".join(unreadable))
@@ -77,12 +77,13 @@ def _utc(text: str) -> str:
 
 def tasks_path(
     harness: Annotated[
-        Literal["lmms-eval", "lm-eval"], typer.Option(help="The harness that is to find the tasks.")
+        Literal["lmms-eval", "lm-eval"], typer.Option(help="Harness that runs the tasks.")
     ] = "lmms-eval",
 ) -> None:
-    """Print the folder of a harness's tasks.
+    """Print the folder with a harness's tasks.
 
-    lm-eval always needs this folder. lmms-eval finds the tasks of runs by itself and needs the folder for lists only.
+    lm-eval always needs this folder. lmms-eval finds the tasks itself when it runs, and needs the folder only to list
+    tasks.
 
     Example: `lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks egoplan_val_blind --model hf`,
     or `lmms-eval tasks list --include-path $(lmms-egoplan tasks-path)`

@@ -1,4 +1,4 @@
-"""``lmms-egoplan demo``: an evaluation on a fresh machine, without a GPU, a hub or datasets."""
+"""``lmms-egoplan demo``: run an evaluation without a GPU, a network or datasets."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,14 +16,14 @@ from lmms_egoplan.report.summary import print_runs
 def demo(
     out: Annotated[
         Path,
-        typer.Option(metavar="DIR", help="Folder for all files of the demo; those of an earlier demo are replaced."),
+        typer.Option(metavar="DIR", help="Folder for all files of the demo. Replaces the files of an earlier demo."),
     ] = Path("lmms-egoplan-demo"),
 ) -> None:
-    """Run an evaluation from images to the report, in lmms-eval itself, with toy models.
+    """Run a full evaluation with toy models, from images to the report.
 
-    The demo has small rendered sets in the formats of all benchmarks. It prepares them, runs lmms-eval on them and
-    writes the report. It takes about a minute and needs no network and no GPU. Of its three models, one has random
-    weights and two read their answers from a script, as the judge does: the scores mean nothing.
+    The demo contains small rendered sets in the formats of all benchmarks. It prepares them, runs lmms-eval on them and
+    writes the report. It takes about a minute and needs no network and no GPU. All scores are meaningless: one model
+    has random weights, and the other two and the judge read their replies from a script.
 
     Example: `lmms-egoplan demo --out /tmp/demo`
     """

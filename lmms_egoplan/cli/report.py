@@ -1,4 +1,4 @@
-"""``lmms-egoplan report`` and ``show``: runs of both harnesses as a page with figures, or in the terminal."""
+"""``lmms-egoplan report`` and ``show``: show runs of both harnesses on a page or in the terminal."""
 
 import time
 from collections.abc import Sequence
@@ -35,47 +35,47 @@ def report(
         list[Path],
         typer.Argument(
             metavar="RUNS",
-            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth. "
-            "Files of judged answers that `lmms-egoplan judge` wrote. "
-            "Folders that `lmms-egoplan annotate export` wrote add people's labels. "
-            "Files of `lmms-egoplan judge egothink --repeats N` add a table of judge noise.",
+            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR --log_samples`), at any depth, or "
+            "judged answers from `lmms-egoplan judge`. "
+            "Folders from `lmms-egoplan annotate export` add people's labels. "
+            "Files from `lmms-egoplan judge egothink --repeats N` add a table of judge noise.",
         ),
     ],
     out: Annotated[
         Path,
         typer.Option(
             metavar="DIR",
-            help="Folder for the report. An earlier report there is replaced; its pictures are used again.",
+            help="Folder for the report. Replaces an earlier report and reuses its pictures.",
         ),
     ],
     name: Annotated[
         list[str] | None,
-        typer.Option(metavar="DIR=NAME", help="Name for the run at or below DIR. May be given several times."),
+        typer.Option(metavar="DIR=NAME", help="Name for the run at or below DIR. Repeat for more runs."),
     ] = None,
     similarity: Annotated[
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="BERT-like model (a name or a folder). Its BERTScore measures how similar EgoPlan's goals and answers "
-            "are, as in the paper's Fig. 7. Without it, a sentence encoder does.",
+            help="BERT-like model (name or folder) for the BERTScore of EgoPlan's goals and answers, as in the "
+            "paper's Fig. 7. Default: a sentence encoder.",
         ),
     ] = None,
     form: Annotated[
         Literal["text", "md"],
-        typer.Option("--format", help="What is printed beside the page: the summary, or Markdown for a model card."),
+        typer.Option("--format", help="Output in the terminal: the summary, or Markdown for a model card."),
     ] = "text",
 ) -> None:
-    """Write a page that puts runs beside the scores in the papers' tables.
+    """Write a report page that compares runs with each other and with the papers' tables.
 
-    These are EgoPlan's Tables 1, 3 and 4, EgoThink's 3 and 9 to 11, EgoIntent's 3 and ActPlan-1K's 3 to 7. EgoPlan's
-    Fig. 7 and 8, EgoIntent's Fig. 7 and ActPlan-1K's Fig. 5 and 6 are drawn for the runs alone: the papers print no
-    numbers.
+    The tables are EgoPlan's 1, 3 and 4, EgoThink's 3 and 9 to 11, EgoIntent's 3 and ActPlan-1K's 3 to 7. EgoPlan's
+    Fig. 7 and 8, EgoIntent's Fig. 7 and ActPlan-1K's Fig. 5 and 6 show only the runs, since the papers print no
+    numbers for them.
 
-    `index.html` opens from disk: what came out in sentences, scores with intervals and by any attribute of the
-    questions, figures, comparisons, the papers' tables with the runs above them, and a gallery of the questions.
-    `report.json` has all numbers. Every table is also a CSV and a Markdown file, every figure an SVG and a PNG file.
-    The summary is printed, too. Scores are recomputed from the samples; a difference from the harness's own is an
-    error.
+    `index.html` opens from disk. It has a summary in sentences, scores with intervals and by any attribute of the
+    questions, figures, comparisons, the papers' tables with the runs above the published rows, and a gallery of the
+    questions. `report.json` has all numbers. Every table is also a CSV and a Markdown file, every figure an SVG and a
+    PNG file. The command prints the summary, too. It recomputes all scores from the samples and fails if the harness's
+    own scores differ.
 
     Example: `lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report`
     """
@@ -83,16 +83,16 @@ def report(
     with ExitStack() as stack:
         bars: dict[str, tqdm] = {}
 
-        def progress(what: str, done: int, total: int) -> None:
-            if what not in bars:
-                bars[what] = stack.enter_context(progress_bar(total, what))
-            bars[what].update(done - bars[what].n)
+        def progress(step: str, done: int, total: int) -> None:
+            if step not in bars:
+                bars[step] = stack.enter_context(progress_bar(total, step))
+            bars[step].update(done - bars[step].n)
             if done == total:
-                bars[what].close()
+                bars[step].close()
 
         built = build_report(runs, out, _names(name or []), BENCHMARKS, progress, similarity)
     for line in built.skipped:
-        typer.echo(f"Not read: {line}", err=True)
+        typer.echo(f"Skipped: {line}", err=True)
     counts = ", ".join(f"{count} {name[:-1] if count == 1 else name}" for name, count in built.counts.items())
     typer.echo(f"{counts} in {time.monotonic() - started:.0f} s")
     typer.echo(f"Written to {built.page}\n")
@@ -104,7 +104,7 @@ def report(
 
 
 def _names(texts: list[str]) -> dict[Path, str]:
-    """Split ``DIR=NAME``; of several ``=``, that after an existing path, else the first."""
+    """Split ``DIR=NAME`` at the ``=`` after an existing path, else at the first one."""
     names = {}
     for text in texts:
         parts = text.split("=")
@@ -112,7 +112,7 @@ def _names(texts: list[str]) -> dict[Path, str]:
         existing = [split for split in splits if Path(split[0]).exists()]
         folder, name = (existing or splits or [("", "")])[0]
         if not (folder.strip() and name.strip()):
-            raise typer.BadParameter(f"{text!r} is not of the form DIR=NAME", param_hint="--name")
+            raise typer.BadParameter(f"expected DIR=NAME, got {text!r}", param_hint="--name")
         names[Path(folder)] = name.strip()
     return names
 
@@ -122,21 +122,21 @@ def show(
         list[Path],
         typer.Argument(
             metavar="RUNS",
-            help="The `--output_path` of runs of lmms-eval or lm-eval, folders with several of these at any depth, "
-            "results files, or files that `lmms-egoplan judge` wrote.",
+            help="Folders with runs of lmms-eval or lm-eval (`--output_path DIR`), at any depth, results files, or "
+            "judged answers from `lmms-egoplan judge`.",
         ),
     ],
     form: Annotated[
         Literal["text", "md"],
-        typer.Option("--format", help="`md` prints one Markdown table for a model card: score, interval, n."),
+        typer.Option("--format", help="Output: tables, or one Markdown table for a model card (score, interval, n)."),
     ] = "text",
 ) -> None:
     """Print the main scores of runs, side by side.
 
-    The scores are those in the harness's results files. Where samples lie beside these, what came out of each benchmark
-    follows, with 95 % intervals, as in the report; no file is written. Runs of different versions of a task get tables
-    of their own. The exit code is 1 where a path has no results, for example after a run that failed: lmms-eval itself
-    ends with 0 then.
+    The scores come from the harness's results files. If there are samples next to them, the report's summary of each
+    benchmark follows, with 95 % intervals. The command writes no files. Each version of a task has separate tables.
+    The exit code is 1 if a path has no results, for example after a failed run, for which lmms-eval itself exits with
+    0.
 
     Example: `lmms-egoplan show runs/qwen runs/llava`
     """
@@ -157,16 +157,22 @@ def show(
         typer.echo()
         print_summary(sections_of(reports), Console())
     for line in read.skipped:
-        typer.echo(f"Not read: {line}", err=True)
+        typer.echo(f"Skipped: {line}", err=True)
     if read.without:
-        raise LmmsEgoplanError(f"no results in {', '.join(map(str, read.without))}")
+        raise LmmsEgoplanError(
+            f"no results in {', '.join(map(str, read.without))}; pass the --output_path of a finished run"
+        )
 
 
 def _checked_reports(runs: Sequence[Run]) -> tuple[Reports, bool]:
-    """Return the reports of these runs with their samples, and true if there are any."""
-    whole = [with_samples(run)[0] for run in runs]
-    for run in whole:
+    """Return the reports of runs, read with their samples, and true if there are samples.
+
+    Raises:
+        LmmsEgoplanError: a run's samples contradict the harness's own scores.
+    """
+    sampled_runs = [with_samples(run)[0] for run in runs]
+    for run in sampled_runs:
         for task_run in run.tasks.values():
             check(run, task_run)
-    has_samples = any(task_run.samples is not None for run in whole for task_run in run.tasks.values())
-    return list(read_reports(whole, BENCHMARKS)), has_samples
+    has_samples = any(task_run.samples is not None for run in sampled_runs for task_run in run.tasks.values())
+    return list(read_reports(sampled_runs, BENCHMARKS)), has_samples

@@ -1,1 +1,1 @@
-"""New questions of the benchmarks' forms, built from other data."""
+"""Build new questions in the benchmarks' formats from other data."""

@@ -1,7 +1,7 @@
-"""An evaluation on a fresh machine: rendered sets, a tiny random model and two scripted ones, up to the report.
+"""The demo: a full evaluation on rendered sets, with a tiny random model and two scripted ones.
 
-The sets, the scripted replies and the verdicts of the scripted judge are data, in ``data``; ``perf/demo/render.py`` of
-the project makes them.
+``data`` contains the sets, the scripted replies and the scripted judge's verdicts. ``perf/demo/render.py`` in the
+repository generates them.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ DATA = Path(__file__).with_name("data")
 
 @dataclass(frozen=True)
 class DemoSet:
-    """A benchmark's small rendered set: files of the package, in the official layout.
+    """A benchmark's small rendered set in the official layout. Its files are part of the package.
 
-    folder: of its files; not the name of a task, which lmms-eval would look for there.
+    folder: folder of the files. It must not have the name of a task, or lmms-eval would look for the task there.
     prepare: arguments of ``lmms-egoplan data prepare``, with paths relative to the folder of `sets.copy_set`.
-    tasks: of lmms-eval, which the demo runs.
-    scores: the metric that must be a number then, by task.
+    tasks: lmms-eval tasks that the demo runs.
+    scores: for each task, the metric that must be a number after the run.
     """
 
     folder: str

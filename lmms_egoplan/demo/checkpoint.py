@@ -1,4 +1,4 @@
-"""A LLaVA-1.5 and a sentence encoder of toy size with random weights, in the real classes of their libraries."""
+"""Toy LLaVA-1.5 and sentence encoder with random weights, built from the real classes of their libraries."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from transformers import CLIPImageProcessor, LlavaForConditionalGeneration, LlavaProcessor, PreTrainedTokenizerFast
 
 _SEED = 0
-# Standard deviation of a unit that reads normalised input: from about 1 on, images and words change the
-# likelihoods clearly, while transformers' own initialisation makes all candidates equally likely.
+# Standard deviation of a unit with normalised input. From about 1, images and words clearly change the likelihoods.
+# With the default initialisation of transformers, all candidates would be equally likely.
 _GAIN = 1.25
 _VOCABULARY = 512
-# Random weights hardly ever end a reply: from so many tokens on, the end grows more likely by this factor a token.
+# Random weights rarely end a reply. After this many tokens, the end becomes more likely by this factor per token.
 _ENDING = (12, 1.2)
 _DIMENSION = 64
 _MODULE = "sentence_transformers.sentence_transformer.modules.static_embedding.StaticEmbedding"
@@ -26,8 +26,8 @@ _PARTS = yaml_beside(__file__)
 def write_checkpoint(folder: Path) -> None:
     """Write a checkpoint that ``AutoModelForImageTextToText`` and ``AutoProcessor`` load without a network.
 
-    About 190,000 float32 parameters, the same every time: a CLIP vision tower and a Llama of two layers each,
-    16 tokens per image, 2,048 positions.
+    The model has about 190,000 float32 parameters, the same every time. It consists of a CLIP vision tower and a Llama
+    with two layers each, and has 16 tokens per image and 2,048 positions.
     """
     import torch
     from transformers import CLIPImageProcessor
@@ -66,10 +66,10 @@ def llava_processor(
 
 
 def llava(processor: "LlavaProcessor", image_side: int, vision: Mapping[str, int]) -> "LlavaForConditionalGeneration":
-    """Return a LLaVA with random weights for square images; its Llama has two layers of 64 units.
+    """Return a LLaVA with random weights for square images. Its Llama has two layers of 64 units.
 
     Args:
-        vision: settings of its CLIP vision tower that differ from the demo's, such as ``num_hidden_layers``.
+        vision: settings of the CLIP vision tower that differ from the demo's, such as ``num_hidden_layers``.
     """
     from transformers import LlavaConfig, LlavaForConditionalGeneration
 
@@ -88,7 +88,7 @@ def train_tokenizer(texts: Sequence[str] = (), vocabulary: int = _VOCABULARY) ->
     """Train a byte-level BPE that puts ``<s>`` before every text, as LLaVA-1.5's tokenizer does.
 
     Args:
-        texts: to learn words from; default: the demo's.
+        texts: training texts. Default: the demo's.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
@@ -118,10 +118,10 @@ def train_tokenizer(texts: Sequence[str] = (), vocabulary: int = _VOCABULARY) ->
 
 
 def write_encoder(folder: Path) -> None:
-    """Write an encoder that ``SentenceTransformer`` loads without a network; the same every time.
+    """Write an encoder that ``SentenceTransformer`` loads without a network. The encoder is the same every time.
 
-    It is the mean of a random vector for each piece of a word: texts are similar if they share pieces. The files are
-    those of a saved ``StaticEmbedding``; they are written without sentence-transformers, whose import takes seconds.
+    It averages one random vector per token, which makes texts with common tokens similar. The files are those of a
+    saved ``StaticEmbedding``. This function does not import sentence-transformers, since that takes seconds.
     """
     import torch
     from safetensors.torch import save_file

@@ -1,4 +1,4 @@
-"""The folder of a demo, in which its commands run, with their log."""
+"""The demo's folder: run commands in it and log their output."""
 
 import json
 import math
@@ -21,30 +21,31 @@ from lmms_egoplan.processes import end_children
 OWN_COMMAND = (sys.executable, "-m", "lmms_egoplan")
 LOG = "lmms-eval.log"
 
-# A demo uses neither the user's judge and its keys nor the user's classifier.
+# The demo ignores the user's judge, its keys and the user's classifier.
 _USERS_PREFIXES = ("LMMS_EGOPLAN_JUDGE_", "LMMS_EGOPLAN_BLEURT", "OPENAI_", "AZURE_")
 _USERS_VARIABLES = ("MODEL_VERSION", "API_TYPE", "API_VERSION")
 _LAST_LINES = 30
-# Commands that run at the same time.
-_AT_ONCE = 2
-# In the log, above what lmms-eval writes.
-_EXPECTED = (
-    "# lmms-eval warns of every choice that target_delimiter and choice have no white space. This is intended: the "
-    "model's chat template sets it.\n"
+# Number of commands that run at the same time.
+_PARALLEL = 2
+# Remark in the log above lmms-eval's output.
+_EXPECTED_WARNINGS = (
+    "# lmms-eval warns for every choice that target_delimiter and choice have no white space. You can ignore this: the "
+    "model's chat template adds it.\n"
 )
 
 
 class DemoFolder:
-    """A demo's folder. Within its `status`, the last line of the running command is shown.
+    """The demo's folder. While `status` is active, it shows the last output line of the running command.
 
     Args:
-        path: created if absent.
-        contents: names of the demo's files; those of an earlier demo are deleted (`outputs.delete`).
-        steps: of the demo, printed when they begin.
-        environment: of its commands, added to the user's.
+        path: folder, created if missing.
+        contents: names of the demo's files. Those of an earlier demo are deleted (`outputs.delete`).
+        steps: titles of the demo's steps, printed when a step begins.
+        environment: variables for the commands, added to the user's environment.
 
     Raises:
-        OSError: `path` cannot be written to.
+        LmmsEgoplanError: `path` contains a file with one of these names that no finished demo wrote.
+        OSError: `path` is not writable.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class DemoFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         delete(self.path / name for name in (*contents, LOG))
         if foreign := [name for name in contents if (self.path / name).exists()]:
-            raise LmmsEgoplanError(f"{self.path / foreign[0]}: no finished demo wrote it; move it away, or delete it")
+            raise LmmsEgoplanError(f"{self.path / foreign[0]}: not written by a finished demo; move or delete it.")
 
     def begin_step(self) -> None:
         """Print the next step."""
@@ -71,15 +72,15 @@ class DemoFolder:
         self.status.update("")
 
     def run(self, *commands: Sequence[str], remark: str = "") -> None:
-        """Run commands in the folder, two at a time; the output of each goes to the log, after a remark.
+        """Run commands in the folder, two at a time. Log the remark and each command's output.
 
         Raises:
-            LmmsEgoplanError: one failed.
+            LmmsEgoplanError: a command failed.
         """
         processes: list[subprocess.Popen[str]] = []
         try:
             for number, command in enumerate(commands):
-                processes += map(self._start, commands[len(processes) : number + _AT_ONCE])
+                processes += map(self._start, commands[len(processes) : number + _PARALLEL])
                 self._follow(processes[number], command, remark)
         except BaseException:
             end_children()
@@ -100,7 +101,7 @@ class DemoFolder:
         width = max(20, self._console.width - 4)
         with (self.path / LOG).open("a", encoding="utf-8", buffering=1) as log:
             log.write(f"$ {self.as_typed(command)}\n{remark}")
-            # Text mode: the carriage return of a progress bar ends a line, too.
+            # In text mode, a progress bar's carriage return also ends a line.
             for line in process.stdout or ():
                 plain = Text.from_ansi(line).plain.rstrip()
                 log.write(f"{plain}\n")
@@ -113,28 +114,29 @@ class DemoFolder:
     def evaluate(
         self, models: Mapping[str, str], tasks: Sequence[str], results: str, scores: Mapping[str, str]
     ) -> list[dict[str, dict[str, float]]]:
-        """Run lmms-eval once for all models, by ``python -m lmms_eval``, as its console script does.
+        """Run lmms-eval once for all models with ``python -m lmms_eval``, as its console script does.
 
         Args:
-            models: lmms-eval's names of their backends by its ``--model_args``.
-            results: folder for them, without any; next to it, ``RESULTS.yaml`` is written with the evaluations.
-            scores: the metric that must be a number then, by task.
+            models: ``--model_args`` of each model, mapped to lmms-eval's name of its backend.
+            results: name of the folder for the results, which must have none yet. The evaluations are written next to
+                it, to ``RESULTS.yaml``.
+            scores: for each task, the metric that must be a number after the run.
 
         Returns:
-            The metrics by task, of each results file.
+            One mapping per results file, from tasks to their metrics.
 
         Raises:
-            LmmsEgoplanError: a score is missing: lmms-eval exits with 0 after errors, too.
+            LmmsEgoplanError: a score is missing. The check is needed because lmms-eval exits with 0 after errors, too.
         """
         settings = {"tasks": ",".join(tasks), "batch_size": "8", "output_path": results, "log_samples": True}
         evaluations = [{"model": backend, "model_args": arguments} | settings for arguments, backend in models.items()]
         config = self.path / f"{results}.yaml"
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text(yaml.safe_dump(evaluations, sort_keys=False, width=1000), encoding="utf-8")
-        self.run([sys.executable, "-m", "lmms_eval", "--config", f"{results}.yaml"], remark=_EXPECTED)
+        self.run([sys.executable, "-m", "lmms_eval", "--config", f"{results}.yaml"], remark=_EXPECTED_WARNINGS)
         files = sorted((self.path / results).rglob("*_results.json"))
         if len(files) != len(models):
-            raise self._failure(f"lmms-eval has written {len(files)} files of results, expected {len(models)}")
+            raise self._failure(f"lmms-eval wrote {len(files)} results files, expected {len(models)}")
         return [self._metrics(file, scores) for file in files]
 
     def _metrics(self, file: Path, scores: Mapping[str, str]) -> dict[str, dict[str, float]]:
@@ -145,7 +147,7 @@ class DemoFolder:
         for task, metric in scores.items():
             value = metrics.get(task, {}).get(metric)
             if not isinstance(value, int | float) or not math.isfinite(value):
-                raise self._failure(f"{metric} of {task} is {value} in {file}")
+                raise self._failure(f"{file}: {task}: expected a number for {metric}, got {value}")
         return metrics
 
     def as_typed(self, command: Sequence[str]) -> str:
@@ -162,5 +164,5 @@ class DemoFolder:
     def _failure(self, reason: str) -> LmmsEgoplanError:
         lines = [line for line in (self.path / LOG).read_text(encoding="utf-8").splitlines() if line]
         return LmmsEgoplanError(
-            "\n".join([*lines[-_LAST_LINES:], f"the demo failed, the end of {self.path / LOG} is above; {reason}"])
+            "\n".join([*lines[-_LAST_LINES:], f"The demo failed: {reason}. The end of {self.path / LOG} is above."])
         )

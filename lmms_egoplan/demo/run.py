@@ -1,4 +1,4 @@
-"""The demo: write its files into a folder, run lmms-eval on them and write the report, as a user would."""
+"""Run the demo: write its files to a folder, run lmms-eval on them and write the report, as a user would."""
 
 import json
 import shutil
@@ -22,23 +22,24 @@ _CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT = "random-weights", "encoder", "
 _SCRIPTED = ("scripted-good", "scripted-poor")
 _TEXTS = yaml_beside(__file__)
 MODEL = "scripted-judge"
-# Its rating is the lowest on each benchmark's scale.
-_OTHERWISE = "The demo has no verdict on this answer: no scripted model gives it.\nRating: [[0]]\n[[0]]"
+# With the lowest rating on each benchmark's scale.
+_DEFAULT_REPLY = "The demo has no verdict on this answer: no scripted model gives it.\nRating: [[0]]\n[[0]]"
 
 
 def run_demo(out: Path, console: Console, sets: Sequence[DemoSet], show_scores: Callable[[Path], None]) -> None:
     """Copy the rendered sets, run a tiny random LLaVA and both scripted models on them, and write the report.
 
     Args:
-        out: folder for everything; files of an earlier demo there are replaced.
-        sets: of the benchmarks.
-        show_scores: prints the scores of the runs in a folder.
+        out: folder for all files. Files of an earlier demo are replaced.
+        sets: the benchmarks' rendered sets.
+        show_scores: function that prints the scores of the runs in a folder.
 
     Raises:
-        LmmsEgoplanError: `out` has other files, or a command failed or gave no results; then with the end of the log.
-        OSError: `out` cannot be written to.
+        LmmsEgoplanError: `out` has other files, or a command failed or had no results. In the second case the message
+            contains the end of the log.
+        OSError: `out` is not writable.
     """
-    made = (_CHECKPOINT, _ENCODER, *_SCRIPTED, *(rendered.folder for rendered in sets), _DATA)
+    inputs = (_CHECKPOINT, _ENCODER, *_SCRIPTED, *(rendered.folder for rendered in sets), _DATA)
     with serve_judge() as judge:
         environment = {
             "HF_HUB_OFFLINE": "1",
@@ -46,9 +47,9 @@ def run_demo(out: Path, console: Console, sets: Sequence[DemoSet], show_scores: 
             "LMMS_EGOPLAN_JUDGE_MODEL": MODEL,
             "LMMS_EGOPLAN_JUDGE_BASE_URL": judge,
             "LMMS_EGOPLAN_ENCODER": _ENCODER,
-            "OMP_NUM_THREADS": "1",  # more threads would only wait for each other: the model is tiny
+            "OMP_NUM_THREADS": "1",  # The model is too small to benefit from more threads.
         }
-        contents = (*made, _RESULTS, f"{_RESULTS}.yaml", _REPORT)
+        contents = (*inputs, _RESULTS, f"{_RESULTS}.yaml", _REPORT)
         folder = DemoFolder(out, contents, console, _TEXTS["steps"], environment)
         _print(console, _TEXTS["note"])
         with folder.status:
@@ -82,9 +83,9 @@ def _print(console: Console, text: str) -> None:
 
 @contextmanager
 def serve_judge() -> Iterator[str]:
-    """Serve the judge while the context lasts.
+    """Serve the scripted judge until the context ends.
 
-    Returns:
+    Yields:
         The address, for ``LMMS_EGOPLAN_JUDGE_BASE_URL``.
     """
     with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
@@ -94,12 +95,12 @@ def serve_judge() -> Iterator[str]:
 
 
 def verdict_on(prompt: str) -> str:
-    """Return the verdict on the answer that a judge's prompt compares with its reference."""
+    """Return the scripted verdict for a judge's prompt, found by its answer and reference."""
     lines = Counter(prompt.splitlines())
-    for known in _verdicts():
-        if Counter([known["reference"], known["answer"]]) <= lines:
-            return known["verdict"]
-    return _OTHERWISE
+    for entry in _verdicts():
+        if Counter([entry["reference"], entry["answer"]]) <= lines:
+            return entry["verdict"]
+    return _DEFAULT_REPLY
 
 
 @cache
@@ -108,7 +109,7 @@ def _verdicts() -> list[dict[str, str]]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers requests for chat completions."""
+    """Answer requests for chat completions."""
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -1,4 +1,4 @@
-"""Copies of the rendered sets."""
+"""Copy the rendered sets."""
 
 import shutil
 from collections.abc import Iterable
@@ -11,10 +11,10 @@ from lmms_egoplan.media.frames import count_video_frames, frame_path, read_video
 
 
 def copy_set(demo_set: DemoSet, folder: Path) -> Path:
-    """Copy a set into a folder in `folder`; videos of EPIC-KITCHENS become folders of frames, as published.
+    """Copy a set into a subfolder of `folder`. EPIC-KITCHENS videos become folders of frames, as published.
 
     Returns:
-        The set's folder.
+        The set's new folder.
     """
     root = folder / demo_set.folder
     shutil.copytree(DATA / demo_set.folder, root, ignore=shutil.ignore_patterns("epic-kitchens"))
@@ -25,7 +25,7 @@ def copy_set(demo_set: DemoSet, folder: Path) -> Path:
 
 
 def write_frames(root: Path, video_id: str, frames: Iterable[Image.Image]) -> None:
-    """Write a video as EPIC-KITCHENS' folder of frames."""
+    """Write a video as a folder of frames in EPIC-KITCHENS' layout."""
     folder = root / video_id.split("_")[0] / "rgb_frames" / video_id
     folder.mkdir(parents=True)
     for number, image in enumerate(frames, 1):

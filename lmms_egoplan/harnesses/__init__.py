@@ -1,1 +1,1 @@
-"""Thin adapters to the two harnesses, each in a folder that alone imports it, and what both adapters share."""
+"""Thin adapters to both harnesses, each imported only in its own folder, and their shared code."""

@@ -1,4 +1,4 @@
-"""Adapters of `lmms-egoplan train egoplan` on their base models: stored, checked and loaded."""
+"""Store, check and load the adapters of `lmms-egoplan train egoplan` on their base models."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,37 +17,37 @@ if TYPE_CHECKING:
 
 INSTALL = 'peft is not installed: pip install "lmms-egoplan[train]"'
 CONFIG, BASE, WEIGHTS = "adapter_config.json", "base.json", "adapter_model.safetensors"
-# Of the base's frozen parameters so many are compared, at so many places; rounding to half precision may differ.
+# Number of frozen base parameters to compare, values of each, and tolerance for half-precision rounding.
 _PARAMETERS, _VALUES, _TOLERANCE = 64, 8, 2e-2
 
 
 def load_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
-    """Put a stored adapter into its base model; LoRA stays separate from the weights, which do not change.
+    """Load a stored adapter into its base model. LoRA weights stay separate; the base's weights do not change.
 
     Returns:
-        The same model, of its own class, in evaluation mode.
+        The same model, with its original class, in evaluation mode.
 
     Raises:
-        LmmsEgoplanError: peft is not installed, there is no adapter, or it belongs to another base.
+        LmmsEgoplanError: peft is not installed, the adapter is missing, or it belongs to another base.
     """
     return load_tuned(model, folder).get_base_model().eval()
 
 
 def load_tuned(model: PreTrainedModel, folder: Path) -> "PeftModel":
-    """Put a stored adapter on its base model as `load_adapter`, with peft around the model."""
+    """Load a stored adapter like `load_adapter`, but return peft's wrapper around the model."""
     try:
         from peft import PeftModel
     except ImportError as error:
         raise LmmsEgoplanError(INSTALL) from error
     if not (folder / CONFIG).is_file():
-        raise LmmsEgoplanError(f"{folder}: no adapter: there is no {CONFIG}")
+        raise LmmsEgoplanError(f"{folder}: not an adapter: {CONFIG} is missing; check the path")
     if not isinstance(read_json(folder / CONFIG, "adapter's settings"), dict):
-        raise LmmsEgoplanError(f"{folder / CONFIG}: damaged: expected an object; train again, or copy it anew")
+        raise LmmsEgoplanError(f"{folder / CONFIG}: damaged: expected an object; train again, or copy it again")
     if (folder / BASE).is_file():
         identity = read_json(folder / BASE, "adapter's base")
-        read_as(_Identity, f"{folder / BASE}: damaged; train again, or copy it anew", identity)
+        read_as(_Identity, f"{folder / BASE}: damaged; train again, or copy it again", identity)
         if difference := _difference(model, identity):
-            raise LmmsEgoplanError(f"{folder}: an adapter for another base: {difference}")
+            raise LmmsEgoplanError(f"{folder}: the adapter belongs to another base: {difference}")
     stored = stored_names(folder)
     try:
         tuned = PeftModel.from_pretrained(model, folder)
@@ -58,40 +58,40 @@ def load_tuned(model: PreTrainedModel, folder: Path) -> "PeftModel":
 
 
 def stored_names(folder: Path) -> set[str] | None:
-    """Return the names of an adapter's tensors; None if they are in another file, which peft reads.
+    """Return the names of an adapter's tensors; None if they are in another file, which only peft reads.
 
     Raises:
-        LmmsEgoplanError: the file is damaged.
+        LmmsEgoplanError: The file is damaged or missing.
     """
     path = folder / WEIGHTS
     if not path.is_file():
         if not (folder / "adapter_model.bin").is_file():
-            raise LmmsEgoplanError(f"{path}: no such file; train again, or copy the adapter anew")
+            raise LmmsEgoplanError(f"{path}: no such file; train again, or copy the adapter again")
         return None
     try:
         with safe_open(path, "pt") as file:
             return set(file.keys())
     except (SafetensorError, OSError) as error:
-        raise LmmsEgoplanError(f"{path}: damaged: {error}; train again, or copy it anew") from error
+        raise LmmsEgoplanError(f"{path}: damaged: {error}; train again, or copy it again") from error
 
 
 def check_names(tuned: "PeftModel", stored: set[str] | None, folder: Path) -> None:
-    """Raise if an adapter's file has not just the tensors that the adapted model expects, which peft would ignore."""
+    """Raise if an adapter's file does not have exactly the expected tensors, a difference that peft would ignore."""
     from peft import get_peft_model_state_dict
 
     if stored is None:
         return
-    wanted = set(get_peft_model_state_dict(tuned))
-    for what, names in (("lacks", wanted - stored), ("has unexpected", stored - wanted)):
+    expected = set(get_peft_model_state_dict(tuned))
+    for problem, names in (("lacks", expected - stored), ("has unexpected", stored - expected)):
         if names:
             raise LmmsEgoplanError(
-                f"{folder / WEIGHTS}: {what} {len(names)} of {len(wanted)} tensors (e.g. {min(names)}); it does not "
-                "belong to this adapter's settings or base"
+                f"{folder / WEIGHTS}: {problem} {len(names)} of {len(expected)} tensors (e.g. {min(names)}); it does "
+                "not belong to this adapter's settings or base"
             )
 
 
 class _Identity(Checked):
-    """What ``base.json`` holds."""
+    """Contents of ``base.json``."""
 
     name: str
     model_type: str
@@ -99,7 +99,7 @@ class _Identity(Checked):
 
 
 def identity(model: PreTrainedModel) -> dict[str, Any]:
-    """Return what distinguishes a base model: its kind, and values of its frozen parameters."""
+    """Return the identity of a base model: its name, its type, and some values of its frozen parameters."""
     frozen = {name: p for name, p in model.named_parameters() if not p.requires_grad and ".lora_" not in name}
     step = max(1, len(frozen) // _PARAMETERS)
     return {
@@ -114,20 +114,20 @@ def identity(model: PreTrainedModel) -> dict[str, Any]:
 
 def _some_values(parameter: torch.Tensor) -> list[float]:
     values = parameter.detach().flatten()
-    places = torch.linspace(0, len(values) - 1, min(_VALUES, len(values))).long()
-    return values[places.to(values.device)].float().tolist()
+    indices = torch.linspace(0, len(values) - 1, min(_VALUES, len(values))).long()
+    return values[indices.to(values.device)].float().tolist()
 
 
 def _difference(model: PreTrainedModel, identity: Any) -> str | None:
-    """Return how a model differs from the one that an adapter was made for; None if it does not."""
+    """Return how a model differs from an adapter's base; None if it does not."""
     name, kind = identity["name"] or "unnamed", model.config.model_type
     if identity["model_type"] != kind:
-        return f"it was trained on {name} ({identity['model_type']}), this is {model.name_or_path} ({kind})"
+        return f"it was trained on {name} ({identity['model_type']}), but this is {model.name_or_path} ({kind})"
     parameters = dict(model.named_parameters())
-    for place, (shape, values) in identity["values"].items():
-        if place not in parameters or list(parameters[place].shape) != shape:
-            return f"it was trained on {name}, whose {place} is of shape {shape}, unlike that of {model.name_or_path}"
-        own = torch.tensor(_some_values(parameters[place]))
-        if not torch.allclose(own, torch.tensor(values), rtol=_TOLERANCE, atol=1e-4):
-            return f"it was trained on {name}, whose {place} has other values than that of {model.name_or_path}"
+    for key, (shape, values) in identity["values"].items():
+        if key not in parameters or list(parameters[key].shape) != shape:
+            return f"it was trained on {name}, whose {key} has shape {shape}, unlike that of {model.name_or_path}"
+        model_values = torch.tensor(_some_values(parameters[key]))
+        if not torch.allclose(model_values, torch.tensor(values), rtol=_TOLERANCE, atol=1e-4):
+            return f"it was trained on {name}, whose {key} has values different from those of {model.name_or_path}"
     return None

@@ -1,4 +1,4 @@
-"""Check a model's arguments and its checkpoint before weights load."""
+"""Check a model's arguments and its checkpoint before the weights are loaded."""
 
 import difflib
 import hashlib
@@ -16,7 +16,7 @@ from lmms_egoplan.files import file_version
 from lmms_egoplan.harnesses.requirements import require_vllm
 from lmms_egoplan.jsonl import decode
 
-# A function that takes any names does not know them.
+# Parameters that accept arbitrary names.
 _OPEN = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -24,25 +24,25 @@ def check_arguments(model: str, given: Iterable[str], *takers: Callable[..., Any
     """Check the names of ``--model_args``.
 
     Args:
-        model: its name in the harness.
-        given: the names.
-        takers: classes or functions that take arguments of these names.
-        is_open: the parent class takes further names, so only near misses of known ones are errors.
+        model: The model's name in the harness.
+        given: The argument names to check.
+        takers: Classes or functions that accept these arguments.
+        is_open: Whether the parent class accepts further names, so that only near misses of known ones are errors.
 
     Raises:
-        LmmsEgoplanError: one is unknown; names the nearest known one.
+        LmmsEgoplanError: A name is unknown. The message suggests the nearest known one.
     """
     parameters = [parameter for taker in takers for parameter in inspect.signature(taker).parameters.values()]
-    known = {parameter.name for parameter in parameters if parameter.kind not in _OPEN} - {"self"}
-    for name in sorted({*given} - known):
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.8 if is_open else 0.6)
+    valid_names = {parameter.name for parameter in parameters if parameter.kind not in _OPEN} - {"self"}
+    for name in sorted({*given} - valid_names):
+        near = difflib.get_close_matches(name, valid_names, n=1, cutoff=0.8 if is_open else 0.6)
         if near or not is_open:
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
+            hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(sorted(valid_names))}"
             raise LmmsEgoplanError(f"{model}: --model_args has no argument {name}; {hint}")
 
 
 def check_vllm_arguments(model: str, given: Iterable[str], *takers: Callable[..., Any]) -> None:
-    """Check the names of ``--model_args`` as `check_arguments`, with those that vLLM takes."""
+    """Check the names of ``--model_args`` like `check_arguments`, and also accept vLLM's arguments."""
     require_vllm(model)
     from vllm import LLM, EngineArgs
 
@@ -53,28 +53,30 @@ def load_config(model: str, checkpoint: str, **loading: Any) -> tuple[PreTrained
     """Load a vision-language checkpoint's configuration and processor.
 
     Args:
-        model: its name in the harness.
-        checkpoint: name or folder.
-        loading: ``revision`` and ``trust_remote_code``, as transformers takes them.
+        model: The model's name in the harness.
+        checkpoint: Name or folder of the checkpoint.
+        loading: ``revision`` and ``trust_remote_code``, as in transformers.
 
     Raises:
-        LmmsEgoplanError: there is no such checkpoint, it is damaged, or it takes no images.
+        LmmsEgoplanError: The checkpoint is missing or damaged, or does not accept images.
     """
     if checkpoint.startswith((".", "/", "~")) and not Path(checkpoint).expanduser().is_dir():
         raise LmmsEgoplanError(f"{model}: {checkpoint}: no such folder")
     try:
         config = AutoConfig.from_pretrained(checkpoint, **loading)
-    except Exception as error:  # each library fails in its own way
-        raise LmmsEgoplanError(f"{model}: {checkpoint}: no configuration of a checkpoint: {_line(error)}") from error
+    except Exception as error:  # libraries raise many types of errors
+        raise LmmsEgoplanError(
+            f"{model}: {checkpoint}: cannot load the checkpoint's configuration: {_line(error)}"
+        ) from error
     takes_images = type(config) in AutoModelForImageTextToText._model_mapping
     if not takes_images and AutoModelForImageTextToText.__name__ not in getattr(config, "auto_map", {}):
         raise LmmsEgoplanError(
-            f"{model}: {checkpoint}: takes no images, being of type {config.model_type}; give a vision-language model"
+            f"{model}: {checkpoint}: type {config.model_type} does not accept images; use a vision-language model"
         )
     try:
         return config, AutoProcessor.from_pretrained(checkpoint, **loading)
     except Exception as error:
-        raise LmmsEgoplanError(f"{model}: {checkpoint}: its processor cannot be loaded: {_line(error)}") from error
+        raise LmmsEgoplanError(f"{model}: {checkpoint}: cannot load the processor: {_line(error)}") from error
 
 
 def _line(error: Exception) -> str:
@@ -82,21 +84,21 @@ def _line(error: Exception) -> str:
 
 
 def weights_version(pretrained: str, commit: str | None) -> str:
-    """Return a text that changes with the weights, or any other file of the checkpoint, without reading them.
+    """Return a text that changes with the weights or any other file of the checkpoint, without reading them.
 
     Args:
-        pretrained: a checkpoint's folder, or its name on the hub.
-        commit: the revision that the hub's name was resolved to (``model.config._commit_hash``); None for folders.
+        pretrained: Folder of the checkpoint, or its name on the hub.
+        commit: Revision of the checkpoint on the hub (``model.config._commit_hash``); None for folders.
 
     Returns:
-        The commit; for a folder a digest of the names, sizes and times of its files, and the same of the folder or the
-        name of the model that an adapter in it belongs to. A text that never comes again where neither is known.
+        The commit. For a folder, a digest of the names, sizes and times of its files; if it contains an adapter, also
+        of the base model's folder or name. If neither is known, a unique text.
     """
     return folder_version(pretrained) or (f"{pretrained}@{commit}" if commit else f"unknown-{uuid.uuid4().hex}")
 
 
 def folder_version(value: Any) -> str | None:
-    """Return a digest of a folder, such as a checkpoint's or an adapter's; None if the value names no folder."""
+    """Return a digest of a folder, such as a checkpoint's or an adapter's; None if the value is not a folder."""
     if not isinstance(value, str | Path) or not (folder := Path(value).expanduser()).is_dir():
         return None
     entries = _files(folder)
@@ -110,6 +112,6 @@ def folder_version(value: Any) -> str | None:
 
 
 def _files(folder: Path) -> list[list[str]]:
-    """Return name and version of each file below a folder, by name; none if there is no folder."""
+    """Return the name and version of each file in a folder tree, by name; empty if the folder is missing."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return [[str(path.relative_to(folder)), file_version(path.stat())] for path in files]

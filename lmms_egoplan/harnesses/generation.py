@@ -1,4 +1,4 @@
-"""Batched text generation with a transformers vision-language model."""
+"""Generate text in batches with a transformers vision-language model."""
 
 import json
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -34,9 +34,13 @@ class Instance(Protocol):
 
 @dataclass(frozen=True)
 class Answer:
-    """A generated answer: text, cut at the first stop string, and the tokens that went in and came out.
+    """A generated answer.
 
-    output_tokens: without the end of text, so it equals the limit on new tokens just where that ended the answer.
+    Attributes:
+        text: The text, cut at the first stop string.
+        input_tokens: Number of input tokens.
+        output_tokens: Number of generated tokens, without the end of text. It equals the limit on new tokens only if
+            the limit ended the answer.
     """
 
     text: str
@@ -46,25 +50,27 @@ class Answer:
 
 @dataclass(frozen=True)
 class Beam:
-    """One answer of a beam search: its text, and the sum of its tokens' log-probabilities, in nats."""
+    """One answer of a beam search: its text, the sum of its tokens' log-probabilities in nats, and their number."""
 
     text: str
     logprob: float
     num_tokens: int
 
 
-# Chat messages, and the id that names the question in errors.
+# Chat messages, and the question's ID for error messages.
 Question = tuple[list[Message], str]
 
 
 @dataclass(frozen=True)
 class EncodedBatch:
-    """Questions that are generated for together.
+    """Questions that are answered in one ``generate`` call.
 
-    inputs: as `ready` leaves them, padded on the left.
-    arguments: generation arguments.
-    has_video: whether each question shows a video.
-    num_bytes: of the inputs.
+    Attributes:
+        inputs: Inputs from `ready`, padded on the left.
+        arguments: Generation arguments.
+        question_ids: ID of each question for error messages.
+        has_video: Whether each question shows a video.
+        num_bytes: Size of the inputs.
     """
 
     inputs: dict[str, Any]
@@ -75,9 +81,9 @@ class EncodedBatch:
 
 
 def _shape(request: Instance, question: Question) -> str:
-    """Return what questions of a batch have in common: generation arguments and kinds of media in their order.
+    """Return a key that is equal for questions of one batch: generation arguments and types of media, in order.
 
-    Videos must also have the same lengths and frame rates.
+    Videos must also have equal lengths and frame rates.
     """
     contents = [content for message in question[0] for content in message["content"] if content["type"] != "text"]
     videos = [content.get("video", ()) for content in contents]
@@ -89,10 +95,11 @@ def _shape(request: Instance, question: Question) -> str:
 
 
 class AnswerGenerator:
-    """Generator of answers to chat messages, a batch at a time, greedily unless asked to sample.
+    """Generate answers to chat messages in batches, greedily unless sampling is requested.
 
     Attributes:
-        takes_video, has_system_turn: as of `QuestionEncoder`.
+        takes_video: As in `QuestionEncoder`.
+        has_system_turn: As in `QuestionEncoder`.
     """
 
     def __init__(self, model: PreTrainedModel, processor: Any) -> None:
@@ -115,17 +122,18 @@ class AnswerGenerator:
     ) -> Generator[tuple[Answer, bool], None, None]:
         """Yield the answer to each request's question, and whether a video was shown.
 
-        Questions are loaded, and batches encoded, while the model generates.
+        Questions are loaded and batches encoded while the model generates.
 
         Args:
-            requests: their ``args[1]`` are generation arguments: ``until`` (stop strings), ``max_new_tokens``,
+            requests: Requests whose ``args[1]`` are generation arguments: ``until`` (stop strings), ``max_new_tokens``,
                 ``do_sample``, ``temperature``, ``top_p``, ``top_k``, ``num_beams``, ``repetition_penalty``.
-            load: may be called from several threads.
-            defaults: generation arguments that a request may replace.
-            workers: threads that load and encode.
+            load: Loads the question of a request. Must be thread-safe.
+            batch_size: Maximum number of questions per batch.
+            defaults: Generation arguments that a request may override.
+            workers: Number of threads that load and encode.
 
         Raises:
-            ContextTooLongError: a question alone exceeds the model's positions.
+            ContextTooLongError: A question alone exceeds the model's positions.
         """
 
         def encode(batch: Sequence[tuple[Instance, Question]]) -> EncodedBatch:
@@ -143,7 +151,7 @@ class AnswerGenerator:
     def _encode(
         self, questions: Sequence[Sequence[Message]], arguments: Mapping[str, Any], question_ids: Sequence[str]
     ) -> EncodedBatch:
-        """Encode a batch. May be called from several threads."""
+        """Encode a batch. Thread-safe."""
         with self._encoders.borrow() as encoder:
             inputs = ready(encoder.generation_inputs(questions), self._model)
         has_video = [
@@ -165,7 +173,7 @@ class AnswerGenerator:
             inputs = {name: value for name, value in inputs.items() if not name.startswith("qformer_")}
         stopping = {"stop_strings": stops, "tokenizer": self._tokenizer} if stops else {}
         output = model.generate(**inputs, **self._keywords(arguments), **stopping)
-        output = self._written(output, inputs["input_ids"])
+        output = self._generated_tokens(output, inputs["input_ids"])
         texts = self._tokenizer.batch_decode(output, skip_special_tokens=True)
         return [
             Answer(_cut(text, stops), int(mask.sum()), self._count_tokens(ids))
@@ -174,16 +182,17 @@ class AnswerGenerator:
 
     @torch.inference_mode()
     def beams(self, messages: Sequence[Message], width: int, new_tokens: int, question_id: str) -> list[Beam]:
-        """Return the best answers that beam search finds, by mean log-probability per token, the best first.
+        """Return the best answers of a beam search, by mean log-probability per token, best first.
 
         Args:
-            messages: with at least one image or video.
-            width: of the search, and at most so many answers; of those with the same text the best one stays.
-            new_tokens: at most so many are generated.
-            question_id: names the question in errors.
+            messages: Chat messages with at least one image or video.
+            width: Width of the search and maximum number of answers. Of answers with the same text, the best one is
+                kept.
+            new_tokens: Maximum number of generated tokens.
+            question_id: ID of the question for error messages.
 
         Raises:
-            ContextTooLongError: the question exceeds the model's positions.
+            ContextTooLongError: The question exceeds the model's positions.
         """
         inputs = on_device(self._encoder.generation_inputs([messages]), self._model)
         check_length(self._model, int(inputs["attention_mask"].sum()), 1, question_id)
@@ -194,20 +203,20 @@ class AnswerGenerator:
             return_dict_in_generate=True,
             output_scores=True,
         )
-        indices = getattr(output, "beam_indices", None)  # there is none where the width is 1
+        indices = getattr(output, "beam_indices", None)  # missing if the width is 1
         logprobs = self._model.compute_transition_scores(
             output.sequences, output.scores, indices, normalize_logits=indices is None
         )
-        written = self._written(output.sequences, inputs["input_ids"].repeat_interleave(width, dim=0))
-        texts = (text.strip() for text in self._tokenizer.batch_decode(written, skip_special_tokens=True))
+        generated = self._generated_tokens(output.sequences, inputs["input_ids"].repeat_interleave(width, dim=0))
+        texts = (text.strip() for text in self._tokenizer.batch_decode(generated, skip_special_tokens=True))
         beams: dict[str, Beam] = {}
         for row, text in enumerate(texts):
             scored = logprobs[row] if indices is None else logprobs[row][indices[row][: logprobs.shape[1]] >= 0]
             beams.setdefault(text, Beam(text, float(scored.sum()), len(scored)))
         return list(beams.values())
 
-    def _written(self, output: torch.Tensor, prompt: torch.Tensor) -> torch.Tensor:
-        """Return what was generated, without the prompt or the decoder's start token, which some models return too."""
+    def _generated_tokens(self, output: torch.Tensor, prompt: torch.Tensor) -> torch.Tensor:
+        """Remove the prompt or the decoder's start token, which some models return, too."""
         if encoder_decoder_of(self._model) is not None:
             return output[:, 1:]
         if output.shape[1] >= prompt.shape[1] and torch.equal(output[:, : prompt.shape[1]], prompt):
@@ -218,7 +227,7 @@ class AnswerGenerator:
         unknown = set(arguments) - _HANDLED - self._unknown_arguments
         if unknown:
             self._unknown_arguments |= unknown
-            logger.warning(f"hf_vlm: generation arguments without effect here: {', '.join(sorted(unknown))}")
+            logger.warning(f"hf_vlm: ignoring unsupported generation arguments: {', '.join(sorted(unknown))}")
         new_tokens = arguments.get("max_new_tokens", arguments.get("max_gen_toks", DEFAULT_NEW_TOKENS))
         sampling = {name: arguments[name] for name in _SAMPLING_ARGUMENTS if arguments.get(name)}
         do_sample = bool(arguments.get("do_sample", sampling.get("temperature")))
@@ -228,7 +237,7 @@ class AnswerGenerator:
         return {"max_new_tokens": int(new_tokens), "do_sample": do_sample, **sampling, **passed_on}
 
     def _count_tokens(self, ids: torch.Tensor) -> int:
-        """Count the generated tokens, without the end of text and the padding after it."""
+        """Count the generated tokens, excluding the end of text and any padding after it."""
         ends = self._model.generation_config.eos_token_id
         special = {self._tokenizer.pad_token_id, self._tokenizer.eos_token_id}
         special |= set(ends) if isinstance(ends, list) else {ends}

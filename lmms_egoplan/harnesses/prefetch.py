@@ -1,7 +1,7 @@
-"""Load and encode what comes next in threads, while the caller works on what is there.
+"""Load and encode upcoming items in threads while the caller processes the current one.
 
-Nothing but the caller asks for more, and no thread waits for the caller: one that stops, or is interrupted, leaves none
-behind.
+Only the caller requests more work, and no thread waits for the caller. No thread remains after the caller stops or is
+interrupted.
 """
 
 import math
@@ -22,16 +22,16 @@ from PIL import Image
 from lmms_egoplan.media.decoding import DECODER_THREADS
 from lmms_egoplan.memory_ahead import PEAK, RESERVE
 
-# Unless asked for: each worker has a copy of the processor, and this many keep up with any model.
+# Default maximum. Each worker has a copy of the processor, and this many are fast enough for any model.
 MOST_WORKERS = 16
 
-# Most memory of reading ahead, for all processes of a machine together.
+# Memory limit for reading ahead, for all processes of a machine together.
 BYTES_AHEAD = 2 << 30
 
-# While an item is loaded and encoded, its pixels exist twice: as decoded and as RGB, then as numbers and as tensor.
+# While an item is loaded and encoded, two copies of its pixels exist: decoded and RGB, then numbers and tensor.
 _COPIES = 2
 
-# So that one item that takes long makes nobody wait.
+# Items per worker to load in advance, so one slow item does not block the others.
 _AHEAD_PER_WORKER = 4
 
 Item = TypeVar("Item")
@@ -40,13 +40,13 @@ Encoded = TypeVar("Encoded")
 
 
 def num_workers(count: int | str | None = None) -> int:
-    """Return the number of threads that load and encode: by default the cores of this process, at most `MOST_WORKERS`.
+    """Return the number of threads that load and encode; by default, this process's cores, at most `MOST_WORKERS`.
 
-    The cores are those that affinity and the quotas of a container allow, shared with the other processes that a
-    launcher has started on this machine.
+    The cores are limited by CPU affinity and container quotas, and shared with the other processes that the launcher
+    started on this machine.
 
     Raises:
-        ValueError: the count is no whole number of at least 1.
+        ValueError: The count is not an integer of at least 1.
     """
     if count is not None:
         if not str(count).isdecimal() or int(count) < 1:
@@ -56,13 +56,13 @@ def num_workers(count: int | str | None = None) -> int:
 
 
 def processes_here() -> int:
-    """Return the number of processes that the launcher started on this machine; 1 if it does not say."""
+    """Return the number of processes that the launcher started on this machine; 1 if unknown."""
     names = ["LOCAL_WORLD_SIZE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE"]
     return max(1, get_int_from_env(names, 1))
 
 
 def num_bytes(value: Any) -> int:
-    """Count the bytes of all pixels and numbers of tensors in nested lists, tuples and mappings.
+    """Count the bytes of all images and tensors in nested lists, tuples and mappings.
 
     >>> num_bytes([{"image": Image.new("RGB", (4, 2))}, (torch.zeros(3), "text")])
     36
@@ -80,12 +80,13 @@ def num_bytes(value: Any) -> int:
 
 @dataclass(frozen=True)
 class Batching(Generic[Item, Loaded, Encoded]):
-    """How loaded items become encoded batches.
+    """How to combine loaded items into encoded batches.
 
-    is_alike: Whether an item, with what was loaded of it, may join the batch that the other one begins.
-    batch_size: Most items of a batch.
-    encode: Runs in the workers.
-    encode_size: Bytes of an encoded batch.
+    Attributes:
+        is_alike: Returns whether the second item, with its loaded value, may join a batch that starts with the first.
+        batch_size: Maximum number of items in a batch.
+        encode: Encodes a batch; runs in the workers.
+        encode_size: Returns the size of an encoded batch in bytes.
     """
 
     is_alike: Callable[[tuple[Item, Loaded], tuple[Item, Loaded]], bool]
@@ -104,17 +105,21 @@ def prefetch(
     limit: float | None = None,
     ahead: int | None = None,
 ) -> Generator[Any, None, None]:
-    """Yield ``(item, load(item))`` in order, or encoded batches of consecutive items; both are prepared ahead.
+    """Yield ``(item, load(item))`` in order, or encoded batches of consecutive items, prepared in advance.
 
-    Everything runs in ``workers`` threads. An exception of an item or a batch is raised here, when its turn comes.
+    Everything runs in `workers` threads. An exception of an item or a batch is raised when that item is reached.
 
     Args:
-        load: Calls `RESERVE` with the bytes that it is about to decode. Loads that do not call it run one at a time.
-            A load that does not fit is stopped there, or its result is dropped, and it is repeated later.
-        size: Bytes of a result. What is loading, loaded or encoded takes at most ``limit``, or one larger item or
-            batch. Without it, there is no limit.
-        limit: By default this process's share of `BYTES_AHEAD`.
-        ahead: Most items beyond the current item or batch; by default, some for each worker and two batches.
+        items: The items to load.
+        load: Loads an item. It calls `RESERVE` with the number of bytes before it decodes them; loads that do not call
+            it run one at a time. A load that does not fit is interrupted there, or its result is dropped, and it is
+            repeated later.
+        workers: Number of threads.
+        size: Returns the size of a result in bytes. Everything loading, loaded or encoded takes at most `limit`, or one
+            larger item or batch. If None, there is no limit.
+        batching: How to combine items; None to yield single items.
+        limit: Memory limit in bytes; by default, this process's share of `BYTES_AHEAD`.
+        ahead: Maximum number of items beyond the current item or batch; by default, some per worker and two batches.
     """
     batch_size = batching.batch_size if batching else 1
     ahead = max(_AHEAD_PER_WORKER * workers, 2 * batch_size) if ahead is None else ahead
@@ -129,7 +134,7 @@ def prefetch(
     source = iter(items)
     loading: deque[_Job] = deque()
     batch: list[_Job] = []
-    ready: deque[_Job] = deque()  # or being encoded
+    ready: deque[_Job] = deque()  # encoded, or being encoded
     is_exhausted = False
 
     with closing(_Workers(workers, limit)) as pool:
@@ -161,7 +166,7 @@ def prefetch(
             pool.repeat()
             while not is_exhausted:
                 waiting = len(loading) + len(batch) + sum(job.num_items for job in ready)
-                # A batch that does not fit is loaded all the same, once nothing else is in memory.
+                # If nothing else is in memory, load the batch even if it exceeds the limit.
                 is_stuck = bool(batch) and not loading and not ready
                 if not is_stuck and (waiting > ahead or not pool.has_room()):
                     break
@@ -179,34 +184,37 @@ def prefetch(
 
 
 def _take_one_core() -> None:
-    """Compute in one thread: there are as many workers as cores."""
+    """Use one thread for computing, since there are as many workers as cores."""
     torch.set_num_threads(1)
     DECODER_THREADS.set(1)
 
 
 class _NoRoom(BaseException):
-    """Stops a call that needs more memory than is left. The call is repeated later."""
+    """Interrupts a call that needs more memory than is available. The call is repeated later."""
 
 
 class _Job:
     """One call in a worker.
 
     Args:
+        call: The function to call.
+        measure: Returns the size of a result in bytes.
         loads: Jobs whose results are the call's arguments.
 
     Attributes:
-        result, error: What the call returned or raised.
+        result: Return value of the call.
+        error: Exception raised by the call.
         num_items: Number of items in the result.
-        base: Bytes of the call's arguments.
-        held: Bytes that the job accounts for: what it may take while it runs, then its result.
-        size: Bytes of its result.
-        read: Bytes that the call has announced; None before that.
-        need: Bytes to reserve before the call is repeated.
-        is_running: The call runs or waits for a worker.
-        is_done: The call has ended. If it neither runs nor has ended, it must be repeated.
-        is_read: The result is only loaded. Another call will encode it.
-        is_forced: The call may exceed the limit, since nothing else can make room.
-        is_kept: The result is in use, so it must not be dropped.
+        base: Size of the call's arguments, in bytes.
+        reserved: Bytes reserved for the job: an estimate while it runs, then the size of its result.
+        size: Size of its result, in bytes.
+        read: Number of bytes that the call has announced; None before that.
+        need: Number of bytes to reserve before the call is repeated.
+        is_running: Whether the call runs or waits for a worker.
+        is_done: Whether the call has ended. If it neither runs nor has ended, it must be repeated.
+        is_read: Whether the result is only loaded, to be encoded by another call.
+        is_forced: Whether the call may exceed the limit, since nothing else can free memory.
+        is_kept: Whether the result is in use and must not be dropped.
     """
 
     result: Any = None
@@ -220,20 +228,20 @@ class _Job:
         self.call, self.measure, self.loads, self.is_kept = call, measure, tuple(loads), bool(loads)
         self.num_items = len(loads) or 1
         self.base: float = sum(load.size for load in loads)
-        self.held: float = sum(load.held for load in loads)
+        self.reserved: float = sum(load.reserved for load in loads)
 
 
 class _Workers:
-    """Threads, and the memory that their calls and results take until these are handed over.
+    """Worker threads, and the memory that their calls and results use until the caller takes them.
 
-    One thread submits and waits. The workers wait for nobody.
+    One thread submits and waits. The workers wait for no other thread.
 
     Args:
         count: Number of threads.
-        limit: Most bytes, except that one item or batch alone may take more.
+        limit: Memory limit in bytes. A single item or batch may exceed it.
 
     Attributes:
-        changed: Set whenever a call has ended or has announced its size.
+        changed: Set whenever a call has ended or announced its size.
     """
 
     def __init__(self, count: int, limit: float) -> None:
@@ -241,30 +249,30 @@ class _Workers:
         self._lock = threading.RLock()
         self._limit = limit
         self._jobs: list[_Job] = []
-        # The most bytes of an item, as loaded and as encoded. 0 if nothing is known yet.
+        # Largest size of an item in bytes, loaded and encoded; 0 if unknown.
         self._pixels = self._encoded = 0.0
         self._all_announce = True
         self._torch_threads = torch.get_num_threads()
         self._pool = ThreadPoolExecutor(count, "prefetch", initializer=_take_one_core)
 
     def close(self) -> None:
-        """End the threads, after the calls that they have begun."""
+        """Stop the threads after their current calls."""
         self._pool.shutdown(cancel_futures=True)
-        # What a worker has set for itself would hold for new threads of others, too.
+        # A worker's setting would also apply to new threads elsewhere.
         torch.set_num_threads(self._torch_threads)
 
     def submit(self, job: _Job) -> _Job:
-        """Let a worker compute; the job takes the place of its loads."""
+        """Submit a job to the workers. It replaces its loads in the list of jobs."""
         with self._lock:
-            place = self._jobs.index(job.loads[0]) if job.loads else len(self._jobs)
-            self._jobs[place : place + len(job.loads)] = [job]
-            job.held = job.held or self._expected(self._pixels)  # until it announces
+            index = self._jobs.index(job.loads[0]) if job.loads else len(self._jobs)
+            self._jobs[index : index + len(job.loads)] = [job]
+            job.reserved = job.reserved or self._expected(self._pixels)  # until it announces
             job.loads = ()
             self._start(job)
         return job
 
     def take(self, job: _Job) -> Any:
-        """Return the result, for which the caller accounts from now on."""
+        """Return the result and release its memory reservation."""
         with self._lock:
             self._jobs.remove(job)
         if job.error is not None:
@@ -281,22 +289,22 @@ class _Workers:
             is_waiting = any(not job.is_running and not job.is_done for job in self._jobs)
             if not self._pixels or is_waiting or (is_unknown and not self._all_announce):
                 return False
-            return self._held + self._expected(self._pixels) <= self._limit
+            return self._reserved + self._expected(self._pixels) <= self._limit
 
     def repeat(self) -> None:
-        """Repeat calls that fit now. If all wait for one, drop results of later ones, which are loaded again."""
+        """Repeat calls that fit now. If all others wait for one call, drop later results, which are loaded again."""
         with self._lock:
-            for place, job in enumerate(self._jobs):
+            for index, job in enumerate(self._jobs):
                 if job.is_running or job.is_done:
                     continue
-                if all(each.is_read and each.is_kept for each in self._jobs[:place]):
-                    for later in self._jobs[:place:-1]:
+                if all(earlier.is_read and earlier.is_kept for earlier in self._jobs[:index]):
+                    for later in self._jobs[:index:-1]:
                         if later.is_done and not (later.is_kept or later.error or self._fits(job, job.need)):
-                            later.need, later.held, later.is_done, later.result = later.held, 0, False, None
-                    job.is_forced = not any(each.is_running for each in self._jobs)
+                            later.need, later.reserved, later.is_done, later.result = later.reserved, 0, False, None
+                    job.is_forced = not any(other.is_running for other in self._jobs)
                 if not self._fits(job, job.need):
                     return
-                job.held = job.need
+                job.reserved = job.need
                 self._start(job)
 
     def _start(self, job: _Job) -> None:
@@ -312,9 +320,9 @@ class _Workers:
         except _NoRoom:
             pass
         except BaseException as error:
-            job.held, job.error, job.is_done = job.base, error, True
+            job.reserved, job.error, job.is_done = job.base, error, True
         finally:
-            RESERVE.reset(token)  # or this thread would keep the result
+            RESERVE.reset(token)  # otherwise this thread would keep the result alive
             job.is_running = False
             self.changed.set()
 
@@ -322,11 +330,11 @@ class _Workers:
         if is_known and job.read is not None:
             return
         job.read = (job.read or 0) + num_bytes
-        # What is only expected does not exceed the limit, with which it runs alone.
+        # Cap estimates at the limit: a job that reserves all of it runs alone.
         self._claim(job, max(job.need, _COPIES * job.read, min(self._expected(job.read), self._limit)))
 
     def _settle(self, job: _Job, size: int) -> None:
-        """Account for a result, and learn from it what others will take."""
+        """Reserve memory for a result, and update the estimates for other items."""
         with self._lock:
             job.size = size
             self._all_announce &= job.is_kept or job.read is not None
@@ -335,26 +343,26 @@ class _Workers:
                 self._encoded = max(self._encoded, size / job.num_items)
             self._claim(job, self._expected(size) if job.is_read else size)
             if job.is_kept:
-                del job.call  # which has the arguments
+                del job.call  # it references the arguments
 
     def _claim(self, job: _Job, num_bytes: float) -> None:
         """Reserve memory for a job, or raise `_NoRoom`."""
         with self._lock:
             if not self._fits(job, num_bytes):
-                job.held, job.need = job.base, job.base + num_bytes
+                job.reserved, job.need = job.base, job.base + num_bytes
                 raise _NoRoom
-            job.held = num_bytes
-            PEAK.num_bytes = max(PEAK.num_bytes, int(self._held))
+            job.reserved = num_bytes
+            PEAK.num_bytes = max(PEAK.num_bytes, int(self._reserved))
         self.changed.set()
 
     def _fits(self, job: _Job, num_bytes: float) -> bool:
-        others = self._held - job.held
-        return job.is_forced or not others or others + num_bytes <= self._limit
+        reserved_elsewhere = self._reserved - job.reserved
+        return job.is_forced or not reserved_elsewhere or reserved_elsewhere + num_bytes <= self._limit
 
     @property
-    def _held(self) -> float:
-        return sum(job.held for job in self._jobs)
+    def _reserved(self) -> float:
+        return sum(job.reserved for job in self._jobs)
 
     def _expected(self, pixels: float) -> float:
-        """Estimate the bytes that loading and encoding an item with so many bytes of pixels may take."""
+        """Estimate the memory for loading and encoding an item, from the size of its pixels in bytes."""
         return _COPIES * (pixels + self._encoded * max(1, pixels / (self._pixels or 1)))

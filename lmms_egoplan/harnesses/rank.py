@@ -1,4 +1,4 @@
-"""Rank the candidates of a harness's requests: questions load ahead, and paths that fail are remembered."""
+"""Rank the candidates of a harness's requests: load questions in advance, and record failed paths."""
 
 import itertools
 from collections import deque
@@ -19,16 +19,16 @@ Request = TypeVar("Request")
 
 
 class Ranker(Protocol):
-    """`CandidateRanker`, or `EngineRanker`."""
+    """A `CandidateRanker` or an `EngineRanker`."""
 
     def encode_ahead(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> Any:
-        """Encode a question. Several threads may call it."""
+        """Encode a question. Thread-safe."""
 
     def scores(self, questions: Iterable[Any]) -> Generator[list[CandidateScore], None, None]:
         """Yield the candidates' scores of each encoded question, in order."""
 
     def exclude(self, paths: Sequence[str]) -> None:
-        """Never take these paths, which are known to be inexact for this model."""
+        """Never use these paths, which are known to be inexact for this model."""
 
 
 def rank(
@@ -41,12 +41,16 @@ def rank(
     workers: int,
     ledger: PathLedger | None,
 ) -> Generator[tuple[Request, CandidateScore], None, None]:
-    """Yield each request with the score of its candidate; consecutive requests of one question are ranked together.
+    """Yield each request with the score of its candidate. Consecutive requests of one question are ranked together.
 
     Args:
-        load, candidate_of: Run in ``workers`` threads.
-        question_of: Equal for requests about the same question.
-        ledger: With a cache of responses: the paths that gave them.
+        requests: The harness's requests.
+        ranker: Scores the candidates.
+        load: Loads the question of a request; runs in the workers.
+        question_of: Returns a key that is equal for requests about the same question.
+        candidate_of: Returns the candidate of a request; runs in the workers.
+        workers: Number of threads.
+        ledger: Record of the paths, if responses are cached.
 
     Raises:
         PathError: An audit failed.
@@ -84,5 +88,5 @@ def rank(
 
 
 def _size(question: Any) -> int:
-    """Return the memory of a question; an engine still makes numbers of its media."""
+    """Return the memory of a question in bytes. For an engine, it is doubled: the media are not yet encoded."""
     return num_bytes(question.inputs) if isinstance(question, EncodedQuestion) else 2 * num_bytes(question.media)

@@ -11,19 +11,19 @@ def require_vllm(model: str) -> None:
     """Raise `LmmsEgoplanError` if vLLM is not installed.
 
     Args:
-        model: the harness's name of the model that needs it.
+        model: The harness's name for the model that needs vLLM.
     """
     if importlib.util.find_spec("vllm") is None:
         raise LmmsEgoplanError(f"{model}: vLLM is not installed. Install it with: pip install 'lmms-egoplan[vllm]'")
 
 
 def require(module: str, name: str, requirement: str) -> None:
-    """End the command with one line if a harness is not installed.
+    """Exit with a one-line message if a harness is not installed.
 
     Args:
-        module: that the harness is imported as.
-        name: of the harness.
-        requirement: what brings it, for pip.
+        module: Module name of the harness.
+        name: Name of the harness.
+        requirement: Requirement that installs it with pip.
     """
     try:
         importlib.import_module(module)

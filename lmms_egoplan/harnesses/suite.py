@@ -1,6 +1,6 @@
-"""The suite of all benchmarks: the groups of both harnesses that run what is prepared, and leave out the rest.
+"""Define the suite of all benchmarks: the groups of both harnesses that run all prepared benchmarks and skip others.
 
-A group's YAML names `MEMBERS` or `THINKING_MEMBERS`, which are found when the group is loaded, not when it is listed.
+A group's YAML refers to `MEMBERS` or `THINKING_MEMBERS`, which are computed when the group is loaded, not listed.
 """
 
 from functools import cache
@@ -24,14 +24,14 @@ def __getattr__(name: str) -> dict[str, Any]:
 
 @cache
 def _absence(benchmark: Benchmark) -> str | None:
-    """Return, and log once, why the suite lacks a benchmark; None if all splits that it needs are prepared."""
+    """Return, and log once, why the suite skips a benchmark; None if all required splits are prepared."""
     splits = benchmark.load_splits()
     try:
         for split in benchmark.suite_splits or splits.official:
             splits.folder(split)
     except DataMissingError as error:
         if is_first_process():
-            logger.warning(f"{NAME}: without {benchmark.title}: {error}")
+            logger.warning(f"{NAME}: skipping {benchmark.title}: {error}")
         return str(error)
     except LmmsEgoplanError as error:
         logger.error(f"{NAME}: {error}")
@@ -40,15 +40,15 @@ def _absence(benchmark: Benchmark) -> str | None:
 
 
 def _members(*, is_thinking: bool) -> dict[str, Any]:
-    """Return a group within the suite, of the tasks whose data are prepared.
+    """Return a group within the suite, with all tasks whose data are prepared.
 
     Raises:
-        LmmsEgoplanError: no benchmark's are, or some are damaged or of another format.
+        LmmsEgoplanError: No data are prepared, or some are damaged or have another format.
     """
     prepared = [benchmark for benchmark in BENCHMARKS if benchmark.suite and _absence(benchmark) is None]
     if not prepared:
-        message = f"{NAME}: no benchmark's data are prepared; lmms-egoplan data status tells how to"
-        logger.error(message)  # A harness may raise another error of its own for it.
+        message = f"{NAME}: no benchmark's data are prepared; see lmms-egoplan data status for how to prepare them"
+        logger.error(message)  # A harness may replace the exception with its own.
         raise LmmsEgoplanError(message)
     suites = [(is_thinking and benchmark.suite_thinking) or benchmark.suite for benchmark in prepared]
     return {"group": f"{NAME}_prepared", "task": [task for tasks in suites for task in tasks]}

@@ -1,4 +1,4 @@
-"""A running ``vllm serve`` as an engine that ranks, asked by the client that asks judges."""
+"""Rank on a running ``vllm serve``, with the same HTTP client as for judges."""
 
 import asyncio
 import queue
@@ -31,34 +31,34 @@ from lmms_egoplan.ranking.question import RankingError
 
 Result = TypeVar("Result")
 
-# As for judging; a context of many images waits longer for its turn.
+# As for judging, but with longer waits for contexts with many images.
 PATIENCE = Patience(retries=12, read_s=600.0, retry_after_s=120.0, longer_s=1800.0)
 
-# Of a request whose answers are no chat completions.
+# Number of attempts if the answers are not chat completions.
 _TRIES = 3
 
-# Text of the request that shows whether the server forces tokens.
+# Text of the request that tests whether the server forces tokens.
 _PROBE = "next step"
 
-# Tokens that the probe has forced: more than almost all candidates have.
+# Number of tokens forced by the probe: more than almost all candidates have.
 _PROBED = 64
 
 
 class ServedEngine:
-    """An engine over a server's chat completions. The server may serve others at the same time.
+    """An engine that uses a server's chat completions. The server may have other users at the same time.
 
     Args:
-        base_url: of the server; ``/v1`` is added where it has no path.
-        model: the checkpoint, as in ``vllm serve``, or the name under which it is served.
-        tokenizer: the checkpoint's.
+        base_url: URL of the server; ``/v1`` is appended if it has no path.
+        model: The checkpoint, as in ``vllm serve``, or its served name.
+        tokenizer: The checkpoint's tokenizer.
 
     Raises:
-        LmmsEgoplanError: the address or the key is malformed.
-        EngineError: the server does not answer, refuses, or serves another model.
+        LmmsEgoplanError: The URL or the key is malformed.
+        EngineError: The server does not answer, rejects the request, or serves another model.
     """
 
     is_float32 = False
-    how_to_force = f"this server forces no tokens. Start it with --logits-processors {PROCESSOR}"
+    how_to_force = f"this server does not force tokens. Start it with --logits-processors {PROCESSOR}"
 
     def __init__(self, base_url: str, model: str, tokenizer: Callable[..., Mapping[str, list[int]]]) -> None:
         settings = server_settings(
@@ -78,11 +78,11 @@ class ServedEngine:
             self._client = self._wait(_opened(settings, PATIENCE))
             self.description = f" served as {self.name} at {self.where}"
         except EndpointError as error:
-            raise EngineError(self._told(error)) from None
-        most = "" if self._most is None else f", at most {self._most} at once"
-        forced = f"forces tokens{most}" if self.forces else f"every candidate takes a prefill: {self.how_to_force}"
-        key = "without a key" if settings.api_key == NO_KEY else f"with the key of {SERVER_KEY}"
-        logger.info(f"The server at {self.where}, asked {key}, serves {self.name} ({self.limit} tokens); {forced}")
+            raise EngineError(self._message(error)) from None
+        most = "" if self._most is None else f", at most {self._most} per request"
+        forced = f"forces tokens{most}" if self.forces else f"every candidate needs a prefill: {self.how_to_force}"
+        key = "no key" if settings.api_key == NO_KEY else f"the key in {SERVER_KEY}"
+        logger.info(f"The server at {self.where} serves {self.name} ({self.limit} tokens); {forced}; sending {key}")
 
     def to_question(
         self, encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
@@ -108,11 +108,11 @@ class ServedEngine:
         return [(name, response)]
 
     def abort(self, names: Sequence[str]) -> None:
-        """Forget requests; the server ends one whose connection is closed."""
+        """Cancel requests. The server stops a request when its connection is closed."""
         for name in names:
             if (sent := self._sent.pop(name, None)) is not None:
                 sent.cancel()
-        self._responses = queue.SimpleQueue()  # names may come again, and late answers to these must not
+        self._responses = queue.SimpleQueue()  # names may be reused; late answers must not reach the new queue
         if self._image_bytes:
             logger.info(f"Sent {self._image_bytes / 2**20:,.1f} MiB of images in {self._requests:,} requests")
             self._image_bytes = self._requests = 0
@@ -129,14 +129,14 @@ class ServedEngine:
         except RankingError as error:
             return error
         except RefusedRequestError as error:
-            return failure(f"{name}: the server refuses this question: {error}")
+            return failure(f"{name}: the server rejects this question: {error}")
         except EndpointError as error:
-            return EngineError(f"{name}: {self._told(error)}. With --use_cache, what was ranked is kept")
-        except Exception as error:  # which `poll` would wait for in vain
+            return EngineError(f"{name}: {self._message(error)}. --use_cache keeps all scores so far")
+        except Exception as error:  # otherwise `poll` would wait forever
             return EngineError(f"{name}: {type(error).__name__}: {error}")
 
     async def _ask(self, question: ChatQuestion, request: EngineRequest) -> EngineResponse:
-        """Send a request, with the images if the server has not stored them, or has forgotten them."""
+        """Send a request, with the images unless the server still has them in its cache."""
 
         async def send(*, is_stored: bool) -> EngineResponse:
             self._requests += 1
@@ -157,37 +157,37 @@ class ServedEngine:
         return await send(is_stored=False)
 
     async def _read(self, body: dict[str, Any], read: Callable[[str], Result]) -> Result:
-        for left in reversed(range(_TRIES)):
+        for remaining in reversed(range(_TRIES)):
             answer = await self._client.post(body)
             try:
                 return read(answer)
             except UnreadableError:
-                if not left:
+                if not remaining:
                     raise
         raise AssertionError
 
     async def _served(self, model: str) -> tuple[str, int]:
-        """Return the name of the served model, and the most tokens of a request."""
+        """Return the name of the served model, and the maximum number of tokens of a request."""
         try:
             models = _Models.model_validate_json(await self._client.models()).data
         except ValidationError:
-            raise EngineError(f"{self.where}/models is no list of models of vLLM's server; check base_url") from None
-        chosen = [each for each in models if model in (each.id, each.root)]
-        if not chosen:
-            names = ", ".join(sorted(each.id for each in models)) or "no model"
-            raise EngineError(f"The server at {self.where} serves {names}, not {model}; set model to what it serves")
-        return chosen[0].id, chosen[0].max_model_len
+            raise EngineError(f"{self.where}/models is not a vLLM server's list of models; check base_url") from None
+        matching = [served for served in models if model in (served.id, served.root)]
+        if not matching:
+            names = ", ".join(sorted(served.id for served in models)) or "no model"
+            raise EngineError(f"The server at {self.where} serves {names}, not {model}; set model to a served model")
+        return matching[0].id, matching[0].max_model_len
 
     async def _probed(self, tokens: Sequence[int]) -> tuple[bool, int | None]:
-        """Return whether the server forces tokens, and the most that it generates, if fewer than these."""
+        """Return whether the server forces tokens, and the maximum that it generates, if lower than requested."""
         try:
             return await self._read(probe_body(self.name, tokens), lambda answer: read_probe(tokens, answer))
-        except RefusedRequestError:  # versions that do not know such arguments
+        except RefusedRequestError:  # versions without these arguments
             return False, None
         except EngineError as error:
             raise EngineError(f"The server at {self.where}: {error}") from None
 
-    def _told(self, error: EndpointError) -> str:
+    def _message(self, error: EndpointError) -> str:
         return f"The server at {self.where} {error.what}: {error}. Check base_url, model and {SERVER_KEY}"
 
     def _wait(self, main: Coroutine[Any, Any, Result]) -> Result:

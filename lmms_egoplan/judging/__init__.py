@@ -1,1 +1,1 @@
-"""One client of language models that owns concurrency, retries, caching and accounting; judges that rate answers."""
+"""Ask language models and judges, with concurrency, retries, caching and accounting in one client."""

@@ -1,9 +1,9 @@
-"""Measure how far raters agree with each other, and one judge with itself.
+"""Measure the agreement between raters, and the noise of one judge over repeats.
 
-Raters: Pearson's r and Cohen's kappa of pairs, Krippendorff's alpha of any number of raters.
+For two raters: Pearson's r and Cohen's kappa. For any number of raters: Krippendorff's alpha.
 
-Every coefficient has a bootstrap interval. It depends neither on the order of the items nor on that of the raters.
-Below `MIN_ITEMS` items there is no coefficient.
+Every coefficient has a bootstrap interval, which does not depend on the order of items or raters.
+Coefficients require at least `MIN_ITEMS` items.
 """
 
 import warnings
@@ -20,7 +20,7 @@ RESAMPLES = 2000
 _SEED = 0
 _PERCENTILES = (2.5, 97.5)
 
-# Rater, then question, then rating; None where the rater has the question but gave no rating.
+# Rater -> question -> rating; None if the rater saw the question but gave no rating.
 Ratings = Mapping[str, Mapping[str, float | None]]
 
 
@@ -35,14 +35,15 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far two raters agree on some questions.
+    """Agreement of two raters.
 
-    questions: how many both have rated.
-    pearson: None for fewer than `MIN_ITEMS` questions, and where it is undefined: ratings of one rater are all equal.
-    kappa_unweighted, kappa_linear: Cohen's, without weights and with linear ones; None where Pearson's r is, and for
-        ratings that are means.
-    undefined_resamples: how many of the `RESAMPLES` samples of the bootstrap are undefined in that way; the
-        intervals leave them out.
+    Attributes:
+        questions: Number of questions that both rated.
+        pearson: Pearson's r. None for fewer than `MIN_ITEMS` questions, or if all ratings of one rater are equal.
+        kappa_unweighted: Cohen's kappa without weights. None if `pearson` is None or ratings are means.
+        kappa_linear: Cohen's kappa with linear weights. None in the same cases.
+        undefined_resamples: Number of bootstrap samples, of `RESAMPLES`, in which all ratings of one rater are equal.
+            The intervals exclude them.
     """
 
     questions: int
@@ -53,31 +54,31 @@ class Agreement:
 
 
 def gaps(ratings: Ratings) -> dict[str, tuple[int, int]]:
-    """Count for each rater how many of all raters' questions it lacks, and how many it has without a rating.
+    """Count, for each rater, the questions of other raters that it lacks, and its questions without a rating.
 
     >>> gaps({"gpt-4o": {"1": 1.0, "2": 0.5, "3": None}, "human": {"1": 0.5, "3": 1.0}})
     {'gpt-4o': (0, 1), 'human': (1, 0)}
     """
-    everything = {question for rated in ratings.values() for question in rated}
+    all_questions = {question for rated in ratings.values() for question in rated}
     return {
-        rater: (len(everything) - len(rated), sum(rating is None for rating in rated.values()))
+        rater: (len(all_questions) - len(rated), sum(rating is None for rating in rated.values()))
         for rater, rated in ratings.items()
     }
 
 
 def pooled(ratings: Ratings) -> dict[str, float | None]:
-    """Treat several raters as one: the mean of their ratings of each question that at least two have rated.
+    """Combine several raters into one: the mean rating of each question with at least two ratings, else None.
 
-    None where fewer have. Means of three raters over 50 answers are what arXiv 2311.15596 prints in Table 10.
+    Table 10 of arXiv 2311.15596 reports such means of three raters over 50 answers.
 
     >>> pooled({"Ann": {"1": 1.0, "2": 0.5}, "Bo": {"1": 0.5, "2": None}})
     {'1': 0.75, '2': None}
     """
-    return {question: fmean(given) if len(given) > 1 else None for question, given in by_question(ratings).items()}
+    return {question: fmean(values) if len(values) > 1 else None for question, values in by_question(ratings).items()}
 
 
 def by_question(ratings: Ratings) -> dict[str, list[float]]:
-    """Return the ratings of each question.
+    """Return the ratings of each question, without missing ones.
 
     >>> by_question({"gpt-4o": {"1": 1.0, "2": 0.5, "3": None}, "human": {"1": 0.5, "3": 1.0}})
     {'1': [1.0, 0.5], '2': [0.5], '3': [1.0]}
@@ -92,31 +93,32 @@ def by_question(ratings: Ratings) -> dict[str, list[float]]:
 def agreement(first: Sequence[float], second: Sequence[float], levels: Sequence[float] | None) -> Agreement:
     """Measure the agreement of two raters on the same questions.
 
-    The intervals are percentiles of a paired bootstrap over questions, always with the same seed.
+    Intervals are percentiles of a paired bootstrap over questions with a fixed seed.
 
     Args:
-        first, second: a rating for each question, all of them among `levels`.
-        levels: the scale, evenly spaced, lowest first; None where a rater's ratings are means, for Pearson's r alone.
+        first: the first rater's rating of each question, from `levels`.
+        second: the second rater's rating of each question, from `levels`.
+        levels: the scale, evenly spaced, lowest first. None if ratings are means; then only Pearson's r is computed.
 
     Raises:
-        ValueError: not the same number of ratings, or a rating off the scale.
+        ValueError: the raters have different numbers of ratings, or a rating is off the scale.
 
-    >>> found = agreement([0, 0, 0.5, 1, 1, 1] * 2, [0, 0.5, 0.5, 0.5, 1, 1] * 2, levels=(0, 0.5, 1))
-    >>> round(found.pearson.value, 3), round(found.kappa_unweighted.value, 3), round(found.kappa_linear.value, 3)
+    >>> result = agreement([0, 0, 0.5, 1, 1, 1] * 2, [0, 0.5, 0.5, 0.5, 1, 1] * 2, levels=(0, 0.5, 1))
+    >>> round(result.pearson.value, 3), round(result.kappa_unweighted.value, 3), round(result.kappa_linear.value, 3)
     (0.766, 0.52, 0.625)
-    >>> -1 <= found.pearson.low <= found.pearson.value <= found.pearson.high <= 1
+    >>> -1 <= result.pearson.low <= result.pearson.value <= result.pearson.high <= 1
     True
     """
     from scipy.stats import pearsonr
     from sklearn.metrics import cohen_kappa_score
 
     if len(first) != len(second):
-        raise ValueError(f"expected as many ratings of both raters, got {len(first)} and {len(second)}")
+        raise ValueError(f"expected the same number of ratings from both raters, got {len(first)} and {len(second)}")
     if levels is not None:
         _check_scale({*first, *second}, levels)
     if len(first) < MIN_ITEMS or min(len(set(first)), len(set(second))) < 2:
         return Agreement(len(first), None, None, None)
-    # The same resamples in any order of questions and raters.
+    # Sort first, because resamples must not depend on the order of questions or raters.
     first, second = zip(
         *min(sorted(zip(first, second, strict=True)), sorted(zip(second, first, strict=True))), strict=True
     )
@@ -140,15 +142,15 @@ def krippendorff_alpha(units: Iterable[Sequence[Any]], levels: Sequence[Any], *,
     """Compute Krippendorff's alpha (2011) of any number of raters, with a bootstrap interval over items.
 
     Args:
-        units: for each item the ratings that there are, all of them among `levels`; those with one or none are skipped.
+        units: the ratings of each item, from `levels`. Items with fewer than two ratings are skipped.
         levels: the scale.
-        is_ordered: whether levels are numbers, whose distance counts (interval); else they are equal or not (nominal).
+        is_ordered: True for the interval metric, if levels are numbers; False for the nominal metric.
 
     Returns:
-        None for fewer than `MIN_ITEMS` items with two ratings, and where it is undefined: ratings are all equal.
+        None for fewer than `MIN_ITEMS` items with two ratings, or if all ratings are equal.
 
     Raises:
-        ValueError: a rating off the scale.
+        ValueError: a rating is off the scale.
 
     >>> units = [[0, 0, 0], [1, 1, 1], [1, 1], [0, 1, 0]] * 3
     >>> round(krippendorff_alpha(units, levels=(0, 1), is_ordered=False).value, 3)
@@ -156,7 +158,7 @@ def krippendorff_alpha(units: Iterable[Sequence[Any]], levels: Sequence[Any], *,
     """
     several = [unit for unit in units if len(unit) > 1]
     _check_scale({rating for unit in several for rating in unit}, levels)
-    # The same resamples in any order of items.
+    # Sort first, because resamples must not depend on the order of items.
     counts = np.array(sorted([unit.count(level) for level in levels] for unit in map(list, several)))
     if len(several) < MIN_ITEMS or (counts.sum(axis=0) > 0).sum() < 2:
         return None
@@ -167,7 +169,7 @@ def krippendorff_alpha(units: Iterable[Sequence[Any]], levels: Sequence[Any], *,
     def alphas(observed: np.ndarray, *counts: np.ndarray) -> np.ndarray:
         totals = np.stack([count.sum(axis=-1) for count in counts])
         expected = np.einsum("i...,ij,j...->...", totals, distances, totals) / (totals.sum(axis=0) - 1)
-        # Where all ratings of a resample are equal, alpha is 1 - 0 / 0.
+        # If all ratings of a resample are equal, alpha is undefined (1 - 0 / 0).
         return np.stack([1 - observed.sum(axis=-1) / np.where(expected > 0, expected, np.nan)])
 
     value = alpha(None, counts, domain, "interval" if is_ordered else "nominal")
@@ -183,18 +185,19 @@ def _check_scale(ratings: Collection[float], levels: Sequence[float]) -> None:
 def _estimates(
     values: Sequence[float], statistic: Callable[..., np.ndarray], samples: Sequence[Sequence[float]]
 ) -> tuple[list[Estimate], int]:
-    """Return the values with their intervals, and how many resamples are undefined, by the first coefficient.
+    """Return the values with their intervals, and the number of resamples whose first coefficient is undefined.
 
     Args:
-        statistic: of resamples, each in a row; returns a row of values for each coefficient.
-        samples: of items, which are drawn together.
+        values: the coefficients of the full sample.
+        statistic: computes coefficients of resamples (one per row); returns one row of values per coefficient.
+        samples: arrays over the same items, resampled together.
     """
     from scipy.stats import ConstantInputWarning
 
     items = len(samples[0])
     drawn = np.random.default_rng(_SEED).integers(0, items, (RESAMPLES, items))
     with warnings.catch_warnings():
-        # Resamples in which a rater is constant: their coefficients are NaN, and they are left out below.
+        # If a rater is constant in a resample, the coefficients are NaN and excluded below.
         warnings.simplefilter("ignore", ConstantInputWarning)
         resampled = statistic(*(np.asarray(sample)[drawn] for sample in samples))
     defined = resampled[:, np.isfinite(resampled[0])]
@@ -204,17 +207,17 @@ def _estimates(
 
 
 def _kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float]) -> np.ndarray:
-    """Compute the unweighted kappa of many resamples at once, hundreds in the time of one by scikit-learn."""
+    """Compute the unweighted kappa of many resamples, hundreds of times faster than scikit-learn."""
     expected = sum((a == level).mean(axis=-1) * (b == level).mean(axis=-1) for level in levels)
-    # Without any expected disagreement both raters are constant: left out with the other undefined ones.
+    # If no disagreement is expected, both raters are constant. The caller excludes these resamples.
     return ((a == b).mean(axis=-1) - expected) / (1 - expected + (expected == 1))
 
 
 def _linear_kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float]) -> np.ndarray:
-    """Compute the kappa with linear weights of many resamples at once.
+    """Compute the kappa with linear weights of many resamples.
 
-    A linear weight counts the steps of the scale between two ratings, so disagreement is summed over the steps:
-    observed where the step lies between a question's two ratings, expected where it would by chance.
+    A linear weight counts the steps of the scale between two ratings. Disagreement is therefore a sum over the steps.
+    Observed: the fraction of questions with the step between both ratings. Expected: this fraction by chance.
     """
     observed = expected = np.zeros(())
     for level in levels[:-1]:
@@ -222,19 +225,20 @@ def _linear_kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float]) -> np.
         share_a, share_b = low_a.mean(axis=-1), low_b.mean(axis=-1)
         observed = observed + (low_a != low_b).mean(axis=-1)
         expected = expected + (share_a + share_b - 2 * share_a * share_b)
-    # As above.
+    # As in `_kappas`.
     return 1 - observed / (expected + (expected == 0))
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Ratings of the same answers in several repeats.
+    """Statistics of repeated ratings of the same answers.
 
-    scores: of each repeat, over the answers with a rating in all of them; empty where there are none.
-    answers: how many these are.
-    left_out: how many lack a rating in some repeat.
-    changed: share in [0, 1] of the answers whose ratings are not all the same; None without answers.
-    rating_sd: mean over the answers of the standard deviation of their ratings; None without answers.
+    Attributes:
+        scores: Score of each repeat, over the answers with a rating in every repeat; empty without such answers.
+        answers: Number of answers with a rating in every repeat.
+        left_out: Number of answers that lack a rating in some repeat.
+        changed: Fraction in [0, 1] of `answers` whose ratings are not all equal; None without answers.
+        rating_sd: Mean over `answers` of the standard deviation of their ratings; None without answers.
     """
 
     scores: tuple[float, ...]
@@ -255,20 +259,20 @@ class Noise:
 
 
 def noise(ratings: Sequence[Sequence[float | None]]) -> Noise:
-    """Measure the noise of some answers; their score is the mean rating.
+    """Measure the noise of repeated ratings. The score of a repeat is the mean rating.
 
     Args:
-        ratings: of each answer, as many as there are repeats, at least two; None where there is none.
+        ratings: for each answer, one rating per repeat, at least two; None for a missing rating.
 
     Raises:
-        ValueError: fewer than two repeats, or not as many for each answer.
+        ValueError: fewer than two repeats, or different numbers of repeats.
 
-    >>> found = noise([(1.0, 1.0), (0.5, 0.0), (1.0, None)])
-    >>> found.scores, found.answers, found.left_out, found.changed
+    >>> result = noise([(1.0, 1.0), (0.5, 0.0), (1.0, None)])
+    >>> result.scores, result.answers, result.left_out, result.changed
     ((0.75, 0.5), 2, 1, 0.5)
     """
     if len({len(repeated) for repeated in ratings}) > 1 or any(len(repeated) < 2 for repeated in ratings):
-        raise ValueError("expected as many ratings of each answer, at least two")
+        raise ValueError("expected the same number of ratings for each answer, at least two")
     rated = [[rating for rating in repeated if rating is not None] for repeated in ratings if None not in repeated]
     return Noise(
         scores=tuple(fmean(repeat) for repeat in zip(*rated, strict=True)),
@@ -280,9 +284,10 @@ def noise(ratings: Sequence[Sequence[float | None]]) -> Noise:
 
 
 def noise_of_average(parts: Sequence[Noise]) -> Noise:
-    """Measure the noise of the mean over the scores of several parts; other values are over all their answers.
+    """Measure the noise of the mean score over several parts.
 
-    Parts without answers have no score, and then neither has the average.
+    All values except the scores are computed over the answers of all parts. If any part has no answers, the average has
+    no score.
 
     >>> average = noise_of_average([noise([(1.0, 1.0), (0.5, 0.0)]), noise([(0.0, 1.0)])])
     >>> average.scores, average.answers

@@ -1,4 +1,4 @@
-"""Options of commands that ask a judge or another language model, what that would cost, and how they end."""
+"""Define options, cost estimates and exit messages of commands that ask a judge or another language model."""
 
 import math
 import re
@@ -14,11 +14,11 @@ from lmms_egoplan.jsonl import parse_record, read_text
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.validation import Checked, Expected, read_as
 
-# A command exits with 1 if a larger share of its prompts has no usable reply.
+# A command exits with 1 if a larger fraction of its prompts has no usable reply.
 MOST_LOST = 0.1
-# An estimate for an image: gpt-4o takes 765 tokens for one of 513 to 1024 pixels (85, and 170 for each of 4 tiles).
+# Estimated tokens of an image: gpt-4o uses 765 for 513 to 1024 pixels (85, plus 170 for each of 4 tiles).
 IMAGE_TOKENS = 765
-# Pieces like those of GPT-4's tokenizer; a long word has several tokens.
+# Pieces similar to those of GPT-4's tokenizer. A long word counts as several tokens.
 _PIECE = re.compile(r"([^\W\d_]+)|\d{1,3}|[^\w\s]{1,4}|_+|\s*\n\s*|[^\S\n]{2,}")
 _WORD_BYTES = 8
 
@@ -34,37 +34,39 @@ Llm = Annotated[
     str | None,
     typer.Option(
         metavar="MODEL",
-        help="The language model, as the endpoint names it. Without it, that of LMMS_EGOPLAN_JUDGE_MODEL, else "
+        help="Language model, as the endpoint names it. Default: LMMS_EGOPLAN_JUDGE_MODEL if set, else "
         "gpt-4o-2024-11-20.",
     ),
 ]
 RetryRejected = Annotated[
     bool,
-    typer.Option("--retry-rejected", help="Ask again for replies in the cache that were rejected; keep all others."),
+    typer.Option("--retry-rejected", help="Request cached replies that were rejected again. Reuse all others."),
 ]
 EstimateOnly = Annotated[
-    bool, typer.Option("--estimate", help="Print the number of requests and tokens, send nothing, and exit.")
+    bool, typer.Option("--estimate", help="Print the number of requests and tokens, then exit without sending any.")
 ]
 Prices = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help='With --estimate: JSON file with prices of a million tokens: `{"MODEL": {"input": 2.5, "output": 10}}`.',
+        help='With --estimate: JSON file of prices per million tokens: `{"MODEL": {"input": 2.5, "output": 10}}`.',
     ),
 ]
 Out = Annotated[
     Path,
     typer.Option(
-        help="The judged answers to write, as JSON lines. If FILE exists and some answers could not be judged, "
-        "FILE.partial is written instead.",
+        help="Output file for the judged answers, as JSON lines. If FILE exists and some answers could not be "
+        "judged, FILE.partial is written instead.",
         metavar="FILE",
     ),
 ]
-Concurrency = Annotated[int | None, typer.Option(min=1, max=1000, help="Requests at a time; 32 by default.")]
+Concurrency = Annotated[
+    int | None, typer.Option(min=1, max=1000, help="Maximum number of concurrent requests (default 32).")
+]
 
 
 class EstimatedStep(NamedTuple):
-    """Requests of one step of a command, and the tokens of all their prompts and, at most, replies."""
+    """The requests of one step of a command, with the tokens of all prompts and the maximum for all replies."""
 
     title: str
     requests: int
@@ -75,19 +77,19 @@ class EstimatedStep(NamedTuple):
 
 @dataclass
 class Asking:
-    """The options of one command that asks a language model, and the counts of what it asks.
+    """Options and counts of one command that asks a language model.
 
     Attributes:
-        retry_rejected: Whether rejected replies in the cache are requested again.
-        is_estimate: Whether nothing is sent.
-        prices: File with prices by model, in JSON.
-        asked: Prompts that need a reply in JSON.
-        lost: Those of them without a usable reply.
-        models: By the prompt's name, the model that answered.
-        steps: Of an estimate.
+        retry_rejected: If True, request rejected replies from the cache again.
+        is_estimate: If True, send nothing.
+        prices: JSON file with prices by model.
+        asked: Number of prompts that need a JSON reply.
+        lost: Number of these prompts without a usable reply.
+        models: Prompt name -> model that replied.
+        steps: Steps of the estimate.
 
     Raises:
-        LmmsEgoplanError: the file of prices cannot be read or has another form; names the file and the field.
+        LmmsEgoplanError: the price file is unreadable or malformed. The message names file and field.
     """
 
     retry_rejected: bool = False
@@ -100,16 +102,16 @@ class Asking:
 
     def __post_init__(self) -> None:
         if self.prices and not self.is_estimate:
-            raise LmmsEgoplanError("--prices needs --estimate")
+            raise LmmsEgoplanError("--prices requires --estimate; add it or drop --prices")
         if self.prices:
             content = parse_record(str(self.prices), read_text(self.prices, "prices"))
             self._prices = read_as(dict[str, _Price], str(self.prices), content)
 
     def finish_estimate(self) -> None:
-        """Print the estimate and exit; do nothing if none was asked for.
+        """Print the estimate and exit. Do nothing without `--estimate`.
 
         Raises:
-            LmmsEgoplanError: the file of prices lacks a model.
+            LmmsEgoplanError: the price file lacks a model.
             typer.Exit: the estimate is printed.
         """
         if not self.is_estimate:
@@ -120,13 +122,13 @@ class Asking:
         sent, received = (sum(step.prompt_tokens for step in self.steps), sum(step.reply_tokens for step in self.steps))
         typer.echo(f"Total: {requests:,} requests, ~{sent:,} prompt tokens, at most {received:,} reply tokens")
         typer.echo(
-            "Not counted: replies in the cache, and a second request for a reply that cannot be used. Prompt tokens "
-            f"are an approximation; an image counts as {IMAGE_TOKENS}. Nothing was sent."
+            "Cached replies and second requests after an unusable reply are not counted. Prompt tokens are "
+            f"approximate; an image counts as {IMAGE_TOKENS}. Nothing was sent."
         )
         if self.prices:
             if missing := {step.model for step in self.steps} - self._prices.keys():
-                models = f"{', '.join(sorted(missing))}; it has {', '.join(self._prices)}"
-                raise LmmsEgoplanError(f"{self.prices}: no price of the model {models}")
+                models = f"{', '.join(sorted(missing))}; the file lists {', '.join(self._prices)}"
+                raise LmmsEgoplanError(f"{self.prices}: no price for the model {models}")
             for_prompts = sum(step.prompt_tokens * self._prices[step.model].input for step in self.steps) / 1e6
             for_replies = sum(step.reply_tokens * self._prices[step.model].output for step in self.steps) / 1e6
             typer.echo(
@@ -139,12 +141,12 @@ class Asking:
         if self.lost > MOST_LOST * self.asked:
             raise LmmsEgoplanError(
                 f"{self.lost} of {self.asked} prompts have no usable reply, more than {MOST_LOST:.0%}. The output is "
-                "written without them; its rejections say why. --retry-rejected asks for them again"
+                "written without them; its rejections give the reasons. To request them again, use --retry-rejected"
             )
 
 
 def prompt_tokens(prompt: Prompt) -> int:
-    """Approximate the tokens of a prompt, by pieces like those of GPT-4's tokenizer.
+    """Estimate the tokens of a prompt, with pieces similar to those of GPT-4's tokenizer.
 
     >>> prompt_tokens(Prompt("00:00:01.50 | open the refrigerator"))
     12
@@ -155,15 +157,18 @@ def prompt_tokens(prompt: Prompt) -> int:
 
 
 def written_path(out: Path, unjudged: int) -> Path:
-    """Return where judged answers go: incomplete ones do not replace a file that exists."""
+    """Return the output path of judged answers. Incomplete ones do not replace an existing file."""
     return out.with_name(f"{out.name}.partial") if unjudged and out.exists() else out
 
 
 def end(written: Path, unjudged: int, total: int, each: str = "") -> None:
-    """Name the file that was written.
+    """Print the name of the output file.
 
     Args:
-        each: behind "are not judged", such as " in each repeat".
+        written: the output file.
+        unjudged: number of answers without a rating.
+        total: number of answers.
+        each: text after "are not judged", such as " in each repeat".
 
     Raises:
         LmmsEgoplanError: some answers are not judged.
@@ -171,6 +176,6 @@ def end(written: Path, unjudged: int, total: int, each: str = "") -> None:
     typer.echo(f"Written to {written}")
     if unjudged:
         raise LmmsEgoplanError(
-            f"{unjudged} of {total} answers are not judged{each} ({written} says why). Unless the reason says "
-            "otherwise, the same command asks for them again"
+            f"{unjudged} of {total} answers are not judged{each} ({written} lists the reasons). Unless a reason "
+            "says otherwise, rerun the command to request them again"
         )

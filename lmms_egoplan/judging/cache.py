@@ -1,4 +1,7 @@
-"""Replies on disk, so that none is paid for twice: with and without ratings, failures, and who is asking for what."""
+"""Store judge replies in a SQLite database, to avoid paying for a reply twice.
+
+The database contains replies with and without ratings, failures, and the claims of running processes on prompts.
+"""
 
 import asyncio
 import hashlib
@@ -22,40 +25,40 @@ from loguru import logger
 from lmms_egoplan.judging.judgement import Judgement, Prompt
 from lmms_egoplan.paths import data_root, yaml_beside
 
-# Another process holds the file for one transaction at a time; this is for a busy or slow file system.
+# Other processes lock the file only for one transaction. This long limit is for busy or slow file systems.
 _BUSY_S = 60.0
 _KEYS_PER_QUERY = 500
-# A claim ends by itself after so long, and is renewed three times in it, or else it would outlive a lost machine.
+# A claim expires after this time and is renewed three times within it. Claims of a lost machine therefore end.
 LEASE_S = 30.0
-# Claims of a clock that is so many leases ahead are not waited for.
+# Ignore claims from clocks that are more than this many leases ahead.
 _CLOCKS_APART = 10
-# Prompts that are looked up together.
-_LOOKED_UP = 60
-# How often those are looked at that another process asks.
+# Number of prompts per lookup.
+_LOOKUP_SIZE = 60
+# Seconds between checks for results of other processes.
 _POLL_S = 1.0
 
 
 class CacheError(RuntimeError):
-    """The database of judgements cannot be used; the message names the file and says what to do."""
+    """The database of judgements cannot be used. The message names the file and the remedy."""
 
 
 _SCHEMA = yaml_beside(__file__)
-# By table, the kind of each column by its name.
+# Table name -> column name -> SQL type and constraint.
 _COLUMNS: dict[str, dict[str, str]] = _SCHEMA["tables"]
 _OUTCOMES = ("replies", "judgements", "failures")
 _TYPES = {"TEXT": str, "INTEGER": int, "REAL": float}
 
 
 def default_cache_path() -> Path:
-    """Return the database of everything that language models are asked: ``<data root>/judgements.sqlite``."""
+    """Return the path of the database for all language model replies: ``<data root>/judgements.sqlite``."""
     return data_root() / "judgements.sqlite"
 
 
 def cache_key(model: str, parameters: Mapping[str, Any], prompt: Prompt) -> str:
-    """Return the key of a question to a judge: the model asked for, its parameters, and the full prompt.
+    """Return the cache key of a prompt: a hash of the requested model, its parameters and the full prompt.
 
-    The key has the prompt's text, images and repeat. It has neither the endpoint, the limit on tokens nor the JSON
-    schema of the reply: replies that are stored without a schema are valid for the same prompt with one.
+    The key includes the prompt's text, images and repeat. It excludes the endpoint, the token limit and the JSON
+    schema of the reply. A reply that was stored without a schema is valid for the same prompt with one.
     """
     images = [prompt.images] if prompt.images else []
     repeat = [{"repeat": prompt.repeat}] if prompt.repeat else []
@@ -64,13 +67,14 @@ def cache_key(model: str, parameters: Mapping[str, Any], prompt: Prompt) -> str:
 
 
 class JudgementCache:
-    """An open database of judgements, as a context manager; used by one thread at a time, by any.
+    """An open database of judgements, as a context manager.
 
-    Several processes may use the file at once, and any of them may be killed at any moment: sqlite's rollback
-    journal (its other journal does not work on network file systems) undoes what was not committed.
+    Any thread may use it, one at a time. Several processes may share the file, and any of them may be killed at any
+    moment: SQLite's rollback journal undoes uncommitted changes. (The WAL journal fails on network file systems.)
 
     Raises:
-        CacheError: from every method, and on opening: damaged, of another kind, not writable, or locked for a minute.
+        CacheError: from the constructor and every method. The file is damaged, is no database of judgements, is not
+            writable, or was locked for a minute.
     """
 
     def __init__(self, path: Path) -> None:
@@ -96,21 +100,21 @@ class JudgementCache:
         self._database.close()
 
     def load(self, keys: Collection[str]) -> dict[str, Judgement]:
-        """Load stored replies, by key; one with values of wrong types counts as missing."""
+        """Load stored replies, by key. A row with a value of the wrong type counts as missing."""
         return {key: _judgement(row) for table in ("replies", "judgements") for key, row in self._rows(table, keys)}
 
     def load_failures(self, keys: Collection[str]) -> dict[str, Judgement]:
-        """Load stored failures, by key; a reply that was stored later ends them."""
+        """Load stored failures, by key. Storing a reply deletes an earlier failure."""
         return {key: _judgement(row) for key, row in self._rows("failures", keys)}
 
     def load_claims(self, keys: Collection[str]) -> dict[str, tuple[str, float]]:
-        """Load who has claimed prompts and until when, by key; one with values of wrong types counts as absent."""
+        """Load the owner and expiry time of claims, by key. A row with a value of the wrong type counts as missing."""
         return {key: (row["owner"], row["expires"]) for key, row in self._rows("claims", keys)}
 
     def store(self, judgements: Mapping[str, Judgement]) -> None:
-        """Write all judgements, by key, or none; they are on the disk on return, in place of older ones.
+        """Write all judgements, by key, or none. On return they are on disk and replace older ones.
 
-        A reply ends an earlier failure, a failure no earlier reply; both end claims.
+        A reply deletes an earlier failure; a failure keeps an earlier reply. Both delete the claim on the prompt.
         """
         now = datetime.now(timezone.utc)
         with self.transaction():
@@ -125,12 +129,12 @@ class JudgementCache:
                 self.write(statement, [[values[column] for column in columns]])
 
     def write(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Execute a statement with each row of values, or none."""
+        """Execute a statement with every row of values, or with none if one fails."""
         with self.transaction():
             self._database.executemany(statement, rows)
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Delete all outcomes of prompts that are requested again."""
+        """Delete all stored outcomes of prompts that will be requested again."""
         rows = [(key,) for key in keys]
         with self.transaction():
             for table in _OUTCOMES:
@@ -138,7 +142,7 @@ class JudgementCache:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write everything within together at the end, or nothing."""
+        """Commit all writes of the block at its end, or none of them."""
         if self._database.in_transaction:
             yield
             return
@@ -153,18 +157,18 @@ class JudgementCache:
                 raise
 
     def _rows(self, table: str, keys: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-        columns, wanted = _COLUMNS[table], [*keys]
-        for start in range(0, len(wanted), _KEYS_PER_QUERY):
-            some = wanted[start : start + _KEYS_PER_QUERY]
-            query = f"SELECT {', '.join(columns)} FROM {table} WHERE key IN ({', '.join('?' * len(some))})"
+        columns, all_keys = _COLUMNS[table], [*keys]
+        for start in range(0, len(all_keys), _KEYS_PER_QUERY):
+            batch = all_keys[start : start + _KEYS_PER_QUERY]
+            query = f"SELECT {', '.join(columns)} FROM {table} WHERE key IN ({', '.join('?' * len(batch))})"
             with self._explained():
-                rows = self._database.execute(query, some).fetchall()
+                rows = self._database.execute(query, batch).fetchall()
             for key, *values in rows:
                 if all(map(_is_of_kind, (key, *values), columns.values())):
                     yield key, dict(zip([*columns][1:], values, strict=True))
 
     def _check(self) -> None:
-        """Make missing tables, and update those of earlier versions; damage stays."""
+        """Create missing tables and upgrade those of earlier versions. Damage is reported, not repaired."""
         state = self._database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if state != "ok":
             raise sqlite3.DatabaseError(state)
@@ -172,13 +176,13 @@ class JudgementCache:
             for table, columns in _COLUMNS.items():
                 kinds = ", ".join(f"{name} {kind}" for name, kind in columns.items())
                 self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({kinds})")
-            if self._columns("judgements") == [*_COLUMNS["judgements"]][:-1]:  # before it had the last one
+            if self._columns("judgements") == [*_COLUMNS["judgements"]][:-1]:  # from before the last column was added
                 self._database.execute("ALTER TABLE judgements ADD COLUMN finish TEXT")
             for trigger in _SCHEMA["triggers"]:
                 self._database.execute(f"CREATE TRIGGER IF NOT EXISTS {trigger}")
             for table, columns in _COLUMNS.items():
                 if self._columns(table) != [*columns]:
-                    raise sqlite3.DatabaseError(f"its table of {table} has other columns")
+                    raise sqlite3.DatabaseError(f"table {table} has unexpected columns")
 
     def _columns(self, table: str) -> list[str]:
         return [row[1] for row in self._database.execute(f"PRAGMA table_info({table})")]
@@ -189,22 +193,23 @@ class JudgementCache:
             yield
         except sqlite3.OperationalError as error:
             raise CacheError(
-                f"{self._path}: cannot be used: {error}. It must be a writable file on a disk with room, and no other "
-                f"process may hold it for over {_BUSY_S:.0f} s; LMMS_EGOPLAN_DATA sets the folder"
+                f"{self._path}: cannot be used: {error}. It must be a writable file on a disk with free space, and no "
+                f"other process may lock it for more than {_BUSY_S:.0f} s. LMMS_EGOPLAN_DATA sets the folder"
             ) from error
         except sqlite3.DatabaseError as error:
             raise CacheError(
-                f"{self._path}: not a whole database of judgements: {error}. Move it away; a new one will be made, and "
-                "what it held is asked again"
+                f"{self._path}: damaged, or not a database of judgements: {error}. Move it away and rerun. A new "
+                "database is created, and its prompts are requested again"
             ) from error
 
 
 class Claims:
-    """The prompts of one run, by their keys in the cache, shared with the runs of other processes.
+    """The prompts of one run, by cache key, coordinated with the runs of other processes.
 
-    What all slots of the run hand in, and their next prompts, go through one transaction at a time, so that many wait
-    for one disk together. A claim ends with its outcome, when the run is left, when its process is gone, or when it is
-    not renewed. Where the cache fails, a warning tells, and the rest is asked without claims.
+    A process claims a prompt before it sends the request. The results of all slots and the claims on their next prompts
+    share one transaction, because many slots wait for one disk. A claim ends when its outcome is stored, its run closes,
+    its process ends, or its lease expires. If the cache fails, a warning is logged and the remaining prompts are
+    requested without claims.
     """
 
     def __init__(
@@ -217,13 +222,15 @@ class Claims:
         """Hand out prompts in the order of their keys.
 
         Args:
-            read: what an outcome that another process has stored says about a prompt; None if it says nothing.
-            settled: is told a prompt that another process has asked, and what it has come to.
+            keys: cache keys of the prompts.
+            cache: the open database.
+            read: converts an outcome that another process stored; None if it does not count for this run.
+            settled: called with the key and the judgement of each prompt that another process has settled.
         """
         self._open, self._busy = OrderedDict.fromkeys(keys), OrderedDict[str, None]()
         self._claimed = deque[str]()
         self._cache, self._read, self._settled = cache, read, settled
-        self._owner = f"{_place()} {os.getpid()} {uuid.uuid4().hex}"
+        self._owner = f"{_machine()} {os.getpid()} {uuid.uuid4().hex}"
         self._renewed = self._looked = -math.inf
         self._finished: dict[str, Judgement | None] = {}
         self._waiting = 0
@@ -231,7 +238,7 @@ class Claims:
 
     @property
     def busy(self) -> int:
-        """Number of prompts that another process asks, while a slot has nothing else to do."""
+        """Number of prompts that other processes have claimed, if a slot of this run is idle; else 0."""
         return len(self._busy) if self._waiting and not self._open else 0
 
     async def __aenter__(self) -> "Claims":
@@ -240,7 +247,7 @@ class Claims:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Store what has come, and release what is claimed, also where the caller is cancelled meanwhile."""
+        """Store all results and release all claims, even if the caller is cancelled meanwhile."""
         self._renewing.cancel()
         closing = asyncio.create_task(self._exchange(is_last=True))
         try:
@@ -250,10 +257,10 @@ class Claims:
             raise
 
     async def take(self) -> str | None:
-        """Return the next prompt to ask, or None, once what was finished before is stored.
+        """Return the key of the next prompt, or None once none is left and all earlier results are stored.
 
         Raises:
-            Exception: whatever reading another process's outcome raised.
+            Exception: any error from reading an outcome of another process.
         """
         self._waiting += 1
         try:
@@ -262,39 +269,39 @@ class Claims:
                     await asyncio.shield(self._exchange(is_claiming=True))
                 if self._claimed:
                     return self._claimed.popleft()
-                left = self._open or self._busy
-                if not left:
+                remaining = self._open or self._busy
+                if not remaining:
                     return None
                 if self._is_failing:
-                    return left.popitem(last=False)[0]
+                    return remaining.popitem(last=False)[0]
                 await asyncio.sleep(_POLL_S)
         finally:
             self._waiting -= 1
 
     def finish(self, key: str, judgement: Judgement | None) -> None:
-        """End a prompt; without a judgement to store, another process may ask it."""
+        """Finish a prompt. If there is no judgement to store, another process may request it."""
         self._finished[key] = judgement
 
     async def _renew(self) -> None:
-        """Keep claims alive, and store what could not be stored before."""
+        """Renew claims, and retry failed writes; repeat until cancelled."""
         while True:
             await asyncio.sleep(min(_POLL_S, LEASE_S / 3))
             await asyncio.shield(self._exchange())
 
     async def _exchange(self, *, is_claiming: bool = False, is_last: bool = False) -> None:
-        """Store what has come and, where asked to, claim prompts for all slots that wait, or release all.
+        """Store results; on request, claim prompts for all waiting slots, or release all claims.
 
-        To be shielded: the caller may be cancelled, the transaction in its thread may not.
+        Call it through `asyncio.shield`: the caller may be cancelled, but the transaction in its thread may not.
         """
         async with self._lock:
             if is_claiming and self._is_failing:
                 return
-            wanted = self._waiting - len(self._claimed) if is_claiming else 0
+            claim_count = self._waiting - len(self._claimed) if is_claiming else 0
             try:
-                settled = await asyncio.to_thread(self._transact, wanted, is_last=is_last)
+                settled = await asyncio.to_thread(self._transact, claim_count, is_last=is_last)
             except CacheError as error:
                 self._is_failing = True
-                # The judgements are still in the result; only a repeated run would ask for them again.
+                # The run still returns these judgements. Only a repeated run would request them again.
                 if not self._has_warned:
                     logger.warning(f"Judgements are not stored: {error}")
                 self._has_warned = True
@@ -303,18 +310,18 @@ class Claims:
             for key, judgement in settled.items():
                 self._settled(key, judgement)
 
-    def _transact(self, wanted: int, *, is_last: bool) -> dict[str, Judgement]:
-        """Store, renew and claim in one transaction; return what other processes have settled."""
+    def _transact(self, claim_count: int, *, is_last: bool) -> dict[str, Judgement]:
+        """Store, renew and claim in one transaction; return the judgements that other processes have stored."""
         claimed, settled, busy = list[str](), dict[str, Judgement](), list[str]()
         finished = dict(self._finished)
-        # What others ask is looked at once for all slots.
-        is_due_to_look = self._busy and time.monotonic() - self._looked > _POLL_S / 2
-        is_looking = wanted > 0 and bool(self._open or is_due_to_look)
+        # One lookup of the prompts of other processes serves all slots.
+        is_lookup_due = self._busy and time.monotonic() - self._looked > _POLL_S / 2
+        is_looking = claim_count > 0 and bool(self._open or is_lookup_due)
         is_due = not 0 <= time.time() - self._renewed < LEASE_S / 3
         if not (finished or is_due or is_looking or is_last):
             return settled
         with self._cache.transaction():
-            now = time.time()  # another process may have held the file until then
+            now = time.time()  # after waiting for the lock
             self._cache.store({key: judgement for key, judgement in finished.items() if judgement is not None})
             unanswered = [(key, self._owner) for key, judgement in finished.items() if judgement is None]
             self._cache.write("DELETE FROM claims WHERE key = ? AND owner = ?", unanswered)
@@ -323,14 +330,14 @@ class Claims:
             elif is_due:
                 self._cache.write("UPDATE claims SET expires = ? WHERE owner = ?", [(now + LEASE_S, self._owner)])
             candidates = chain(self._open, self._busy)
-            while is_looking and len(claimed) < wanted and (keys := [*islice(candidates, _LOOKED_UP)]):
+            while is_looking and len(claimed) < claim_count and (keys := [*islice(candidates, _LOOKUP_SIZE)]):
                 stored = [*self._cache.load_failures(keys).items(), *self._cache.load(keys).items()]
-                settled |= {key: known for key, outcome in stored if (known := self._read(outcome)) is not None}
-                claims, rest = self._cache.load_claims(keys), [key for key in keys if key not in settled]
-                others = [key for key in rest if key in claims and self._is_anothers(*claims[key])]
-                free = [key for key in rest if key not in others]
-                busy += others
-                claimed += free[: wanted - len(claimed)]
+                settled |= {key: judgement for key, outcome in stored if (judgement := self._read(outcome)) is not None}
+                claims, unsettled = self._cache.load_claims(keys), [key for key in keys if key not in settled]
+                claimed_elsewhere = [key for key in unsettled if key in claims and self._is_anothers(*claims[key])]
+                free = [key for key in unsettled if key not in claimed_elsewhere]
+                busy += claimed_elsewhere
+                claimed += free[: claim_count - len(claimed)]
             rows = [(key, self._owner, now + LEASE_S) for key in claimed]
             self._cache.write("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", rows)
         if is_due:
@@ -347,17 +354,17 @@ class Claims:
         return settled
 
     def _is_anothers(self, owner: str, expires: float) -> bool:
-        """Return whether another process asks: its claim has not lapsed, and it has not ended as far as known."""
+        """Return whether another process has a valid claim: not expired, and its process not known to have ended."""
         now = time.time()
         is_valid = now <= expires <= now + _CLOCKS_APART * LEASE_S
         return owner != self._owner and is_valid and not _is_gone(owner)
 
 
 def _is_gone(owner: str) -> bool:
-    """Return whether the owner's process is known to have ended; on another machine none is."""
-    place, _, rest = owner.partition(" ")
-    pid = rest.partition(" ")[0]
-    if os.name != "posix" or place != _place() or not pid.isdecimal():
+    """Return whether the owner's process is known to have ended; always false for other machines."""
+    machine, _, process = owner.partition(" ")
+    pid = process.partition(" ")[0]
+    if os.name != "posix" or machine != _machine() or not pid.isdecimal():
         return False
     try:
         os.kill(int(pid), 0)
@@ -366,8 +373,8 @@ def _is_gone(owner: str) -> bool:
     return False
 
 
-def _place() -> str:
-    """Identify this machine, since it was started, and this container."""
+def _machine() -> str:
+    """Identify this machine, its current boot and this container."""
     parts = [platform.node()]
     with suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii"))
@@ -377,7 +384,7 @@ def _place() -> str:
 
 
 def _is_of_kind(value: Any, kind: str) -> bool:
-    """Return whether a value fits a column of this kind: sqlite stores values of other types, too."""
+    """Return whether a value matches the column's type. SQLite itself does not enforce types."""
     name, _, constraint = kind.partition(" ")
     return isinstance(value, _TYPES[name]) or (value is None and not constraint)
 
@@ -387,7 +394,7 @@ def _judgement(row: dict[str, Any]) -> Judgement:
 
 
 def _text_or_bytes(raw: bytes) -> str | bytes:
-    """Decode a column's text; a damaged one stays bytes, or else a single row would spoil a whole query."""
+    """Decode a column's text; return damaged text as bytes, because an exception would fail the whole query."""
     try:
         return raw.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""A chat endpoint, asked through the openai library: how it is reached, waited for, and how it fails."""
+"""Send chat completions to an endpoint through the openai library, with retries, limits and redaction of secrets."""
 
 import base64
 import html
@@ -27,48 +27,48 @@ from lmms_egoplan.text import clean_text
 
 Answer = TypeVar("Answer")
 _CONNECT_S = 10.0
-# Characters of an endpoint's message; some answer with a whole page.
+# Maximum characters of an endpoint's message. Some endpoints send a whole page.
 _LONGEST_MESSAGE = 300
 _DAY_S = 86_400.0
 # Scheme and host of an address.
 _HOST = re.compile(r"(https?://)(?:[^/?#]*@)?([^/?#]*)", re.IGNORECASE)
-# Content filters, prompts that are too long, malformed contents: the next request may be fine.
-_OF_ONE_REQUEST = (400, 413, 422)
-# Statuses that are worth another try: timeouts, conflicts, early and too many requests.
-_SENT_AGAIN = (408, 409, 425, 429)
-# The library hands over what came, unread.
+# Content filters, prompts that are too long, malformed content: the next request may succeed.
+_REQUEST_ERRORS = (400, 413, 422)
+# Statuses worth a retry: timeouts, conflicts, early requests and too many requests.
+_RETRIED_STATUSES = (408, 409, 425, 429)
+# The library returns the raw response.
 _RAW: Any = {"headers": {"X-Stainless-Raw-Response": "true"}}
-# Each enlarges what is read at once (64 KiB) about a thousandfold at most; several together, or newer ones, far more.
+# Each of these expands a chunk (64 KiB) at most about a thousandfold. Combined or newer encodings expand far more.
 _ENCODINGS = ("", "identity", "gzip", "deflate")
 _CLIENT_VARIABLES = (
     "SSL_CERT_FILE, SSL_CERT_DIR, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, OPENAI_ORG_ID, OPENAI_PROJECT_ID and "
     "OPENAI_CUSTOM_HEADERS"
 )
-# Headers that do not hold for a body that has been read.
-_OF_TRANSFER = ("content-encoding", "content-length", "transfer-encoding")
-_SHOWN = "[API key]"
-# Shorter ones are placeholders of local servers ("EMPTY"), which may well be words of a reply.
+# Headers that no longer apply once the body has been read.
+_TRANSFER_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
+_REPLACEMENT = "[API key]"
+# Shorter keys are placeholders for local servers ("EMPTY"), which may occur as words in a reply.
 _SHORTEST_IN_REPLIES = 8
 _SHORTEST_IN_BASE64 = 4
-# Headers that hold no secret.
+# Headers without secrets.
 _OPEN_HEADERS = ("accept", "content-type", "user-agent")
 _RATING = re.compile(r"(\[\[\s*[0-9]{1,3}(?:\.[0-9]*)?\s*\]\])")
 
 
-# The waits before a request is sent again double from the first to the last of these, less up to a quarter.
+# Waits before a retry double from the first to the longest, minus random jitter of up to a quarter.
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 8.0
-# Which limit's name an endpoint's model accepts, as this process has learnt it.
-_learnt_names: dict[tuple[str, str], str] = {}
-# Which of such endpoints' models refuse a JSON schema for their reply.
+# (address, model) -> the name of the token limit that the model accepts, found at run time.
+_limit_names: dict[tuple[str, str], str] = {}
+# (address, model) pairs that refuse a JSON schema for the reply.
 _without_schema: set[tuple[str, str]] = set()
 
 
 class BodyError(openai.OpenAIError):
-    """A response's body is too large, or encoded so that its size cannot be limited."""
+    """A response body is too large, or has an encoding whose decompressed size cannot be limited."""
 
 
 class BoundedClient(openai.DefaultAsyncHttpxClient):
-    """The openai library's client, with bodies of at most `largest` bytes after decompression, and no redirects."""
+    """The openai library's client, limited to bodies of `largest` bytes after decompression and without redirects."""
 
     def __init__(self, largest: int) -> None:
         super().__init__(follow_redirects=False, headers={"Accept-Encoding": "gzip, deflate"})
@@ -78,14 +78,14 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
         """Send a request and read its response.
 
         Raises:
-            BodyError: see there.
-            Exception: as the library's client.
+            BodyError: the body is too large or has another encoding than gzip or deflate.
+            Exception: any error of the library's client.
         """
         response = await super().send(request, **options | {"stream": True, "follow_redirects": False})
         try:
             encoding = response.headers.get("content-encoding", "").strip().lower()
             if encoding not in _ENCODINGS:
-                raise BodyError(f"its answer is encoded as {encoding[:50]!r}, not as gzip or deflate")
+                raise BodyError(f"its answer has encoding {encoding[:50]!r}, not gzip or deflate")
             body = bytearray()
             async for part in response.aiter_bytes():
                 body += part
@@ -93,29 +93,29 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
                     raise BodyError("its answer is too large")
         finally:
             await response.aclose()
-        headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_TRANSFER]
+        headers = [(name, value) for name, value in response.headers.multi_items() if name not in _TRANSFER_HEADERS]
         read = type(response)(response.status_code, headers=headers, content=bytes(body), request=request)
         read.elapsed = response.elapsed
         return read
 
 
 class Client:
-    """The endpoint of some settings, as an async context manager.
+    """A client of one endpoint, as an async context manager.
 
-    `on_retry` is called whenever something is sent again. Messages of errors, and replies, never hold the key.
+    `on_retry` is called before every retry. Error messages and replies never contain the key.
 
     Raises:
-        EndpointError: no client can be made; the message names the exception, or the header that is wrong.
+        EndpointError: no client can be created. The message names the exception or the wrong header.
     """
 
     def __init__(self, settings: JudgeSettings, on_retry: Callable[[], None], patience: Patience) -> None:
         self._settings, self._on_retry, self._patience = settings, on_retry, patience
         self._read_s = min(patience.read_s, settings.timeout)
-        self._place = (settings.where, settings.model)
+        self._target = (settings.where, settings.model)
         self._client: openai.AsyncOpenAI
         options: dict[str, Any] = {
             "api_key": settings.api_key,
-            "max_retries": 0,  # how often, and for how long, `Patience` says
+            "max_retries": 0,  # `Patience` controls retries
             "timeout": openai.Timeout(self._read_s, connect=_CONNECT_S),
         }
         try:
@@ -125,14 +125,14 @@ class Client:
             else:
                 options |= {"azure_endpoint": settings.azure_endpoint, "api_version": settings.azure_api_version}
                 self._client = openai.AsyncAzureOpenAI(**options)
-        except Exception as error:  # the libraries' errors over a wrong environment have no common base class
-            # Others than these two may quote a proxy's address with its password.
+        except Exception as error:  # errors about a wrong environment have no common base class
+            # Other exceptions may quote a proxy's address with its password.
             detail = f": {error}" if isinstance(error, OSError | ImportError) else ""
             raise EndpointError(f"{type(error).__name__}{detail}", "cannot be asked", _CLIENT_VARIABLES) from error
         headers = {name: value for name, value in self._client.default_headers.items() if isinstance(value, str)}
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
-                problem = f"the header {name} has other characters than printable ASCII"
+                problem = f"the header {name} must be printable ASCII"
                 raise EndpointError(problem, "cannot be asked", _CLIENT_VARIABLES)
         self._redactor = Redactor(*secrets_in(settings.api_key, headers))
 
@@ -143,26 +143,27 @@ class Client:
         await self._client.close()
 
     async def ask(self, prompt: Prompt) -> Judgement:
-        """Send one user message; return the reply, unrated, with the seconds that it took without retries and waits.
+        """Send one user message; return the unrated reply and its duration in seconds, without retries and waits.
 
-        Raises as `post`.
+        Raises:
+            EndpointError, RefusedRequestError, NoAnswerError: see `post`.
         """
         return await self._patiently(lambda: self._send(prompt))
 
     async def post(self, body: Mapping[str, Any]) -> str:
-        """Send a chat completion with a body of one's own; returns the body of the answer, as it came.
+        """Send a chat completion with a custom body; return the raw body of the answer.
 
-        Timeouts, failed connections, 408, 409, 429 and 5xx are tried again, exponentially with jitter or as
-        ``Retry-After`` says, within the bounds of `Patience`.
+        Retries timeouts, failed connections, 408, 409, 429 and 5xx within the limits of `Patience`. Waits grow
+        exponentially with jitter, or follow ``Retry-After``.
 
         Raises:
-            EndpointError, RefusedRequestError: with the endpoint's message.
-            NoAnswerError: tries or patience are at an end; with the last cause.
+            EndpointError, RefusedRequestError: the endpoint refused; contains its message.
+            NoAnswerError: the limits of `Patience` are exceeded; contains the last cause.
         """
         return (await self._patiently(lambda: self._post(body))).text
 
     async def models(self) -> str:
-        """Return the body of the list of models; raise as `post`."""
+        """Return the body of the list of models. Raises the same errors as `post`."""
         response: Any = await self._patiently(lambda: self._client.get("/models", cast_to=object, options=_RAW))
         return response.http_response.text
 
@@ -195,22 +196,22 @@ class Client:
         except (openai.APIConnectionError, BodyError) as error:
             cause = error.__cause__ or error
             if isinstance(cause, BodyError):
-                hint = f"; {MAX_MIB} sets the limit, {self._settings.max_mib} MiB now"
+                hint = f"; the limit is {self._settings.max_mib} MiB, set by {MAX_MIB}"
                 raise NoAnswerError(f"{cause}{hint}", may_pass=False) from None
             name = type(cause).__name__
             message, is_late = f"{error} ({str(cause) or name})", name == "ReadTimeout"
-        except TimeoutError:  # bytes came, but no whole answer
+        except TimeoutError:  # the endpoint sent bytes, but no complete answer
             message, is_late = "Request timed out.", True
-        late = f" No answer in {self._read_s:g} s" if is_late else ""
+        late = f" No answer within {self._read_s:g} s" if is_late else ""
         hint = f"; {TIMEOUT} sets the limit" if late and self._read_s == self._settings.timeout else ""
         raise NoAnswerError(self._redactor.in_error(message) + late + hint, is_late=is_late)
 
     async def _send(self, prompt: Prompt) -> Judgement:
-        """Send one request, with the prompt's schema unless the endpoint's model is known to refuse schemas.
+        """Send one request with the prompt's schema, unless the endpoint's model is known to refuse schemas.
 
-        A refusal is followed by one request without the schema. If that succeeds, no schema is sent there again.
+        After a refusal, repeat the request without the schema. If that succeeds, stop sending schemas to this model.
         """
-        schema = None if self._place in _without_schema else prompt.schema
+        schema = None if self._target in _without_schema else prompt.schema
         try:
             return await self._send_limited(replace(prompt, schema=schema))
         except openai.APIStatusError as error:
@@ -218,14 +219,14 @@ class Client:
                 raise
         self._on_retry()
         answer = await self._send_limited(replace(prompt, schema=None))
-        _without_schema.add(self._place)
+        _without_schema.add(self._target)
         return answer
 
     async def _send_limited(self, prompt: Prompt) -> Judgement:
-        """Send one request; again with the limit under its other name if the endpoint refuses the first."""
+        """Send one request. If the endpoint refuses the name of the token limit, repeat it with the other name."""
         if self._settings.limit_name is not None:
             return await self._create(prompt, self._settings.limit_name)
-        name = _learnt_names.get(self._place) or _first_name(self._settings)
+        name = _limit_names.get(self._target) or _first_name(self._settings)
         try:
             return await self._create(prompt, name)
         except openai.APIStatusError as error:
@@ -239,10 +240,10 @@ class Client:
         except openai.APIStatusError as error:
             if _names(error, other):
                 raise refusal from None
-            if error.status_code in _OF_ONE_REQUEST:
-                _learnt_names[self._place] = other
+            if error.status_code in _REQUEST_ERRORS:
+                _limit_names[self._target] = other
             raise
-        _learnt_names[self._place] = other
+        _limit_names[self._target] = other
         return answer
 
     async def _create(self, prompt: Prompt, limit_name: str) -> Judgement:
@@ -272,31 +273,31 @@ class Client:
         )
 
     async def _post(self, body: Mapping[str, Any]) -> Any:
-        # Not through `chat.completions`, whose parameters' types the library reads anew for each request.
+        # `chat.completions` is slower: the library inspects the types of its parameters for every request.
         response: Any = await self._client.post("/chat/completions", cast_to=object, body=body, options=_RAW)
         return response.http_response
 
     def _failure(self, error: openai.APIStatusError) -> Exception:
-        """Return what an answer of 3xx, 4xx or 5xx means."""
+        """Convert a 3xx, 4xx or 5xx answer to one of our exceptions."""
         status, headers = error.status_code, error.response.headers
         is_without_credit = is_out_of_credit(error.response.text)
         words = " ".join(self._redactor.in_error(clean_text(_endpoint_message(error))).split())
         message = f"HTTP {status}: {words[:_LONGEST_MESSAGE]}"
         if error.response.has_redirect_location:
             target = _HOST.match(headers["location"])
-            place = self._redactor.in_error(target[1] + target[2]) if target else "another path"
-            message = f"HTTP {status}: it redirects to {place}, and no redirect is followed"
-        if status < 500 and (status not in _SENT_AGAIN or is_without_credit):
+            location = self._redactor.in_error(target[1] + target[2]) if target else "another path"
+            message = f"HTTP {status}: it redirects to {location}; redirects are not followed"
+        if status < 500 and (status not in _RETRIED_STATUSES or is_without_credit):
             if any(_names(error, name) for name in LIMIT_NAMES):
-                message += f" ({MAX_TOKENS} sets the limit, {self._settings.max_tokens} tokens now)"
-            elif named := [name for name in self._settings.parameters if _names(error, name)]:
-                message += f" ({PARAMETERS} can change or remove {', '.join(named)})"
-            is_of_one = status in _OF_ONE_REQUEST and not is_without_credit
-            return (RefusedRequestError if is_of_one else EndpointError)(message)
+                message += f" (the limit is {self._settings.max_tokens} tokens, set by {MAX_TOKENS})"
+            elif parameters := [name for name in self._settings.parameters if _names(error, name)]:
+                message += f" ({PARAMETERS} can change or remove {', '.join(parameters)})"
+            is_request_error = status in _REQUEST_ERRORS and not is_without_credit
+            return (RefusedRequestError if is_request_error else EndpointError)(message)
         wait_s = retry_after_s(headers) or 0.0
         if wait_s > self._patience.retry_after_s:
             message += f" (Retry-After: {f'{wait_s:.0f} s' if wait_s < _DAY_S else 'a day or more'})"
-        # OpenAI says by a header if a request is not worth sending again.
+        # OpenAI sends this header if a retry is useless.
         may_pass = headers.get("x-should-retry") != "false"
         return NoAnswerError(message, wait_s=wait_s, is_busy=status == 429, may_pass=may_pass)
 
@@ -307,12 +308,12 @@ def _first_name(settings: JudgeSettings) -> str:
 
 
 def _names(error: openai.APIStatusError, parameter: str) -> bool:
-    """Return whether an error of a request is about this parameter."""
+    """Return whether a 400 or 422 answer mentions this parameter."""
     return error.status_code in (400, 422) and bool(re.search(rf"\b{parameter}\b", error.response.text))
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that ``Retry-After`` (a number or a date) or ``retry-after-ms`` asks for; else None."""
+    """Return the wait in seconds from ``retry-after-ms`` or ``Retry-After`` (a number or a date); None without one."""
     for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) * factor
@@ -327,9 +328,9 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _endpoint_message(error: openai.APIStatusError) -> str:
-    r"""Return the endpoint's message as in errors of OpenAI and of FastAPI servers, else the whole body.
+    r"""Return the endpoint's message, in the format of OpenAI or of FastAPI servers; otherwise the whole body.
 
-    A body of JSON is written without ``\u0041`` and the like, in which a key would not be found.
+    A JSON body is rewritten without escapes like ``\u0041``, because they could hide a key from redaction.
     """
     body = error.body
     if isinstance(body, dict):
@@ -343,27 +344,27 @@ def _endpoint_message(error: openai.APIStatusError) -> str:
 
 
 class Redactor:
-    """Replaces secrets, as they are and as JSON, URLs, HTML and base64 spell them; and names, in errors alone."""
+    """Replace secrets, also as spelled in JSON, URLs, HTML and base64. User names are replaced only in errors."""
 
     def __init__(self, secrets: Iterable[str], names: Iterable[str] = ()) -> None:
-        kept = {secret for secret in secrets if secret.strip()}
-        self._all = _pattern(kept | {name for name in names if name.strip()})
-        long = [secret for secret in kept if len(secret) >= _SHORTEST_IN_REPLIES]
+        nonblank = {secret for secret in secrets if secret.strip()}
+        self._all = _pattern(nonblank | {name for name in names if name.strip()})
+        long = [secret for secret in nonblank if len(secret) >= _SHORTEST_IN_REPLIES]
         self._long = _pattern(long)
         self._escaped = re.compile("|".join(map(_with_escapes, long)) or r"(?!)", re.IGNORECASE)
 
     def in_error(self, text: str) -> str:
-        """Remove secrets of any length; those under 8 characters only as whole words."""
-        return self._all.sub(_SHOWN, self._unescaped(text))
+        """Replace secrets of any length; those under 8 characters only as whole words."""
+        return self._all.sub(_REPLACEMENT, self._unescaped(text))
 
     def in_reply(self, text: str) -> str:
-        """Remove secrets of 8 characters or more; a rating, ``[[0.5]]``, stays."""
+        """Replace secrets of 8 characters or more, but never a rating such as ``[[0.5]]``."""
         parts = _RATING.split(self._unescaped(text))
-        return "".join(part if place % 2 else self._long.sub(_SHOWN, part) for place, part in enumerate(parts))
+        return "".join(part if index % 2 else self._long.sub(_REPLACEMENT, part) for index, part in enumerate(parts))
 
     def _unescaped(self, text: str) -> str:
-        r"""Remove secrets of 8 characters or more that JSON's escapes hide, such as ``\u0073k-...`` and ``a\/b``."""
-        return self._escaped.sub(_SHOWN, text) if "\\" in text else text
+        r"""Replace secrets of 8 characters or more hidden by JSON escapes, such as ``\u0073k-...`` and ``a\/b``."""
+        return self._escaped.sub(_REPLACEMENT, text) if "\\" in text else text
 
 
 def _with_escapes(secret: str) -> str:
@@ -389,10 +390,12 @@ def _whole(form: str) -> str:
 
 
 def secrets_in(key: str, headers: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return the secrets of a client, and the users of the environment's proxies.
+    """Return the secrets of a client, and the user names of the environment's proxies.
 
-    Secrets are the key, what the environment puts into headers, alone and with what precedes it there, and the proxies'
-    passwords, alone and with the user, as they are written and as they are sent.
+    Secrets are:
+    - the key;
+    - header values from the environment, with and without their scheme (``Bearer``);
+    - passwords of proxies, with and without the user name, URL-encoded and decoded.
     """
     secrets = [] if key == NO_KEY else [key, f"Bearer {key}"]
     for name, value in headers.items():

@@ -1,23 +1,24 @@
-"""How an endpoint is waited for, and how it fails."""
+"""Define how long to wait for an endpoint, and the errors that it can cause."""
 
 import math
 from dataclasses import dataclass
 
 _JUDGE_VARIABLES = (
-    "LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY (or the variables that stand "
-    "in for them)"
+    "LMMS_EGOPLAN_JUDGE_MODEL, LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY (or the "
+    "harness's variables that replace them)"
 )
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long an endpoint is waited for.
+    """Limits on retries and waits for an endpoint.
 
-    retries: how often a request is sent again.
-    timeouts: how often of these because no answer came in time.
-    read_s: seconds after which a request without an answer counts as lost; less where `JudgeSettings.timeout` is.
-    retry_after_s: the longest ``Retry-After`` that counts as a usual wait before a retry.
-    longer_s: longer ones are waited for, too, up to this sum of seconds for one answer.
+    Attributes:
+        retries: Maximum number of retries per request.
+        read_s: Seconds until a request without an answer times out. `JudgeSettings.timeout` applies if it is shorter.
+        retry_after_s: Longest ``Retry-After`` that counts as an ordinary retry.
+        longer_s: Total seconds per answer spent on longer ``Retry-After`` waits.
+        timeouts: Maximum number of retries after a timeout.
     """
 
     retries: int
@@ -27,16 +28,18 @@ class Patience:
     timeouts: int = 2
 
 
-# The waits between retries make a little over a minute, which is the window of most rate limits.
+# All waits between retries add up to just over a minute, the window of most rate limits.
 JUDGING = Patience(retries=12, read_s=math.inf, retry_after_s=120.0, longer_s=1800.0)
-# Someone waits for the probe: an unknown host is told after some 2 s, one that drops connections after half a minute.
+# The user waits for the probe. It reports an unknown host after about 2 s, and dropped connections after 30 s.
 PROBING = Patience(retries=2, read_s=60.0, retry_after_s=5.0, longer_s=0.0)
 
 
 class EndpointError(Exception):
-    """A request has not been answered: the endpoint refuses all, or cannot be asked from this environment.
+    """The endpoint refuses all requests, or this environment cannot reach it.
 
-    what: what the endpoint does instead, for messages; check: the variables to look at.
+    Attributes:
+        what: Verb for messages, such as "refuses".
+        check: Environment variables to check.
     """
 
     def __init__(self, message: str, what: str = "refuses", check: str = _JUDGE_VARIABLES) -> None:
@@ -45,16 +48,17 @@ class EndpointError(Exception):
 
 
 class RefusedRequestError(EndpointError):
-    """The endpoint refuses this request: 400, 413 or 422."""
+    """The endpoint refuses this request with HTTP 400, 413 or 422."""
 
 
 class NoAnswerError(EndpointError):
-    """The endpoint could not be reached, was too busy or failed, each time that it was asked.
+    """The endpoint was unreachable, too busy or failing on every attempt.
 
-    wait_s: seconds that the endpoint asks to wait; 0 if it does not.
-    is_late: whether no whole answer came in time.
-    is_busy: whether the endpoint is there and knows the key, but was too busy (429).
-    may_pass: whether the request is worth sending again.
+    Attributes:
+        wait_s: Seconds of the endpoint's ``Retry-After``; 0 without one.
+        is_late: True if no complete answer arrived in time.
+        is_busy: True if the endpoint accepts the key but was too busy (429).
+        may_pass: True if a retry may succeed.
     """
 
     def __init__(

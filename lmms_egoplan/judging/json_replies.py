@@ -1,6 +1,6 @@
-"""Ask language models for JSON: for what benchmarks are made of, and for judges that answer in JSON.
+"""Request JSON from language models, to build benchmarks and for judges that reply in JSON.
 
-Punctuation and quotation marks of a reply are repaired, values never.
+Punctuation and quotation marks of replies are repaired. Values are never changed.
 """
 
 import json
@@ -30,7 +30,7 @@ REPEATED_KEY = "reply with a key given more than once"
 _PATTERNS = {name: re.compile(pattern, re.VERBOSE | re.DOTALL) for name, pattern in yaml_beside(__file__).items()}
 _LITERALS = {"True": "true", "False": "false", "None": "null"}
 _ESCAPES = {'"': '\\"', "\\'": "'"}
-# json-repair takes minutes for some longer texts.
+# For some longer texts, json-repair takes minutes.
 _LONGEST_REPAIR = 1_000_000
 
 
@@ -45,60 +45,61 @@ def ask_json(
     read: Callable[[str, Any], Any] = lambda _, value: value,
     once_more: Callable[[Prompt, str], Prompt] = lambda prompt, _: replace(prompt, repeat=prompt.repeat + 1),
 ) -> tuple[dict[str, Any], list[Rejection]]:
-    """Ask a language model for JSON, and once more where the reply cannot be used.
+    """Request JSON from a language model, with one repeat after an unusable reply.
 
-    The second request has a cache key of its own.
-    Replies in the cache are read by the same rules as new ones. `settings.asking` counts the prompts and those without
-    a usable reply, and names the models that answered. Its `retry_rejected` requests rejected replies again that were
-    in the cache.
+    The repeat has its own cache key. Cached replies are read by the same rules as new ones. `settings.asking` counts
+    all prompts and those without a usable reply, and records the models that replied. With its `retry_rejected`,
+    rejected replies from the cache are requested again.
 
     Args:
         step: see `Rejection`.
-        prompts, title: see `complete_all`; without prompts, nothing is asked.
+        prompts: see `complete_all`. May be empty.
+        settings: the language model.
+        title: see `complete_all`.
         kind: see `read_json_reply`.
         schema: JSON schema of the reply, for endpoints that support one.
-        read: Convert a reply's JSON, given the prompt's name; raises ValueError if it has another form.
-        once_more: Make the second prompt from the first one and the problem; by default, the prompt is repeated.
+        read: converts the JSON of a reply, given the prompt's name. Raises ValueError for an unexpected format.
+        once_more: makes the second prompt from the first one and the problem. By default, the prompt is repeated.
 
     Returns:
-        By the prompts' names, what `read` returned; and a `Rejection` for each prompt without a usable reply.
+        The results of `read` by prompt name, and a `Rejection` for each prompt without a usable reply.
 
     Raises:
-        JudgeError: the language model cannot be asked.
+        JudgeError: the language model cannot be reached or refuses.
     """
     whole = {
         name: replace(prompt if isinstance(prompt, Prompt) else Prompt(prompt), schema=schema)
         for name, prompt in prompts.items()
     }
 
-    def ask_twice(some: Mapping[str, Prompt], title: str, settings: JudgeSettings) -> dict[str, tuple[Any, bool]]:
-        found: dict[str, tuple[Any, bool]] = {}
-        for words in (title, f"{title}, once more"):
-            replies = complete_all(some, settings, title=words)
+    def ask_twice(batch: Mapping[str, Prompt], title: str, settings: JudgeSettings) -> dict[str, tuple[Any, bool]]:
+        results: dict[str, tuple[Any, bool]] = {}
+        for attempt in (title, f"{title}, second attempt"):
+            replies = complete_all(batch, settings, title=attempt)
             settings.asking.models |= {name: reply.judge for name, reply in replies.items() if reply.reply is not None}
             new = {name: _value(step, name, reply, kind, read) for name, reply in replies.items()}
-            found |= {name: (new[name], reply.cached) for name, reply in replies.items()}
-            some = {
-                name: once_more(some[name], f"{value.reason}: {value.detail}")
+            results |= {name: (new[name], reply.cached) for name, reply in replies.items()}
+            batch = {
+                name: once_more(batch[name], f"{value.reason}: {value.detail}")
                 for name, value in new.items()
                 if isinstance(value, Rejection) and value.reason != NO_REPLY
             }
-        return found
+        return results
 
-    found = ask_twice(whole, title, settings)
+    results = ask_twice(whole, title, settings)
     if settings.asking.retry_rejected:
         stale = {
-            name: whole[name] for name, (value, cached) in found.items() if cached and isinstance(value, Rejection)
+            name: whole[name] for name, (value, cached) in results.items() if cached and isinstance(value, Rejection)
         }
-        found |= ask_twice(stale, f"{title}, rejected before", replace(settings, is_afresh=True))
-    rejections = [value for value, _ in found.values() if isinstance(value, Rejection)]
-    settings.asking.asked += len(found)
+        results |= ask_twice(stale, f"{title}, rejected earlier", replace(settings, is_afresh=True))
+    rejections = [value for value, _ in results.values() if isinstance(value, Rejection)]
+    settings.asking.asked += len(results)
     settings.asking.lost += len(rejections)
-    return {name: value for name, (value, _) in found.items() if not isinstance(value, Rejection)}, rejections
+    return {name: value for name, (value, _) in results.items() if not isinstance(value, Rejection)}, rejections
 
 
 def _value(step: str, name: str, reply: Judgement, kind: type, read: Callable[[str, Any], Any]) -> Any:
-    """Read a reply, or say why it cannot be used."""
+    """Read a reply; return a `Rejection` if it cannot be used."""
     if is_ended(reply.finish) is not True:
         return Rejection(step, CUT_OFF, name, reply.error or f"finish_reason {reply.finish!r}")
     if reply.error is not None:
@@ -111,7 +112,7 @@ def _value(step: str, name: str, reply: Judgement, kind: type, read: Callable[[s
 
 
 class UnreadableError(ValueError):
-    """A reply without exactly one JSON value. `reason` is one of the constants above."""
+    """A reply does not contain exactly one JSON value. `reason` is one of the constants of this module."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -119,16 +120,17 @@ class UnreadableError(ValueError):
 
 
 def read_json_reply(reply: str, kind: type = dict) -> Any:
-    r"""Read the only JSON object, or array, of a reply; text and code fences around it are ignored.
+    r"""Read the only JSON object or array of a reply, ignoring text and code fences around it.
 
-    Equal values count as one. An array around a single object is read as this object. Where JSON is malformed, comments
-    are dropped, quotation marks are made those of JSON, and json-repair may change commas, and nothing else.
+    Equal values count as one. A single object inside an array is read as the object. Malformed JSON is repaired:
+    comments are dropped, quotation marks are converted, and json-repair may change commas but nothing else.
 
     Args:
+        reply: the text of the reply.
         kind: ``dict`` for an object, ``list`` for an array.
 
     Raises:
-        UnreadableError: the reply has no such value or several, a key occurs twice, or the text ends too early.
+        UnreadableError: the reply has no such value or several, duplicates a key, or ends too early.
 
     >>> read_json_reply("Sure, {name}! ```json\n{'place': 'kitchen',}\n```")
     {'place': 'kitchen'}
@@ -144,9 +146,9 @@ def read_json_reply(reply: str, kind: type = dict) -> Any:
             if problem := repetition(value):
                 raise UnreadableError(REPEATED_KEY, problem)
             inner = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-            for found in inner if kind is dict and inner else [value]:
-                if isinstance(found, kind):
-                    values[json.dumps(found, sort_keys=True)] = found
+            for candidate in inner if kind is dict and inner else [value]:
+                if isinstance(candidate, kind):
+                    values[json.dumps(candidate, sort_keys=True)] = candidate
     except RecursionError as error:
         raise UnreadableError(NOT_JSON, "nested too deeply") from error
     if not values:
@@ -157,11 +159,11 @@ def read_json_reply(reply: str, kind: type = dict) -> Any:
 
 
 def _read(text: str, start: int) -> tuple[int, Any]:
-    """Read the object or array that begins at `start`; also return its end."""
-    found = _tokens(text, start)
-    end = found[-1].end()
+    """Read the object or array at `start`; return its end and its value."""
+    raw_tokens = _tokens(text, start)
+    end = raw_tokens[-1].end()
     try:
-        tokens = [*map(_as_json, found)]
+        tokens = [*map(_as_json, raw_tokens)]
         strict = "".join(tokens)
         try:
             return end, decode_objects(strict)
@@ -170,14 +172,14 @@ def _read(text: str, start: int) -> tuple[int, Any]:
                 raise
         value = json_repair.loads(strict, skip_json_loads=True)
         if _without_commas(map(_as_json, _tokens(json.dumps(value), 0))) != _without_commas(tokens):
-            raise ValueError("no repair of commas makes it JSON")
+            raise ValueError("it is not JSON, even after a repair of its commas")
     except ValueError as error:
         raise UnreadableError(NOT_JSON, f"{error}: {shown(text[start:end])}") from error
     return end, value
 
 
 def _tokens(text: str, start: int) -> list[re.Match[str]]:
-    """Split the object or array that begins at `start`; blanks and comments are no tokens."""
+    """Split the object or array at `start` into tokens, without whitespace and comments."""
     tokens = []
     depth = 0
     for token in _PATTERNS["token"].finditer(text, start):
@@ -192,14 +194,14 @@ def _tokens(text: str, start: int) -> list[re.Match[str]]:
 
 
 def _as_json(token: re.Match[str]) -> str:
-    """Spell a token as `json.dumps` does; raises ValueError if it is none of JSON."""
+    """Convert a token to strict JSON. Raises ValueError if it is no JSON token."""
     if token.lastgroup == "mark":
         return token[0]
     if token.lastgroup == "key":
         return f'"{token[0]}"'
     word = _LITERALS.get(token[0], token[0])
     if token.lastgroup == "text":
-        inside = _PATTERNS["escape"].sub(lambda found: _ESCAPES.get(found[0], found[0]), word[1:-1])
+        inside = _PATTERNS["escape"].sub(lambda match: _ESCAPES.get(match[0], match[0]), word[1:-1])
         word = f'"{inside}"'
     return json.dumps(decode(word, strict=False), ensure_ascii=False, allow_nan=False)
 

@@ -1,4 +1,4 @@
-"""Ask a judge, or any language model, about many things at once; from the cache what was asked before."""
+"""Send many prompts to a judge or another language model concurrently. Reuse cached replies."""
 
 import asyncio
 import functools
@@ -31,22 +31,25 @@ Result = TypeVar("Result")
 _PROBE = Prompt("Reply with the word: ready")
 _JUDGING = Words("Judging", "answers", "judged", "judge")
 _WRITING = Words("Asking for", "prompts", "answered", "language model")
-# A reply without a rating is asked again twice. Where no rating is asked for, no reply is paid for twice.
-_ASKS = 3
-# So many answers in a row without a reply end the run, or twice as many as are asked at once if that is more.
+# Judging allows two repeats after a reply without a rating. Plain completions are never repeated.
+_ATTEMPTS = 3
+# The run ends after this many answers in a row without a reply, or after twice the concurrency if that is more.
 _LEAST_IN_A_ROW = 8
-# Where the first so many answers that are asked are all refused in the same words, so would be all others.
-_FIRST = 10
-# Seconds between looks at what is waited for.
+# The run ends if this many answers at its start are all refused with the same message.
+_FIRST_ANSWERS = 10
+# Seconds between updates of the waits in the progress bar.
 _TICK_S = 5.0
-# The error of a stored reply whose rating no longer counts.
+# Error for a stored reply whose rating no longer counts.
 _UNCLEAR = "the judge's stored reply has no clear rating; it is not asked for again"
 
 
 class JudgeError(LmmsEgoplanError):
-    """The judge cannot be asked, refuses, or is gone; the message has the endpoint's words and no secret.
+    """The judge cannot be reached, refuses, or stopped replying.
 
-    judgements: one per request, in order; those without a rating have their `error` set. Empty from `probe`.
+    The message quotes the endpoint and contains no secret.
+
+    Attributes:
+        judgements: One per request, in order; those without a rating have `error` set. Empty from `probe`.
     """
 
     def __init__(self, message: str, judgements: list[Judgement] | None = None) -> None:
@@ -57,26 +60,35 @@ class JudgeError(LmmsEgoplanError):
 def judge_all(
     requests: Sequence[JudgeRequest], scale: RatingScale, settings: JudgeSettings, *, title: str = ""
 ) -> list[Judgement]:
-    """Judge all requests, `settings.concurrency` at a time, and store every rated reply as it comes.
+    """Judge all requests, `settings.concurrency` at a time, and store every rated reply when it arrives.
 
-    What the cache (`default_cache_path`) has a rated reply for is not asked, even if that reply has no clear rating by
-    today's rule; a prompt that occurs twice is asked once, by one process where several judge the same; what was
-    refused or not rated before is asked last. A reply without a rating, or cut off, is asked again twice; a request
-    that the endpoint refuses by 400, 413 or 422 is not. Halves of surrogate pairs in a prompt are asked as ``?``.
-    Works whether or not an event loop runs in this thread. The model ``"demo"`` compares words in the process, without
-    cache.
+    - Prompts with a rated reply in the cache (`default_cache_path`) are not sent, even if the current rule finds no
+      clear rating in that reply.
+    - Duplicate prompts are sent once. If several processes judge the same prompt, only one of them sends it.
+    - Prompts that were refused or not rated before are sent last.
+    - A reply that is cut off or has no rating is requested up to two more times. A request that the endpoint refuses
+      with 400, 413 or 422 is not repeated.
+    - Lone surrogates in a prompt are sent as ``?``.
+    - The model ``"demo"`` compares words in this process, without the cache.
+
+    Works with or without a running event loop in this thread.
 
     Args:
-        title: of what is judged, short, for the progress bar and the log.
+        requests: the answers to judge.
+        scale: reads the ratings.
+        settings: the judge.
+        title: short name of the task, for the progress bar and the log.
 
     Returns:
-        One judgement per request, in order; without a rating, and with an error, where the judge gave none.
+        One judgement per request, in order. If the judge gave no rating, `rating` is None and `error` is set.
 
     Raises:
-        JudgeError: the endpoint refuses a request (a 4xx other than 400, 408, 409, 413, 422 and 429, or an account
-            without credit), refuses all of the first ten in the same words, or gives no reply to many answers in a row
-            (twice `settings.concurrency`, at least 8), which ends all others too; or nothing was asked, as the cache
-            cannot be used or no client can be made.
+        JudgeError: judging stopped early, for one of these reasons:
+            - The endpoint refused with a 4xx status other than 400, 408, 409, 413, 422 and 429, or because the account
+              has no credit.
+            - It refused all of the first ten answers with the same message.
+            - Many answers in a row got no reply (twice `settings.concurrency`, at least 8).
+            - The cache cannot be used, or no client can be created.
 
     >>> scale = RatingScale(read=float, best=1)
     >>> requests = [
@@ -99,35 +111,38 @@ def judge_all(
 
 
 def complete_all(prompts: Mapping[str, Prompt], settings: JudgeSettings, *, title: str) -> dict[str, Judgement]:
-    """Send a language model all prompts, each one user message, and store every reply as it comes.
+    """Send every prompt to a language model as one user message, and store every reply when it arrives.
 
-    As `judge_all`, but any text will do as a reply that the model has ended. No reply is paid for twice: one that was
-    cut off is asked again only with another limit on tokens, and one that did not come, or was refused, each time.
+    Works like `judge_all`, except that any complete reply is accepted. No reply is paid for twice: one that was cut off
+    is requested again only with another token limit. Prompts that were refused or got no reply are sent each time.
 
     Args:
-        prompts: by the ids that name them in messages. Without any, nothing is asked.
+        prompts: prompts by the id that names them in messages. May be empty.
+        settings: the language model.
+        title: short name of the task, for the progress bar and the log.
 
     Returns:
-        By id, the `reply`, or the `error`; no ratings.
+        Judgements by id, with `reply` or `error` but no rating.
 
     Raises:
-        JudgeError: as from `judge_all`; or the model is the demo's judge, which writes nothing.
+        JudgeError: see `judge_all`; or the model is the demo judge, which writes no text.
     """
     if not prompts:
         return {}
     if settings.model == DEMO:
-        raise JudgeError(f"The model {DEMO!r} compares words and writes nothing. Set another LMMS_EGOPLAN_JUDGE_MODEL")
+        raise JudgeError(f"The model {DEMO!r} writes no text. Set LMMS_EGOPLAN_JUDGE_MODEL to another model")
     return dict(zip(prompts, _ask_all([*prompts], [*prompts.values()], None, settings, title), strict=True))
 
 
 def probe(settings: JudgeSettings) -> str:
-    """Send the judge one short request; returns the name of the model that answered.
+    """Send the judge one short request; return the name of the model that replied.
 
-    An endpoint that is too busy (429) is there and knows the key: a warning tells, and the name is the one asked for.
+    An endpoint that is too busy (429) passes, because it accepts the key. A warning is logged, and the requested name
+    is returned.
 
     Raises:
-        JudgeError: the endpoint refuses, cannot be reached, or answers with something else than a chat completion; or
-            no client can be made.
+        JudgeError: the endpoint refuses, is unreachable, or does not return a chat completion; or no client can be
+            created.
 
     >>> probe(JudgeSettings("demo"))
     'demo'
@@ -146,25 +161,25 @@ def probe(settings: JudgeSettings) -> str:
             return settings.name(reply.judge)
 
     try:
-        return _run_apart(ask())
+        return _run_in_thread(ask())
     except EndpointError as error:
         if isinstance(error, NoAnswerError) and error.is_busy:
-            logger.warning(f"The judge {settings.model} at {settings.where} is busy, and will be asked again: {error}")
+            logger.warning(f"The judge {settings.model} at {settings.where} is busy; judging will retry: {error}")
             return settings.model
         failure = _message(settings, error, _JUDGING)
     raise JudgeError(failure)
 
 
 def announce_judge(default_model: str, otherwise: str = "") -> None:
-    """Send the judge that is set one request, or say how to set one; each once in a process.
+    """Test the configured judge with one request, or log how to configure one. Does each once per process.
 
     Args:
-        default_model: as for `judge_settings`.
-        otherwise: what else can be done without a judge, for that case; a line.
+        default_model: see `judge_settings`.
+        otherwise: one line about alternatives, logged if no judge is configured.
 
     Raises:
-        JudgeError: the judge that is set cannot be reached, or refuses; or its cache cannot be used.
-        LmmsEgoplanError: a setting of the judge is wrong, see `judge_settings`.
+        JudgeError: the configured judge is unreachable or refuses, or its cache cannot be used.
+        LmmsEgoplanError: a setting of the judge is wrong; see `judge_settings`.
     """
     settings = judge_settings(default_model)
     if settings is None:
@@ -176,33 +191,37 @@ def announce_judge(default_model: str, otherwise: str = "") -> None:
     _try(settings)
     variable, _ = set_model()
     if not variable:
-        hint = "Each benchmark asks its own default judge. LMMS_EGOPLAN_JUDGE_MODEL sets one judge for all of them."
+        hint = "Each benchmark uses its own default judge. To use one judge for all, set LMMS_EGOPLAN_JUDGE_MODEL."
         _log_once("INFO", hint)
     elif settings.model != DEMO:
-        _log_once("INFO", f"{variable} sets the judge of all benchmarks, in place of their defaults.")
+        _log_once("INFO", f"{variable} sets the judge for all benchmarks and overrides their defaults.")
 
 
 class Judge:
-    """A judge that is asked in one batch or several; after one that fails, the others are not asked.
+    """A judge for one or more batches. After a batch fails, later batches are not sent.
 
-    failure: why it failed; None as long as it did not.
+    Attributes:
+        failure: Why a batch failed; None if none has.
     """
 
-    def __init__(self, title: str, settings: JudgeSettings, kept: str) -> None:
-        """Ask nothing yet.
+    def __init__(self, title: str, settings: JudgeSettings, hint: str) -> None:
+        """Create the judge without sending anything.
 
         Args:
-            title: of what is judged.
-            kept: says what becomes of the answers if the judge fails.
+            title: short name of the task.
+            settings: the judge.
+            hint: text for the log if the judge fails, about the answers without ratings.
         """
         self.failure: str | None = None
-        self._title, self._settings, self._kept = title, settings, kept
+        self._title, self._settings, self._hint = title, settings, hint
 
     def rate(self, requests: Sequence[JudgeRequest], scale: RatingScale, part: str = "") -> list[Judgement]:
-        """Judge as `judge_all`, but log an error, which every judgement without a rating then has.
+        """Judge like `judge_all`, but log errors. Judgements without a rating then contain the error.
 
         Args:
-            part: of what is judged, short, for the progress bar.
+            requests: the answers to judge.
+            scale: reads the ratings.
+            part: short name of this batch, for the progress bar.
         """
         if self.failure is not None or not requests:
             return [_unrated(self._settings, f"not judged: {self.failure}")] * len(requests)
@@ -210,27 +229,30 @@ class Judge:
             return judge_all(requests, scale, self._settings, title=f"{self._title} {part}".rstrip())
         except JudgeError as error:
             self.failure = str(error)
-            logger.error(f"{self._title}: {error}\n{self._kept}")
+            logger.error(f"{self._title}: {error}\n{self._hint}")
             return error.judgements
 
 
 def warn_of_missing_ratings(title: str, names: Sequence[str], asked: int, what: str) -> None:
-    """Warn once of what is not judged, of `asked` in all, naming at most 20; do nothing if all is.
+    """Log one warning that lists items without a rating, at most 20 by name. Do nothing if `names` is empty.
 
     Args:
-        title: of what was judged.
-        what: they are, in the plural.
+        title: short name of the task.
+        names: the items without a rating.
+        asked: number of all items.
+        what: plural noun for the items.
     """
     if names:
         logger.warning(
-            f"{title}: {len(names)} of {asked} {what} are not judged and left out of the scores: {join_list(names, 20)}"
+            f"{title}: {len(names)} of {asked} {what} are not judged; the scores exclude them: {join_list(names, 20)}"
         )
 
 
 class Run:
-    """One run over prompts that differ from each other.
+    """One run over distinct prompts.
 
-    judgements: by prompt, what has come so far.
+    Attributes:
+        judgements: Judgements so far, by prompt.
     """
 
     def __init__(
@@ -241,12 +263,14 @@ class Run:
         cache: JudgementCache,
         title: str = "",
     ) -> None:
-        """Take what the cache has, read by today's rule, and open the progress bar.
+        """Read cached replies by the current rule, and open the progress bar.
 
         Args:
-            answers: by prompt, the ids of the answers that depend on it.
-            scale: None where any reply will do that has ended.
-            title: of what is asked.
+            answers: prompt -> ids of the answers that it judges.
+            scale: reads the ratings; None to accept any complete reply.
+            settings: the judge or language model.
+            cache: the open database.
+            title: short name of the task.
         """
         self.judgements: dict[Prompt, Judgement] = {}
         self._answers, self._scale, self._settings, self._cache = answers, scale, settings, cache
@@ -280,14 +304,14 @@ class Run:
         self._progress.summarize(judges or [self._settings.model])
 
     async def ask(self) -> None:
-        """Ask for all the others, `settings.concurrency` at a time: what was never asked before what has failed before.
+        """Send all open prompts, `settings.concurrency` at a time: new prompts first, then earlier failures.
 
-        However it ends, requests in flight are cancelled and what has come is stored first.
+        On return and on every error, requests in flight are cancelled and finished results are stored.
 
         Raises:
-            EndpointError: nothing can be asked from this environment. Or the first refusal that concerns all requests;
-                names its answer. Or all of the first ten answers are refused in the same words.
-            NoAnswerError: many answers in a row ended without any reply; names how many, and the last cause.
+            EndpointError: no client can be created; or a refusal applies to all requests (the message names the
+                answer); or all of the first ten answers are refused with the same message.
+            NoAnswerError: many answers in a row got no reply. The message has their number and the last cause.
         """
         from lmms_egoplan.judging.client import Client
 
@@ -331,8 +355,8 @@ class Run:
             del self._progress.waiting[key]
             claims.finish(key, judgement if is_answered else None)
             self._settle(key, judgement, "judged", is_refused=refusal is not None)
-            # A prompt without a rating may be too long for the model, and tells nothing of the others.
-            if refusal is not None and number <= _FIRST and self._scale is not None:
+            # Without a scale, a refused prompt may just be too long for the model.
+            if refusal is not None and number <= _FIRST_ANSWERS and self._scale is not None:
                 self._check_first(key, refusal)
             self._without_reply = 0 if is_answered else self._without_reply + 1
             if self._without_reply >= max(_LEAST_IN_A_ROW, 2 * settings.concurrency):
@@ -340,11 +364,11 @@ class Run:
 
     async def _judge(self, prompt: Prompt, client: "Client") -> Judgement:
         scale, counts = self._scale, self._progress.counts
-        for ask in range(1 if scale is None else _ASKS):
-            if ask:
+        for attempt in range(1 if scale is None else _ATTEMPTS):
+            if attempt:
                 self._count_retry()
             reply = await client.ask(prompt)
-            # Some servers always say ``stop``.
+            # Some servers always report ``stop``.
             is_at_limit = is_cut(reply.finish) or reply.completion_tokens == self._settings.max_tokens
             counts["tokens"] += (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
             counts["cut"] += is_at_limit
@@ -363,14 +387,14 @@ class Run:
         reason = f"finish_reason {reply.finish!r}"
         if is_at_limit:
             count = "an unknown number of" if reply.completion_tokens is None else reply.completion_tokens
-            limit = f"the limit is {self._settings.max_tokens}, which {MAX_TOKENS} sets"
+            limit = f"the limit is {self._settings.max_tokens}, set by {MAX_TOKENS}"
             problem = f"it was cut off after {count} tokens ({reason}); {limit}"
         elif is_ended(reply.finish) is False:
             problem = f"it was stopped before its end ({reason})"
         else:
             where = "" if is_ended(reply.finish) else f" at its end ({reason})"
-            problem = reply.error or f"there is no rating in it{where}"
-        which = "reply" if self._scale is None else f"last of {_ASKS} replies"
+            problem = reply.error or f"it has no rating{where}"
+        which = "reply" if self._scale is None else f"last of {_ATTEMPTS} replies"
         return f"the {self._words.model}'s {which} cannot be used: {problem}"
 
     def _count_retry(self) -> None:
@@ -378,20 +402,20 @@ class Run:
 
     def _check_first(self, key: str, refusal: str) -> None:
         words = _wording(refusal)
-        # Where the endpoint has judged others, one that was refused before says nothing about all.
+        # If this endpoint has rated other answers, an earlier refusal says nothing about all requests.
         is_known = self._progress.counts["cached"] > self._progress.elsewhere.total()
         if is_known and self._failed_before.get(key, "").endswith(words):
             return
         self._first_refusals.append(words)
-        if len(self._first_refusals) == _FIRST and len(set(self._first_refusals)) == 1:
-            raise EndpointError(f"{refusal} (so for all of the first {_FIRST} answers)")
+        if len(self._first_refusals) == _FIRST_ANSWERS and len(set(self._first_refusals)) == 1:
+            raise EndpointError(f"{refusal} (the same for all of the first {_FIRST_ANSWERS} answers)")
 
     def _read(self, stored: Judgement) -> Judgement | None:
-        """Read a stored reply as the scale reads it now; None if it is to be asked for.
+        """Read a stored reply by the current rule; return None if the prompt must be requested again.
 
-        Failures count if their reply now has a rating. Where no rating is asked for, replies that were paid for and cut
-        off at the same limit count, too. A stored reply without a clear rating is not asked for again, unless it was a
-        failure before.
+        - A failure counts if its reply now has a rating.
+        - Without a scale, a reply that was cut off at the same token limit counts, because it was paid for.
+        - A rated reply without a clear rating by the current rule is not requested again.
         """
         scale, is_failure = self._scale, stored.error is not None
         stored = replace(stored, cached=True)
@@ -408,7 +432,7 @@ class Run:
         return replace(stored, rating=None, error=_UNCLEAR)
 
     def _read_new(self, stored: Judgement) -> Judgement | None:
-        """Read what another process has stored during this run for a prompt of this one."""
+        """Read an outcome that another process stored during this run; return None if it does not count."""
         if stored.error is None:
             return self._read(stored)
         is_mine = stored.endpoint == self._settings.where and stored.max_tokens == self._settings.max_tokens
@@ -434,7 +458,7 @@ class Run:
 def _ask_all(
     ids: Sequence[str], prompts: Sequence[Prompt], scale: RatingScale | None, settings: JudgeSettings, title: str
 ) -> list[Judgement]:
-    """Return what becomes of all prompts, in order; see `judge_all`, and `complete_all` without a scale."""
+    """Return the judgements of all prompts, in order; see `judge_all`, or without a scale `complete_all`."""
     prompts = [replace(prompt, text=clean_text(prompt.text)) for prompt in prompts]
     answers: dict[Prompt, list[str]] = defaultdict(list)
     for prompt, answer in zip(prompts, ids, strict=True):
@@ -454,7 +478,7 @@ def _ask_all(
                     judgements |= dict.fromkeys(missing, _unrated(settings, "not sent: this is an estimate"))
                 elif missing:
                     _announce(settings)
-                    _run_apart(run.ask())
+                    _run_in_thread(run.ask())
             finally:
                 run.close()
     except CacheError as error:
@@ -462,9 +486,9 @@ def _ask_all(
     except EndpointError as error:
         failure = _message(settings, error, words)
     except KeyboardInterrupt:
-        logger.warning(f"Stopped: what has been {words.judged} is stored; the same command goes on from there")
+        logger.warning("Interrupted. Finished results are stored; to resume, repeat the command")
         raise
-    named = {prompt: replace(one, judge=settings.name(one.judge)) for prompt, one in judgements.items()}
+    named = {prompt: replace(item, judge=settings.name(item.judge)) for prompt, item in judgements.items()}
     if failure is None:
         return [named[prompt] for prompt in prompts]
     unasked = _unrated(settings, f"not {words.judged}: {failure}")
@@ -481,7 +505,7 @@ def _message(settings: JudgeSettings, error: EndpointError, words: Words) -> str
 
 
 def _wording(refusal: str) -> str:
-    """Return a refusal without its numbers, which may be the request's own."""
+    """Return a refusal with all numbers masked, since they may differ between requests."""
     return re.sub(r"\d+", "0", refusal)
 
 
@@ -505,8 +529,8 @@ def _log_once(level: str, message: str) -> None:
     logger.log(level, message)
 
 
-def _run_apart(main: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine in a thread with a loop of its own: the caller's may be running. Ctrl-C cancels it first."""
+def _run_in_thread(main: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine in a new thread and event loop, since the caller may be in one. Ctrl-C cancels the coroutine."""
     loop = asyncio.new_event_loop()
     task = loop.create_task(main)
 
@@ -518,6 +542,6 @@ def _run_apart(main: Coroutine[Any, Any, Result]) -> Result:
         try:
             return pool.submit(run).result()
         except KeyboardInterrupt:
-            with suppress(RuntimeError):  # the loop is closed: all is done already
+            with suppress(RuntimeError):  # the loop is closed, so the coroutine is done
                 loop.call_soon_threadsafe(task.cancel)
             raise

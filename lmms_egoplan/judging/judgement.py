@@ -1,4 +1,4 @@
-"""What is asked of a judge, and what it says; and a judge that compares words, to try the suite without an endpoint."""
+"""Define requests, prompts and judgements, and a demo judge that compares words without an endpoint."""
 
 import re
 from collections import Counter
@@ -13,13 +13,15 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class JudgeRequest:
-    """One answer to be judged.
+    """One answer to rate.
 
-    id: names the answer where the judge refuses it.
-    prompt: everything that the judge model is told, one user message.
-    reference, answer: what the prompt compares, for a judge that reads no prompts.
-    images: data URLs of what the judge is shown before the text, in their order.
-    repeat: 0, or more where the same is asked again on purpose, to see how far ratings differ.
+    Attributes:
+        id: Names the answer in messages.
+        prompt: Full text of the prompt, sent as one user message.
+        reference: Reference answer, for the demo judge, which reads no prompts.
+        answer: The model's answer, also for the demo judge.
+        images: Data URLs of the images that precede the text, in order.
+        repeat: Repetition number. Above 0 for deliberate repeats that measure how much ratings vary.
     """
 
     id: str
@@ -32,9 +34,13 @@ class JudgeRequest:
 
 @dataclass(frozen=True)
 class Prompt:
-    """One user message, images, as data URLs, before a text; and which time it is asked, from 0.
+    """One user message: images, then text.
 
-    schema: JSON schema of the reply, for endpoints that support one; part of no comparison and of no cache key.
+    Attributes:
+        text: Text of the message.
+        images: Data URLs of the images.
+        repeat: Repetition number, from 0.
+        schema: JSON schema of the reply, for endpoints that support one. Ignored in comparisons and cache keys.
     """
 
     text: str
@@ -45,10 +51,11 @@ class Prompt:
 
 @dataclass(frozen=True)
 class RatingScale:
-    """How ratings are read, and their range.
+    """A range of ratings and the function that reads them.
 
-    read: the rating in a verdict, or None if there is none; gets text without a model's thinking.
-    best: the highest rating; the lowest is 0.
+    Attributes:
+        read: Return the rating in a verdict, or None if it has none. The text is without the model's thinking.
+        best: The highest rating. The lowest is 0.
     """
 
     read: Callable[[str], float | None]
@@ -57,21 +64,23 @@ class RatingScale:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What became of one request.
+    """The outcome of one request.
 
-    rating: on the scale; None if the judge gave none, or none was asked for.
-    reply: raw text of the judge's last reply; None if none came.
-    judge: the model, as the endpoint names it in its reply; as it was asked for where none came.
-    error: why there is no rating, or no whole reply where none was asked for; None if there is one.
-    cached: whether the reply comes from the cache.
-    prompt_tokens, completion_tokens: as the endpoint counts them for this reply; None where it does not tell.
-    seconds: from the request to the reply; None where none came.
-    finish: why the reply ends, as the endpoint says it, "" where it does not; ``"length"`` where the limit on tokens
-        ended it. None where none came, or one came from a cache that does not tell.
-    endpoint: the address that was asked.
-    prompt: text of what was asked, for a reply; images are in the cache's key alone.
-    max_tokens: limit of the requests; None for a reply from the cache.
-    time: of storing, of a reply in ISO 8601, of a failure in seconds since the epoch; None before.
+    Attributes:
+        rating: Rating on the scale; None if the judge gave none or none was requested.
+        reply: Raw text of the judge's last reply; None without a reply.
+        judge: The model that the endpoint names in its reply; the requested model without a reply.
+        error: Why there is no rating, or no complete reply if no rating was requested; None on success.
+        cached: True for a reply from the cache.
+        prompt_tokens: Prompt tokens as the endpoint counts them; None if not reported.
+        completion_tokens: Reply tokens as the endpoint counts them; None if not reported.
+        seconds: Time from request to reply; None without a reply.
+        finish: The endpoint's finish reason; "" if it reports none. ``"length"`` if the token limit ended the reply.
+            None without a reply, or if the cache did not store the reason.
+        endpoint: Address of the endpoint.
+        prompt: Text of the prompt, for a reply. Images are only part of the cache key.
+        max_tokens: Token limit of the request; None for a reply from the cache.
+        time: Time of storing: ISO 8601 for a reply, seconds since the epoch for a failure; None before.
     """
 
     rating: float | None
@@ -90,11 +99,10 @@ class Judgement:
 
 
 def judge_by_words(request: JudgeRequest, best: float) -> Judgement:
-    """Compare the words of answer and reference; case and punctuation do not count.
+    """Rate an answer by its words in common with the reference, ignoring case and punctuation.
 
     Returns:
-        A judgement by ``"demo"``: `best` where the words are the same in the same order, half of it where some are
-        in common, else 0.
+        A judgement by ``"demo"``: `best` for the same words in the same order, half of it for any common word, else 0.
     """
     answer, reference = (_WORD.findall(text.casefold()) for text in (request.answer, request.reference))
     common = (Counter(answer) & Counter(reference)).total()

@@ -1,4 +1,4 @@
-"""How far judging, or asking a language model, is: a bar while it runs, and one line at the end."""
+"""Show the progress of judging or of other requests: a bar while it runs and one log line at the end."""
 
 import time
 from collections import Counter
@@ -10,14 +10,14 @@ from tqdm import tqdm
 
 from lmms_egoplan.processes import is_first_process
 
-# Replies that are longer in coming are told while they are waited for.
+# Waits longer than this are shown in the bar.
 _LONG_S = 10.0
 _LINE = "{desc} |{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
 _NARROWEST_BAR = 6
 
 
 class Words(NamedTuple):
-    """For what is done, to what, that it was done, and by what."""
+    """Words for messages: the activity, its objects, its past participle and the model's role."""
 
     doing: str
     answers: str
@@ -26,22 +26,25 @@ class Words(NamedTuple):
 
 
 class Progress(tqdm):
-    """A bar over all answers of a run, with notes, of which those are shown that the terminal has room for.
+    """A bar over all answers of a run, with as many notes as fit into the terminal.
 
-    counts: ``judged``, rated now; ``cached``, rated before, or by another process; ``failed``, without a rating;
-    ``refused``, how many of these the endpoint refused; ``retried``, what was sent again; ``cut``, replies that the
-    limit on tokens ended; ``tokens`` of all replies, prompt and completion, as far as the endpoint tells.
-    elsewhere: how many of the cached were asked at which other address.
-    asked_elsewhere: how many are left that another process asks.
-    waiting: since when the endpoint is asked, by prompt.
+    Attributes:
+        counts: ``judged``: rated in this run; ``cached``: rated earlier or by another process; ``failed``: without a
+            rating; ``refused``: failures that the endpoint refused; ``retried``: repeated requests; ``cut``: replies
+            that the token limit ended; ``tokens``: prompt and completion tokens, if the endpoint reports them.
+        elsewhere: Number of cached answers from other endpoints, by address.
+        asked_elsewhere: Number of open prompts that other processes have claimed.
+        waiting: Start time of each open request, by prompt.
     """
 
     def __init__(self, words: Words, title: str, total: int, cached: int = 0) -> None:
         """Open the bar.
 
         Args:
-            title: of what is judged; "" for no title.
-            cached: answers that are rated already.
+            words: words for messages.
+            title: short name of the task; "" for no title.
+            total: number of answers.
+            cached: number of answers that are already rated.
         """
         self._words, self._title, self._started = words, title, time.monotonic()
         self.counts = Counter(cached=cached)
@@ -54,33 +57,33 @@ class Progress(tqdm):
             desc=f"{words.doing} {title}".rstrip(),
             bar_format=_LINE,
             dynamic_ncols=True,
-            leave=False,  # the line in the log says more, and the next task's bar takes this one's place
+            leave=False,  # the log line replaces the bar
             disable=not is_first_process(),
         )
 
     @property
     def format_dict(self) -> dict[str, Any]:
-        """What tqdm shows now, with the most important notes."""
+        """Values that tqdm displays, with the most important notes."""
         values = super().format_dict
         without_bar = values | {"bar_format": _LINE.replace("{bar}", ""), "ncols": None}
         notes = [f"{self.counts[name]:,} {name}" for name in ("retried", "cached", "tokens") if self.counts[name]]
         failed = [f"{self.counts['failed']:,} failed"] if self.counts["failed"] else []
-        shown = ""
+        postfix = ""
         for note in (*failed, *self._waits(), *notes):
-            longer = f"{shown}, {note}".lstrip(", ")
+            longer = f"{postfix}, {note}".lstrip(", ")
             length = len(self.format_meter(**without_bar | {"postfix": longer}))
             if values["ncols"] and length + _NARROWEST_BAR >= values["ncols"]:
                 break
-            shown = longer
-        return values | {"postfix": shown}
+            postfix = longer
+        return values | {"postfix": postfix}
 
     def count(self, **counts: int) -> None:
-        """Count answers that are done, by what became of them; ``refused`` counts some of the ``failed``."""
+        """Add finished answers by outcome. ``refused`` is a subset of ``failed``."""
         self.counts.update(counts)
         self.update(sum(counts.values()) - counts.get("refused", 0))
 
     def show_waits(self) -> None:
-        """Show what is waited for, if anything takes long."""
+        """Show long waits, if any."""
         if self._waits():
             self.refresh()
 
@@ -88,21 +91,21 @@ class Progress(tqdm):
         """Close the bar and log the summary.
 
         Args:
-            judges: names of the models that answered.
+            judges: names of the models that replied.
         """
         self.waiting.clear()
         self.asked_elsewhere = 0
         self.close()
-        elsewhere = "".join(f" ({number} of them asked at {where})" for where, number in self.elsewhere.items())
+        elsewhere = "".join(f" ({number} of them from {address})" for address, number in self.elsewhere.items())
         counts, (doing, answers, judged, _) = self.counts, self._words
-        through = counts["judged"] + counts["cached"]
-        more = {f"{answers} refused by the endpoint": "refused", "replies cut off at the limit on tokens": "cut"}
-        others = "".join(f", {counts[name]} {what}" for what, name in more.items() if counts[name])
+        rated = counts["judged"] + counts["cached"]
+        extras = {f"{answers} refused by the endpoint": "refused", "replies cut off at the limit on tokens": "cut"}
+        suffix = "".join(f", {counts[name]} {label}" for label, name in extras.items() if counts[name])
         logger.info(
-            f"{self._title or doing}: {through} of {self.total} {answers} {judged} by {', '.join(sorted(judges))} in "
+            f"{self._title or doing}: {rated} of {self.total} {answers} {judged} by {', '.join(sorted(judges))} in "
             f"{time.monotonic() - self._started:.1f} s: {counts['judged']} now, {counts['cached']} from the cache"
-            f"{elsewhere}; {counts['failed']} failed, {self.total - through - counts['failed']} not reached; "
-            f"{counts['retried']} retries, {counts['tokens']} tokens{others}"
+            f"{elsewhere}; {counts['failed']} failed, {self.total - rated - counts['failed']} not reached; "
+            f"{counts['retried']} retries, {counts['tokens']} tokens{suffix}"
         )
 
     def _waits(self) -> list[str]:

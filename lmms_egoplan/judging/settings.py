@@ -1,4 +1,4 @@
-"""Which judge to ask, from the environment."""
+"""Read the settings of the judge from the environment."""
 
 import functools
 import json
@@ -28,22 +28,22 @@ TIMEOUT = "LMMS_EGOPLAN_JUDGE_TIMEOUT"
 MAX_TOKENS = "LMMS_EGOPLAN_JUDGE_MAX_TOKENS"
 MAX_MIB = "LMMS_EGOPLAN_JUDGE_MAX_MIB"
 PARAMETERS = "LMMS_EGOPLAN_JUDGE_PARAMETERS"
-# Parameters of a request that the user can change or remove; with others, the question is another one.
+# Request parameters that the user can change or remove. They are part of the cache key.
 DEFAULT_PARAMETERS: Mapping[str, Any] = {"temperature": 0}
-# OpenAI's newer models accept only the second, most other servers only the first. The limit is no part of a question.
+# OpenAI's newer models accept only the second name, most other servers only the first.
 LIMIT_NAMES = ("max_tokens", "max_completion_tokens")
-# Parameters that would change what is asked or how the reply arrives.
+# Parameters that would change the prompt or the form of the reply.
 _FIXED = {"model", "messages", "n", "stream", "stream_options", "response_format", "tools", "functions"}
-# Of each number its variable, and the highest.
+# Setting -> (variable, maximum).
 _NUMBERS = {
-    "concurrency": ("LMMS_EGOPLAN_JUDGE_CONCURRENCY", 1000),  # the openai library keeps no more connections
+    "concurrency": ("LMMS_EGOPLAN_JUDGE_CONCURRENCY", 1000),  # the maximum of the openai library
     "timeout": (TIMEOUT, 86_400),
     "max_tokens": (MAX_TOKENS, 1_000_000),
     "max_mib": (MAX_MIB, 1024),
 }
-# What lmms-eval's Azure judge takes where none is set.
+# The default of lmms-eval's Azure judge.
 _DEFAULT_AZURE_VERSION = "2024-02-15-preview"
-# The openai library wants a key; local servers do not read it.
+# The openai library requires a key. Local servers ignore it.
 NO_KEY = "none"
 
 HOW_TO_SET = """\
@@ -56,18 +56,20 @@ export LMMS_EGOPLAN_JUDGE_MODEL=gpt-4o-2024-11-20   # replaces the default judge
 class JudgeSettings:
     """A judge model and how to reach it.
 
-    model: as the endpoint names it (for Azure: the deployment), or ``"demo"`` for the judge in the process.
-    base_url: of an OpenAI-compatible API, without ``/chat/completions``; None is api.openai.com.
-    api_key: a secret.
-    concurrency: most requests in flight at once, 1 to 1000.
-    azure_endpoint, azure_api_version: both set for Azure, `base_url` then being None.
-    timeout: seconds that one request may take, at least 1.
-    max_tokens: most tokens of a reply, reasoning included, at least 1.
-    limit_name: one of `LIMIT_NAMES`, under which `max_tokens` is sent; None for the one that the endpoint accepts.
-    max_mib: most MiB of a response's body, decompressed, at least 1.
-    parameters: sent with each request, by name; they distinguish a question from others.
-    asking: the options and counts of the command that asks.
-    is_afresh: whether replies in the cache are replaced.
+    Attributes:
+        model: Name at the endpoint (for Azure: the deployment), or ``"demo"`` for the judge without an endpoint.
+        base_url: Address of an OpenAI-compatible API, without ``/chat/completions``; None for api.openai.com.
+        api_key: The API key, a secret.
+        concurrency: Maximum number of requests in flight, 1 to 1000.
+        azure_endpoint: Address of the Azure endpoint. With Azure, `base_url` is None.
+        azure_api_version: API version, set together with `azure_endpoint`.
+        timeout: Seconds until a request times out, at least 1.
+        max_tokens: Token limit of a reply, including reasoning, at least 1.
+        limit_name: One of `LIMIT_NAMES`, the name under which `max_tokens` is sent; None to detect it.
+        max_mib: Maximum size of a decompressed response body in MiB, at least 1.
+        parameters: Parameters of each request, by name. Part of the cache key.
+        asking: Options and counts of the command.
+        is_afresh: If True, ignore and replace cached replies.
     """
 
     model: str
@@ -86,11 +88,11 @@ class JudgeSettings:
 
     @property
     def where(self) -> str:
-        """The endpoint's address, for messages."""
+        """Address of the endpoint, for messages."""
         return self.azure_endpoint or self.base_url or "https://api.openai.com/v1"
 
     def name(self, model: str) -> str:
-        """Name a model that answered, with the parameters that are not the default ones.
+        """Return the name of a model that replied, with all parameters that differ from the default.
 
         >>> JudgeSettings("o3", parameters={"reasoning_effort": "high"}).name("o3-2025-04-16")
         'o3-2025-04-16 (reasoning_effort="high", temperature=null)'
@@ -102,26 +104,32 @@ class JudgeSettings:
         return f"{model} ({', '.join(changed)})" if changed else model
 
     def shared_by(self, processes: int) -> "JudgeSettings":
-        """Return the same judge with one process's share of the concurrency, at least 1."""
+        """Return the same judge with the concurrency divided by the number of processes, at least 1."""
         return replace(self, concurrency=max(1, self.concurrency // processes))
 
 
 def judge_settings(default_model: str) -> JudgeSettings | None:
-    """Return the judge that the environment sets; None if it sets none.
+    """Return the judge that the environment configures, or None without one.
 
-    ``LMMS_EGOPLAN_JUDGE_MODEL``, ``_BASE_URL`` and ``_API_KEY``, each with the harness's variables behind it:
-    ``MODEL_VERSION``, ``OPENAI_API_URL`` or ``OPENAI_BASE_URL``, ``OPENAI_API_KEY``. A judge is set if there is an
-    address or a key, or the model is ``demo``. ``API_TYPE=azure`` without an address of our own takes
-    ``AZURE_ENDPOINT``, ``AZURE_API_KEY`` and ``AZURE_API_VERSION``, as lmms-eval's judges do. Where an address of our
-    own, on another machine and not OpenAI's, gets ``OPENAI_API_KEY`` for want of a key of our own, a warning tells.
-    ``LMMS_EGOPLAN_JUDGE_CONCURRENCY`` is 32 by default, ``_TIMEOUT`` 300 (seconds), ``_MAX_TOKENS`` 4096, ``_MAX_MIB``
-    16. ``_PARAMETERS`` is a JSON object of parameters that are sent with each request; null removes one.
+    Each of our variables takes precedence over the harness's variables:
+
+    - ``LMMS_EGOPLAN_JUDGE_MODEL``, then ``MODEL_VERSION``
+    - ``LMMS_EGOPLAN_JUDGE_BASE_URL``, then ``OPENAI_API_URL``, then ``OPENAI_BASE_URL``
+    - ``LMMS_EGOPLAN_JUDGE_API_KEY``, then ``OPENAI_API_KEY``
+
+    A judge is configured if an address or a key is set, or if the model is ``demo``. ``API_TYPE=azure`` without
+    ``LMMS_EGOPLAN_JUDGE_BASE_URL`` uses ``AZURE_ENDPOINT``, ``AZURE_API_KEY`` and ``AZURE_API_VERSION``, like
+    lmms-eval's judges. A warning is logged if ``OPENAI_API_KEY`` goes to an address from
+    ``LMMS_EGOPLAN_JUDGE_BASE_URL`` that is neither local nor OpenAI's.
+
+    Defaults: ``LMMS_EGOPLAN_JUDGE_CONCURRENCY`` 32, ``_TIMEOUT`` 300 (seconds), ``_MAX_TOKENS`` 4096, ``_MAX_MIB`` 16.
+    ``_PARAMETERS`` is a JSON object of parameters for each request; null removes a default parameter.
 
     Args:
-        default_model: asked where no model is set.
+        default_model: the model if the environment names none.
 
     Raises:
-        LmmsEgoplanError: an address, key, number or parameter is malformed, or Azure's are incomplete.
+        LmmsEgoplanError: an address, key, number or parameter is malformed, or the settings for Azure are incomplete.
     """
     model = _first(_MODEL) or default_model
     if model == DEMO:
@@ -132,33 +140,33 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
         return None
     if is_azure:
         if url is None or key is None:
-            raise LmmsEgoplanError("API_TYPE=azure needs both AZURE_ENDPOINT and AZURE_API_KEY; one of them is not set")
+            raise LmmsEgoplanError("API_TYPE=azure requires AZURE_ENDPOINT and AZURE_API_KEY; set both")
         version = _first(_AZURE_VERSION) or _DEFAULT_AZURE_VERSION
         return JudgeSettings(model, api_key=key, azure_endpoint=url, azure_api_version=version, **_limits())
     if url and key and _first(_BASE_URL[:1]) and not _first(_API_KEY[:1]):
-        _tell_of_borrowed_key(urlsplit(url).hostname or "")
+        _warn_of_borrowed_key(urlsplit(url).hostname or "")
     return JudgeSettings(model, url, key or NO_KEY, **_limits())
 
 
 def language_model(
     default_model: str, name: str | None = None, asking: Asking | None = None, concurrency: int | None = None
 ) -> JudgeSettings:
-    """Return the judge or other language model to ask, as the environment sets it.
+    """Return the judge or other language model that the environment configures.
 
     Args:
-        default_model: asked where neither `name` nor the environment names one.
-        name: of the model, as the endpoint has it.
-        asking: options of the command; an estimate needs no endpoint.
-        concurrency: in place of the environment's.
+        default_model: the model if neither `name` nor the environment names one.
+        name: name of the model at the endpoint; overrides the environment.
+        asking: options of the command. An estimate needs no endpoint.
+        concurrency: overrides the environment.
 
     Raises:
-        LmmsEgoplanError: the environment sets none, or sets it wrongly.
+        LmmsEgoplanError: the environment configures no model, or a setting is wrong.
     """
     settings = judge_settings(default_model)
     if settings is None and asking is not None and asking.is_estimate:
         settings = JudgeSettings(set_model()[1] or default_model)
     if settings is None:
-        raise LmmsEgoplanError(f"no language model is set to ask. Set one as a judge is set:\n{HOW_TO_SET}")
+        raise LmmsEgoplanError(f"No language model is configured. Set one with the judge's variables:\n{HOW_TO_SET}")
     return replace(
         settings,
         model=name or settings.model,
@@ -168,27 +176,28 @@ def language_model(
 
 
 def server_settings(base_url: str, model: str) -> JudgeSettings:
-    """Return a server at an address of a command; its key is ``LMMS_EGOPLAN_SERVER_API_KEY``, or none.
+    """Return the settings of an inference server. Its optional key is ``LMMS_EGOPLAN_SERVER_API_KEY``.
 
     Args:
-        model: as the server names it.
+        base_url: address of the server.
+        model: name of the model at the server.
 
     Raises:
         LmmsEgoplanError: the address or the key is malformed.
     """
     address = _address("base_url", base_url.strip())
     key = _key((SERVER_KEY,))
-    # None of a judge's limits: a long context takes its time, and the log-probabilities of its tokens much room.
+    # The limits of a judge are too low: long contexts are slow, and their log-probabilities are large.
     return JudgeSettings(model, address, key or NO_KEY, timeout=_NUMBERS["timeout"][1], max_mib=_NUMBERS["max_mib"][1])
 
 
 def set_model() -> tuple[str, str]:
-    """Return the variable of the environment that sets the judge's model, and the model; empty texts if none does."""
+    """Return the environment variable that sets the judge's model, and its value; empty strings if none is set."""
     return _named(_MODEL)
 
 
 def _named(names: tuple[str, ...]) -> tuple[str, str]:
-    """Return name and value of the first variable that is set; empty texts if none is."""
+    """Return name and value of the first variable that is set; empty strings if none is."""
     values = ((name, os.environ.get(name, "").strip()) for name in names)
     return next(((name, value) for name, value in values if value), ("", ""))
 
@@ -206,7 +215,8 @@ def _address(name: str, value: str) -> str:
     """Check an address; return it without the path of chat completions.
 
     Args:
-        name: of the setting, for messages.
+        name: name of the setting, for messages.
+        value: the address.
     """
     try:
         url = urlsplit(value)
@@ -215,8 +225,8 @@ def _address(name: str, value: str) -> str:
         good = False
     if not good or "@" in url.netloc or url.query or url.fragment:
         raise LmmsEgoplanError(
-            f"{name} is not an address like http://127.0.0.1:8000/v1 (http or https, no user, no query; a key goes "
-            "into its own variable)"
+            f"{name} must be an address like http://127.0.0.1:8000/v1: http or https, without user and query. Set "
+            "a key in its own variable"
         )
     return value.rstrip("/").removesuffix("/chat/completions")
 
@@ -229,20 +239,20 @@ def _key(names: tuple[str, ...]) -> str | None:
 
 
 @functools.cache
-def _tell_of_borrowed_key(host: str) -> None:
+def _warn_of_borrowed_key(host: str) -> None:
     """Warn once that the key for OpenAI goes to another machine."""
     is_loopback = host == "localhost"
-    with suppress(ValueError):  # no number
+    with suppress(ValueError):  # not an IP address
         is_loopback = ip_address(host).is_loopback
     if not (is_loopback or host.endswith(".openai.com")):
         logger.warning(
             f"{_API_KEY[1]} is sent to {host} (from {_BASE_URL[0]}), because {_API_KEY[0]} is not set. Set it "
-            "to the key of this endpoint, or to any word if it needs none"
+            "to this endpoint's key, or to any word if it needs none"
         )
 
 
 def _limits() -> dict[str, Any]:
-    """Return the numbers and parameters that are set, by the names of their settings."""
+    """Return the numbers and parameters that the environment sets, by field name."""
     limits: dict[str, Any] = {}
     for setting, (name, highest) in _NUMBERS.items():
         if text := _first((name,)):
@@ -259,22 +269,22 @@ def _limits() -> dict[str, Any]:
 
 
 def _parameters(text: str) -> dict[str, Any]:
-    """Return the default parameters with those of a JSON object, None for those that it removes."""
+    """Merge a JSON object into the default parameters. Removed parameters have the value None."""
     how = 'set a JSON object such as {"temperature": null}'
-    given = parse_record(PARAMETERS, text, how)
-    if not isinstance(given, dict) or "" in given:
-        raise LmmsEgoplanError(f"{PARAMETERS} is no JSON object with names; {how}")
-    if fixed := sorted(_FIXED & given.keys()):
+    values = parse_record(PARAMETERS, text, how)
+    if not isinstance(values, dict) or "" in values:
+        raise LmmsEgoplanError(f"{PARAMETERS} is not a JSON object with nonempty names; {how}")
+    if fixed := sorted(_FIXED & values.keys()):
         raise LmmsEgoplanError(f"{PARAMETERS}: remove {', '.join(fixed)}, which cannot be set")
     try:
-        json.dumps(given, allow_nan=False)
+        json.dumps(values, allow_nan=False)
     except ValueError as error:
         raise LmmsEgoplanError(f"{PARAMETERS}: {error}; {how}") from error
-    return {**DEFAULT_PARAMETERS, **given}
+    return {**DEFAULT_PARAMETERS, **values}
 
 
 def _number(name: str, text: str, highest: int) -> int:
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
     if not 1 <= number <= highest:
-        raise LmmsEgoplanError(f"{name} is {text!r}; set a whole number from 1 to {highest}")
+        raise LmmsEgoplanError(f"{name} is {text!r}; set an integer from 1 to {highest}")
     return number

@@ -1,4 +1,4 @@
-"""Texts of judging: an endpoint's reply, the rating in it, and answers made safe for a prompt."""
+"""Read replies of endpoints and their ratings, and make answers safe for a judge's prompt."""
 
 import functools
 import re
@@ -13,7 +13,7 @@ from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.text import clean_text
 
 _TABLES = yaml_beside(__file__)
-# The reasons for which replies end, as OpenAI and others tell them: by the model, at a limit on tokens, or stopped.
+# Finish reasons of OpenAI and others: ended by the model, cut at a token limit, or stopped.
 _FINISH = {how: frozenset(reasons) for how, reasons in _TABLES["finish"].items()}
 _PATTERNS = {
     name: re.compile(pattern, re.IGNORECASE | re.MULTILINE | re.VERBOSE)
@@ -22,11 +22,11 @@ _PATTERNS = {
 _LONGEST_ERROR = 300
 _OUT_OF_CREDIT = ("insufficient_quota", "billing_not_active", "billing_hard_limit_reached")
 
-# Characters at a reply's end, in which its rating, or those of several fields, are looked for.
+# Characters at the end of a reply that are searched for ratings.
 _END = 1000
 _NO_WORDS = re.compile(r"[\W_]+\Z")
 
-# Invisible, and no format characters by Unicode's category: joiners, fillers and variation selectors.
+# Invisible characters outside Unicode's format category: joiners, fillers and variation selectors.
 _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _ROUND = str.maketrans(_TABLES["round"])
 _BRACKETS = re.compile(r"[\[\]]")
@@ -34,24 +34,25 @@ _BRACKETS = re.compile(r"[\[\]]")
 _LOOKALIKES = str.maketrans({sign: brackets for brackets, signs in _TABLES["lookalikes"].items() for sign in signs})
 
 _BASES = {"decimal": 10, "octal": 8, **dict.fromkeys(("entity", "braced", "four", "eight", "two", "css", "url"), 16)}
-# An escape made of escapes; beyond, the signs that begin one are taken out.
+# Nesting depth of escapes. In deeper ones, the characters that start an escape are removed.
 _MOST_ROUNDS = 8
 
 
 def read_reply(body: str, model: str) -> Judgement:
-    """Read the body of a chat completion, whatever it holds; nothing in it is taken for granted.
+    """Read the body of a chat completion. Accepts any content.
 
     Args:
-        model: asked for; the judge's name where the endpoint gives none.
+        body: the body of the response.
+        model: the requested model; the judge's name if the endpoint reports none.
 
     Returns:
-        Judgement without a rating; with an `error` if there is no text.
+        Judgement without a rating; with an `error` if the body has no text.
     """
     unread = Judgement(None, None, model, finish="")
     try:
         completion = decode_objects(body)
     except ValueError:
-        return replace(unread, error=f"the body is not JSON: {clean_text(body[:80])!r}")
+        return replace(unread, error=f"its body is not JSON: {clean_text(body[:80])!r}")
     if keys := repeated_keys(completion):
         return replace(unread, error=f"its body repeats the keys {clean_text(', '.join(keys))[:80]}")
     choice = _get(_get(completion, "choices"), 0)
@@ -59,10 +60,10 @@ def read_reply(body: str, model: str) -> Judgement:
         words = _get(error, "message") or error
         return replace(unread, error=f"it has an error: {clean_text(str(words))[:_LONGEST_ERROR]}")
     text = _get(_get(choice, "message"), "content")
-    if isinstance(text, list):  # of parts; others are a model's thinking
+    if isinstance(text, list):  # parts of other types are the model's thinking
         parts = [_get(part, "text") for part in text if _get(part, "type") in ("text", "output_text")]
         text = "".join(parts) if parts and all(isinstance(part, str) for part in parts) else None
-    problem = "no choices in it" if choice is None else "no text in it"
+    problem = "it has no choices" if choice is None else "it has no text"
     usage = _get(completion, "usage")
     return replace(
         unread,
@@ -76,14 +77,14 @@ def read_reply(body: str, model: str) -> Judgement:
 
 
 def is_cut(finish: str | None) -> bool:
-    """Return whether a limit on tokens ended the reply, by its finish reason."""
+    """Return whether a token limit ended the reply, according to its finish reason."""
     return _plain(finish) in _FINISH["at_limit"]
 
 
 def is_ended(finish: str | None) -> bool | None:
-    """Return whether the model ended the reply, by its finish reason; None for an unknown reason.
+    """Return whether the model ended the reply, according to its finish reason.
 
-    True, too, where the endpoint gives no reason.
+    An empty or missing reason counts as ended. Returns None for an unknown reason.
     """
     reason = _plain(finish)
     if not reason or reason in _FINISH["ended"]:
@@ -98,8 +99,8 @@ def _plain(finish: str | None) -> str:
 def without_thinking(reply: str) -> str | None:
     """Return a reply without the model's thinking, ``<think>...</think>``; None if the thinking does not end.
 
-    The opening mark may be missing: chat templates that open the thinking leave it out of the reply. It opens nothing
-    in the middle of a line, where it is quoted from an answer.
+    The opening mark may be missing, because some chat templates already contain it. In the middle of a line, it counts
+    as a quotation from an answer and opens nothing.
     """
     ends = list(_PATTERNS["end_of_thinking"].finditer(reply))
     verdict = reply[ends[-1].end() :] if ends else reply
@@ -112,9 +113,9 @@ def without_thinking(reply: str) -> str | None:
 
 
 def is_out_of_credit(body: str) -> bool:
-    """Return whether an error's code or type says that the account has no credit, so that waiting is useless.
+    """Return whether an error's code or type means that the account has no credit. Then waiting is useless.
 
-    What the message says does not count: some endpoints tell of a quota that is for a minute in the same words.
+    The message is ignored, because some endpoints use the same words for a quota per minute.
     """
     try:
         error = _get(decode(body), "error")
@@ -138,11 +139,13 @@ def _count(value: Any) -> int | None:
 
 
 def read_rating(scale: RatingScale, reply: str | None, finish: str | None) -> float | None:
-    """Read the rating in a reply that has ended; what a model says while it thinks is none.
+    """Read the rating in a complete reply, ignoring the model's thinking.
 
     Args:
-        finish: why the reply ends, as the endpoint says it, "" if it does not. If nobody knows what that means, or if
-            it is None, since nobody asked, a rating counts only at the very end of the reply.
+        scale: reads the rating.
+        reply: the raw text of the reply, or None.
+        finish: the endpoint's finish reason, "" if it reports none. If the reason is unknown or was not stored (None),
+            a rating counts only at the very end of the reply.
     """
     verdict = _verdict(reply, finish)
     rating = None if verdict is None else scale.read(verdict)
@@ -152,13 +155,13 @@ def read_rating(scale: RatingScale, reply: str | None, finish: str | None) -> fl
 
 
 def is_unclear(scale: RatingScale, reply: str | None, finish: str | None) -> bool:
-    """Return whether a reply has a verdict without a rating, so that another reading of its end would not help."""
+    """Return whether a complete reply has no clear rating."""
     verdict = _verdict(reply, finish)
     return verdict is not None and scale.read(verdict) is None
 
 
 def _verdict(reply: str | None, finish: str | None) -> str | None:
-    """Return a reply after the model's thinking; None if the reply or the thinking did not end."""
+    """Return the reply after the model's thinking; None if the reply or the thinking did not end."""
     return None if reply is None or (finish is not None and is_ended(finish) is False) else without_thinking(reply)
 
 
@@ -173,17 +176,22 @@ def _ends_with_rating(scale: RatingScale, verdict: str) -> bool:
 
 
 def sanitize(answer: str) -> tuple[str, bool]:
-    r"""Return an answer as a judge may be shown it, and whether it is suspect.
+    r"""Make an answer safe for a judge's prompt, and return whether it is suspect.
 
-    Everything is looked for in an NFKC-normalised copy without invisible characters, with escapes (``&#91;``,
-    ``&lbrack;``, ``\u005b``, ``\x5b``, ``%5B``) read as what they stand for. Suspect is an answer with double
-    square brackets, a number in square brackets, a square bracket before the words of a prompt's delimiters, a tag of
-    a model's thinking (``</think>``, ``<analysis>``) or a mark of a chat template (``<|``, ``|>``, ``[INST]``).
-    Signs that look like square brackets, as in ``⟦1⟧`` or ``【【1】】``, count as these where that makes it suspect.
+    The checks run on an NFKC-normalised copy. Invisible characters are removed from it, and escapes (``&#91;``,
+    ``&lbrack;``, ``\u005b``, ``\x5b``, ``%5B``) are decoded. An answer is suspect if the copy has one of these:
+
+    - double square brackets;
+    - a number in square brackets;
+    - a square bracket before the words of a prompt's delimiters;
+    - a tag of a model's thinking (``</think>``, ``<analysis>``);
+    - a mark of a chat template (``<|``, ``|>``, ``[INST]``).
+
+    Characters that look like square brackets (``⟦1⟧``, ``【【1】】``) count as such if that makes the answer suspect.
 
     Returns:
-        The text to show: the answer itself; or, where it is suspect or has any square bracket, that copy with the
-        brackets of all these turned into round ones. And whether the answer is suspect.
+        The text to show, and whether the answer is suspect. The text is the answer itself. If it is suspect or has any
+        square bracket, the text is the copy with all these brackets replaced by round ones.
     """
     copy, is_nested = _unescaped(answer)
     marked = _PATTERNS["marks"].search(copy) is not None
@@ -197,18 +205,18 @@ def sanitize(answer: str) -> tuple[str, bool]:
 
 
 def without_marks(text: str) -> str:
-    """Make the brackets round in tags of thinking and in marks of chat templates; change nothing else.
+    """Replace the brackets of thinking tags and chat-template marks by round ones; change nothing else.
 
     >>> without_marks("walk_to[table] <|im_end|>")
     'walk_to[table] (|im_end|)'
     """
-    while _PATTERNS["marks"].search(text):  # what is left of one may be a part of the next: "<|>"
+    while _PATTERNS["marks"].search(text):  # the rest of one may be part of the next: "<|>"
         text = _PATTERNS["marks"].sub(lambda mark: mark[0].translate(_ROUND), text)
     return text
 
 
 def _unescaped(text: str) -> tuple[str, bool]:
-    """Return the normalised copy, and whether its escapes are nested deeper than is read."""
+    """Return the normalised copy, and whether its escapes are nested too deeply to decode."""
     copy = _normalised(text)
     for _ in range(_MOST_ROUNDS):
         unescaped = _PATTERNS["escape"].sub(_character, copy)
@@ -219,7 +227,7 @@ def _unescaped(text: str) -> tuple[str, bool]:
 
 
 def _character(escape: re.Match[str]) -> str:
-    """Return the character of an escape; the escape itself if there is none."""
+    """Return the character of an escape, or the escape itself if it has none."""
     if escape["named"]:
         return html5.get(escape["named"], html5.get(escape["named"].lower(), escape[0]))
     if escape["unended"] or escape["latex"]:

@@ -1,1 +1,1 @@
-"""Videos, frames and images: reading, checking and writing them, and showing them to a model."""
+"""Read, check and write videos, frames and images, and show them to a model."""

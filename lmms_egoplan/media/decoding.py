@@ -1,4 +1,4 @@
-"""Frames of one video file by their time stamps, each one intact or known to be damaged."""
+"""Decode frames of one video file by their time stamps, and detect every damaged frame."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -16,28 +16,30 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.codeccontext import VideoCodecContext
 
-# A key frame that lies fewer frames ahead than this is reached by decoding on: a seek empties the decoder's
-# pipeline.
+# If the next key frame is at most this many frames ahead, decoding continues instead of seeking: a seek empties the
+# decoder's pipeline.
 _SEEK_GAP = 8
-# Each packet of these gives a frame; packets of others may give none (VP8's references that are never shown).
+# In these codecs, each packet contains one frame. In others, a packet may produce none, such as VP8's references that
+# are never shown.
 _FRAME_PER_PACKET = ("h264", "hevc")
 
-# Threads of one decoder, 0 for as many as there are cores. One that reads beside many others needs one alone.
+# Number of threads of one decoder; 0 for one per core. If many decoders run at the same time, each needs only one.
 DECODER_THREADS = ContextVar("DECODER_THREADS", default=0)
 
-Shown = TypeVar("Shown")
+Converted = TypeVar("Converted")
 
 
 @dataclass(frozen=True)
 class TimeTable:
     """Presentation times of a video's frames, in the stream's time base.
 
-    times: one per frame, increasing; position is the frame's index.
-    seconds: the same times in seconds, from the start of the file.
-    keys: positions of the key frames, increasing.
-    key_times: what to seek to for each of them (decoding time, by which containers index).
-    reliable: how many frames come before the first loss of data; how many are lost there is unknown, and so is the
-        position of every later frame.
+    Attributes:
+        times: One per frame, increasing. A frame's position is its index here.
+        seconds: The same times in seconds, from the start of the file.
+        keys: Positions of the key frames, increasing.
+        key_times: Seek target for each key frame: its decoding time, by which containers index.
+        reliable: Number of frames before the first loss of data. The number of lost frames is unknown, and so is the
+            position of every later frame.
     """
 
     times: array
@@ -47,14 +49,14 @@ class TimeTable:
     reliable: int
 
     def position(self, time: int | None) -> int | None:
-        """Return the position of the frame with this time; None if there is none."""
+        """Return the position of the frame with this time; None if no frame has it."""
         if time is None:
             return None
-        place = bisect_left(self.times, time)
-        return place if place < len(self.times) and self.times[place] == time else None
+        index = bisect_left(self.times, time)
+        return index if index < len(self.times) and self.times[index] == time else None
 
     def key_before(self, position: int) -> int:
-        """Return the index among `keys` of the last key frame at or before the position; -1 if there is none."""
+        """Return the index in `keys` of the last key frame at or before the position; -1 without one."""
         return bisect_right(self.keys, position) - 1
 
 
@@ -62,63 +64,64 @@ class TimeTable:
 class Damage:
     """A frame that cannot be decoded.
 
-    position: of the first damaged frame among those that decoding it needs, which may be itself.
+    Attributes:
+        position: The first damaged frame that decoding depends on. This may be the frame itself.
     """
 
     position: int
 
 
 def decode(
-    path: Path, table: TimeTable, wanted: Sequence[int], convert: "Callable[[VideoFrame], Shown]"
-) -> Iterator[tuple[int, Shown | Damage]]:
-    """Decode the positions `wanted` (increasing), each with all that it depends on and nothing else.
+    path: Path, table: TimeTable, positions: Sequence[int], convert: "Callable[[VideoFrame], Converted]"
+) -> Iterator[tuple[int, Converted | Damage]]:
+    """Decode the frames at `positions` (increasing), and only the frames that they depend on.
 
-    Several threads decode ahead; they tell that something is wrong, but not reliably where. So from the first doubt on
-    the frames up to the next key frame are decoded once more, packet by packet.
+    Several threads decode ahead. They report errors, but not reliably where. After the first doubt, the frames up to
+    the next key frame are therefore decoded again, packet by packet.
 
     Yields:
-        Every wanted position once, in order, with what `convert` makes of its frame, or the damage.
+        Every position once, in order, with the converted frame or its damage.
 
     Raises:
-        av.error.FFmpegError, OSError: the file cannot be opened.
+        av.error.FFmpegError, OSError: The file cannot be opened.
     """
-    left = list(wanted)
-    while left:
+    remaining = list(positions)
+    while remaining:
         done = 0
-        for position, frame in _decode_ahead(path, table, left):
+        for position, frame in _decode_ahead(path, table, remaining):
             done += 1
             yield position, convert(frame)
-        left = left[done:]
-        if left:
-            run = list(takewhile(partial(_share_key, table, left[0]), left))
+        remaining = remaining[done:]
+        if remaining:
+            run = list(takewhile(partial(_share_key, table, remaining[0]), remaining))
             yield from _decode_run(path, table, run, convert).items()
-            left = left[len(run) :]
+            remaining = remaining[len(run) :]
 
 
-def _share_key(table: TimeTable, one: int, other: int) -> bool:
-    return table.key_before(one) == table.key_before(other)
+def _share_key(table: TimeTable, first: int, second: int) -> bool:
+    return table.key_before(first) == table.key_before(second)
 
 
-def _decode_ahead(path: Path, table: TimeTable, wanted: Sequence[int]) -> "Iterator[tuple[int, VideoFrame]]":
-    """Decode wanted positions in order, with several threads; end at the first sign of damage."""
+def _decode_ahead(path: Path, table: TimeTable, positions: Sequence[int]) -> "Iterator[tuple[int, VideoFrame]]":
+    """Decode positions in order, with several threads; stop at the first sign of damage."""
     import av.logging
 
-    # Older torchvision (0.21, for one) turns PyAV's log on. A decoding thread then waits for the interpreter's lock to
-    # log, and the thread that holds it waits for the decoder to close.
+    # Older torchvision (such as 0.21) turns on PyAV's log, which can deadlock: a decoding thread waits for the
+    # interpreter's lock to write its log, and the thread with the lock waits for the decoder to close.
     av.logging.set_level(None)
     with av.open(path) as container:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
         stream.codec_context.thread_count = DECODER_THREADS.get()
         _detect_errors(stream.codec_context)
-        kept, skipped = set(wanted), set[int]()
-        frames = _frames(container, table, kept, skipped)
+        needed_positions, skipped = set(positions), set[int]()
+        frames = _frames(container, table, needed_positions, skipped)
         passed = -1
         try:
-            for position in wanted:
+            for position in positions:
                 key = table.key_before(position)
                 if key >= 0 and table.keys[key] - passed > _SEEK_GAP:
-                    frames = _frames(container, table, kept, skipped, key)
+                    frames = _frames(container, table, needed_positions, skipped, key)
                     passed = table.keys[key] - 1
                 while passed < position:
                     frame = next(frames, None)
@@ -133,22 +136,22 @@ def _decode_ahead(path: Path, table: TimeTable, wanted: Sequence[int]) -> "Itera
 
 
 def _frames(
-    container: "InputContainer", table: TimeTable, kept: Collection[int], skipped: set[int], key: int = -1
+    container: "InputContainer", table: TimeTable, needed_positions: Collection[int], skipped: set[int], key: int = -1
 ) -> "Iterator[VideoFrame]":
-    """Yield frames from a key frame on, except unused ones that are not `kept`, which go into `skipped`."""
+    """Yield frames, starting at a key frame. Add the unneeded ones that no other frame refers to to `skipped`."""
     context = container.streams.video[0].codec_context
     for packet in _packets(container, table, key):
         position = table.position(packet.pts)
-        if packet.size and position is not None and position not in kept and _is_unused(packet, context):
+        if packet.size and position is not None and position not in needed_positions and _is_unused(packet, context):
             skipped.add(position)
         else:
             yield from packet.decode()
 
 
 def _packets(container: "InputContainer", table: TimeTable, key: int) -> "Iterator[Packet]":
-    """Yield packets in decoding order from the key frame with index `key` on (-1: all), and an empty one at the end.
+    """Yield packets in decoding order, starting at the key frame with index `key` (-1: all), then an empty packet.
 
-    Without those of frames shown before the key frame, which may refer to frames before it.
+    Frames shown before the key frame are skipped: they may refer to frames before it.
     """
     stream = container.streams.video[0]
     if key < 0 or table.keys[key] == 0:
@@ -164,77 +167,78 @@ def _packets(container: "InputContainer", table: TimeTable, key: int) -> "Iterat
 
 
 def _decode_run(
-    path: Path, table: TimeTable, wanted: Sequence[int], convert: "Callable[[VideoFrame], Shown]"
-) -> dict[int, Shown | Damage]:
-    """Decode wanted positions that share the key frame before them, packet by packet."""
-    key = table.key_before(wanted[0])
-    found, _ = _decode_needed(path, table, key, wanted, convert)
-    faulty = [position for position, shown in found.items() if isinstance(shown, Damage)]
+    path: Path, table: TimeTable, positions: Sequence[int], convert: "Callable[[VideoFrame], Converted]"
+) -> dict[int, Converted | Damage]:
+    """Decode positions that share the preceding key frame, packet by packet."""
+    key = table.key_before(positions[0])
+    results, _ = _decode_needed(path, table, key, positions, convert)
+    faulty = [position for position, result in results.items() if isinstance(result, Damage)]
     if faulty and key > 0:
-        # Frames behind a key frame may name earlier ones that they do not use: decode from the key frame before it.
-        again, entry = _decode_needed(path, table, key - 1, faulty, convert, since=table.keys[key])
-        if not entry:
-            # No picture of its own but the start of a gradual refresh: only the beginning is sure.
-            again, _ = _decode_needed(path, table, -1, faulty, convert)
-        found |= again
-    return found
+        # Frames after a key frame may refer to earlier ones without using them. Start at the previous key frame.
+        retried, is_entry = _decode_needed(path, table, key - 1, faulty, convert, since=table.keys[key])
+        if not is_entry:
+            # The key frame only starts a gradual refresh and is not a complete picture. Start at the beginning.
+            retried, _ = _decode_needed(path, table, -1, faulty, convert)
+        results |= retried
+    return results
 
 
 def _decode_needed(
     path: Path,
     table: TimeTable,
     key: int,
-    wanted: Collection[int],
-    convert: "Callable[[VideoFrame], Shown]",
+    positions: Collection[int],
+    convert: "Callable[[VideoFrame], Converted]",
     since: int | None = None,
-) -> tuple[dict[int, Shown | Damage], bool]:
-    """Decode wanted positions from the key frame with index `key` on (-1: from the beginning).
+) -> tuple[dict[int, Converted | Damage], bool]:
+    """Decode positions, starting at the key frame with index `key` (-1: at the beginning).
 
     Args:
-        since: position of a key frame; damage to frames decoded or shown before it does not matter.
+        since: Position of a key frame. Damage to frames decoded or shown before it is ignored.
 
     Returns:
-        The wanted positions, and whether the frame `since` failed or depends on no other one.
+        The result for each position, and whether the frame `since` failed or depends on no other frame.
     """
-    run = _decode_packets(path, table, key, wanted, convert)
+    run = _decode_packets(path, table, key, positions, convert)
     order, failed, silent = run.order, run.failed, run.silent
     if failed or silent:
-        # Once more without the damaged frames that no other frame refers to: they spoil no other one.
-        run = _decode_packets(path, table, key, wanted, convert, skipped=failed)
+        # Decode again without damaged frames that no other frame refers to, since they cannot affect other frames.
+        run = _decode_packets(path, table, key, positions, convert, skipped=failed)
     rank = {position: index for index, position in enumerate(order)}
     start = rank.get(since, 0)
     faults = (
         index
         for index in run.failed | silent
-        if index >= start and (since is None or (shown := order[index]) is None or shown >= since)
+        if index >= start and (since is None or (shown_at := order[index]) is None or shown_at >= since)
     )
     needed = min(faults, default=len(order))
-    found: dict[int, Shown | Damage] = {}
-    for position in wanted:
-        own = rank.get(position, -1)
-        if own > needed:
+    results: dict[int, Converted | Damage] = {}
+    for position in positions:
+        index = rank.get(position, -1)
+        if index > needed:
             cause = order[needed]
-            found[position] = Damage(position if cause is None else cause)
-        elif own in failed or position not in run.shown:
-            found[position] = Damage(position)
+            results[position] = Damage(position if cause is None else cause)
+        elif index in failed or position not in run.images:
+            results[position] = Damage(position)
         else:
-            found[position] = run.shown[position]
-    return found, needed == start or since in run.intra
+            results[position] = run.images[position]
+    return results, needed == start or since in run.intra
 
 
 @dataclass(frozen=True)
-class _Run(Generic[Shown]):
-    """What came of a run of packets.
+class _Run(Generic[Converted]):
+    """Result of decoding a run of packets.
 
-    order: positions of the packets' frames, in decoding order; None for a frame that is never shown.
-    shown: the wanted frames that came out intact.
-    failed: indices in `order` of packets that could not be decoded, or whose frame was patched up.
-    silent: indices in `order` of packets whose frame did not come out although nothing failed.
-    intra: positions of the frames that came out and depend on no other one.
+    Attributes:
+        order: Positions of the packets' frames, in decoding order; None for a frame that is never shown.
+        images: The requested frames that were decoded intact.
+        failed: Indices in `order` of packets that could not be decoded, or whose frame was concealed.
+        silent: Indices in `order` of packets that produced no frame although nothing failed.
+        intra: Positions of the decoded frames that depend on no other frame.
     """
 
     order: list[int | None]
-    shown: dict[int, Shown]
+    images: dict[int, Converted]
     failed: set[int]
     silent: set[int]
     intra: set[int | None]
@@ -244,13 +248,14 @@ def _decode_packets(
     path: Path,
     table: TimeTable,
     key: int,
-    wanted: Collection[int],
-    convert: "Callable[[VideoFrame], Shown]",
+    positions: Collection[int],
+    convert: "Callable[[VideoFrame], Converted]",
     skipped: Collection[int] = (),
-) -> _Run[Shown]:
-    """Decode one packet after the other, up to the last one of a wanted frame, whatever fails on the way.
+) -> _Run[Converted]:
+    """Decode packets one at a time, up to the last requested frame, and continue after errors.
 
-    skipped: indices of packets that are left out if no other frame refers to theirs.
+    Args:
+        skipped: Indices of packets to skip if no other frame refers to theirs.
     """
     import av
     from av.video.frame import PictureType
@@ -259,7 +264,7 @@ def _decode_packets(
     intact: set[int | None] = set()
     corrupt: set[int | None] = set()
     intra: set[int | None] = set()
-    shown: dict[int, Shown] = {}
+    images: dict[int, Converted] = {}
     failed: set[int] = set()
 
     def take(frames: "list[VideoFrame]") -> None:
@@ -268,14 +273,14 @@ def _decode_packets(
             (corrupt if frame.is_corrupt else intact).add(position)
             if frame.pict_type == PictureType.I:
                 intra.add(position)
-            if position is not None and position in wanted and not frame.is_corrupt:
-                shown[position] = convert(frame)
+            if position is not None and position in positions and not frame.is_corrupt:
+                images[position] = convert(frame)
 
     with av.open(path) as container:
         context = container.streams.video[0].codec_context
         context.thread_count = 1
         _detect_errors(context)
-        missing = set(wanted)
+        missing = set(positions)
         packets = _packets(container, table, key)
         while missing and (packet := next(packets)).size:
             index = len(order)
@@ -292,11 +297,11 @@ def _decode_packets(
         one_each = context.name in _FRAME_PER_PACKET
     failed |= {index for index, position in enumerate(order) if position in corrupt}
     silent = {index for index, position in enumerate(order) if position is not None and position not in intact}
-    return _Run(order, shown, failed, silent - failed if one_each else set(), intra)
+    return _Run(order, images, failed, silent - failed if one_each else set(), intra)
 
 
 def _is_unused(packet: "Packet", context: "VideoCodecContext") -> bool:
-    """Return whether no other frame refers to a packet's; known only for H.264 in MP4 and Matroska."""
+    """Return whether no other frame refers to the packet's frame. Known only for H.264 in MP4 and Matroska."""
     setup = context.extradata or b""
     if context.name != "h264" or len(setup) < 5 or setup[0] != 1:
         return False
@@ -304,7 +309,7 @@ def _is_unused(packet: "Packet", context: "VideoCodecContext") -> bool:
     while start + width < len(content):
         header = content[start + width]
         if 1 <= header & 31 <= 5:
-            if header != 1:  # nal_ref_idc 0, a slice of a frame that is no entry point
+            if header != 1:  # 1: nal_ref_idc is 0, and the slice belongs to a frame that is not an entry point
                 return False
             slices += 1
         start += width + int.from_bytes(content[start : start + width], "big")
@@ -312,10 +317,10 @@ def _is_unused(packet: "Packet", context: "VideoCodecContext") -> bool:
 
 
 def check_jpeg(content: bytes) -> None:
-    """Decode a JPEG file strictly; files of other kinds pass.
+    """Decode a JPEG file strictly. Files of other types are accepted unchecked.
 
     Raises:
-        av.error.FFmpegError: it is damaged.
+        av.error.FFmpegError: The file is damaged.
     """
     import av
 
@@ -330,8 +335,8 @@ def check_jpeg(content: bytes) -> None:
 
 
 def _detect_errors(context: "VideoCodecContext") -> None:
-    """Make a decoder stop at damage, which FFmpeg else conceals."""
+    """Make a decoder stop at damage, which FFmpeg conceals by default."""
     options = "explode+crccheck"
     if context.name == "h264":
-        options += "+aggressive"  # also where a frame's data go on after its end
+        options += "+aggressive"  # also detect data after the end of a frame
     context.options = {"err_detect": options}

@@ -1,4 +1,4 @@
-"""The footage of questions about videos: check that all frames that a task may read exist, undamaged."""
+"""Check that all frames that a task may read exist and are undamaged."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,12 @@ Question = TypeVar("Question")
 
 @dataclass(frozen=True)
 class Footage:
-    """Where a question's frames are.
+    """Location of a question's frames.
 
-    path: absolute path of the video file or frame folder.
-    version: another text once a file that the question may read has changed.
-    frames: numbers of all frames that a task may read, increasing.
+    Attributes:
+        path: Absolute path of the video file or frame folder.
+        version: Text that changes when a file that the question may read changes.
+        frames: Numbers of all frames that a task may read, increasing.
     """
 
     path: Path
@@ -31,7 +32,7 @@ class Footage:
 
 
 class Lost(NamedTuple):
-    """Questions about one video that lack frames, and what is wrong with the first of them."""
+    """Questions about one video that lack frames, and the reason for the first of them."""
 
     video: Any
     reason: str
@@ -39,9 +40,9 @@ class Lost(NamedTuple):
 
 
 def tell_of_lost(lost: Sequence[Lost]) -> None:
-    """Log how many items lack footage."""
+    """Log the number of items without footage."""
     if lost:
-        logger.warning(f"Left out, without footage: {sum(len(each.ids) for each in lost)}. First: {lost[0].reason}")
+        logger.warning(f"Skipped without footage: {sum(len(group.ids) for group in lost)}. First: {lost[0].reason}")
 
 
 def find_footage(
@@ -52,14 +53,18 @@ def find_footage(
     *,
     verify: bool,
 ) -> tuple[dict[Id, Footage], list[Lost]]:
-    """Find the footage of each question that has all of it, and the other questions.
+    """Find the footage of the questions, and list the questions with missing footage.
 
     Args:
-        id_of: what identifies a question.
-        video_of: what identifies its video.
-        find: of the questions about one video, at least one: for each the footage, or what is wrong. What it raises
-            (`LmmsEgoplanError`, OSError) is wrong with all of them.
-        verify: decode all frames that a task may read; those that are damaged are missing, too.
+        questions: The questions to check.
+        id_of: Returns the ID of a question.
+        video_of: Returns the ID of its video.
+        find: Takes all questions about one video, at least one. Returns the footage or the problem of each. If it
+            raises `LmmsEgoplanError` or OSError, the error applies to all of them.
+        verify: Decode all frames that a task may read. Damaged frames count as missing.
+
+    Returns:
+        The complete footage by question, and the other questions by video.
     """
     by_video: dict[Video, list[Question]] = {}
     for question in questions:
@@ -73,11 +78,11 @@ def find_footage(
 
     for video, group in track(by_video.items(), "Checking videos"):
         try:
-            found = find(group)
+            results = find(group)
         except (LmmsEgoplanError, OSError) as error:
-            found = dict.fromkeys(map(id_of, group), str(error))
-        footage |= {key: value for key, value in found.items() if isinstance(value, Footage)}
-        lose(video, {key: value for key, value in found.items() if isinstance(value, str)})
+            results = dict.fromkeys(map(id_of, group), str(error))
+        footage |= {key: value for key, value in results.items() if isinstance(value, Footage)}
+        lose(video, {key: value for key, value in results.items() if isinstance(value, str)})
     if verify:
         complete = {
             video: {key: footage[key] for key in map(id_of, group) if key in footage}
@@ -97,7 +102,7 @@ def _all_frames(footage: Mapping[Id, Footage]) -> set[int]:
 
 
 def _damaged(footage: Mapping[Id, Footage], advance: Callable[[], Any]) -> dict[Id, str]:
-    """Return what is wrong with the first damaged frame of each question about one video that has such frames."""
+    """Return the error of the first damaged frame of each affected question about one video."""
     (path,) = {of_question.path for of_question in footage.values()}
     check = check_frame_folder if path.is_dir() else check_video_frames
     damaged: dict[int, str] = {}
@@ -106,7 +111,7 @@ def _damaged(footage: Mapping[Id, Footage], advance: Callable[[], Any]) -> dict[
             advance()
             if error is not None:
                 damaged[number] = str(error)
-    except FrameError as error:  # The video has changed since it was found.
+    except FrameError as error:  # The video has changed since the first check.
         return dict.fromkeys(footage, str(error))
     first = {key: next(filter(damaged.get, of_question.frames), None) for key, of_question in footage.items()}
     return {key: damaged[number] for key, number in first.items() if number is not None}

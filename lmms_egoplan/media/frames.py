@@ -1,4 +1,4 @@
-"""Frames out of video files and frame folders, exactly the ones asked for, and frames into video files."""
+"""Read exact frames from video files and frame folders, and write frames to video files."""
 
 import math
 import tempfile
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.decoding import Damage, Shown, TimeTable, check_jpeg, decode
+from lmms_egoplan.media.decoding import Converted, Damage, TimeTable, check_jpeg, decode
 from lmms_egoplan.memory_ahead import reserve_for
 
 
@@ -25,8 +25,8 @@ class Clip(list[Image.Image]):
 
     Args:
         frames: RGB images.
-        fps: true frames per second, above 0: a clip that was thinned has fewer than the video it was taken from.
-            None where the rate is not known.
+        fps: True frames per second, above 0. A subsampled clip has a lower rate than its source video. None if
+            unknown.
 
     Raises:
         ValueError: `fps` is not a positive number.
@@ -42,38 +42,38 @@ class Clip(list[Image.Image]):
 if TYPE_CHECKING:
     from av import VideoFrame
 
-# x264's constant rate factor; 18 is commonly taken as visually lossless.
+# x264's constant rate factor; 18 is commonly considered visually lossless.
 CRF = 18
 
 
 class FrameError(LmmsEgoplanError):
-    """A video or a frame folder cannot give the frames that were asked for."""
+    """A video or a frame folder does not have the requested frames."""
 
 
 class DamagedFrameError(FrameError):
-    """A frame is there, but damaged."""
+    """A frame exists but is damaged."""
 
 
 def count_video_frames(path: str | Path) -> int:
-    """Count the frames of the video's first video stream without decoding.
+    """Count the frames in the first video stream of a file, without decoding.
 
     Raises:
-        FrameError: the file is absent, is no video or has no usable time stamps.
+        FrameError: The file is missing, is not a video or has no usable time stamps.
     """
     return len(_time_table(Path(path)).times)
 
 
 def frame_times(path: str | Path) -> Sequence[float]:
-    """Return the presentation times of the frames of the first video stream, by their 0-based position.
+    """Return the presentation times of the frames in the first video stream, by 0-based position.
 
-    From the time stamps of all packets, so exact at a variable frame rate; nothing is decoded. A time is the float
-    nearest to the stamp.
+    Times come from the time stamps of all packets, so they are exact for variable frame rates. Nothing is decoded.
+    Each time is the float nearest to the stamp.
 
     Returns:
-        Seconds, increasing, as players count them: from the first frame, or from the sound where that begins earlier.
+        Seconds, increasing, as players count them: from the first frame, or from the sound if it starts earlier.
 
     Raises:
-        FrameError: the file is absent, is no video or has no usable time stamps.
+        FrameError: The file is missing, is not a video or has no usable time stamps.
     """
     return memoryview(_time_table(Path(path)).seconds).toreadonly()
 
@@ -81,22 +81,23 @@ def frame_times(path: str | Path) -> Sequence[float]:
 def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Image]:
     """Read frames of a video file by their 0-based position in presentation order.
 
-    Exact with B-frames and variable frame rate: positions are resolved through the time stamps of all
-    packets, which are read once per file and kept. Decodes forward from the key frame at or before each
-    wanted frame, in one pass. May be called from several threads.
+    Positions are exact with B-frames and variable frame rates: they are resolved through the time stamps of all
+    packets, which are read once per file and cached. One pass decodes forward from the key frame at or before each
+    requested frame. Thread-safe.
 
-    A frame is refused if it is damaged, or one that it is predicted from; damage elsewhere in the file does not
-    matter. Damage that leaves a frame's data well-formed cannot be told from other content.
+    A frame is rejected if it, or a frame that it is predicted from, is damaged. Damage elsewhere in the file is
+    ignored. If damage leaves a frame's data well-formed, it cannot be distinguished from other content.
 
     Args:
-        path: any file that FFmpeg reads; its first video stream is used.
-        indices: in any order, repetitions allowed, each in [0, number of frames).
+        path: Any file that FFmpeg reads; its first video stream is used.
+        indices: Positions in any order, with repetitions, each in [0, number of frames).
 
     Returns:
-        One RGB image per index, in the order of `indices`, in memory; repeated indices share one image.
+        One RGB image per index, in the order of `indices`, in memory. Repeated indices share one image.
 
     Raises:
-        FrameError: no such frame, a damaged one (the message has its time), or the file is absent or no video.
+        FrameError: The frame does not exist or is damaged (the message has its time), or the file is missing or not a
+            video.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -117,10 +118,10 @@ def read_video_frames(path: str | Path, indices: Sequence[int]) -> list[Image.Im
 
 
 def stream_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[Image.Image]:
-    """Yield frames as `read_video_frames`, in one pass that keeps none: each index once, increasing.
+    """Yield frames like `read_video_frames`, in one pass without storing any: each index once, increasing.
 
     Raises:
-        FrameError: as there, once the frame's turn has come.
+        FrameError: As in `read_video_frames`, when that frame is reached.
     """
     for _, image in _decode(Path(path), indices, lambda frame: frame.to_image()):
         if isinstance(image, DamagedFrameError):
@@ -129,10 +130,10 @@ def stream_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[
 
 
 def read_comment(path: str | Path) -> str | None:
-    """Return the comment that `write_video` or another program has written into a file; None without one.
+    """Return the comment that `write_video` or another program wrote into a file; None without one.
 
     Raises:
-        FrameError: the file is absent or no video.
+        FrameError: The file is missing or not a video.
     """
     import av
 
@@ -145,28 +146,29 @@ def read_comment(path: str | Path) -> str | None:
 
 
 def check_video_frames(path: str | Path, indices: Collection[int]) -> Iterator[tuple[int, DamagedFrameError | None]]:
-    """Find the frames of a video file that `read_video_frames` refuses as damaged; keep no frame in memory.
+    """Find the frames that `read_video_frames` rejects as damaged, without storing any frame.
 
     Args:
-        path, indices: as for `read_video_frames`.
+        path: The video file, as for `read_video_frames`.
+        indices: Positions, as for `read_video_frames`.
 
     Yields:
         Every index once, increasing, with the error or None.
 
     Raises:
-        FrameError: no such frame, or the file is absent or no video.
+        FrameError: The frame does not exist, or the file is missing or not a video.
     """
     return _decode(Path(path), indices, lambda _: None)
 
 
 def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.Image]:
-    """Read frames of a folder in EPIC-KITCHENS' layout, ``frame_0000000760.jpg``, numbered from 1.
+    """Read frames from a folder in EPIC-KITCHENS' layout: ``frame_0000000760.jpg``, numbered from 1.
 
     Returns:
-        One RGB image per number, in the order of `numbers`, in memory; repeated numbers share one image.
+        One RGB image per number, in the order of `numbers`, in memory. Repeated numbers share one image.
 
     Raises:
-        FrameError: a frame is absent or damaged.
+        FrameError: A frame is missing or damaged.
     """
     images: dict[int, Image.Image] = {}
     for number in numbers:
@@ -177,22 +179,22 @@ def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.
                 if len(images) == 1:
                     reserve_for([images[number]], len(set(numbers)))
             except FileNotFoundError as error:
-                raise FrameError(f"{path}: no such frame; the folder must hold all frames of the video") from error
+                raise FrameError(f"{path}: no such frame; the folder must contain all frames of the video") from error
             except (OSError, SyntaxError) as error:
                 raise DamagedFrameError(f"{path}: cannot read the frame: {error}; download it again") from error
     return [images[number] for number in numbers]
 
 
 def check_frame_folder(folder: str | Path, numbers: Collection[int]) -> Iterator[tuple[int, DamagedFrameError | None]]:
-    """Find the damaged frames of a folder; keep no frame in memory.
+    """Find the damaged frames of a folder, without storing any frame.
 
-    Stricter than `read_frame_folder`: each JPEG is also decoded by FFmpeg, which stops at damage that Pillow lets pass.
+    Stricter than `read_frame_folder`: FFmpeg also decodes each JPEG, and stops at damage that Pillow ignores.
 
     Yields:
         Every number once, increasing, with the error or None.
 
     Raises:
-        FrameError: a frame is absent.
+        FrameError: A frame is missing.
     """
     import av
 
@@ -210,7 +212,7 @@ def check_frame_folder(folder: str | Path, numbers: Collection[int]) -> Iterator
 
 
 def _read_frame(content: bytes) -> Image.Image:
-    # Pillow fills up truncated files where a harness has told it to.
+    # If a harness has configured Pillow to accept truncated files, Pillow fills in the missing part.
     if content.startswith(b"\xff\xd8") and b"\xff\xd9" not in content:
         raise OSError("the file is truncated")
     with Image.open(BytesIO(content)) as image:
@@ -218,7 +220,7 @@ def _read_frame(content: bytes) -> Image.Image:
 
 
 def frame_path(folder: str | Path, number: int) -> Path:
-    """Return the file of a frame in EPIC-KITCHENS' layout; `number` counts from 1."""
+    """Return the path of a frame in EPIC-KITCHENS' layout; `number` counts from 1."""
     return Path(folder) / f"frame_{number:010d}.jpg"
 
 
@@ -233,21 +235,21 @@ def write_video(
     comment: str | None = None,
     threads: int = 0,
 ) -> None:
-    """Write frames as H.264 (yuv420p) at a constant rate; the file appears complete or not at all.
+    """Write frames as H.264 (yuv420p) at a constant rate. The file appears complete or not at all.
 
     Args:
-        path: target, replaced if it exists; the suffix chooses the container (``.mp4``).
-        frames: images of one size, at least one; taken one at a time. An odd width or height loses its last
-            column or row, which yuv420p cannot hold.
-        fps: frames per second, above 0.
-        crf: x264's constant rate factor, from 0 (no loss but that of the colours) to 51.
-        key_every: most frames from one key frame to the next.
-        odd_sizes: write images of an odd width or height whole, as yuv444p, which fewer players show.
-        comment: for `read_comment`.
-        threads: of the encoder, on whose number the file's bytes depend; 0 for as many as there are cores.
+        path: Output file, replaced if it exists. Its suffix selects the container (``.mp4``).
+        frames: Images of one size, at least one, consumed one at a time. An odd width or height loses its last
+            column or row, which yuv420p cannot represent.
+        fps: Frames per second, above 0.
+        crf: x264's constant rate factor, from 0 (lossless except for colours) to 51.
+        key_every: Maximum number of frames from one key frame to the next.
+        odd_sizes: Write images with an odd width or height in full, as yuv444p, which fewer players support.
+        comment: Comment for `read_comment`.
+        threads: Number of encoder threads; 0 for one per core. The file's bytes depend on this number.
 
     Raises:
-        FrameError: no frames, or frames of different sizes.
+        FrameError: There are no frames, or their sizes differ.
     """
     import av
 
@@ -281,32 +283,32 @@ def write_video(
 
 
 def _decode(
-    path: Path, indices: Collection[int], convert: "Callable[[VideoFrame], Shown]"
-) -> Iterator[tuple[int, Shown | DamagedFrameError]]:
-    """Yield every index once, increasing, with what `convert` makes of its frame or why it cannot be decoded."""
+    path: Path, indices: Collection[int], convert: "Callable[[VideoFrame], Converted]"
+) -> Iterator[tuple[int, Converted | DamagedFrameError]]:
+    """Yield every index once, increasing, with the converted frame or its error."""
     import av
 
     table = _time_table(path)
     for index in indices:
         if not 0 <= index < len(table.times):
             raise FrameError(f"{path}: no frame {index}, the video has {len(table.times)} frames (0-based)")
-    wanted = sorted(set(indices))
-    sure = wanted[: bisect_left(wanted, table.reliable)]
+    positions = sorted(set(indices))
+    reliable = positions[: bisect_left(positions, table.reliable)]
     try:
-        for position, shown in decode(path, table, sure, convert):
-            yield position, _damage(path, table, position, shown.position) if isinstance(shown, Damage) else shown
+        for position, result in decode(path, table, reliable, convert):
+            yield position, _damage(path, table, position, result.position) if isinstance(result, Damage) else result
     except (av.error.FFmpegError, OSError) as error:
         raise FrameError(f"{path}: cannot decode: {error}") from error
-    for position in wanted[len(sure) :]:
+    for position in positions[len(reliable) :]:
         yield position, _damage(path, table, position, table.reliable)
 
 
 def _damage(path: Path, table: TimeTable, position: int, cause: int) -> DamagedFrameError:
-    where = "damaged there"
+    damage = "damaged there"
     if cause != position:
-        where = f"damaged before it, at {table.seconds[cause]:.3f} s (frame {cause})"
+        damage = f"damaged before it, at {table.seconds[cause]:.3f} s (frame {cause})"
     return DamagedFrameError(
-        f"{path}: frame {position}, at {table.seconds[position]:.3f} s, cannot be decoded: the file is {where}; "
+        f"{path}: frame {position}, at {table.seconds[position]:.3f} s, cannot be decoded: the file is {damage}; "
         "download the video again"
     )
 
@@ -321,7 +323,7 @@ def _time_table(path: Path) -> TimeTable:
 
 @lru_cache(maxsize=256)
 def _read_time_table(path: Path, _size: int, _mtime_ns: int) -> TimeTable:
-    """Read a file's time table; size and time distinguish its versions."""
+    """Read a file's time table. Size and modification time are part of the cache key."""
     import av
 
     times: list[int] = []
@@ -336,7 +338,7 @@ def _read_time_table(path: Path, _size: int, _mtime_ns: int) -> TimeTable:
                 if not packet.size or packet.is_discard:
                     continue
                 if packet.pts is None:
-                    raise FrameError(f"{path}: frames without time stamps; convert the video to MP4")
+                    raise FrameError(f"{path}: frames lack time stamps; convert the video to MP4")
                 times.append(packet.pts)
                 if packet.is_corrupt or lost is not None:
                     lost = packet.pts if lost is None else min(lost, packet.pts)
@@ -352,7 +354,7 @@ def _read_time_table(path: Path, _size: int, _mtime_ns: int) -> TimeTable:
     if not times:
         raise FrameError(f"{path}: the video has no frames")
     if any(a == b for a, b in pairwise(times)):
-        raise FrameError(f"{path}: several frames with the same time stamp; convert the video anew")
+        raise FrameError(f"{path}: several frames have the same time stamp; convert the video again")
     key_positions = [position for position, time in enumerate(times) if time in keys]
     key_times = [keys[times[position]] for position in key_positions]
     seconds = _seconds(times, unit, start=min([times[0] * unit, *sounds]))
@@ -361,7 +363,7 @@ def _read_time_table(path: Path, _size: int, _mtime_ns: int) -> TimeTable:
 
 
 def _seconds(times: Sequence[int], unit: Fraction, start: Fraction) -> array:
-    """Convert times into seconds; a division of integers gives the nearest float."""
+    """Convert times to seconds. Dividing integers gives the nearest float."""
     parts = lcm(unit.denominator, start.denominator)
     step, first = int(unit * parts), int(start * parts)
     return array("d", ((time * step - first) / parts for time in times))

@@ -1,4 +1,4 @@
-"""Image files: checks of those that others made, and images as they are sent to a language model."""
+"""Check image files, and encode images for a language model."""
 
 import base64
 from io import BytesIO
@@ -11,14 +11,14 @@ from lmms_egoplan.files import write_whole
 
 
 def check_image(data: bytes, where: str) -> None:
-    """Decode an image file to its end.
+    """Decode an image file completely.
 
     Args:
-        data: the file's bytes.
-        where: names the image in the message.
+        data: The file's bytes.
+        where: Name of the image for the error message.
 
     Raises:
-        LmmsEgoplanError: it is no image, or damaged, truncated or empty; whatever Pillow is set to accept.
+        LmmsEgoplanError: The file is not an image, or is damaged, truncated or empty. Pillow's settings are ignored.
     """
     lenient = ImageFile.LOAD_TRUNCATED_IMAGES  # harnesses set it for the whole process
     ImageFile.LOAD_TRUNCATED_IMAGES = False
@@ -28,14 +28,14 @@ def check_image(data: bytes, where: str) -> None:
             ImageOps.exif_transpose(image)
     except UnidentifiedImageError as error:
         raise LmmsEgoplanError(f"{where}: no image, or an empty or unknown file") from error
-    except Exception as error:  # Pillow's decoders meet damage with errors of many kinds
+    except Exception as error:  # Pillow's decoders raise many types of errors
         raise LmmsEgoplanError(f"{where}: cannot decode the image: {type(error).__name__}: {error}") from error
     finally:
         ImageFile.LOAD_TRUNCATED_IMAGES = lenient
 
 
 def jpeg_url(image: Image.Image, longer_side: int, quality: int = 85) -> str:
-    """Return the data URL of an image as a JPEG file, in RGB, with a longer side of at most so many pixels."""
+    """Return the data URL of an image as an RGB JPEG file whose longer side has at most `longer_side` pixels."""
     small, file = image.convert("RGB"), BytesIO()
     small.thumbnail((longer_side, longer_side))
     small.save(file, "JPEG", quality=quality)
@@ -43,7 +43,7 @@ def jpeg_url(image: Image.Image, longer_side: int, quality: int = 85) -> str:
 
 
 def write_jpeg(path: Path, image: Image.Image, quality: int) -> None:
-    """Write a JPEG file, whole or not at all; raises as `write_whole`."""
+    """Write a JPEG file completely or not at all; raises like `write_whole`."""
     file = BytesIO()
     image.save(file, "JPEG", quality=quality)
     write_whole(path, file.getvalue())

@@ -1,4 +1,4 @@
-"""Chat messages of a task's visuals (images, videos, paths to either, lists of frames) and its text."""
+"""Build chat messages from a task's text and its visuals: images, videos, paths to either, or lists of frames."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +14,13 @@ IMAGE_PLACEHOLDER = "<image>"
 
 
 class MediaLoader:
-    """Loader of a task's visuals as content items of a chat message.
+    """Load a task's visuals as content items of a chat message.
 
     Args:
-        max_frames_num: most frames of a video file, evenly spaced, with the last one. Frames that a task has chosen
-            itself are never thinned.
-        takes_video: whether the model takes videos; else a video's frames are images. A single frame always is one.
+        max_frames_num: Maximum number of frames from a video file, evenly spaced, including the last. Frames chosen by
+            a task are never subsampled.
+        takes_video: Whether the model accepts videos. If not, a video becomes images. A single frame is always an
+            image.
     """
 
     def __init__(self, max_frames_num: int, *, takes_video: bool) -> None:
@@ -29,10 +30,10 @@ class MediaLoader:
     def messages(self, text: str, visuals: Sequence[Any]) -> list[dict[str, Any]]:
         """Return one user turn: the media first, then the text.
 
-        If the text has exactly one ``<image>`` per visual, each visual takes the place of its placeholder.
+        If the text has exactly one ``<image>`` per visual, each visual replaces its placeholder.
 
         Raises:
-            TypeError: a visual is no image, path or list of frames.
+            TypeError: A visual is not an image, a path or a list of frames.
         """
         reserve_for([visual for visual in visuals if isinstance(visual, Image.Image)], is_known=True)
         items = [self.items(visual) for visual in visuals]
@@ -49,7 +50,7 @@ class MediaLoader:
         """Return the content items of one visual: a video, or images.
 
         Raises:
-            TypeError: it is no image, path or list of frames.
+            TypeError: The visual is not an image, a path or a list of frames.
         """
         if isinstance(visual, Image.Image):
             return [{"type": "image", "image": visual.convert("RGB")}]
@@ -68,7 +69,7 @@ class MediaLoader:
         )
 
     def _video_items(self, frames: Clip) -> list[dict[str, Any]]:
-        if self._takes_video and len(frames) > 1:  # some video processors refuse a single frame
+        if self._takes_video and len(frames) > 1:  # some video processors reject a single frame
             return [{"type": "video", "video": frames}]
         return [{"type": "image", "image": frame} for frame in frames]
 
@@ -84,7 +85,7 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def _evenly_spaced(count: int, limit: int) -> list[int]:
-    """Return at most ``limit`` of ``count`` indices, evenly spaced, with first and last (for 1 only the last)."""
+    """Return at most `limit` of `count` indices, evenly spaced, including first and last; 1 gives the last."""
     if count <= limit:
         return list(range(count))
     if limit == 1:

@@ -1,4 +1,4 @@
-"""Frame sampling of several benchmarks: settings, even spacing, and reading many frames in batches."""
+"""Sample frames for several benchmarks: settings, even spacing, and reading in batches."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,22 +14,22 @@ VisualInput = list[Image.Image | list[Image.Image] | str]
 
 
 def count_setting(settings: Mapping[str, Any], name: str) -> int:
-    """Return the count that ``settings["media"]`` needs under `name`, at least 1.
+    """Return the setting `name`, a count of at least 1 that ``settings["media"]`` requires.
 
     Raises:
-        LmmsEgoplanError: it is absent or no positive integer.
+        LmmsEgoplanError: The setting is missing or not a positive integer.
     """
     value = settings.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise LmmsEgoplanError(
-            f"visual settings: media {settings['media']} needs {name}, an integer of at least 1, got "
-            f"{value!r} (a model's own block of settings replaces the default block as a whole)"
+            f"visual settings: media {settings['media']} needs {name}, an integer of at least 1, got {value!r}; set it "
+            "(a model's settings replace the whole default block)"
         )
     return value
 
 
 def evenly_spaced(first: int, last: int, count: int) -> list[int]:
-    """Return `count` (at least 1) numbers from `first` to `last`, rounded half up; only `last` for one.
+    """Return `count` (at least 1) evenly spaced numbers from `first` to `last`, rounded half up; 1 gives `last`.
 
     >>> evenly_spaced(0, 9, 4)
     [0, 3, 6, 9]
@@ -43,6 +43,6 @@ def evenly_spaced(first: int, last: int, count: int) -> list[int]:
 def read_in_batches(
     read: Callable[[Sequence[int]], list[Image.Image]], numbers: Sequence[int]
 ) -> Iterator[Image.Image]:
-    """Yield the frames of `numbers` in order, reading at most 32 at a time."""
+    """Yield the frames with these numbers in order, reading at most 32 at a time."""
     for start in range(0, len(numbers), _BATCH):
         yield from read(numbers[start : start + _BATCH])

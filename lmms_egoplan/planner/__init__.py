@@ -1,1 +1,1 @@
-"""A model that guides an agent step by step: at each step the next action, from goal, progress and current view."""
+"""Guide an agent step by step with a model that proposes the next action from goal, progress and current view."""

@@ -1,4 +1,4 @@
-"""``lmms-egoplan plan``: a model guides an agent, in a simulated kitchen, VirtualHome or a recorded video."""
+"""Commands ``lmms-egoplan plan``: guide an agent in a simulated kitchen, VirtualHome or a recorded video."""
 
 from contextlib import closing
 from pathlib import Path
@@ -15,82 +15,85 @@ from lmms_egoplan.planner.planner import Environment, Episode, Step, run_episode
 from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos, guesses, step_accuracy
 from lmms_egoplan.planner.virtualhome import VirtualHome
 
-_Model = Annotated[str, typer.Option(help="Checkpoint: any vision-language model of transformers.")]
+_Model = Annotated[str, typer.Option(help="Checkpoint of a vision-language model that transformers can load.")]
 _Out = Annotated[
-    Path, typer.Option(metavar="DIR", help="Folder for the episode; files of an earlier one are replaced.")
+    Path, typer.Option(metavar="DIR", help="Folder for the episode. Files of an earlier episode are replaced.")
 ]
-_Peft = Annotated[Path | None, typer.Option(metavar="DIR", help="Adapter of `lmms-egoplan train egoplan`.")]
+_Peft = Annotated[Path | None, typer.Option(metavar="DIR", help="Adapter from `lmms-egoplan train egoplan`.")]
 _Method = Annotated[
     Literal["generate", "rank"],
-    typer.Option(help="Write freely, meaning the nearest action; or rank all actions by likelihood."),
+    typer.Option(help="`generate`: write freely and take the nearest action. `rank`: rank all actions by likelihood."),
 ]
-_Beams = Annotated[int, typer.Option(min=1, help="Width of the beam search: proposals a step.")]
-_MaxSteps = Annotated[int, typer.Option(min=1, help="The episode ends after so many steps.")]
+_Beams = Annotated[int, typer.Option(min=1, help="Beam width, and number of proposals per step.")]
+_MaxSteps = Annotated[int, typer.Option(min=1, help="Maximum number of steps.")]
 
 
-def _list_goals(is_wanted: bool) -> None:
-    if is_wanted:
+def _list_goals(is_list: bool) -> None:
+    if is_list:
         for name, parts in GOALS.items():
             typer.echo(f"{name}: {', '.join(parts)}")
         raise typer.Exit
 
 
 def kitchen(
-    goal: Annotated[str, typer.Option(help='What is to be reached, such as "heat water"; see --list.')] = "",
+    goal: Annotated[str, typer.Option(help='Goal of the episode, such as "heat water". See --list.')] = "",
     model: _Model = "",
     out: _Out = Path("episode"),
     elements: Annotated[
         list[str] | None,
         typer.Option(
             "--element",
-            help="For a goal in your own words: an element of the kitchen that it needs. Repeat for several.",
+            help="Kitchen element that a goal in your own words needs. Repeat for several elements.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the kitchen's noise.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed for the kitchen's noise.")] = 0,
     peft: _Peft = None,
     method: _Method = "generate",
     beams: _Beams = 5,
     max_steps: _MaxSteps = 20,
     _is_list: Annotated[
         bool,
-        typer.Option("--list", callback=_list_goals, is_eager=True, help="Print goals with their elements, and exit."),
+        typer.Option(
+            "--list", callback=_list_goals, is_eager=True, help="Print the goals with their elements and exit."
+        ),
     ] = False,
 ) -> None:
     """Guide a robot in a simulated kitchen (Franka Kitchen).
 
-    The simulator comes with `pip install "lmms-egoplan[kitchen]"`. Without a screen, set `MUJOCO_GL=egl` (GPU) or
-    `MUJOCO_GL=osmesa`. How an action is carried out is scripted; whether the goal is reached, the simulator tells.
+    To install the simulator: `pip install "lmms-egoplan[kitchen]"`. Without a screen, set `MUJOCO_GL=egl` (GPU) or
+    `MUJOCO_GL=osmesa`. The motion of each action is scripted. The simulator decides if the goal is reached.
 
     Example: `lmms-egoplan plan kitchen --goal "heat water" --model Qwen/Qwen2.5-VL-7B-Instruct --out episode`
     """
     if not model:
-        raise LmmsEgoplanError("--model is missing: give the name or folder of a vision-language checkpoint")
-    wanted = elements or GOALS.get(goal)
-    if not goal or wanted is None:
+        raise LmmsEgoplanError("missing --model; set it to the name or folder of a vision-language checkpoint")
+    goal_elements = elements or GOALS.get(goal)
+    if not goal or goal_elements is None:
         raise LmmsEgoplanError(
-            f"--goal {goal!r} is none of the kitchen's goals, which --list prints; for others give their --element, too"
+            f"--goal {goal!r} is not one of the kitchen's goals; choose one from --list, or add --element for each "
+            "element that your goal needs"
         )
-    with closing(Kitchen(wanted, seed)) as environment:
+    with closing(Kitchen(goal_elements, seed)) as environment:
         guide = _Guide(model, peft, method, beams)
         _check(guide.run(environment, goal, max_steps, out, seed=seed))
 
 
 def virtualhome(
-    goal: Annotated[str, typer.Option(help='What is to be reached, such as "heat the stove".')],
+    goal: Annotated[str, typer.Option(help='Goal of the episode, such as "heat the stove".')],
     until: Annotated[
         list[str],
-        typer.Option(metavar="OBJECT=STATE", help="A state that the goal needs, such as stove=ON. Repeat for several."),
+        typer.Option(metavar="OBJECT=STATE", help="State that the goal needs, such as stove=ON. Repeat for several."),
     ],
     model: _Model,
     out: _Out = Path("episode"),
-    url: Annotated[str, typer.Option(help="The simulator's address.")] = "http://127.0.0.1:8080",
-    camera: Annotated[int, typer.Option(min=0, help="Number of the camera that the character sees with.")] = 0,
+    url: Annotated[str, typer.Option(help="Address of the simulator.")] = "http://127.0.0.1:8080",
+    camera: Annotated[int, typer.Option(min=0, help="Number of the camera that shows the character's view.")] = 0,
     peft: _Peft = None,
     method: _Method = "generate",
     beams: _Beams = 5,
     max_steps: _MaxSteps = 20,
 ) -> None:
-    """Guide a character in VirtualHome, whose simulator you run yourself. Not tried against the simulator.
+    """Guide a character in VirtualHome. You run its simulator yourself; this command was not tested with it.
 
     Example: `lmms-egoplan plan virtualhome --goal "heat the stove" --until stove=ON --model NAME --out episode`
     """
@@ -98,7 +101,7 @@ def virtualhome(
     for state in until:
         name, _, value = state.partition("=")
         if not (name and value):
-            raise LmmsEgoplanError(f"--until {state}: expected OBJECT=STATE, such as stove=ON")
+            raise LmmsEgoplanError(f"--until {state}: use the form OBJECT=STATE, such as stove=ON")
         states.append((name, value))
     with closing(VirtualHome(url, states, camera)) as environment:
         guide = _Guide(model, peft, method, beams)
@@ -110,39 +113,39 @@ def video(
     out: _Out = Path("episodes"),
     goalstep: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Goal-Step's annotations, in place of EgoPlan's prepared questions."),
+        typer.Option(metavar="FILE", help="Goal-Step's annotations, to replay instead of EgoPlan's questions."),
     ] = None,
     ego4d: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with Goal-Step's videos.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Replay only the first so many videos.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of videos to replay.")] = None,
     peft: _Peft = None,
     method: _Method = "generate",
     beams: _Beams = 5,
 ) -> None:
-    """Replay narrated videos: how often the best proposal is what the video shows next.
+    """Replay narrated videos, and measure how often the best proposal is the action that the video shows next.
 
-    These are the goals of EgoPlan's prepared validation split, or the videos of Goal-Step's annotations. Each gets a
-    folder of its own. Two baselines that see nothing are printed with the result: a guess among all actions of the goal
-    ("by chance"), and one among those that the video has not shown before ("not done yet").
+    Replays the goals of EgoPlan's prepared validation split, or the videos of Goal-Step's annotations. Each gets a
+    separate folder. The result includes two baselines that see nothing: a guess among all actions of the goal ("by
+    chance"), and a guess among the actions that the video has not shown yet ("not done yet").
 
     Example: `lmms-egoplan plan video --model Qwen/Qwen2.5-VL-7B-Instruct --limit 20 --out episodes`
     """
     if (goalstep is None) != (ego4d is None):
-        raise LmmsEgoplanError("--goalstep and --ego4d are given together, or neither")
+        raise LmmsEgoplanError("--goalstep and --ego4d need each other; set both or neither")
     if goalstep is not None and ego4d is not None:
         videos = goalstep_videos(goalstep, ego4d)
     else:
         videos = egoplan_videos(EGOPLAN.load("val"))
     guide = _Guide(model, peft, method, beams)
-    episodes, guessed = [], []
+    episodes, episode_guesses = [], []
     for number, recorded in enumerate(videos[:limit], start=1):
         episode = guide.run(recorded, recorded.goal, recorded.num_actions, out / f"{number:04d}")
         episodes.append(episode)
-        guessed.append(guesses(episode, recorded.actions()))
+        episode_guesses.append(guesses(episode, recorded.actions()))
         if episode.interrupt:
             break
     right, steps = step_accuracy(episodes)
     if steps:
-        chance, not_done = (sum(some) / steps for some in zip(*guessed, strict=True))
+        chance, not_done = (sum(counts) / steps for counts in zip(*episode_guesses, strict=True))
         typer.echo(
             f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance {chance:.3f}, not done yet "
             f"{not_done:.3f}) in {len(episodes)} videos"
@@ -151,8 +154,8 @@ def video(
         raise episodes[-1].interrupt
     if failed := [episode for episode in episodes if episode.problem]:
         raise LmmsEgoplanError(
-            f"{len(failed)} of {len(episodes)} videos could not be replayed to their end; steps before that count. "
-            f"The first: {failed[0].problem}"
+            f"{len(failed)} of {len(episodes)} videos could not be replayed to their end; their earlier steps count. "
+            f"First problem: {failed[0].problem}"
         )
 
 
@@ -163,16 +166,16 @@ class _Guide:
         from lmms_egoplan.planner.proposals import Proposer, load_model
 
         if method == "generate":
-            load_encoder()  # what free text means; it fails sooner than the model loads
+            load_encoder()  # needed to interpret free text; load it before the model, to fail early
         self._proposer = Proposer(*load_model(model, peft), beams, method)
         self._facts = {"model": model if peft is None else f"{model} with {peft}", "method": method}
 
     def run(self, environment: Environment, goal: str, max_steps: int, out: Path, **facts: int) -> Episode:
-        """Guide an agent, and write the episode, whatever its end."""
+        """Guide an agent, and write the episode even if it fails."""
         episode = run_episode(self._proposer, environment, goal, max_steps, on_step=_print)
         page = write_episode(episode, out, **self._facts, **facts)
-        number = len(episode.steps)
-        typer.echo(f"{goal}: {episode.end} after {number} step{'' if number == 1 else 's'}; {page}")
+        num_steps = len(episode.steps)
+        typer.echo(f"{goal}: {episode.end} after {num_steps} step{'' if num_steps == 1 else 's'}; {page}")
         return episode
 
 
@@ -184,4 +187,4 @@ def _check(episode: Episode) -> None:
 
 
 def _print(step: Step) -> None:
-    typer.echo(f"{step.number:3d}. {step.tried.action or step.tried.text}: {step.outcome.message}")
+    typer.echo(f"{step.number:3d}. {step.executed.action or step.executed.text}: {step.outcome.message}")

@@ -1,4 +1,4 @@
-"""An episode as files: its numbers, a page to look at, and a film."""
+"""Write an episode as files: its data, a web page, and a video."""
 
 import json
 from collections.abc import Iterator
@@ -14,21 +14,21 @@ from lmms_egoplan.media.image_files import write_jpeg
 from lmms_egoplan.planner.planner import Episode, Step
 
 _FILM_FPS, _FILM_WIDTH = 8, 640
-# The view before an action, and the last one, are shown for so many frames.
+# Number of video frames for the view before an action, and for the last view.
 _STILL_FRAMES = 8
 _CAPTION_HEIGHT, _LINE_HEIGHT, _MARGIN = 40, 14, 6
 _JPEG_QUALITY = 90
 
 
 def write_episode(episode: Episode, out: Path, **run: Any) -> Path:
-    """Write ``episode.json``, ``index.html`` with a picture a step, and ``episode.mp4``; returns the page's path.
+    """Write ``episode.json``, ``index.html`` with a picture per step, and ``episode.mp4``; return the page's path.
 
     Args:
-        out: folder, made where it is absent; files of these names are replaced.
-        run: what else to tell of it, such as the model's name.
+        out: Output folder, created if missing. Existing files with these names are replaced.
+        run: Further facts to write, such as the model's name.
 
     Raises:
-        OSError: a file cannot be written.
+        OSError: A file cannot be written.
     """
     (out / "frames").mkdir(parents=True, exist_ok=True)
     views = [step.view for step in episode.steps] + ([episode.last_view] if episode.last_view else [])
@@ -61,7 +61,7 @@ def _row(step: Step, picture: str) -> dict[str, Any]:
         "step": step.number,
         "picture": picture,
         "proposals": [vars(proposal) for proposal in step.proposals],
-        "tried": step.proposals.index(step.tried),
+        "tried": step.proposals.index(step.executed),
         "changed": step.outcome.changed,
         "outcome": step.outcome.message,
         "done": step.outcome.done,
@@ -72,11 +72,11 @@ def _row(step: Step, picture: str) -> dict[str, Any]:
 
 def _film(episode: Episode) -> Iterator[Image.Image]:
     views = [*(step.view for step in episode.steps), episode.last_view]
-    full = next(view for view in views if view).size
-    width = min(full[0], _FILM_WIDTH)
-    size = width, round(full[1] * width / full[0])
+    full_width, full_height = next(view for view in views if view).size
+    width = min(full_width, _FILM_WIDTH)
+    size = width, round(full_height * width / full_width)
     for step in episode.steps:
-        action, outcome = f"{step.number}. {step.tried.action or step.tried.text}", step.outcome
+        action, outcome = f"{step.number}. {step.executed.action or step.executed.text}", step.outcome
         for _ in range(_STILL_FRAMES):
             yield _captioned(step.view, size, action, "" if outcome.clip else outcome.message)
         for frame in outcome.clip:
@@ -92,7 +92,7 @@ def _captioned(frame: Image.Image, size: tuple[int, int], *lines: str) -> Image.
     canvas.paste(frame.resize(size), (0, 0))
     draw = ImageDraw.Draw(canvas)
     for number, line in enumerate(lines):
-        text = " ".join(line.split()).encode("latin-1", "replace").decode("latin-1")  # all that Pillow's font has
+        text = " ".join(line.split()).encode("latin-1", "replace").decode("latin-1")  # Pillow's font has no others
         while len(text) > 3 and draw.textlength(text) > width - 2 * _MARGIN:
             text = f"{text[:-4]}..."
         draw.text((_MARGIN, height + _MARGIN + number * _LINE_HEIGHT), text, fill="white")

@@ -1,7 +1,7 @@
-"""A simulated kitchen: Gymnasium-Robotics' Franka Kitchen, seen from the height of a head behind the robot's arm.
+"""Simulate a kitchen: Gymnasium-Robotics' Franka Kitchen, seen from head height over the robot's arm.
 
-How an action is carried out is scripted: it moves the joint of a door, a knob or a switch, or the kettle, while the arm
-stays where it is. Whether a goal is reached is the environment's own judgement.
+The motion of an action is scripted: it moves the joint of a door, a knob or a switch, or the kettle. The arm does not
+move. The environment decides if a goal is reached.
 """
 
 import warnings
@@ -19,40 +19,41 @@ from lmms_egoplan.planner.planner import Outcome
 
 _KITCHEN = yaml_beside(__file__)
 ACTIONS: dict[str, dict[str, str]] = _KITCHEN["actions"]
-"""By their words, the element that moves, and whether to its goal state (``done``) or its first one (``undone``)."""
+"""For each action, the element that moves, and its target: the goal state (``done``) or the first one (``undone``)."""
 GOALS: dict[str, list[str]] = _KITCHEN["goals"]
-"""By their words, the elements of the environment that are to be in its own goal states."""
+"""For each goal, the elements of the environment that must be in their goal states."""
 
-# The camera: what it looks at (metres), from how far, and the angles to it (degrees).
+# The camera: the point it looks at and its distance (metres), and its angles (degrees).
 _LOOKS_AT, _DISTANCE, _AZIMUTH, _ELEVATION = (-0.1, 0.6, 2.0), 2.2, 90.0, -20.0
 _WIDTH, _HEIGHT = 320, 240
-# A coarser shadow map and less antialiasing than the simulator's own (4096, 8), for speed.
+# A coarser shadow map and less antialiasing than the simulator's defaults (4096, 8), for speed.
 _QUALITY = {"shadowsize": 1024, "offsamples": 4}
-# Frames of a motion behind the view before it, and their rate.
+# Number of frames of a motion after the view before it, and their rate.
 _MOTION_FRAMES, _FPS = 7, 8.0
-# An element is where it is asked to be if all its joints are so near (radians or metres); springs move them a little.
+# Tolerance for an element's joints (radians or metres). Springs move them slightly.
 _CLOSE = 0.1
 
 _INSTALL = 'the kitchen needs its simulator: pip install "lmms-egoplan[kitchen]"'
 _RENDER = (
-    "the kitchen cannot be drawn ({problem}). Without a screen, set MUJOCO_GL=egl on a GPU, or MUJOCO_GL=osmesa on a "
-    "processor (on Debian: apt-get install libosmesa6)"
+    "the kitchen cannot be rendered ({problem}). Without a screen, set MUJOCO_GL=egl on a GPU, or MUJOCO_GL=osmesa on "
+    "a CPU (on Debian: apt-get install libosmesa6)"
 )
 
 
 class Kitchen:
     """One kitchen, from its start to a goal.
 
-    left: the goal's elements that are not in their goal states, as the environment judges it.
+    Attributes:
+        left: The goal's elements that are not in their goal states according to the environment.
 
     Args:
-        elements: of the environment whose goal states make up the goal; see `GOALS`.
-        seed: of the environment's noise.
-        motion_frames: frames of each action's clip after its first view; 0 for no clip. Without a GPU, a frame takes
-            about half a second.
+        elements: Elements of the environment whose goal states make up the goal; see `GOALS`.
+        seed: Random seed for the environment's noise.
+        motion_frames: Number of frames in each action's clip after its first view; 0 for no clip. Without a GPU, a
+            frame takes about half a second.
 
     Raises:
-        LmmsEgoplanError: the simulator is not installed, cannot draw, or has no such element.
+        LmmsEgoplanError: The simulator is not installed, cannot render, or has no such element.
     """
 
     name = "Franka Kitchen"
@@ -61,17 +62,17 @@ class Kitchen:
         mujoco, kitchen_env = _simulator()
         if unknown := set(elements) - set(kitchen_env.OBS_ELEMENT_GOALS):
             raise LmmsEgoplanError(
-                f"the kitchen has no {', '.join(sorted(unknown))}; it has {', '.join(kitchen_env.OBS_ELEMENT_GOALS)}"
+                f"the kitchen has no {', '.join(sorted(unknown))}; use {', '.join(kitchen_env.OBS_ELEMENT_GOALS)}"
             )
         self._mujoco, self._motion_frames = mujoco, motion_frames
         try:
             self._environment = kitchen_env.KitchenEnv(list(elements), remove_task_when_completed=False)
             self._environment.reset(seed=seed)
-        except Exception as error:  # other versions of the simulator fail in many ways
+        except Exception as error:  # Other versions of the simulator fail in many ways.
             raise LmmsEgoplanError(f"{_INSTALL} ({type(error).__name__}: {error})") from error
         self._model, self._data = self._environment.model, self._environment.data
-        self._places = kitchen_env.OBS_ELEMENT_INDICES
-        start = {element: self._data.qpos[places].copy() for element, places in self._places.items()}
+        self._joints = kitchen_env.OBS_ELEMENT_INDICES
+        start = {element: self._data.qpos[joints].copy() for element, joints in self._joints.items()}
         self._states: dict[str, dict[str, Any]] = {"done": kitchen_env.OBS_ELEMENT_GOALS, "undone": start}
         self.left = set(elements)
         self._camera = mujoco.MjvCamera()
@@ -81,14 +82,14 @@ class Kitchen:
             setattr(self._model.vis.quality, name, value)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # GLFW's; the error tells the same
+                warnings.simplefilter("ignore")  # GLFW's warning repeats the error
                 self._renderer = mujoco.Renderer(self._model, _HEIGHT, _WIDTH)
-        except Exception as error:  # each backend of OpenGL has errors of its own
+        except Exception as error:  # Each OpenGL backend has its own errors.
             raise _cannot_draw(error) from error
         self.observe()
 
     def observe(self) -> Image.Image:
-        """Draw the current view."""
+        """Render the current view."""
         try:
             self._renderer.update_scene(self._data, self._camera)
             return Image.fromarray(self._renderer.render())
@@ -100,34 +101,34 @@ class Kitchen:
         return list(ACTIONS)
 
     def execute(self, action: str) -> Outcome:
-        """Move the action's element to its state, frame by frame; nothing changes if it is there already."""
+        """Move the action's element to its target state, frame by frame. If it is in this state, nothing changes."""
         if action not in ACTIONS:
-            return Outcome(changed=False, message="the kitchen does not know this action", clip=Clip())
+            return Outcome(changed=False, message="unknown action", clip=Clip())
         element, to = ACTIONS[action].values()
-        places, goal = self._places[element], self._states[to][element]
-        start = self._data.qpos[places].copy()
+        joints, goal = self._joints[element], self._states[to][element]
+        start = self._data.qpos[joints].copy()
         if self._is_at(element, to):
-            return Outcome(changed=False, message="it is so already", clip=Clip())
+            return Outcome(changed=False, message="already done", clip=Clip())
         frames = [self.observe()] if self._motion_frames else []
         for number in range(1, self._motion_frames + 1):
-            self._place(places, start + (goal - start) * number / self._motion_frames)
+            self._move(joints, start + (goal - start) * number / self._motion_frames)
             frames.append(self.observe())
-        self._place(places, goal)
+        self._move(joints, goal)
         self._settle()
         return Outcome(changed=True, message="done", clip=Clip(frames, _FPS))
 
     def done(self) -> bool:
-        """Tell if the goal is reached."""
+        """Return True if the goal is reached."""
         return not self.left
 
     def state(self) -> dict[str, bool]:
-        """Tell for each element of the kitchen if it is in its goal state."""
-        return {element: self._is_at(element, "done") for element in self._places}
+        """Return for each element of the kitchen if it is in its goal state."""
+        return {element: self._is_at(element, "done") for element in self._joints}
 
     def set(self, done: Collection[str]) -> None:
-        """Put these elements into their goal states at once, and all others back."""
-        for element, places in self._places.items():
-            self._place(places, self._states["done" if element in done else "undone"][element])
+        """Put these elements into their goal states without a motion, and all others into their first states."""
+        for element, joints in self._joints.items():
+            self._move(joints, self._states["done" if element in done else "undone"][element])
         self._settle()
 
     def close(self) -> None:
@@ -136,14 +137,14 @@ class Kitchen:
         self._environment.close()
 
     def _is_at(self, element: str, to: str) -> bool:
-        return bool(abs(self._states[to][element] - self._data.qpos[self._places[element]]).max() < _CLOSE)
+        return bool(abs(self._states[to][element] - self._data.qpos[self._joints[element]]).max() < _CLOSE)
 
-    def _place(self, places: Any, values: Any) -> None:
-        self._data.qpos[places] = values
+    def _move(self, joints: Any, values: Any) -> None:
+        self._data.qpos[joints] = values
         self._mujoco.mj_forward(self._model, self._data)
 
     def _settle(self) -> None:
-        """Continue the simulation for a moment, with the arm at rest, and read which goals are reached."""
+        """Run the simulation for a moment, with the arm at rest, and update the goals that are reached."""
         *_, info = self._environment.step(np.zeros(self._environment.action_space.shape))
         self.left = set(self._environment.goal) - set(info["step_task_completions"])
 
@@ -152,22 +153,22 @@ def _simulator() -> tuple[Any, Any]:
     """Import mujoco and the kitchen of Gymnasium-Robotics.
 
     Raises:
-        LmmsEgoplanError: they are not installed, or cannot load what draws.
+        LmmsEgoplanError: They are not installed, or cannot load their renderer.
     """
     with suppress(ImportError):
-        import triton  # noqa: F401  # torch's compiler must bring its LLVM before OSMesa does, or Python crashes
+        import triton  # noqa: F401  # torch's compiler must load its LLVM before OSMesa does, or Python crashes
     try:
         from farama_notifications import notifications
 
-        # Printed on import: about the Adroit hand, which is not used here.
+        # Suppress a notice that is printed on import. It is about the Adroit hand, which is not used here.
         notifications.get("gymnasium_robotics", {}).pop("1.4.2", None)
         import mujoco
         from gymnasium_robotics.envs.franka_kitchen import kitchen_env
     except ModuleNotFoundError as error:
         raise LmmsEgoplanError(f"{_INSTALL} ({error})") from error
-    except Exception as error:  # MUJOCO_GL is read on import
+    except Exception as error:  # MUJOCO_GL is read on import.
         raise _cannot_draw(error) from error
-    # A renderer that could not be made is closed, too.
+    # `Renderer.close` is also called if the renderer could not be created, and needs these attributes.
     mujoco.Renderer._gl_context = mujoco.Renderer._mjr_context = None
     return mujoco, kitchen_env
 

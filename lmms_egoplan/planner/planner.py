@@ -1,8 +1,8 @@
-"""The loop: look, propose, carry the best proposal out, until the goal is reached or nothing is left to try.
+"""Run one planning episode: observe, propose actions, execute the best one, repeat.
 
-EgoPlan-Bench's first version guides an agent so (arXiv 2312.06722v1, Applications in guiding embodied agents): each
-next action from goal, progress and current view, by beam search of width five, of which the top one is carried out.
-`Environment` is what it acts in.
+This is how EgoPlan-Bench's first version guides an agent (arXiv 2312.06722v1, Applications in guiding embodied agents).
+The model proposes the next action from goal, progress and current view, by beam search of width five. The best proposal
+is executed in an `Environment`.
 """
 
 import logging
@@ -23,12 +23,14 @@ from lmms_egoplan.media.sampling import evenly_spaced
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an action.
+    """The result of an action.
 
-    changed: anything is different now. message: what happened, in words. clip: the action as it was seen,
-    oldest frame first; empty where nothing was to be seen. done: the action that the clip shows, where that is another
-    one than the one asked for, as in a recorded video. past: clips of the latest actions, in place of the clips of
-    earlier outcomes and this one; None if those stay as they are.
+    Attributes:
+        changed: True if anything in the environment changed.
+        message: The result in words.
+        clip: The action as seen, oldest frame first; empty if there was nothing to see.
+        done: The action that the clip shows, if it is not the requested one, as in a recorded video.
+        past: Clips of the latest actions, which replace the clips of all outcomes so far; None to keep those.
     """
 
     changed: bool
@@ -39,9 +41,9 @@ class Outcome:
 
 
 class Environment(Protocol):
-    """A place to act in, seen from the agent's eyes.
+    """An environment to act in, seen through the agent's eyes.
 
-    Whatever a method raises ends the episode as ``environment failed``; its message becomes the episode's problem.
+    Any exception from a method ends the episode as ``environment failed``. Its message becomes the episode's problem.
     """
 
     name: str
@@ -50,25 +52,25 @@ class Environment(Protocol):
         """Return the current view, RGB."""
 
     def actions(self) -> Sequence[str] | None:
-        """Return what can be asked for now, in words, all different; None if any text will do."""
+        """Return the actions that are possible now, in words, without duplicates; None if any text is allowed."""
 
     def execute(self, action: str) -> Outcome:
-        """Carry an action out.
+        """Execute an action.
 
         Args:
-            action: one of `actions`, or, of a model that writes freely, a text that is like none of them.
+            action: One of `actions`, or a model's text that is not similar enough to any of them.
         """
 
     def done(self) -> bool:
-        """Tell if the goal is reached, or, in a recording, its end."""
+        """Return True if the goal, or the end of a recording, is reached."""
 
 
 logger = logging.getLogger(__name__)
 
-# The project's own.
+# This project's default.
 MAX_STEPS = 20
 
-# How an episode ends.
+# The ways in which an episode can end.
 DONE, BUDGET, STUCK = "done", "out of steps", "nothing left to try"
 ENVIRONMENT_FAILED, MODEL_FAILED, INTERRUPTED = "environment failed", "model failed", "interrupted"
 
@@ -77,8 +79,12 @@ ENVIRONMENT_FAILED, MODEL_FAILED, INTERRUPTED = "environment failed", "model fai
 class Proposal:
     """One proposal.
 
-    text: as the model put it. logprob: the sum over its `num_tokens` tokens, in nats. action: what it means among the
-    environment's actions; None for none of them. similarity: of the two, cosine in [-1, 1].
+    Attributes:
+        text: The model's words.
+        logprob: Sum over the text's tokens, in nats.
+        num_tokens: Number of tokens.
+        action: The environment's action that the text means; None if it means none of them.
+        similarity: Cosine of text and action, in [-1, 1].
     """
 
     text: str
@@ -88,28 +94,32 @@ class Proposal:
     similarity: float | None = None
 
 
-class Proposes(Protocol):
-    """A source of proposals: `Proposer`, or anything else, such as an oracle."""
+class ActionProposer(Protocol):
+    """Anything that proposes actions: the model's `Proposer`, or an oracle in tests."""
 
     def propose(
-        self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, place: str
+        self, question: str, visuals: Sequence[Any], actions: Sequence[str] | None, step_name: str
     ) -> list[Proposal]:
-        """Return proposals, the best first; none if there is nothing to do."""
+        """Return proposals, best first; an empty list if there is nothing to do."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One round of the loop.
+    """One iteration of an episode.
 
-    view: what was seen before. proposals: of the model, the likeliest first. tried: the one that was carried out, of
-    those not tried in vain since anything changed. outcome: what became of it. model_seconds, action_seconds: of wall
-    time.
+    Attributes:
+        number: Number of the step, from 1.
+        view: The camera image before the action.
+        proposals: The model's proposals, most likely first.
+        executed: The best proposal that has not failed since the scene last changed.
+        outcome: The result that the environment reported.
+        model_seconds, action_seconds: Wall time of model and action.
     """
 
     number: int
     view: Image.Image
     proposals: list[Proposal]
-    tried: Proposal
+    executed: Proposal
     outcome: Outcome
     model_seconds: float
     action_seconds: float
@@ -117,12 +127,17 @@ class Step:
 
 @dataclass
 class Episode:
-    """All steps towards one goal, and how it ended.
+    """All steps towards one goal, and how the episode ended.
 
-    end: ``done``, which the environment decides, ``out of steps``, ``nothing left to try``, ``environment failed``,
-    ``model failed`` or ``interrupted``.
-    problem: what failed, in words; None where nothing did. last_view: after the last step; None where something failed.
-    interrupt: Ctrl-C or another signal that ended it, for the caller to raise once the episode is kept; else None.
+    Attributes:
+        goal: The goal in words.
+        environment: Name of the environment.
+        steps: The steps.
+        end: ``done`` (decided by the environment), ``out of steps``, ``nothing left to try``, ``environment failed``,
+            ``model failed`` or ``interrupted``.
+        problem: The failure in words; None without a failure.
+        last_view: The view after the last step; None after a failure.
+        interrupt: Ctrl-C or another signal that ended the episode, for the caller to raise after saving; else None.
     """
 
     goal: str
@@ -135,12 +150,12 @@ class Episode:
 
     @property
     def is_success(self) -> bool:
-        """True if the environment is done: a goal that is reached, or a recording's end."""
+        """True if the goal, or the end of a recording, was reached."""
         return self.end == DONE
 
 
 def run_episode(
-    proposer: Proposes,
+    proposer: ActionProposer,
     environment: Environment,
     goal: str,
     max_steps: int = MAX_STEPS,
@@ -149,30 +164,33 @@ def run_episode(
 ) -> Episode:
     """Guide an agent to a goal.
 
-    The prompt is EgoPlan's question with the goal, after clips of the last 4 actions that changed anything, and the
-    current view (as in ``egoplan_val_clips``).
+    The prompt consists of clips of the last 4 actions that changed anything, the current view, and EgoPlan's question
+    with the goal (as in ``egoplan_val_clips``).
 
-    A proposal that changed nothing is not tried again before something has changed; the next best one is. One that
-    means none of the environment's actions is handed to it as it is, and takes a step of the budget, too.
+    A proposal that changed nothing is not executed again until something has changed; the next best one is used
+    instead. A proposal that means none of the environment's actions is passed on unchanged, and costs a step.
 
     Args:
-        goal: as EgoPlan words it, after "in order to": ``heat water``.
-        max_steps: budget, at least 1.
-        frames_per_clip: frames of each past action, at least 1.
-        on_step: called with every step at its end.
+        proposer: Source of proposals.
+        environment: The environment to act in.
+        goal: The goal in EgoPlan's wording, after "in order to": ``heat water``.
+        max_steps: Maximum number of steps, at least 1.
+        frames_per_clip: Number of frames of each past action, at least 1.
+        on_step: Called with each step after it has ended.
 
     Returns:
-        The episode; where the environment or the proposer fails or a signal comes, with the steps up to then, and why.
+        The episode. If the environment or the proposer fails, or a signal arrives, it contains the steps until then and
+        the reason.
 
     Raises:
-        ValueError: a number below 1.
-        LmmsEgoplanError: the goal is empty.
+        ValueError: A number is below 1.
+        LmmsEgoplanError: The goal is empty.
     """
     for name, number in (("max_steps", max_steps), ("frames_per_clip", frames_per_clip)):
         if number < 1:
             raise ValueError(f"{name} must be at least 1, got {number}")
     if not goal.strip():
-        raise LmmsEgoplanError("the goal is empty; say what is to be reached, such as: heat water")
+        raise LmmsEgoplanError("the goal is empty; set one, such as: heat water")
     episode = Episode(goal, environment.name)
     try:
         for step in _steps(proposer, environment, episode, max_steps, frames_per_clip):
@@ -181,7 +199,7 @@ def run_episode(
         with _ending(ENVIRONMENT_FAILED):
             episode.last_view = environment.observe()
     except _EndedError as ended:
-        # A goal that was reached stays so without a last view.
+        # A reached goal stays reached if the last view fails.
         episode.end = episode.end if episode.is_success else ended.end
         episode.problem = str(ended)
     except KeyboardInterrupt as interrupt:
@@ -190,10 +208,10 @@ def run_episode(
 
 
 def _steps(
-    proposer: Proposes, environment: Environment, episode: Episode, max_steps: int, frames_per_clip: int
+    proposer: ActionProposer, environment: Environment, episode: Episode, max_steps: int, frames_per_clip: int
 ) -> Iterator[Step]:
     past: list[Clip] = []
-    in_vain: set[str] = set()
+    failed_actions: set[str] = set()
     for number in range(1, max_steps + 1):
         with _ending(ENVIRONMENT_FAILED):
             if environment.done():
@@ -201,29 +219,29 @@ def _steps(
             view, actions = environment.observe(), environment.actions()
         started = time.monotonic()
         visuals = [*(_thinned(clip, frames_per_clip) for clip in past[-NUM_CLIPS:]), view]
-        question, place = QUESTION.format(goal=episode.goal), f"{episode.goal}, step {number}"
+        question, step_name = QUESTION.format(goal=episode.goal), f"{episode.goal}, step {number}"
         with _ending(MODEL_FAILED):
-            proposals = proposer.propose(question, visuals, actions, place)
-        tried = next((one for one in proposals if (one.action or one.text) not in in_vain), None)
-        if tried is None:
+            proposals = proposer.propose(question, visuals, actions, step_name)
+        executed = next((item for item in proposals if (item.action or item.text) not in failed_actions), None)
+        if executed is None:
             episode.end = STUCK
             return
         proposed = time.monotonic()
         with _ending(ENVIRONMENT_FAILED):
-            outcome = environment.execute(tried.action or tried.text)
+            outcome = environment.execute(executed.action or executed.text)
         if outcome.changed:
-            in_vain.clear()
+            failed_actions.clear()
             past = [*past, outcome.clip or Clip([view])] if outcome.past is None else list(outcome.past)
         else:
-            in_vain.add(tried.action or tried.text)
-        yield Step(number, view, proposals, tried, outcome, proposed - started, time.monotonic() - proposed)
+            failed_actions.add(executed.action or executed.text)
+        yield Step(number, view, proposals, executed, outcome, proposed - started, time.monotonic() - proposed)
     with _ending(ENVIRONMENT_FAILED):
         if environment.done():
             episode.end = DONE
 
 
 class _EndedError(Exception):
-    """What fails in an episode ends it; the message is its `problem`."""
+    """A failure that ends an episode. The message becomes the episode's `problem`."""
 
     def __init__(self, end: str, problem: str) -> None:
         super().__init__(problem)
@@ -232,7 +250,7 @@ class _EndedError(Exception):
 
 @contextmanager
 def _ending(end: str) -> Iterator[None]:
-    """End the episode so if anything fails here, including other people's environments and models."""
+    """Convert any exception, including those of third-party environments and models, to an `_EndedError`."""
     try:
         yield
     except LmmsEgoplanError as error:
@@ -243,7 +261,7 @@ def _ending(end: str) -> Iterator[None]:
 
 
 def _thinned(clip: Clip, count: int) -> Clip:
-    """Return a clip of so many frames, evenly spaced, as EgoPlan's; short clips repeat some."""
+    """Return a clip of `count` evenly spaced frames, as in EgoPlan. Short clips repeat frames."""
     last = len(clip) - 1
     fps = clip.fps * (count - 1) / last if clip.fps and last and count > 1 else None
     return Clip((clip[position] for position in evenly_spaced(0, last, count)), fps)

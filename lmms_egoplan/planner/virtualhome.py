@@ -1,6 +1,6 @@
-"""VirtualHome, where a user runs its simulator: three of the calls that its own HTTP interface takes.
+"""Control VirtualHome, whose simulator the user runs, with three calls of its HTTP interface.
 
-Not tried against the simulator itself, which cannot be had as a package: only against a server that speaks these calls.
+Not tested with the simulator, which is not available as a package; only with a server that implements these calls.
 """
 
 import base64
@@ -19,14 +19,14 @@ from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.planner.planner import Outcome
 from lmms_egoplan.validation import Checked, read_as
 
-# What the simulator's objects can be asked for, by the property that allows it: the words, and the script's action.
+# The actions on an object by the property that allows them: words, and the script's action.
 _VERBS = {
     "CAN_OPEN": (("open the {}", "open"), ("close the {}", "close")),
     "HAS_SWITCH": (("turn on the {}", "switchon"), ("turn off the {}", "switchoff")),
     "GRABBABLE": (("take the {}", "grab"),),
     "SITTABLE": (("sit on the {}", "sit"),),
 }
-# The relations that these actions change. Others, such as CLOSE, change with every walk of the character.
+# The relations that these actions change. Others, such as CLOSE, change whenever the character walks.
 _RELATIONS = ("HOLDS_RH", "HOLDS_LH", "SITTING")
 _TIMEOUT_S = 120.0
 _SIZE = (640, 480)
@@ -50,7 +50,7 @@ class _Graph(Checked):
     edges: list[_Edge] = Field(default_factory=list)
 
     def facts(self) -> set[tuple[int, str, int | None]]:
-        """Return all that actions change: the objects' states, and what the character holds or sits on."""
+        """Return everything that actions can change: the objects' states, and what the character holds or sits on."""
         edges = {(edge.from_id, edge.relation_type, edge.to_id) for edge in self.edges}
         states = {(node.id, state, None) for node in self.nodes for state in node.states}
         return states | {edge for edge in edges if edge[1] in _RELATIONS}
@@ -60,12 +60,12 @@ class VirtualHome:
     """The first character of a running simulator.
 
     Args:
-        url: of the simulator, such as ``http://127.0.0.1:8080``.
-        until: the states that make up the goal, by object and state, such as ``[("stove", "ON")]``.
-        camera: number of the camera that the character sees with.
+        url: Address of the simulator, such as ``http://127.0.0.1:8080``.
+        until: Object and state pairs that make up the goal, such as ``[("stove", "ON")]``.
+        camera: Number of the camera that shows the character's view.
 
     Raises:
-        LmmsEgoplanError: the simulator cannot be reached, or has no such object.
+        LmmsEgoplanError: The simulator cannot be reached, or has no such object.
     """
 
     name = "VirtualHome"
@@ -75,39 +75,41 @@ class VirtualHome:
         self._until = [(name.casefold(), state.upper()) for name, state in until]
         self._client = httpx.Client(timeout=_TIMEOUT_S)
         if unknown := {name for name, _ in self._until} - {node.class_name.casefold() for node in self._graph().nodes}:
-            raise LmmsEgoplanError(f"VirtualHome at {url}: there is no {', '.join(sorted(unknown))} in this apartment")
+            raise LmmsEgoplanError(
+                f"VirtualHome at {url}: this apartment has no {', '.join(sorted(unknown))}; change --until"
+            )
 
     def observe(self) -> Image.Image:
-        """Return what the camera sees."""
+        """Return the camera's current image."""
         settings = {"mode": "normal", "image_width": _SIZE[0], "image_height": _SIZE[1]}
         reply = self._post("camera_image", intParams=[self._camera], stringParams=[json.dumps(settings)])
         try:
             image = Image.open(io.BytesIO(base64.b64decode(reply["message_list"][0])))
             return image.convert("RGB")
         except (KeyError, IndexError, TypeError, binascii.Error, UnidentifiedImageError, OSError) as error:
-            raise self._failed(f"camera {self._camera} gives no image ({type(error).__name__}: {error})") from error
+            raise self._failed(f"camera {self._camera} returned no image ({type(error).__name__}: {error})") from error
 
     def actions(self) -> list[str]:
-        """Return what can be done with the objects of the graph."""
+        """Return the actions that are possible with the graph's objects."""
         return list(_scripts(self._graph()))
 
     def execute(self, action: str) -> Outcome:
-        """Walk to the action's object, and act on it. The graph before and after shows whether anything has changed."""
+        """Walk to the action's object and act on it. Compare the graph before and after to detect a change."""
         graph = self._graph()
         scripts = _scripts(graph)
         if action not in scripts:
-            return Outcome(changed=False, message=f"there is nothing here to {action}", clip=Clip())
+            return Outcome(changed=False, message=f"cannot {action} here", clip=Clip())
         before = self.observe()
         settings = {"recording": False, "skip_animation": True, "find_solution": True, "image_synthesis": []}
         reply = self._post("render_script", stringParams=[json.dumps(settings), *scripts[action]], may_fail=True)
         changed = self._graph().facts() != graph.facts()
         message = "done" if changed else "nothing has changed"
         if not reply.get("success"):
-            message = f"the simulator refuses: {reply.get('message') or 'it does not say why'}"
+            message = f"the simulator refused: {reply.get('message') or 'no reason reported'}"
         return Outcome(changed=changed, message=message, clip=Clip([before, self.observe()] if changed else ()))
 
     def done(self) -> bool:
-        """Tell if all states of the goal are there."""
+        """Return True if all states of the goal are reached."""
         states = {(node.class_name.casefold(), state) for node in self._graph().nodes for state in node.states}
         return states.issuperset(self._until)
 
@@ -120,7 +122,7 @@ class VirtualHome:
         try:
             return read_as(_Graph, "its graph", json.loads(reply["message"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise self._failed(f"its graph is no JSON ({type(error).__name__}: {error})") from error
+            raise self._failed(f"its graph is not valid JSON ({type(error).__name__}: {error})") from error
         except LmmsEgoplanError as error:
             raise self._failed(str(error)) from error
 
@@ -132,19 +134,19 @@ class VirtualHome:
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             raise self._failed(f"{action}: {type(error).__name__}: {error}") from error
         if not isinstance(reply, dict) or not (may_fail or reply.get("success")):
-            raise self._failed(f"{action}: the simulator answers {str(reply)[:200]}")
+            raise self._failed(f"{action}: the simulator replied {str(reply)[:200]}")
         return reply
 
     def _failed(self, problem: str) -> LmmsEgoplanError:
-        return LmmsEgoplanError(f"VirtualHome at {self._url}: {problem}. Is its simulator running there?")
+        return LmmsEgoplanError(f"VirtualHome at {self._url}: {problem}. Check that its simulator is running there")
 
 
 def _scripts(graph: _Graph) -> dict[str, list[str]]:
-    """Return scripts' lines by an action's words; of objects of one kind, only the first counts."""
+    """Return the script's lines for each action, by its words. Only the first object of each kind is used."""
     scripts: dict[str, list[str]] = {}
     for node in graph.nodes:
-        name, place = node.class_name, f"<{node.class_name}> ({node.id})"
+        name, target = node.class_name, f"<{node.class_name}> ({node.id})"
         for verb, act in (pair for kind in node.properties for pair in _VERBS.get(kind, ())):
-            lines = [f"<char0> [{step}] {place}" for step in ("walk", act)]
+            lines = [f"<char0> [{step}] {target}" for step in ("walk", act)]
             scripts.setdefault(verb.format(name.replace("_", " ")), lines)
     return scripts

@@ -1,7 +1,7 @@
-"""Candidate continuations of a multimodal context, ranked by likelihood with any transformers vision-language model.
+"""Rank candidate continuations of a multimodal context by likelihood, with any transformers vision-language model.
 
-The vision encoder and the context run once per question; the candidates' tokens run behind them on the cache.
-Light to import: torch and transformers are loaded with the first name that is asked for.
+The vision encoder and the context run once per question. The candidates' tokens follow on the cache.
+The import is cheap: torch and transformers are loaded on first use.
 """
 
 from pkgutil import resolve_name

@@ -1,4 +1,4 @@
-"""Metrics of a task about the computation paths that ranked its questions, and about the audits."""
+"""Compute a task's metrics about its ranking paths and their audits."""
 
 import math
 from collections import defaultdict
@@ -14,10 +14,12 @@ METRICS = ("ranking_audits", "ranking_audit_difference", "ranking_tolerance", "n
 
 
 def audit_values(scores: Sequence[Loglikelihood]) -> dict[str, dict[str, Any]]:
-    """Return a question's values of `METRICS`, and of ``ranking_note`` if the backend has one; else none.
+    """Return a question's values of `METRICS`; empty if the backend does not record its path.
+
+    ``ranking_note`` is added if the backend has a note.
 
     Args:
-        scores: of the question's candidates.
+        scores: The scores of the question's candidates.
     """
     use = next((score.use for score in scores if score.use is not None), None)
     if use is None:
@@ -27,10 +29,10 @@ def audit_values(scores: Sequence[Loglikelihood]) -> dict[str, dict[str, Any]]:
 
 
 def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
-    """Count the questions for which full passes were computed, too, for comparison.
+    """Count the audited questions, which were also computed by full passes.
 
     Raises:
-        LmmsEgoplanError: a path that questions of a kind were ranked on was rejected by another question of that kind.
+        LmmsEgoplanError: A question rejected a path on which other questions of its kind were ranked.
 
     >>> question = {"kind": "image", "path": "packed", "audit": None, "rejected": []}
     >>> num_audits([question, question | {"audit": 2e-06}])
@@ -44,14 +46,14 @@ def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
             if count := used.get((value["kind"], path)):
                 raise LmmsEgoplanError(
                     f"{count} questions ({value['kind']}) were ranked on the path {path}, which is inexact for another "
-                    "question of that kind; no score of this run is to be used. Run again with --model_args "
-                    "...,ranking_path=full, where each candidate takes a full pass"
+                    "question of that kind. Do not use any score of this run. Repeat it with --model_args "
+                    "...,ranking_path=full, which runs a full pass per candidate"
                 )
     return sum(value["audit"] is not None for value in values)
 
 
 def largest_difference(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest difference of a mean loss from a full pass in any audit, nats; NaN without audits.
+    """Return the largest difference between a mean loss and its full pass in any audit, nats; NaN without audits.
 
     >>> question = {"kind": "image", "path": "packed", "audit": 1e-06, "rejected": []}
     >>> largest_difference([question, question | {"audit": 2e-06}])
@@ -62,18 +64,18 @@ def largest_difference(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def largest_tolerance(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest difference of a mean loss that an audit accepted, nats; NaN without audits.
+    """Return the largest difference of mean losses that an audit accepted, nats; NaN without audits.
 
     >>> question = {"audit": 1e-06, "tolerance": 0.0001}
     >>> largest_tolerance([question, question | {"audit": None}])
     0.0001
     """
-    known = [value["tolerance"] for value in values if value["audit"] is not None]
-    return max((tolerance for tolerance in known if tolerance is not None), default=math.nan)
+    tolerances = [value["tolerance"] for value in values if value["audit"] is not None]
+    return max((tolerance for tolerance in tolerances if tolerance is not None), default=math.nan)
 
 
 def num_near_ties(values: Sequence[Mapping[str, Any]]) -> int:
-    """Count the questions whose best candidate leads by less than rounding may change.
+    """Count the questions whose best candidate leads by less than the possible effect of rounding.
 
     >>> num_near_ties([{"near_tie": True}, {"near_tie": False}])
     1
@@ -82,7 +84,7 @@ def num_near_ties(values: Sequence[Mapping[str, Any]]) -> int:
 
 
 def memory_ahead(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the most memory, in MiB, that one process took to read ahead of the model until it scored.
+    """Return the largest amount of memory, in MiB, that one process used to read ahead of the model.
 
     >>> memory_ahead([{"memory_ahead": 2**20}, {"memory_ahead": 2**21}])
     2.0
@@ -91,10 +93,10 @@ def memory_ahead(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def failed_audits(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for each task of a run whose forced path failed an audit.
+    """Return one message for each task of a run whose forced path failed an audit.
 
     Args:
-        results: The metrics of each task, as the harnesses name them.
+        results: The metrics of each task, with the harness's names.
 
     >>> run = {"task": {"ranking_audit_difference,none": 0.5, "ranking_tolerance,none": 1e-4}}
     >>> failed_audits(run)
@@ -106,7 +108,7 @@ def failed_audits(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def inexact(metrics: Mapping[str, Any]) -> str | None:
-    """Return that an audit found a larger difference from full passes than the tolerance; None if none did."""
+    """Return a message if an audit found a difference from full passes above the tolerance; else None."""
     difference, tolerance = (metrics.get(f"{name},none") for name in ("ranking_audit_difference", "ranking_tolerance"))
     if difference is None or tolerance is None or not difference > tolerance:
         return None
@@ -114,7 +116,7 @@ def inexact(metrics: Mapping[str, Any]) -> str | None:
 
 
 def notes(values: Sequence[Mapping[str, Any]]) -> str:
-    """Return what readers of the results must know about the backend.
+    """Return notes about the backend for readers of the results.
 
     >>> notes([{"note": "vLLM not compared with transformers for this model"}] * 2)
     'vLLM not compared with transformers for this model'

@@ -1,4 +1,4 @@
-"""Abilities of a chat template, as its rendering shows them; names of models do not."""
+"""Detect the abilities of a chat template from what it renders, not from the model's name."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,14 +10,14 @@ _SYSTEM, _QUESTION = "systemprobe", "questionprobe"
 
 
 def has_system_turn(render: Render, user: str | None = None) -> bool:
-    """Return whether a template writes a system message before a question with an image as one.
+    """Return whether a template supports a system message before a question with an image.
 
-    False if the template raises, drops the message, or writes it as it would a user's or an assistant's. A template
-    that itself puts it at the head of the user's turn (Gemma 3) writes it as one.
+    False if the template raises, drops the message, or renders it like a user's or an assistant's. A template that
+    puts the message at the start of the user's turn (Gemma 3) supports it.
 
     Args:
-        render: the template; messages to text.
-        user: the question, where contents are texts instead of lists of items.
+        render: The template, which renders messages as text.
+        user: The question, for templates whose contents are text instead of lists of items.
     """
     question = user if user is not None else [{"type": "image"}, {"type": "text", "text": _QUESTION}]
     content = _SYSTEM if user is not None else [{"type": "text", "text": _SYSTEM}]
@@ -32,7 +32,7 @@ def has_system_turn(render: Render, user: str | None = None) -> bool:
 
 
 def has_video(render: Render) -> bool:
-    """Return whether the template writes anything for a video; contents are lists of items."""
+    """Return whether the template renders anything for a video. Contents are lists of items."""
     text = {"type": "text", "text": _QUESTION}
     with_video, without = (
         _rendered(render, [{"role": "user", "content": content}])
@@ -42,7 +42,7 @@ def has_video(render: Render) -> bool:
 
 
 def _rendered(render: Render, messages: Sequence[Message]) -> str | None:
-    """Render messages; None if the template raises, whatever the error."""
+    """Render messages; return None if the template raises any error."""
     try:
         return str(render(messages))
     except Exception:

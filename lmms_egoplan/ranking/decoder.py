@@ -1,4 +1,4 @@
-"""Forward passes of decoder-only models: one full pass per candidate, or one prefix pass and a pass on its cache."""
+"""Run decoder-only models: one full pass per candidate, or one prefix pass and further passes on its cache."""
 
 import copy
 import inspect
@@ -14,20 +14,22 @@ from lmms_egoplan.ranking.scores import CandidateScore, Passes, score_from_logit
 
 
 class UnsupportedPathError(Exception):
-    """The model's configuration rules a computation path out."""
+    """The model's configuration does not support a computation path."""
 
 
 class DecoderPasses(Passes):
-    """The three ways to score a question with a decoder-only model. All give the same numbers where they apply.
+    """Score a question with a decoder-only model in one of three ways, which give the same numbers where supported.
 
-    packed: prefix once; then the tokens of all candidates in one row, each of which sees the prefix and its own
-        candidate only (4D mask) at the positions it would have alone. No copy of the prefix's keys and values.
-    cached: prefix once; then each candidate alone on a copy of the cache, one copy at a time. For attention
-        implementations without arbitrary masks and for recurrent layers.
-    full: an independent pass per candidate.
+    packed: The prefix runs once. Then the tokens of all candidates run in one row. A 4D mask lets each token see only
+        the prefix and its own candidate, at the positions it would have alone. The prefix's keys and values are not
+        copied.
+    cached: The prefix runs once. Then each candidate runs on a copy of the cache, one copy at a time. Used for
+        attention implementations without arbitrary masks, and for recurrent layers.
+    full: One independent pass per candidate.
 
-    Where rotary frequencies depend on the length of the whole sequence (longrope, dynamic NTK), a context's keys fit
-    only candidates that leave the frequencies as they are; packed and cached take full passes for other questions.
+    Some rotary frequencies depend on the length of the whole sequence (longrope, dynamic NTK). A context's keys are
+    then valid only for candidates that do not change the frequencies. For other questions, packed and cached use full
+    passes.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -73,7 +75,7 @@ class DecoderPasses(Passes):
         for index, candidate in enumerate(question.candidates):
             row = candidate.tokens[:-1]
             logits = next_logits.new_empty(0, next_logits.shape[-1])
-            if len(row) == 1:  # some recurrent layers take a step of their own for one token, with other numbers
+            if len(row) == 1:  # some recurrent layers use a different step for one token, with different numbers
                 row = candidate.tokens
             if row:
                 is_last = index == len(question.candidates) - 1
@@ -100,21 +102,21 @@ class DecoderPasses(Passes):
         return logits[-1 - len(candidate.scored_tokens) : -1]
 
     def _run_prefix(self, question: EncodedQuestion, cache: Any) -> tuple[torch.Tensor, Any, int]:
-        """Return the logits after the prefix, shape (1, vocabulary); the cache; the position of the next token."""
+        """Return the logits after the prefix, shape (1, vocabulary), the cache, and the next token's position."""
         forget_earlier_questions(self._model)
         keep = {"logits_to_keep": 1} if self._takes_logits_to_keep else {}
-        given = {} if cache is None else {"past_key_values": cache}
+        cache_argument = {} if cache is None else {"past_key_values": cache}
         with _watched_positions(self._model) as positions:
-            output = self.model_for(question)(**question.model_inputs, use_cache=True, **given, **keep)
-        # BLIP-2 and its kin hand on what their language model has returned.
-        filled = getattr(output, "language_model_outputs", output).past_key_values
+            output = self.model_for(question)(**question.model_inputs, use_cache=True, **cache_argument, **keep)
+        # BLIP-2 and similar models wrap their language model's output.
+        filled_cache = getattr(output, "language_model_outputs", output).past_key_values
         position = question.prefix_length + _rope_delta(self._model)
         if positions and _ends_with_text(question):
             position = positions[-1] + 1
-        return output.logits[0, -1:], filled, position
+        return output.logits[0, -1:], filled_cache, position
 
     def model_for(self, question: EncodedQuestion) -> torch.nn.Module:
-        """Return the model that computes a question: the text model if it has no pixels."""
+        """Return the model for a question: the text model if the question has no pixels."""
         return self._model if question.has_visuals else self._text_model
 
 
@@ -124,7 +126,7 @@ class RotaryLimits:
     def __init__(self, text_config: Any) -> None:
         self._switches: set[int] = set()
         self._growth: set[int] = set()
-        # transformers 5 has `rope_parameters`, by type of layer where these differ; before, `rope_scaling`.
+        # transformers 5 has `rope_parameters`, per layer type if they differ. Earlier versions have `rope_scaling`.
         settings = getattr(text_config, "rope_parameters", None) or getattr(text_config, "rope_scaling", None) or {}
         by_layer = [value for value in settings.values() if isinstance(value, dict)]
         for parameters in by_layer or [settings]:
@@ -138,16 +140,16 @@ class RotaryLimits:
                 self._growth.add(length)
 
     def change_within(self, position: int, longest: int) -> bool:
-        """Return whether a candidate of up to `longest` tokens from `position` on changes its context's frequencies.
+        """Return whether a candidate of up to `longest` tokens, starting at `position`, changes the frequencies.
 
-        longrope takes its long factors beyond one length; dynamic NTK grows with each token beyond it.
+        longrope uses its long factors beyond one length; dynamic NTK grows with each token beyond it.
         """
         end = position + longest
         return any(position <= limit < end for limit in self._switches) or any(end > limit for limit in self._growth)
 
 
 class MaskKinds:
-    """Which attention masks the layers of a text model need, and packed ones of each kind."""
+    """Build the packed attention masks that the layers of a text model need."""
 
     def __init__(self, text_config: Any) -> None:
         self._window = getattr(text_config, "sliding_window", None)
@@ -156,21 +158,21 @@ class MaskKinds:
         self._layer_types = set(getattr(text_config, "layer_types", None) or ())
         implementation = text_config._attn_implementation
         if implementation not in ("sdpa", "eager"):
-            raise UnsupportedPathError(f"attention implementation {implementation} takes no arbitrary mask")
+            raise UnsupportedPathError(f"attention implementation {implementation} does not accept arbitrary masks")
         if unknown := self._layer_types - {"full_attention", "sliding_attention"}:
-            raise UnsupportedPathError(f"layers of type {', '.join(sorted(unknown))} cannot hold several candidates")
+            raise UnsupportedPathError(f"layers of type {', '.join(sorted(unknown))} cannot pack several candidates")
 
     def packed(
         self, row_lengths: list[int], prefix_length: int, model: PreTrainedModel
     ) -> torch.Tensor | dict[str, torch.Tensor]:
-        """Additive masks of shape (1, 1, tokens, prefix + tokens): each token sees the prefix and its own row."""
+        """Return additive masks, shape (1, 1, tokens, prefix + tokens): a token sees the prefix and its own row."""
         device, dtype = model.device, model.dtype
         lengths = torch.tensor(row_lengths, device=device)
         row = torch.arange(len(row_lengths), device=device).repeat_interleave(lengths)
-        place = torch.cat([torch.arange(length, device=device) for length in row_lengths]) + prefix_length
-        key_place = torch.cat([torch.arange(prefix_length, device=device), place])
+        position = torch.cat([torch.arange(length, device=device) for length in row_lengths]) + prefix_length
+        key_position = torch.cat([torch.arange(prefix_length, device=device), position])
         key_row = torch.cat([torch.full((prefix_length,), -1, device=device), row])
-        distance = place[:, None] - key_place
+        distance = position[:, None] - key_position
         visible = ((key_row == -1) | (key_row == row[:, None])) & (distance >= 0)
 
         def additive(allowed: torch.Tensor) -> torch.Tensor:
@@ -188,13 +190,13 @@ class MaskKinds:
 
 
 def _score_row(candidate: CandidateTokens, next_logits: torch.Tensor, row_logits: torch.Tensor) -> CandidateScore:
-    """Score from the logits after the prefix and those after each of the candidate's tokens except the last."""
+    """Score a candidate from the logits after the prefix and after each of its tokens except the last."""
     logits = torch.cat([next_logits.to(row_logits.device), row_logits])
     return score_from_logits(candidate, logits[candidate.first :])
 
 
 def text_model(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the model that takes tokens without pixels: the one inside BLIP-2 and its kin, which require pixels."""
+    """Return the model that accepts tokens without pixels: for BLIP-2 and similar models, the inner language model."""
     wrapped = getattr(model, "language_model", None)
     if model.main_input_name == "pixel_values" and wrapped is not None and wrapped.get_output_embeddings() is not None:
         return wrapped
@@ -202,7 +204,7 @@ def text_model(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _image_visibility(question: EncodedQuestion, tokens: list[int]) -> dict[str, torch.Tensor]:
-    """Return the inputs that say which images an answer's tokens see, for models that have such inputs (Mllama)."""
+    """Return the inputs that define which images an answer's tokens see, if the model has such inputs (Mllama)."""
     return {
         name: entries_of(name, value, tokens)
         for name, value in question.inputs.items()
@@ -212,14 +214,14 @@ def _image_visibility(question: EncodedQuestion, tokens: list[int]) -> dict[str,
 
 def entries_of(name: str, value: torch.Tensor, tokens: list[int]) -> torch.Tensor:
     """Return a per-token model input for an answer's text tokens, shape (1, tokens, ...)."""
-    if value.ndim > 2:  # which images a token sees (Mllama): those that the last token of the context sees
+    if value.ndim > 2:  # Mllama: an answer's tokens see the same images as the last token of the context
         return value[:, -1:].expand(-1, len(tokens), *value.shape[2:])
     entries = {"input_ids": tokens, "attention_mask": [1] * len(tokens)}.get(name, [0] * len(tokens))
     return value.new_tensor([entries])
 
 
 def forget_earlier_questions(model: torch.nn.Module) -> None:
-    """Undo what a model keeps of earlier questions: position offsets, and rotary frequencies grown for longer ones."""
+    """Reset a model's state from earlier questions: position offsets, and rotary frequencies for longer inputs."""
     module: Any
     for module in model.modules():
         if getattr(module, "rope_deltas", None) is not None:
@@ -227,7 +229,7 @@ def forget_earlier_questions(model: torch.nn.Module) -> None:
         original = getattr(module, "original_max_seq_len", None)
         for name in [name for name in vars(module) if name.endswith("max_seq_len_cached")] if original else ():
             if getattr(module, name) > original:
-                # transformers 5.12 calls it None_max_seq_len_cached where there are no kinds of layers.
+                # Without layer types, transformers 5.12 names it None_max_seq_len_cached.
                 prefix = name.removesuffix("max_seq_len_cached").removeprefix("None_")
                 frequencies = getattr(module, f"{prefix}inv_freq")
                 setattr(module, f"{prefix}inv_freq", getattr(module, f"{prefix}original_inv_freq").to(frequencies))
@@ -238,20 +240,21 @@ def forget_earlier_questions(model: torch.nn.Module) -> None:
 def _watched_positions(model: torch.nn.Module) -> Iterator[list[int]]:
     """Collect the position of the last token of each pass, for models with multimodal rotary positions.
 
-    The model's offset counts from the largest position: in a long video (Qwen2.5-VL) the last frame's, not the text's.
+    The model's offset counts from the largest position. In a long video (Qwen2.5-VL), this is the last frame's
+    position, not the text's.
     """
-    seen: list[int] = []
+    last_positions: list[int] = []
 
     def note(_: torch.nn.Module, __: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         if (positions := keywords.get("position_ids")) is not None:
-            seen.append(int(positions[..., -1].max()))
+            last_positions.append(int(positions[..., -1].max()))
 
     with ExitStack() as hooks:
         for module in model.modules():
             inner = getattr(module, "language_model", None)
             if hasattr(module, "rope_deltas") and isinstance(inner, torch.nn.Module):
                 hooks.enter_context(inner.register_forward_pre_hook(note, with_kwargs=True))
-        yield seen
+        yield last_positions
 
 
 def _ends_with_text(question: EncodedQuestion) -> bool:
@@ -260,6 +263,6 @@ def _ends_with_text(question: EncodedQuestion) -> bool:
 
 
 def _rope_delta(model: torch.nn.Module) -> int:
-    """Return the distance of the next position from the number of tokens (multimodal rotary positions), 0 elsewhere."""
+    """Return the next position minus the number of tokens, for multimodal rotary positions; otherwise 0."""
     deltas = (getattr(module, "rope_deltas", None) for module in model.modules())
     return next((int(delta.flatten()[0]) for delta in deltas if delta is not None), 0)

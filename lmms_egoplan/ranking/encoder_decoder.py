@@ -1,4 +1,4 @@
-"""Forward passes of encoder-decoder models: the encoder once, all candidates in one decoder batch."""
+"""Run encoder-decoder models: the encoder once, then all candidates in one decoder batch."""
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -10,7 +10,7 @@ from lmms_egoplan.ranking.scores import CandidateScore, Passes, score_from_logit
 
 
 def encoder_decoder_of(model: PreTrainedModel) -> PreTrainedModel | None:
-    """Return the encoder-decoder: the model inside BLIP-2 and its kin, or the model itself; None if there is none."""
+    """Return the encoder-decoder: the model itself, or the one inside BLIP-2 and similar models; None without one."""
     for candidate in (getattr(model, "language_model", None), model):
         if candidate is not None and getattr(candidate.config, "is_encoder_decoder", False):
             return candidate
@@ -18,11 +18,11 @@ def encoder_decoder_of(model: PreTrainedModel) -> PreTrainedModel | None:
 
 
 class EncoderDecoderPasses(Passes):
-    """The two ways to score a question with an encoder-decoder model.
+    """Score a question with an encoder-decoder model in one of two ways.
 
-    shared: vision and text encoder once; the candidates are a batch of decoder rows over an expanded view of the
-        encoder's output (no copy of it per candidate is held).
-    full: an independent pass per candidate.
+    shared: Vision and text encoder run once. The candidates are a batch of decoder rows over an expanded view of the
+        encoder's output, which is not copied per candidate.
+    full: One independent pass per candidate.
     """
 
     def __init__(self, model: PreTrainedModel, seq2seq: PreTrainedModel) -> None:
@@ -57,7 +57,7 @@ class EncoderDecoderPasses(Passes):
         ]
 
     def full_logits(self, question: EncodedQuestion, candidate: CandidateTokens) -> torch.Tensor:
-        """Return the logits of a candidate's scored tokens from a pass of vision encoder, text encoder and decoder."""
+        """Return the logits of a candidate's scored tokens from one pass of vision and text encoder and decoder."""
         model = self._model if question.has_visuals else self._seq2seq
         decoder_inputs = self._decoder_inputs(candidate, question.inputs["input_ids"].device)
         logits = model(**question.model_inputs, decoder_input_ids=decoder_inputs, use_cache=False).logits[0]

@@ -1,4 +1,4 @@
-"""Messages and candidates to tokens, through the processor's own chat template."""
+"""Tokenise messages and candidates with the processor's chat template."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _MEDIA = re.compile(r"image|img|video|audio|vision|frame|media|boi_|eoi_|patch",
 
 @dataclass(frozen=True)
 class _TokenisedCandidate:
-    """A context with one candidate behind it: token ids and the half-open range of the candidate's own."""
+    """A context followed by one candidate: token IDs, and the candidate's half-open range."""
 
     ids: list[int]
     first: int
@@ -26,11 +26,12 @@ class _TokenisedCandidate:
 
 @dataclass(frozen=True)
 class SplitQuestion:
-    """A question's text as tokens, with a medium as the template writes it: one placeholder in most.
+    """A question's text as tokens, with media as the template renders them, usually one placeholder each.
 
-    prefix: of the context that all candidates share.
-    candidates: in the caller's order.
-    tail: all tokens of the first candidate's text behind the prefix.
+    Attributes:
+        prefix: Tokens of the context that all candidates share.
+        candidates: The candidates, in the caller's order.
+        tail: All tokens after the prefix in the first candidate's text.
     """
 
     prefix: list[int]
@@ -39,28 +40,28 @@ class SplitQuestion:
 
 
 class QuestionEncoder:
-    """Encodes questions for one model.
+    """Encode questions for one model.
 
-    Decoder-only: the conversation with the candidate as the assistant's turn is rendered by the chat template and
-    tokenised as a whole, then split: a candidate's tokens are those that hold at least one of its characters, so a
-    token that merges the end of the context with the start of a candidate is the candidate's. The shared prefix is
-    the longest one common to all candidates that ends at or before the first candidate token.
+    Decoder-only models: The chat template renders the conversation with the candidate as the assistant's turn. The
+    whole text is tokenised, then split. A candidate's tokens are those with at least one of its characters. A token
+    that merges the end of the context with the start of a candidate therefore belongs to the candidate. The shared
+    prefix is the longest one common to all candidates that ends at or before the first candidate token.
 
-    Encoder-decoder: the encoder gets the context, the decoder the candidate.
+    Encoder-decoder models: The encoder gets the context, and the decoder gets the candidate.
 
-    A processor without a chat template gets the plain form: image placeholders, the text, a space where there is none,
-    the candidate. One whose template is not to be applied gets it to the letter, without a space of ours.
+    Without a chat template, the input is: image placeholders, the text, a space unless one exists, the candidate.
+    If the template exists but must not be applied, no space is added.
 
-    Where the template has no system turn, a system message stands before the text of the user's turn.
+    If the template has no system turn, a system message comes before the text of the user's turn.
 
-    A video is a list of frames, a `Clip` where its frame rate is known: processors write time stamps and compute
-    positions from it. For a list without a rate they take their own default, 24 frames per second in most.
+    A video is a list of frames, or a `Clip` if its frame rate is known. Processors derive time stamps and positions
+    from the rate. Without one, they use their own default, usually 24 frames per second.
 
     Attributes:
-        applies_chat_template: whether messages are rendered by the processor's chat template.
-        has_system_turn: whether that has a place for a system message.
-        takes_video: whether processor and template take videos.
-        scores_eos: whether a candidate ends with the token that ends the assistant's turn.
+        applies_chat_template: Whether the processor's chat template renders messages.
+        has_system_turn: Whether the template supports a system message.
+        takes_video: Whether processor and template accept videos.
+        scores_eos: Whether a candidate ends with the token that ends the assistant's turn.
     """
 
     def __init__(
@@ -87,25 +88,25 @@ class QuestionEncoder:
         )
 
     def ordinary_tokens(self, text: str) -> list[int]:
-        """Return the token ids of a text alone, without special ones."""
+        """Return the token IDs of a text by itself, without special tokens."""
         special = set(self._tokenizer.all_special_ids)
         return [token for token in self._tokenizer(text, add_special_tokens=False)["input_ids"] if token not in special]
 
     def reserved_text(self, text: str) -> str | None:
-        """Return the first placeholder of media or special token in a text, which the model would not read as text."""
+        """Return the first media placeholder or special token in a text, which the model would not read as text."""
         match = self._reserved.search(text)
         return match[0] if match else None
 
     def token_counts(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of each text alone, without special ones."""
+        """Count the tokens of each text by itself, without special tokens."""
         return list(map(len, self._tokenizer(list(texts), add_special_tokens=False)["input_ids"])) if texts else []
 
     def encode(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> EncodedQuestion:
         """Tokenise a question with its candidates.
 
         Raises:
-            RankingError: no candidate, an empty one, one that the chat template or the tokenizer changes, or a
-                processor that tokenises text with media unlike its own tokenizer does.
+            RankingError: There are no candidates, one is empty, the chat template or the tokenizer changes one, or the
+                processor tokenises text with media differently from its own tokenizer.
         """
         messages = self._checked(messages, candidates, question_id)
         if self._is_encoder_decoder:
@@ -113,10 +114,10 @@ class QuestionEncoder:
         return self._encode_for_decoder(messages, candidates, question_id)
 
     def split(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> SplitQuestion:
-        """Tokenise for an engine that processes media itself; for decoder-only models with a chat template.
+        """Tokenise for an engine that processes media itself. For decoder-only models with a chat template.
 
         Raises:
-            RankingError: as `encode`; or there is no chat template, or the context is empty.
+            RankingError: As in `encode`; also if there is no chat template, or the context is empty.
         """
         messages = self._checked(messages, candidates, question_id)
         if not self.applies_chat_template:
@@ -127,9 +128,9 @@ class QuestionEncoder:
         return split
 
     def prompt(self, messages: Sequence[Message]) -> tuple[list[int], bool]:
-        """Tokenise a context that ends for an answer; return also whether special tokens were set before the text.
+        """Tokenise a context ready for an answer; also return whether the tokenizer added special tokens.
 
-        Media are as the template writes them. For models with a chat template.
+        Media are as the template renders them. For models with a chat template.
         """
         text = self._processor.apply_chat_template(
             self._conversation(messages), tokenize=False, add_generation_prompt=True
@@ -146,15 +147,15 @@ class QuestionEncoder:
                 raise RankingError(f"question {question_id}: candidate {index} is empty: {candidate!r}")
             if placeholder := next((token for token in self._placeholders if token in candidate), None):
                 raise RankingError(
-                    f"question {question_id}: candidate {index} holds {placeholder}, which stands for media in this "
-                    f"model's input: {candidate!r}; a candidate must be text"
+                    f"question {question_id}: candidate {index} contains {placeholder}, a media placeholder of this "
+                    f"model: {candidate!r}; remove it"
                 )
         return self._conversation(messages)
 
     def generation_inputs(self, conversations: Sequence[Sequence[Message]]) -> dict[str, Any]:
-        """Return model inputs of contexts for generation, padded on the left.
+        """Return model inputs for generation, padded on the left.
 
-        Without a chat template, one context at a time.
+        Without a chat template, pass one context at a time.
         """
         contexts = [self._conversation(messages) for messages in conversations]
         if self.applies_chat_template:
@@ -164,13 +165,13 @@ class QuestionEncoder:
         return self._plain_inputs(messages, _text_of(messages))
 
     def _conversation(self, messages: Sequence[Message]) -> list[Message]:
-        """Return messages with lists as contents; without system messages if the template has no turn for them."""
+        """Return messages whose contents are lists; merge system messages into the user's if unsupported."""
         conversation = [_with_content_list(message) for message in messages]
         if self.has_system_turn or not any(message["role"] == "system" for message in conversation):
             return conversation
         system = [message for message in conversation if message["role"] == "system"]
-        others = [message for message in conversation if message["role"] != "system"]
-        return _with_text_before(_text_of(system), others)
+        turns = [message for message in conversation if message["role"] != "system"]
+        return _with_text_before(_text_of(system), turns)
 
     def _encode_for_decoder(
         self, messages: list[Message], candidates: Sequence[str], question_id: str
@@ -181,8 +182,9 @@ class QuestionEncoder:
         prefix_length = len(full_ids) - len(split.tail)
         if full_ids[prefix_length:] != split.tail:
             raise RankingError(
-                f"question {question_id}: {type(self._processor).__name__} tokenises the text with its images unlike "
-                f"{type(self._tokenizer).__name__} does without them; the candidates' tokens cannot be told apart"
+                f"question {question_id}: {type(self._processor).__name__} tokenises the text with its images "
+                f"differently from {type(self._tokenizer).__name__} without them, so the candidates' tokens cannot be "
+                "identified; use another model"
             )
         if prefix_length == 0:
             raise RankingError(f"question {question_id}: the context is empty; nothing predicts the first token")
@@ -197,7 +199,7 @@ class QuestionEncoder:
         )
 
     def _split(self, messages: list[Message], candidates: Sequence[str], question_id: str) -> SplitQuestion:
-        """Find where the context's tokens end and each candidate's begin; the one rule for all rankers."""
+        """Find the boundary between the context's and each candidate's tokens; shared by all rankers."""
         tokenised = [self._tokenise_with_candidate(messages, candidate, question_id) for candidate in candidates]
         boundary = min(_common_prefix_length([c.ids for c in tokenised]), min(c.first for c in tokenised))
         closing = self._closing_token(messages) if self.scores_eos else []
@@ -223,7 +225,7 @@ class QuestionEncoder:
         return EncodedQuestion(self.generation_inputs([messages]), rows, question_id, _num_visuals(messages))
 
     def _render(self, messages: list[Message], candidate: str) -> str:
-        """Render the conversation as text that ends with the candidate."""
+        """Render the conversation as text, ending with the candidate."""
         if not self.applies_chat_template:
             text = _text_of(messages)
             if self._separates_candidate and text and not (text[-1].isspace() or candidate[0].isspace()):
@@ -248,10 +250,10 @@ class QuestionEncoder:
         ids = encoded["input_ids"]
         if self._tokenizer.is_fast:
             spans = encoded["offset_mapping"]
-            own = [index for index, (begin, end) in enumerate(spans) if end > max(begin, start)]
-            if not own:
+            indices = [index for index, (begin, end) in enumerate(spans) if end > max(begin, start)]
+            if not indices:
                 raise RankingError(f"question {question_id}: the tokenizer drops the candidate {candidate!r}")
-            return _TokenisedCandidate(ids, own[0], own[-1] + 1)
+            return _TokenisedCandidate(ids, indices[0], indices[-1] + 1)
         context = self._tokenizer(text[:start], add_special_tokens=self._adds_special_tokens(text))["input_ids"]
         return _TokenisedCandidate(ids, _common_prefix_length([ids, context]), len(ids))
 
@@ -267,7 +269,7 @@ class QuestionEncoder:
         items = [item for messages in conversations for message in messages for item in message["content"]]
         videos = [item["video"] for item in items if item["type"] == "video"]
         if videos:
-            # The frames are the task's choice; the processor must not choose among them again.
+            # The task has chosen the frames; the processor must not subsample them.
             processor_kwargs = {**processor_kwargs, "do_sample_frames": False, **_frame_rates(videos)}
         return dict(
             self._processor.apply_chat_template(
@@ -281,15 +283,15 @@ class QuestionEncoder:
         )
 
     def _plain_inputs(self, messages: list[Message], text: str) -> dict[str, Any]:
-        """Return the plain form: one image placeholder per image, if the processor has one, then the text.
+        """Return inputs without a chat template: one placeholder per image, if the processor has one, then the text.
 
-        BLIP-2's and InstructBLIP's processors put one image's query tokens before the text however many images there
-        are, so those of further images are added here. The Q-Former's instruction is the context, never a candidate,
-        and the same for each image.
+        BLIP-2's and InstructBLIP's processors always add the query tokens of only one image, so those of further
+        images are added here. The Q-Former's instruction is the context, never a candidate, and the same for each
+        image.
         """
         items = [item for message in messages for item in message["content"]]
         if any(item["type"] == "video" for item in items):
-            raise RankingError(f"{type(self._processor).__name__} has no chat template and takes no video")
+            raise RankingError(f"{type(self._processor).__name__} has no chat template and does not accept video")
         images = [item["image"] for item in items if item["type"] == "image"]
         queries = getattr(self._processor, "num_query_tokens", None)
         if not images or queries is None:
@@ -306,14 +308,14 @@ class QuestionEncoder:
         return inputs
 
     def _adds_special_tokens(self, text: str) -> bool:
-        """Return whether the tokenizer adds special tokens: as in ``apply_chat_template``, not if the template did."""
+        """Return whether to add special tokens; as in ``apply_chat_template``, not if the template already did."""
         bos = self._tokenizer.bos_token
         return not (self.applies_chat_template and bos is not None and text.startswith(bos))
 
     def _closing_token(self, messages: list[Message]) -> list[int]:
-        """Return the special token that ends an assistant's turn: the template's, else the tokenizer's end of text."""
+        """Return the special token that ends an assistant's turn: the template's, or the tokenizer's end of text."""
         if self.applies_chat_template:
-            # Any answer shows what the template puts behind one.
+            # Render any answer to see what the template adds after it.
             answer = "answer"
             rendered = self._processor.apply_chat_template([*messages, _assistant_turn(answer)], tokenize=False)
             closing = rendered[rendered.rindex(answer) + len(answer) :]
@@ -327,7 +329,7 @@ class QuestionEncoder:
 
 
 def _media_placeholders(processor: Any) -> list[str]:
-    """Return the texts that represent or enclose media: the harnesses' own, and the model's special tokens."""
+    """Return the texts that represent or enclose media: the harnesses' placeholders and the model's special tokens."""
     tokenizer = processor.tokenizer
     placeholders = {"<image>", "<video>"} | {token for token in _special_tokens(tokenizer) if _MEDIA.search(token)}
     for owner in (processor, tokenizer):
@@ -338,7 +340,7 @@ def _media_placeholders(processor: Any) -> list[str]:
 
 
 def _reserved_texts(processor: Any, placeholders: Sequence[str]) -> list[str]:
-    """Return placeholders and special tokens, longest first, except punctuation, as some padding is."""
+    """Return placeholders and special tokens, longest first, except punctuation, which some models use as padding."""
     special = _special_tokens(processor.tokenizer) | set(processor.tokenizer.all_special_tokens)
     return sorted({token for token in special if len(token.strip()) > 2} | set(placeholders), key=len, reverse=True)
 
@@ -363,23 +365,23 @@ def _text_of(messages: list[Message]) -> str:
 
 
 def _num_visuals(messages: list[Message]) -> int:
-    """Count images, and frames of videos."""
+    """Count images and video frames."""
     items = [item for message in messages for item in message["content"]]
     return sum(len(item["video"]) if item["type"] == "video" else item["type"] == "image" for item in items)
 
 
 def _with_text_before(text: str, messages: list[Message]) -> list[Message]:
-    """Write a text and a line break before the first text of the messages, after any media before that."""
+    """Insert a text and a line break before the first text of the messages, after any media before it."""
     for message in messages:
-        for place, item in enumerate(message["content"]):
+        for index, item in enumerate(message["content"]):
             if item["type"] == "text":
-                message["content"][place] = {**item, "text": f"{text}\n{item['text']}"}
+                message["content"][index] = {**item, "text": f"{text}\n{item['text']}"}
                 return messages
     return [{"role": "user", "content": [{"type": "text", "text": text}]}, *messages]
 
 
 def _frame_rates(videos: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Return a processor's arguments with the frame rates of videos, in order; none if no rate is known."""
+    """Return processor arguments with the frame rates of the videos, in order; empty if no rate is known."""
     rates = [getattr(video, "fps", None) for video in videos]
     if not any(rates):
         return {}
@@ -392,10 +394,10 @@ def _frame_rates(videos: Sequence[Sequence[Any]]) -> dict[str, Any]:
         )
         for video, rate in zip(videos, rates, strict=True)
     ]
-    told: dict[str, Any] = {"video_metadata": metadata[0] if len(metadata) == 1 else metadata}
+    arguments: dict[str, Any] = {"video_metadata": metadata[0] if len(metadata) == 1 else metadata}
     if len(set(rates)) == 1:
-        told["fps"] = rates[0]  # Qwen's omni models read this instead
-    return told
+        arguments["fps"] = rates[0]  # Qwen's omni models read this instead
+    return arguments
 
 
 def _common_prefix_length(sequences: list[list[int]]) -> int:

@@ -1,4 +1,4 @@
-"""Equivalence of computation paths: whether one gives what full passes give, on a question at hand."""
+"""Check whether a computation path reproduces the scores of full passes on a question."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,20 +12,20 @@ from lmms_egoplan.ranking.precision import rounded_at_random
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError
 from lmms_egoplan.ranking.scores import CandidateScore, Passes, differences, lead
 
-# Largest difference of a mean loss, nats, between a path and a full pass: what rounding makes of equal sums.
+# Largest difference of mean losses, nats, between a path and a full pass that rounding can explain.
 FLOAT32_TOLERANCE = 1e-4
 
 HALF_PRECISION_TOLERANCE = 2e-2
-# In half precision a path may differ by so many times the model's own rounding noise, and never by more than 2e-2.
+# In half precision, a path may differ by this multiple of the model's rounding noise, but never by more than 2e-2.
 NOISE_FACTOR = 4
 
-# The most that a path may differ by to be chosen in half precision; later audits, which are many, allow 2e-2.
+# Largest difference for a path to be chosen in half precision. The many later audits allow 2e-2.
 SETTLING_TOLERANCE = 1e-2
 
-# Difference of the two best mean losses, nats, from which on a path must find the same best candidate.
+# If the two best mean losses differ by more than this, in nats, a path must find the same best candidate.
 CLEAR_LEAD = 1e-2
 
-# Tokens of the candidates that are added to a question to check a path: rows long enough to exercise it.
+# Lengths, in tokens, of the extra candidates that check a path: long enough to exercise it.
 PROBE_LENGTHS = (12, 9)
 
 _SHORTEST_PROBE = 3
@@ -39,11 +39,12 @@ _MODEL_ERRORS = (AttributeError, LookupError, RuntimeError, TypeError, ValueErro
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a path on one question.
+    """Result of a path on one question.
 
-    difference: the largest of a mean loss from the full passes, nats; infinite where the path gave no numbers.
-    problem: why the path cannot be taken, whatever the difference; None if there is nothing.
-    scores: those of the path; None if it gave no numbers.
+    Attributes:
+        difference: Largest difference of a mean loss from the full passes, nats; infinite if the path failed.
+        problem: Why the path is not usable regardless of the difference; None if it is.
+        scores: Scores of the path; None if it failed.
     """
 
     difference: float
@@ -52,11 +53,12 @@ class Outcome:
 
 
 class PathChecker:
-    """Computes a question by full passes and by other paths, and says how far they lie apart.
+    """Compare the scores of a path with those of full passes.
 
     Args:
-        model, passes: of one model.
-        tokenise: the ids of a text's ordinary tokens.
+        model: The model.
+        passes: The model's ways to score a question.
+        tokenise: Returns the IDs of a text's ordinary tokens.
     """
 
     def __init__(self, model: PreTrainedModel, passes: Passes, tokenise: Callable[[str], list[int]]) -> None:
@@ -67,18 +69,18 @@ class PathChecker:
 
     @property
     def tolerance(self) -> float:
-        """Largest accepted difference of a mean loss, nats, as far as the noise has been measured."""
+        """Largest accepted difference of a mean loss, nats, for the noise measured so far."""
         if self._model.dtype.itemsize >= 4:
             return FLOAT32_TOLERANCE
         return min(HALF_PRECISION_TOLERANCE, NOISE_FACTOR * self._noise)
 
     @property
     def measures_noise(self) -> bool:
-        """The tolerance depends on the noise: in half precision."""
+        """True if the tolerance depends on the noise, as in half precision."""
         return self._model.dtype.itemsize < 4
 
     def probes(self, room: int | None) -> list[CandidateTokens]:
-        """Return candidates of ordinary words, of at most `room` tokens; none if that is too few."""
+        """Return candidates of ordinary words with at most `room` tokens; empty if that is too short."""
         lengths = [length if room is None else min(length, room) for length in PROBE_LENGTHS]
         if min(lengths) < _SHORTEST_PROBE or not all(self._texts):
             return []
@@ -88,14 +90,14 @@ class PathChecker:
         ]
 
     def check_causality(self, question: EncodedQuestion, scores: Sequence[CandidateScore]) -> None:
-        """Compare the first half of each candidate with a pass without the rest; what differs is rounding noise.
+        """Compare the first half of each candidate with a pass over this half only; measure the noise.
 
         Args:
-            question: with the candidates to try.
-            scores: of full passes.
+            question: The question, with the candidates to check.
+            scores: Scores from full passes.
 
         Raises:
-            RankingError: it differs by more, so a candidate's tokens see the tokens behind them.
+            RankingError: The difference exceeds rounding noise, so a candidate's tokens see later tokens.
         """
         limit = FLOAT32_TOLERANCE
         if self.measures_noise:
@@ -109,21 +111,21 @@ class PathChecker:
             difference = abs(sum(alone.token_logprobs) - sum(score.token_logprobs[:half])) / half
             if not difference <= limit:
                 raise RankingError(
-                    f"{self._model.config.model_type}: a candidate's tokens see the tokens behind them (question "
-                    f"{question.question_id}: a mean loss changes by {difference:.2g} nats with what follows), so that "
-                    "a full pass gives no likelihood; this model cannot be ranked"
+                    f"question {question.question_id}: {self._model.config.model_type} cannot be ranked: a candidate's "
+                    f"tokens see the tokens after them (later tokens change a mean loss by {difference:.2g} nats), so "
+                    "a full pass gives no likelihood. Use another model"
                 )
             self._noise = max(self._noise, difference)
 
     def measure_noise(self, question: EncodedQuestion, scores: Sequence[CandidateScore]) -> None:
-        """Compute full passes of a question's candidates again, rounded at random. `scores` are those without."""
+        """Measure rounding noise: repeat full passes with random rounding and compare them with `scores`."""
         self._seed += 1
         with rounded_at_random(self._model, self._seed):
-            again = self._passes.full(question)
-        self._noise = max(self._noise, *filter(math.isfinite, differences(scores, again)), 0.0)
+            noisy_scores = self._passes.full(question)
+        self._noise = max(self._noise, *filter(math.isfinite, differences(scores, noisy_scores)), 0.0)
 
     def compare(self, path: str, question: EncodedQuestion, reference: Sequence[CandidateScore]) -> Outcome:
-        """Compute a question on a path, and compare it with the full passes' scores."""
+        """Score a question on a path and compare the result with the scores of full passes."""
         try:
             scores = getattr(self._passes, path)(question)
         except torch.OutOfMemoryError:
@@ -132,16 +134,16 @@ class PathChecker:
             return Outcome(math.inf, str(error))
         except _MODEL_ERRORS as error:
             return Outcome(math.inf, f"{type(error).__name__}: {error}")
-        differing = differences(scores, reference)
-        largest = math.inf if any(map(math.isnan, differing)) else max(differing)
+        loss_differences = differences(scores, reference)
+        largest = math.inf if any(map(math.isnan, loss_differences)) else max(loss_differences)
         if lead(reference) > CLEAR_LEAD and _argmin(scores) != _argmin(reference):
-            return Outcome(largest, "another candidate is the best", scores)
+            return Outcome(largest, "a different candidate is best", scores)
         return Outcome(largest, None, scores)
 
     def is_near_tie(self, scores: Sequence[CandidateScore]) -> bool:
-        """Return whether the best mean loss leads by less than twice the tolerance, or a score is not a number.
+        """Return whether the best mean loss leads by less than twice the tolerance, or a score is NaN.
 
-        In half precision the tolerance is 2e-2 as long as no noise has been measured.
+        In half precision, the tolerance is 2e-2 until noise has been measured.
         """
         tolerance = self.tolerance or HALF_PRECISION_TOLERANCE
         return not lead(scores) >= 2 * tolerance or any(math.isnan(score.nll) for score in scores)
@@ -155,12 +157,14 @@ class PathChecker:
     ) -> str | None:
         """Return why a path with these outcomes is not exact; None if it is.
 
-        Before the noise alone decides, it is measured on a question's own candidates, too.
+        If noise alone would decide, it is first measured again on the question's own candidates.
 
         Args:
-            reference: scores of the question by full passes.
-            at_most: for choosing a path: the most that it may differ by, nats, whatever the noise; it must then find
-                the same best candidate, too, where that leads by `CLEAR_LEAD`.
+            outcomes: Results of the path.
+            question: The question for measuring noise.
+            reference: The question's scores from full passes.
+            at_most: For choosing a path: largest allowed difference, nats, regardless of the noise. The path must then
+                also find the same best candidate if that leads by `CLEAR_LEAD`.
         """
         largest = max(outcome.difference for outcome in outcomes)
         problem = next((outcome.problem for outcome in outcomes if outcome.problem), None)

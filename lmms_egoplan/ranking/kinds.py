@@ -1,4 +1,4 @@
-"""Kinds of questions: what decides whether a computation path that was exact for one is exact for the next."""
+"""Group questions into kinds. A computation path that is exact for one question should be exact for its whole kind."""
 
 import hashlib
 import math
@@ -8,8 +8,8 @@ from typing import Any
 
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
 
-# Settings of a text model that count tokens, from which on it computes in another way: sliding windows, chunks of
-# attention or of a recurrent scan, keys that sparse attention chooses, and the lengths at which rotary frequencies
+# Settings of a text model with a number of tokens beyond which its computation changes: sliding windows, chunks of
+# attention or of a recurrent scan, the number of keys in sparse attention, and lengths at which rotary frequencies
 # change.
 _LIMIT = re.compile(
     r"^(?!.*(?:layers|pattern))"
@@ -18,22 +18,22 @@ _LIMIT = re.compile(
 
 AUDITED_EVERY = 512
 
-# Images, their pixels, the pixels of one, the context's length, the longest candidate's.
-# Lengths are in steps: contexts count alike up to 64 tokens, then in quarters of a doubling; candidates up to 16, 32,
-# 64, ... tokens.
+# Number of images, their pixels, pixels per image, length of the context, length of the longest candidate.
+# Lengths are rounded: contexts up to 64 tokens are equal, then each quarter of a doubling is a step. Candidates step at
+# 16, 32, 64, ... tokens.
 Extent = tuple[int, ...]
 
 
 class KindFinder:
-    """Finder of the kind of each question, for one text model."""
+    """Determine the kind of each question for one text model."""
 
     def __init__(self, text_config: Any) -> None:
         self._limits = sorted(set(_limits(text_config.to_dict())))
 
     def kind(self, question: EncodedQuestion) -> str:
-        """Name the kinds of media, and the limits that context or candidates pass: ``image; past sliding_window``.
+        """Return the kind: the media, and the limits that are exceeded, such as ``image; past sliding_window``.
 
-        ``past``: the context alone is as long as the limit. ``across``: only the context with a candidate passes it.
+        ``past``: the context alone reaches the limit. ``across``: only the context with a candidate exceeds it.
         """
         pixels = [name for name in question.inputs if name.startswith("pixel_values")]
         media = sorted({"video" if "video" in name else "image" for name in pixels})
@@ -45,13 +45,13 @@ class KindFinder:
         return "; ".join([" and ".join(media) or "text", *passed])
 
     def room(self, question: EncodedQuestion) -> int | None:
-        """Return the most tokens that a candidate may have after this context within all limits; None: any number."""
+        """Return the maximum length of a candidate, in tokens, that crosses no further limit; None if unlimited."""
         rooms = [limit - question.prefix_length for _, limit in self._limits if limit > question.prefix_length]
         return min(rooms, default=None)
 
 
 def extent(question: EncodedQuestion) -> Extent:
-    """Measure sizes, each of which may bring a path to a limit, also one that no setting names."""
+    """Measure the sizes of a question. Each may push a path beyond a limit, even one that no setting names."""
     pixels = sum(value.numel() for name, value in question.inputs.items() if name.startswith("pixel_values"))
     visuals = question.num_visuals
     context = math.ceil(4 * math.log2(max(64, question.prefix_length)))
@@ -60,7 +60,7 @@ def extent(question: EncodedQuestion) -> Extent:
 
 
 def is_audited(count: int, candidates: Sequence[CandidateTokens]) -> bool:
-    """Return whether a kind's count-th question is audited: the 2nd, 4th, ..., 512th; later, by its candidates."""
+    """Return whether a kind's count-th question is audited: the 2nd, 4th, ..., 512th, then by a hash of its tokens."""
     if count <= AUDITED_EVERY:
         return count > 1 and count & (count - 1) == 0
     digest = hashlib.sha256(repr([candidate.tokens for candidate in candidates]).encode()).digest()

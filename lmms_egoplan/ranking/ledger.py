@@ -1,8 +1,8 @@
-"""Which computation paths gave the responses in a harness's cache, and which of them have failed.
+"""Record which computation paths produced the responses in a harness's cache, and which paths have failed.
 
-A response that came on a failed path must not be served again, and the path must not be taken again. Each entry is an
-empty file of its own beside the cache, so that several processes can write at once and a killed one leaves no half of a
-file.
+A response from a failed path must not be served again, and the path must not be used again. Each entry is a separate
+empty file next to the cache. This way several processes can write at the same time, and an interrupted process leaves
+no partial file.
 """
 
 import hashlib
@@ -16,11 +16,11 @@ _FOLDER = "lmms_egoplan_paths"
 
 
 class PathLedger:
-    """The paths of one model.
+    """Record of one model's paths.
 
     Args:
-        cache: the folder of the harness's cache.
-        identity: tells the model, its settings and the version of the ranking.
+        cache: Folder of the harness's cache.
+        identity: Identifies the model, its settings and the version of the ranking.
     """
 
     def __init__(self, cache: str | Path, identity: str) -> None:
@@ -32,36 +32,36 @@ class PathLedger:
         return sorted(file.name.removeprefix("failed-") for file in self._folder.glob("failed-*"))
 
     def exclude_failed(self, identity: str, *exclude: Callable[[Sequence[str]], None]) -> str:
-        """Exclude the paths that have failed; return the identity of responses without these paths."""
+        """Exclude failed paths; return the identity of responses without these paths."""
         failed = self.failed()
         for function in exclude:
             function(failed)
         return " without ".join([identity, *failed])
 
     def note(self, use: PathUse, question_id: str) -> None:
-        """Remember how a question was ranked.
+        """Record how a question was ranked.
 
         Raises:
-            PathError: one path was taken for questions of this kind, and is inexact for another, whichever process or
-                earlier run did either first.
-            OSError: the ledger cannot be written.
+            PathError: A path was used for questions of this kind and is inexact for another, in any process or earlier
+                run.
+            OSError: The ledger cannot be written.
         """
         kind = _digest(use.kind)
         if (use.kind, use.path) in self._noted and not use.rejected:
             return
-        # Written before it is read: of two processes at once, one sees the other's.
+        # Write before reading: if two processes do this at the same time, at least one sees the other's entry.
         self._write(f"used-{kind}-{use.path}", *(f"rejected-{kind}-{path}" for path in use.rejected))
         self._noted.add((use.kind, use.path))
         marks = sorted(file.name for file in self._folder.glob(f"rejected-{kind}-*"))
         rejected = [mark.removeprefix(f"rejected-{kind}-") for mark in marks]
-        taken = [path for path in rejected if (self._folder / f"used-{kind}-{path}").exists()]
-        inexact = [path for path in taken if path == use.path or path in use.rejected]
-        if inexact:  # not so where they failed in an earlier run, and are taken no more
+        used_paths = [path for path in rejected if (self._folder / f"used-{kind}-{path}").exists()]
+        inexact = [path for path in used_paths if path == use.path or path in use.rejected]
+        if inexact:  # paths that failed in an earlier run are no longer used, and are not listed here
             self.fail(rejected)
             raise PathError(inexact, use.kind, "its mean losses differ from those of full passes", question_id)
 
     def fail(self, paths: Sequence[str]) -> None:
-        """Remember that these paths are inexact, so that no later run takes them."""
+        """Record that these paths are inexact. Later runs will not use them."""
         self._write(*(f"failed-{path}" for path in paths))
 
     def _write(self, *names: str) -> None:

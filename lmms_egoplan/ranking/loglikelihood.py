@@ -1,9 +1,9 @@
-"""The text form in which a candidate's likelihood travels through an evaluation harness.
+"""Encode a candidate's likelihood as text, to pass it through an evaluation harness.
 
-lmms-eval turns everything a model answers into text on its way to the scoring, and its response cache keeps
-text only. So a candidate's score is a string here, JSON that says what it holds. Stock ``multiple_choice``
-scoring, which unpacks each response into ``(loss, is_greedy)``, can unpack this string too, fresh from the
-model; from the response cache it comes back as a plain string, which `parse_loglikelihood` alone reads.
+lmms-eval converts every model response to text before scoring, and its response cache stores only text. A candidate's
+score is therefore a JSON string. Stock ``multiple_choice`` scoring, which unpacks each response into
+``(loss, is_greedy)``, can unpack this string if it comes directly from the model. From the response cache it returns as
+a plain string, which only `parse_loglikelihood` can read.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, PositiveInt, TypeAdapter
 
-# Python's text of a pair, a list where it comes from the response cache; ``nan`` and ``inf`` are no literals.
+# A pair as Python prints it, or a list if it comes from the response cache. ``nan`` and ``inf`` are not literals.
 _PAIR = re.compile(r"[(\[](?P<loss>[^,()\[\]]+), (?P<is_greedy>True|False)[)\]]")
 
 
@@ -22,13 +22,14 @@ _PAIR = re.compile(r"[(\[](?P<loss>[^,()\[\]]+), (?P<is_greedy>True|False)[)\]]"
 class PathUse:
     """How `lmms_egoplan.ranking.CandidateRanker` computed a question.
 
-    path: ``packed``, ``cached``, ``shared`` or ``full``.
-    kind: the questions that the path was chosen for: kinds of media, and limits of the model that they pass.
-    audit: where full passes were computed, too, the largest difference of a mean loss from them, nats; else None.
-    rejected: the paths that this question showed to be inexact for its kind.
-    tolerance: the largest difference from a full pass that was accepted, nats; None in runs of earlier versions.
-    near_tie: whether the best candidate leads by less than twice the tolerance, and no exact pass decided.
-    note: what readers of the results must know of the backend.
+    Attributes:
+        path: ``packed``, ``cached``, ``shared`` or ``full``.
+        kind: Questions for which the path was chosen: their media, and the model's limits that they exceed.
+        audit: Largest difference of a mean loss from full passes, nats; None if these were not computed.
+        rejected: Paths that this question showed to be inexact for its kind.
+        tolerance: Largest accepted difference from a full pass, nats; None in runs of earlier versions.
+        near_tie: Whether the best candidate leads by less than twice the tolerance and no exact pass decided.
+        note: Note about the backend for readers of the results.
     """
 
     path: str
@@ -42,17 +43,18 @@ class PathUse:
 
 @dataclass(frozen=True)
 class Loglikelihood:
-    """What a backend says of one candidate.
+    """A backend's score of one candidate.
 
-    loss: mean negative log-likelihood per candidate token, nats, lmms-eval's convention (lower is better);
-        NaN where the backend could not score the candidate; None where only the sum is known.
-    num_tokens: tokens of the candidate, at least 1; None where the backend does not tell (stock backends).
-    is_greedy: whether greedy decoding would produce the candidate; None where unknown.
-    logprob: sum of the candidate's token log-probabilities, nats, lm-eval's convention (higher is better); None where
-        only the mean is known.
-    use: how it was computed; None where the backend does not tell.
+    If the number of tokens is known, the mean and the sum are computed from each other.
 
-    Mean and sum follow from each other where the tokens are counted.
+    Attributes:
+        loss: Mean negative log-likelihood per candidate token, nats; lower is better, as in lmms-eval. NaN if the
+            backend could not score the candidate; None if only the sum is known.
+        num_tokens: Number of tokens, at least 1; None if the backend does not report it (stock backends).
+        is_greedy: Whether greedy decoding would produce the candidate; None if unknown.
+        logprob: Sum of the token log-probabilities, nats; higher is better, as in lm-eval. None if only the mean is
+            known.
+        use: How the score was computed; None if the backend does not report it.
 
     >>> Loglikelihood(loss=0.5, num_tokens=3).logprob, Loglikelihood(None, num_tokens=3, logprob=-1.5).loss
     (-1.5, 0.5)
@@ -74,7 +76,7 @@ class Loglikelihood:
 
 
 class LoglikelihoodPair(tuple[float, bool]):
-    """lm-eval's ``(logprob, is_greedy)`` with the candidate's ``num_tokens`` and the `PathUse`."""
+    """lm-eval's ``(logprob, is_greedy)`` pair, with the candidate's ``num_tokens`` and the `PathUse`."""
 
     num_tokens: int
     use: PathUse | None
@@ -86,7 +88,7 @@ class LoglikelihoodPair(tuple[float, bool]):
         num_tokens: int,
         use: PathUse | None = None,
     ) -> "LoglikelihoodPair":
-        """Make a pair."""
+        """Create a pair."""
         self = super().__new__(cls, (logprob, is_greedy))
         self.num_tokens, self.use = num_tokens, use
         return self
@@ -104,7 +106,7 @@ class LoglikelihoodText(str):
     __slots__ = ()
 
     def strip(self, _chars: str | None = None) -> "LoglikelihoodText":
-        """Return the text itself: lmms-eval strips every response before scoring, which would make it plain."""
+        """Return the object itself. lmms-eval strips every response, which would turn it into a plain string."""
         return self
 
     @classmethod
@@ -123,13 +125,13 @@ class LoglikelihoodText(str):
 
 
 def parse_loglikelihood(response: Any) -> Loglikelihood:
-    """Read a response to a ``loglikelihood`` request, whichever backend gave it.
+    """Parse a response to a ``loglikelihood`` request from any backend.
 
-    Reads `LoglikelihoodText` (fresh or from the response cache), a ``(loss, is_greedy)`` pair and the text of
-    such a pair, which is what a stock backend's answer has become when the scoring sees it.
+    Accepts `LoglikelihoodText` (from the model or the response cache), a ``(loss, is_greedy)`` pair, and the text of
+    such a pair, as scoring receives it from stock backends.
 
     Raises:
-        ValueError: the response is none of these.
+        ValueError: The response is none of these.
 
     >>> parse_loglikelihood((0.5, False)).loss, parse_loglikelihood("(0.5, False)").loss
     (0.5, 0.5)
@@ -139,13 +141,13 @@ def parse_loglikelihood(response: Any) -> Loglikelihood:
     try:
         pair = _PAIR.fullmatch(response) if isinstance(response, str) else None
         value = (float(pair["loss"]), pair["is_greedy"] == "True") if pair else response
-        found = _RESPONSE.validate_json(value if isinstance(value, str) else json.dumps(value))
-        match found:
+        score = _RESPONSE.validate_json(value if isinstance(value, str) else json.dumps(value))
+        match score:
             case _Mean():
-                return Loglikelihood(found.loss, found.num_tokens, found.is_greedy, use=found.use)
+                return Loglikelihood(score.loss, score.num_tokens, score.is_greedy, use=score.use)
             case _Sum():
-                return Loglikelihood(None, None, found.is_greedy, found.logprob, found.use)
-        loss, is_greedy = found
+                return Loglikelihood(None, None, score.is_greedy, score.logprob, score.use)
+        loss, is_greedy = score
         return Loglikelihood(loss, None, is_greedy)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(
@@ -154,12 +156,12 @@ def parse_loglikelihood(response: Any) -> Loglikelihood:
         ) from error
 
 
-# A whole number beyond all floats is refused, where pydantic makes it infinite.
+# Reject integers too large for a float, which pydantic would turn into infinity.
 _Number = Annotated[float, BeforeValidator(lambda value: float(value) if type(value) is int else value)]
 
 
 class _Mean(BaseModel, strict=True):
-    """`LoglikelihoodText` where the mean is known."""
+    """`LoglikelihoodText` with a known mean."""
 
     loss: _Number
     num_tokens: PositiveInt | None = None
@@ -168,7 +170,7 @@ class _Mean(BaseModel, strict=True):
 
 
 class _Sum(BaseModel, strict=True):
-    """`LoglikelihoodText` where only the sum is known."""
+    """`LoglikelihoodText` with only the sum known."""
 
     loss: None
     logprob: _Number

@@ -1,4 +1,4 @@
-"""Precision: float32 logits and rounding noise in half precision; seconds of frames with their fractions."""
+"""Control precision: float32 logits, rounding noise in half precision, and fractional seconds of frames."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,21 +10,21 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
-# Rows of the vocabulary whose weights are in float32 at a time.
+# Number of vocabulary rows converted to float32 at a time.
 _ROWS = 8192
-# Logits of more tokens, which a model without `logits_to_keep` gives for the whole context, stay as they are.
+# Logits of more tokens are not recomputed. Models without `logits_to_keep` return them for the whole context.
 _MOST_TOKENS = 1024
 _CUTS_SECONDS = tuple(map(int, transformers.__version__.split(".")[:2])) < (5, 18)
-# Per second: a power of two, so that seconds in float32 become whole numbers without rounding.
+# Units per second: a power of two, which converts float32 seconds to integers without rounding.
 _UNITS = 2**30
 
 
 @contextmanager
 def float32_logits(model: PreTrainedModel) -> Iterator[None]:
-    """Let the output layers compute in float32 what they get in half precision.
+    """Compute the output layers in float32 from half-precision inputs.
 
-    A logit of 20 has steps of 0.125 in bfloat16, so that a mean loss over a few tokens differs by more than 0.02 nats
-    between passes that are equal but for rounding. In float32 these are the candidates' few tokens.
+    In bfloat16, logits near 20 have steps of 0.125. Rounding alone then changes a mean loss over a few tokens by more
+    than 0.02 nats between passes. float32 is used only for the candidates' few tokens.
     """
     owners = [module for module in model.modules() if isinstance(module, PreTrainedModel)]
     layers = {id(layer): layer for owner in owners if (layer := owner.get_output_embeddings()) is not None}
@@ -37,14 +37,14 @@ def float32_logits(model: PreTrainedModel) -> Iterator[None]:
 
 @contextmanager
 def rounded_at_random(model: torch.nn.Module, seed: int) -> Iterator[None]:
-    """Move every entry of each layer's output by up to one unit in the last place, either way.
+    """Change every entry of each layer's output by up to one unit in the last place, in either direction.
 
-    The same pass again then shows the model's rounding noise (Monte Carlo arithmetic). Layers are what stands in the
-    model's lists of modules.
+    Repeating a pass then shows the model's rounding noise (Monte Carlo arithmetic). Layers are the entries of the
+    model's ``ModuleList`` modules.
     """
     generators: dict[torch.device, torch.Generator] = {}
 
-    def moved(value: Any) -> Any:
+    def perturb(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             return value
         generator = generators.setdefault(value.device, torch.Generator(value.device).manual_seed(seed))
@@ -52,7 +52,7 @@ def rounded_at_random(model: torch.nn.Module, seed: int) -> Iterator[None]:
         return (value.float() * (1 + steps * torch.finfo(value.dtype).eps)).to(value.dtype)
 
     def move_output(_module: torch.nn.Module, _inputs: Any, output: Any) -> Any:
-        return (moved(output[0]), *output[1:]) if isinstance(output, tuple) else moved(output)
+        return (perturb(output[0]), *output[1:]) if isinstance(output, tuple) else perturb(output)
 
     with ExitStack() as hooks:
         for layers in [module for module in model.modules() if isinstance(module, torch.nn.ModuleList)]:
@@ -65,17 +65,17 @@ def _in_float32(layer: torch.nn.Linear, inputs: tuple[Any, ...], output: torch.T
     is_small = len(inputs) == 1 and inputs[0].shape[:-1].numel() <= _MOST_TOKENS
     if output.dtype.itemsize >= 4 or layer.weight.is_meta or not is_small:
         return output
-    states = inputs[0].to(layer.weight.device, torch.float32)  # a model spread over devices moves them in between
+    states = inputs[0].to(layer.weight.device, torch.float32)  # split models move them between devices
     logits = torch.cat([states @ rows.float().T for rows in layer.weight.split(_ROWS)], dim=-1)
     return (logits if layer.bias is None else logits + layer.bias.float()).to(output.device)
 
 
 def keep_fractions(model: torch.nn.Module) -> None:
-    """Have Qwen2.5-VL place frames as it does from transformers 5.18 on.
+    """Make Qwen2.5-VL position frames as in transformers 5.18 and later.
 
-    Earlier versions cut the seconds between its temporal patches to whole ones, so that all frames of a clip with more
-    than two per second stand at the same time (huggingface/transformers, pull request 48669). Other models stay as they
-    are.
+    Earlier versions truncate the seconds between temporal patches to integers. In a clip with more than two frames per
+    second, all frames then have the same time (huggingface/transformers, pull request 48669). Other models are not
+    changed.
     """
     if not _CUTS_SECONDS:
         return
@@ -93,7 +93,7 @@ def _rope_index(original: Any, *args: Any, second_per_grid_ts: Any = None, **key
 def _positions(
     original: Any, start: Any, grid: Any, temporal: int, spatial: int, interval: int, device: Any
 ) -> torch.Tensor:
-    """Shape (3, tokens): time, height, width. The interval is in units for a video, and 1 for an image."""
+    """Return time, height and width, shape (3, tokens). The interval is in units for a video, and 1 for an image."""
     positions = original(start, grid, temporal, spatial, 1, device=device)
     if interval != 1:
         positions[0] = start + ((positions[0] - start) * (interval / _UNITS)).long()

@@ -1,4 +1,4 @@
-"""What the model gets for one question: the shared context once, and each candidate's tokens behind it."""
+"""Model inputs of one question: the shared context, and the tokens of each candidate."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,39 +11,41 @@ from lmms_egoplan.errors import LmmsEgoplanError
 
 
 class RankingError(LmmsEgoplanError):
-    """A question cannot be ranked; the message says which and why."""
+    """A question cannot be ranked. The message names the question and the reason."""
 
 
 class ContextTooLongError(RankingError):
-    """The context and its longest candidate do not fit the model's positions; nothing is ever cut."""
+    """The context and its longest candidate exceed the model's positions. Nothing is ever truncated."""
 
 
 class PathError(RankingError):
-    """A computation path that was exact for a kind of questions gives other numbers for one of them.
+    """A computation path that was exact for a kind of questions is inexact for one of them.
 
-    paths: those that are inexact for that question, the one that was taken first.
+    Attributes:
+        paths: The paths that are inexact for that question, starting with the one that was used.
     """
 
     REMEDY = (
-        "Run again with --model_args ...,ranking_path=full (in code: path='full'), where each candidate takes a full "
-        "pass"
+        "Repeat the run with --model_args ...,ranking_path=full (in code: path='full'), which runs a full pass per "
+        "candidate"
     )
 
     def __init__(self, paths: Sequence[str], kind: str, objection: str, question_id: str, remedy: str = REMEDY) -> None:
         super().__init__(
-            f"question {question_id}: the path {paths[0]}, exact for earlier questions of this kind ({kind}), is not "
-            f"for this one: {objection}. Do not use the scores that came on this path. {remedy}"
+            f"question {question_id}: the path {paths[0]} was exact for earlier questions of this kind ({kind}), but "
+            f"is not for this one: {objection}. Do not use scores from this path. {remedy}"
         )
         self.paths = tuple(paths)
 
 
 @dataclass(frozen=True)
 class CandidateTokens:
-    """The tokens of one candidate behind the shared prefix.
+    """The tokens of one candidate after the shared prefix.
 
-    tokens: all token ids from the end of the prefix to the last scored one. Decoder-only models may have context
-        tokens first, where candidates disagree on how the boundary is tokenised.
-    first: index in ``tokens`` of the first token that is scored; all from there on are.
+    Attributes:
+        tokens: All token IDs from the end of the prefix to the last scored token. For decoder-only models, context
+            tokens may come first, if the boundary is tokenised differently for different candidates.
+        first: Index in `tokens` of the first scored token. All tokens after it are scored, too.
     """
 
     tokens: list[int]
@@ -51,7 +53,7 @@ class CandidateTokens:
 
     @property
     def scored_tokens(self) -> list[int]:
-        """Token ids from the first scored one on."""
+        """IDs of the scored tokens."""
         return self.tokens[self.first :]
 
 
@@ -59,11 +61,12 @@ class CandidateTokens:
 class EncodedQuestion:
     """One question, ready for the model.
 
-    inputs: model inputs of the shared prefix (decoder-only) or of the encoder, batch size 1; sequence-shaped ones
-        have shape (1, prefix_length).
-    candidates: in the caller's order.
-    question_id: for error messages.
-    num_visuals: images, and frames of videos, in the context.
+    Attributes:
+        inputs: Model inputs of the shared prefix (decoder-only) or of the encoder, with batch size 1. Per-token inputs
+            have shape (1, prefix_length).
+        candidates: The candidates, in the caller's order.
+        question_id: ID for error messages.
+        num_visuals: Number of images and video frames in the context.
     """
 
     inputs: dict[str, torch.Tensor]
@@ -73,36 +76,36 @@ class EncodedQuestion:
 
     @property
     def prefix_length(self) -> int:
-        """Tokens of the context."""
+        """Length of the context, in tokens."""
         return self.inputs["input_ids"].shape[1]
 
     @property
     def longest_candidate(self) -> int:
-        """Tokens of the longest candidate."""
+        """Length of the longest candidate, in tokens."""
         return max(len(candidate.tokens) for candidate in self.candidates)
 
     @property
     def has_visuals(self) -> bool:
-        """Images or videos are among the inputs."""
+        """True if the inputs include images or videos."""
         return any(name.startswith("pixel_values") for name in self.inputs)
 
     @property
     def model_inputs(self) -> dict[str, torch.Tensor]:
-        """The inputs, without images also without those of InstructBLIP's Q-Former."""
+        """The inputs; if there are no images, without those of InstructBLIP's Q-Former."""
         return {
             name: value for name, value in self.inputs.items() if self.has_visuals or not name.startswith("qformer_")
         }
 
 
 def is_per_token(name: str, value: Any, inputs: Mapping[str, Any]) -> bool:
-    """Return whether a model input has one entry per token, shape (1, tokens, ...), and is cut with the tokens."""
+    """Return whether a model input has one entry per token, shape (1, tokens, ...), and is sliced with the tokens."""
     if not isinstance(value, torch.Tensor) or name.startswith("pixel_values"):
         return False
     return value.shape[:2] == inputs["input_ids"].shape
 
 
 def ready(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
-    """Return model inputs that `on_device` only copies: in the model's precision, pinned if it is on a CUDA device."""
+    """Return model inputs that `on_device` only has to copy: in the model's precision, and pinned for CUDA devices."""
 
     def converted(name: str, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
@@ -114,9 +117,9 @@ def ready(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
 
 
 def on_device(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
-    """Move model inputs to the model's device, pixels in its precision; a CUDA device copies pinned ones meanwhile.
+    """Move model inputs to the model's device, pixels in its precision. Pinned ones are copied asynchronously to CUDA.
 
-    Seconds (``second_per_grid_ts``) keep theirs: half precision would shift the positions that depend on them.
+    Seconds (``second_per_grid_ts``) keep their precision: half precision would shift the positions computed from them.
     """
     device, overlaps = model.device, model.device.type == "cuda"
     return {
@@ -132,7 +135,7 @@ def _dtype(name: str, value: torch.Tensor, model: PreTrainedModel) -> torch.dtyp
 
 
 def check_length(model: PreTrainedModel, context: int, answer: int, question_id: str) -> None:
-    """Raise `ContextTooLongError` if a context and its (longest) answer, in tokens, exceed the model's positions."""
+    """Raise `ContextTooLongError` if a context and its longest answer, in tokens, exceed the model's positions."""
     positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
     if positions is not None and context + answer > positions:
         raise too_long(question_id, context, answer, f"{model.config.model_type} has {positions} positions")
@@ -142,6 +145,6 @@ def too_long(question_id: str, context: int, answer: int, limit: str) -> Context
     """Return the error for a context and its longest answer, in tokens, that exceed a limit."""
     return ContextTooLongError(
         f"question {question_id}: context and longest answer are {context + answer} tokens ({context} + {answer}), "
-        f"{limit}; show it fewer or smaller images (frame counts are settings in the task's YAML, see its README; for "
-        "video files the backend's max_frames_num)"
+        f"but {limit}. Show fewer or smaller images: set the frame count in the task's YAML (see its README), or "
+        "max_frames_num for video files"
     )

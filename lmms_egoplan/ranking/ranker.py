@@ -1,4 +1,4 @@
-"""`CandidateRanker`: scores of candidate continuations, on the fastest path that is exact for the model."""
+"""Score candidate continuations on the fastest path that is exact for the model: `CandidateRanker`."""
 
 import math
 from collections.abc import Generator, Iterable, Sequence
@@ -20,23 +20,24 @@ from lmms_egoplan.ranking.question import EncodedQuestion, PathError, RankingErr
 from lmms_egoplan.ranking.scores import CandidateScore, Passes
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 
-# Goes up with every change after which a model may get other numbers; responses in a harness's cache hang on it.
+# Bump when scores may change; part of the cache key.
 RANKING_VERSION = 4
 
 AUTO, FULL = "auto", "full"
 
-# Questions of a kind over which the rounding noise of a model in half precision is measured.
+# Number of questions per kind that measure the rounding noise of a half-precision model.
 NOISE_QUESTIONS = 3
 
 
 @dataclass
 class _Kind:
-    """What is known of one kind of questions.
+    """State of one kind of questions.
 
-    path: the one that was chosen; None before that.
-    count: its questions up to now.
-    extents: the largest of each size that the path was checked with.
-    outcomes: of each path, on the questions that it is chosen by.
+    Attributes:
+        path: The chosen path; None before the choice.
+        count: Number of its questions so far.
+        extents: Largest value of each size with which the path was checked.
+        outcomes: Results of each path on the questions that decide the choice.
     """
 
     path: str | None = None
@@ -46,42 +47,45 @@ class _Kind:
 
 
 class CandidateRanker:
-    """Ranks candidate continuations of a multimodal context by likelihood (arXiv 2312.06722, sec. 3.5).
+    """Rank candidate continuations of a multimodal context by likelihood (arXiv 2312.06722, sec. 3.5).
 
     Works with every model that ``AutoModelForImageTextToText`` loads. Vision encoder and context run once per question:
 
     - *packed* (decoder-only models with ``sdpa`` or ``eager`` attention: LLaVA, Qwen-VL, InternVL, SmolVLM, Gemma 3
-      and most others): the candidates' tokens run in one further row on the context's cache, kept apart by a block
-      attention mask; the context's keys and values exist once, however many candidates there are.
-    - *cached* (flash attention, recurrent layers such as Qwen3.5's): each candidate runs on a copy of the cache, one
+      and most others): The candidates' tokens run in one row on the context's cache, separated by a block attention
+      mask. The context's keys and values exist only once, for any number of candidates.
+    - *cached* (flash attention, recurrent layers such as Qwen3.5's): Each candidate runs on a copy of the cache, one
       copy at a time.
-    - *shared* (encoder-decoder models: BLIP-2 and InstructBLIP with Flan-T5): the candidates are a batch of decoder
+    - *shared* (encoder-decoder models: BLIP-2 and InstructBLIP with Flan-T5): The candidates are a batch of decoder
       rows over an expanded view of the encoder's output.
-    - *full*: an independent pass per candidate; only where the faster paths are not exact.
+    - *full*: One independent pass per candidate, used only if the faster paths are not exact.
 
-    The first question of each kind (its media, and the model's windows and other limits that it passes) is computed
-    every way, together with two candidates of up to 12 ordinary words; in half precision the first three, on which the
-    model's rounding noise is measured. The model gets the fastest path whose mean losses agree, and one warning if that
-    is *full*; `paths` tells which. Agreement is 1e-4 nats in float32; in half precision, whose logits are computed in
-    float32, 4 times the noise and at most 1e-2. The 2nd, 4th, 8th, ..., 512th question of a kind is audited by full
-    passes, too. So is one of 512 later questions, chosen by a hash of its candidates, and one with more or larger
-    images, or a clearly longer context or candidate, than any before. An audit allows 2e-2 in half precision.
+    A kind of questions combines the media with the model's windows and other limits that a question exceeds. The first
+    question of each kind is computed on every path, together with two extra candidates of up to 12 ordinary words. In
+    half precision, these are the first three questions, which also measure the model's rounding noise. The kind gets
+    the fastest path whose mean losses agree; if that is *full*, a warning says so. `paths` lists the choices. Mean
+    losses agree within 1e-4 nats in float32. In half precision, whose logits are computed in float32, the limit is 4
+    times the noise and at most 1e-2.
 
-    Audits only compare: a question gets the numbers of its kind's path whether it is audited or not. In float32 a
-    question whose best candidate leads by less than twice the tolerance gets those of full passes, and so does one that
-    leaves no room for the two added candidates. In half precision, whose full passes are no more exact, the former is
-    marked as a near tie; the first two questions get the numbers of the path that agrees up to then.
+    Audits compare later questions with full passes: the 2nd, 4th, 8th, ..., 512th question of a kind, then one in 512,
+    selected by a hash of its candidates. A question with more or larger images, or a clearly longer context or
+    candidate than before, is audited, too. An audit allows 2e-2 in half precision.
+
+    Audits never change scores: a question gets the scores of its kind's path whether it is audited or not. In float32,
+    a question gets the scores of full passes if its best candidate leads by less than twice the tolerance, or if the
+    two extra candidates do not fit. In half precision, full passes are no more exact, so a question with a small lead
+    is only marked as a near tie. Its first two questions get the scores of the path that has agreed so far.
 
     Args:
-        model: a transformers vision-language model, in eval mode, on its device.
-        processor: its processor.
-        score_eos: add the token that ends the assistant's turn to every candidate.
-        apply_chat_template: whether messages are rendered by the processor's chat template, where it has one.
-        path: ``auto``, or the path that all questions take. One that is forced is audited, too, from the first question
-            on, but each failed audit is a warning.
+        model: A transformers vision-language model, in eval mode, on its device.
+        processor: The model's processor.
+        score_eos: Append the token that ends the assistant's turn to every candidate.
+        apply_chat_template: Render messages with the processor's chat template, if it has one.
+        path: ``auto``, or the path for all questions. A forced path is audited from the first question, but a failed
+            audit is only a warning.
 
     Raises:
-        ValueError: there is no such path for the model.
+        ValueError: The model does not support this path.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -126,7 +130,8 @@ class CandidateRanker:
         self._fast_paths = ["packed", "cached"] if seq2seq is None else ["shared"]
         if path not in (AUTO, *self._fast_paths, FULL):
             raise ValueError(
-                f"ranking_path={path}: {model.config.model_type} can take {', '.join((AUTO, *self._fast_paths, FULL))}"
+                f"ranking_path={path}: {model.config.model_type} needs one of "
+                f"{', '.join((AUTO, *self._fast_paths, FULL))}"
             )
         self._forced = None if path == AUTO else path
         self._checker = PathChecker(model, self._passes, self._encoder.ordinary_tokens)
@@ -135,11 +140,11 @@ class CandidateRanker:
 
     @property
     def paths(self) -> dict[str, str]:
-        """The path of each kind of questions that has one."""
+        """The chosen path of each kind of questions."""
         return {name: kind.path for name, kind in self._kinds.items() if kind.path is not None}
 
     def exclude(self, paths: Sequence[str]) -> None:
-        """Never take these paths, which are known to be inexact for this model."""
+        """Never use these paths, which are known to be inexact for this model."""
         self._fast_paths = [path for path in self._fast_paths if path not in paths]
         for kind in self._kinds.values():
             if kind.path in paths and kind.path != self._forced:
@@ -151,26 +156,26 @@ class CandidateRanker:
         """Score each candidate as the assistant's answer to the messages.
 
         Args:
-            messages: chat messages with ``{"type": "image", "image": PIL.Image}``, ``{"type": "video", "video":
+            messages: Chat messages with ``{"type": "image", "image": PIL.Image}``, ``{"type": "video", "video":
                 [PIL.Image]}`` and ``{"type": "text", "text": str}`` items.
-            candidates: at least one, none empty.
-            question_id: names the question in errors.
+            candidates: At least one candidate; none may be empty.
+            question_id: ID of the question for error messages.
 
         Returns:
-            One score per candidate, in their order.
+            One score per candidate, in the same order.
 
         Raises:
-            ContextTooLongError: context and longest candidate exceed the model's positions.
-            PathError: an audit failed: what was scored on that path is not to be used.
-            RankingError: no candidate, an empty candidate or one with a placeholder of media, or a model that cannot be
-                ranked by likelihood, or is in training mode.
+            ContextTooLongError: The context and its longest candidate exceed the model's positions.
+            PathError: An audit failed. Do not use scores from that path.
+            RankingError: There are no candidates, one is empty or contains a media placeholder, or the model cannot be
+                ranked by likelihood or is in training mode.
         """
         return self.score_encoded(self.encode(messages, candidates, question_id))
 
     def encode(
         self, messages: Sequence[Message], candidates: Sequence[str], question_id: str = "(unnamed)"
     ) -> EncodedQuestion:
-        """Turn images into pixels and text into tokens, on the CPU; raise as `score`. Several threads may call it."""
+        """Convert images to pixels and text to tokens, on the CPU. Thread-safe; raises like `score`."""
         with self._encoders.borrow() as encoder:
             question = encoder.encode(messages, candidates, question_id)
         if not self._is_encoder_decoder:
@@ -180,23 +185,23 @@ class CandidateRanker:
     def encode_ahead(
         self, messages: Sequence[Message], candidates: Sequence[str], question_id: str = "(unnamed)"
     ) -> EncodedQuestion:
-        """Encode as `encode`, with as much as possible of what `score_encoded` does: see `ready`."""
+        """Encode like `encode`, and do as much of `score_encoded`'s work as possible: see `ready`."""
         question = self.encode(messages, candidates, question_id)
         return replace(question, inputs=ready(question.inputs, self._model))
 
     @torch.inference_mode()
     def score_encoded(self, question: EncodedQuestion) -> list[CandidateScore]:
-        """Score a question that `encode` has prepared."""
+        """Score a question encoded by `encode`."""
         if any(module.training for module in self._model.modules()):
             raise RankingError(
-                f"question {question.question_id}: the model is in training mode, so that its numbers are random; call "
+                f"question {question.question_id}: the model is in training mode, so its scores are random; call "
                 "model.eval() before ranking"
             )
         with float32_logits(self._model):
             return self._score(replace(question, inputs=on_device(question.inputs, self._model)))
 
     def scores(self, questions: Iterable[EncodedQuestion]) -> Generator[list[CandidateScore], None, None]:
-        """Yield the candidates' scores of each question that `encode_ahead` has prepared, in order."""
+        """Yield the candidates' scores of each question from `encode_ahead`, in order."""
         for question in questions:
             yield self.score_encoded(question)
 
@@ -223,54 +228,54 @@ class CandidateRanker:
         return self._with_use(scores, PathUse(kind.path, name))
 
     def _choose(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
-        """Compute a question every way; settle the path if enough is known."""
-        own = self._passes.full(question)
-        if not all(math.isfinite(score.logprob) for score in own):
-            return self._with_use(own, PathUse(FULL, name))  # tells nothing of the other paths
+        """Score a question on every path; choose the kind's path if enough is known."""
+        reference = self._passes.full(question)
+        if not all(math.isfinite(score.logprob) for score in reference):
+            return self._with_use(reference, PathUse(FULL, name))  # says nothing about the other paths
         probes = self._checker.probes(self._room(question))
         trial = replace(question, candidates=[*question.candidates, *probes])
         probed = self._passes.full(replace(question, candidates=probes))
         if self._checker.measures_noise:
             self._checker.measure_noise(replace(question, candidates=probes), probed)
         self._checker.check_causality(replace(question, candidates=probes), probed)
-        alone = {path: self._checker.compare(path, question, own) for path in self._fast_paths}
-        for path, outcome in alone.items():
-            with_probes = self._checker.compare(path, trial, [*own, *probed])
+        path_outcomes = {path: self._checker.compare(path, question, reference) for path in self._fast_paths}
+        for path, outcome in path_outcomes.items():
+            with_probes = self._checker.compare(path, trial, [*reference, *probed])
             kind.outcomes.setdefault(path, []).extend([outcome, with_probes])
         self._extend(kind, trial)
         objections = {
-            path: self._checker.objection(kind.outcomes[path], question, own, SETTLING_TOLERANCE)
+            path: self._checker.objection(kind.outcomes[path], question, reference, SETTLING_TOLERANCE)
             for path in self._fast_paths
         }
         chosen = next((path for path, objection in objections.items() if objection is None), FULL)
         largest = max((outcome.difference for outcome in kind.outcomes.get(chosen, ())), default=None)
         checked = min((len(outcomes) // 2 for outcomes in kind.outcomes.values()), default=NOISE_QUESTIONS)
         if self._checker.measures_noise and checked < NOISE_QUESTIONS:
-            # Another path may be settled on: these numbers are compared with full passes, and of a kind of their own.
+            # Another path may still be chosen. These scores were compared with full passes and form a separate kind.
             use = PathUse(chosen, f"{name}; before its path is settled", largest)
         else:
             kind.path = chosen
-            # One that is left for the margin alone is no wrong choice of another process.
+            # If only the stricter limit for choosing excluded a path, another process may still use it.
             rejected = tuple(
-                path for path in self._fast_paths if self._checker.objection(kind.outcomes[path], question, own)
+                path for path in self._fast_paths if self._checker.objection(kind.outcomes[path], question, reference)
             )
             use = PathUse(chosen, name, largest, rejected)
         if kind.path == FULL:
             model = self._model.name_or_path or type(self._model).__name__
             reasons = "; ".join(f"{path}: {objection}" for path, objection in objections.items())
             logger.warning(
-                f"{model}: no shared-context path is exact for this model, so every candidate takes a full pass "
-                f"({name}; {reasons or 'others have failed'})"
+                f"{model}: no shared-context path is exact for this model, so ranking runs a full pass per candidate "
+                f"({name}; {reasons or 'the faster paths failed earlier'})"
             )
-        scores = own if chosen == FULL else alone[chosen].scores
+        scores = reference if chosen == FULL else path_outcomes[chosen].scores
         assert scores is not None
-        return self._with_use(scores, use, own)
+        return self._with_use(scores, use, reference)
 
     def _audited(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
-        """Return the scores of a question on its kind's path, after comparison with those of full passes.
+        """Score a question on its kind's path, and compare the result with full passes.
 
         Raises:
-            PathError: they differ, and the path was not forced.
+            PathError: The scores differ, and the path was not forced.
         """
         assert kind.path is not None
         reference = self._passes.full(question)
@@ -297,13 +302,13 @@ class CandidateRanker:
         return self._with_use(outcome.scores, PathUse(kind.path, name, outcome.difference), reference)
 
     def _takes_full_passes(self, scores: Sequence[CandidateScore]) -> bool:
-        """Return whether only full passes show which candidate is the best."""
+        """Return whether full passes are needed to find the best candidate."""
         return not self._forced and not self._checker.measures_noise and self._checker.is_near_tie(scores)
 
     def _with_use(
         self, scores: Sequence[CandidateScore], use: PathUse, reference: Sequence[CandidateScore] | None = None
     ) -> list[CandidateScore]:
-        """Return scores with how they were computed; those of full passes, the reference, if these decide."""
+        """Attach `use` to the scores. For a near tie in float32, return the reference scores of full passes instead."""
         if use.path != FULL and reference is not None and self._takes_full_passes(scores):
             scores, use = reference, replace(use, path=FULL)
         is_rounded = use.path != FULL or self._checker.measures_noise
@@ -312,7 +317,7 @@ class CandidateRanker:
         return [replace(score, use=use) for score in scores]
 
     def _room(self, question: EncodedQuestion) -> int | None:
-        """Return the most tokens of a probe after this question."""
+        """Return the maximum length of a probe after this question, in tokens; None if unlimited."""
         rooms = [self._kind_finder.room(question)]
         positions = getattr(self._model.config.get_text_config(decoder=True), "max_position_embeddings", None)
         if positions is not None and not self._is_encoder_decoder:

@@ -1,4 +1,4 @@
-"""From logits to a candidate's score."""
+"""Compute a candidate's score from logits."""
 
 import math
 from abc import ABC, abstractmethod
@@ -15,9 +15,10 @@ from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
 class CandidateScore:
     """Likelihood of one candidate given the context.
 
-    token_logprobs: log-probability of each of the candidate's tokens, nats, at most 0; at least one.
-    is_greedy: whether each of them is the most probable token at its place.
-    use: the computation path, and what an audit of this question found; None outside of `CandidateRanker`.
+    Attributes:
+        token_logprobs: Log-probability of each of the candidate's tokens, nats, at most 0; at least one token.
+        is_greedy: Whether each token is the most probable one at its position.
+        use: The computation path and the result of an audit of this question; None outside `CandidateRanker`.
 
     >>> score = CandidateScore(token_logprobs=(-0.5, -1.0), is_greedy=False)
     >>> score.num_tokens, score.logprob, score.nll
@@ -30,7 +31,7 @@ class CandidateScore:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of the candidate, at least 1."""
+        """Number of tokens in the candidate, at least 1."""
         return len(self.token_logprobs)
 
     @property
@@ -40,19 +41,19 @@ class CandidateScore:
 
     @property
     def nll(self) -> float:
-        """Mean negative log-likelihood per token, nats (lower is better)."""
+        """Mean negative log-likelihood per token, nats; lower is better."""
         return -self.logprob / self.num_tokens
 
 
 class Passes(ABC):
-    """Ways to score a question with one model. The reference is *full*, an independent pass per candidate."""
+    """Ways to score a question with one model. The reference is *full*: one independent pass per candidate."""
 
     def full(self, question: EncodedQuestion) -> list[CandidateScore]:
         """Score each candidate in an independent pass."""
         return [self.full_pass(question, candidate) for candidate in question.candidates]
 
     def full_pass(self, question: EncodedQuestion, candidate: CandidateTokens) -> CandidateScore:
-        """Score one candidate in an independent pass over the context and all of its tokens."""
+        """Score one candidate in an independent pass over the context and the candidate."""
         return score_from_logits(candidate, self.full_logits(question, candidate))
 
     @abstractmethod
@@ -61,13 +62,13 @@ class Passes(ABC):
 
 
 def lead(scores: Iterable[CandidateScore]) -> float:
-    """Return by how much the best mean loss is less than the second best, nats; infinite for one candidate."""
+    """Return the difference between the two best mean losses, nats; infinite for one candidate."""
     best, second = sorted([score.nll for score in scores] + [math.inf])[:2]
     return second - best
 
 
 def differences(one: Iterable[CandidateScore], other: Iterable[CandidateScore]) -> list[float]:
-    """Return by how much the mean loss of each candidate differs, nats."""
+    """Return the absolute difference of each candidate's mean losses, nats."""
     return [abs(a.nll - b.nll) for a, b in zip(one, other, strict=True)]
 
 
@@ -75,8 +76,8 @@ def score_from_logits(candidate: CandidateTokens, logits: torch.Tensor) -> Candi
     """Score a candidate from the logits that predict its tokens.
 
     Args:
-        candidate: the tokens and which of them are scored.
-        logits: shape (len(candidate.scored_tokens), vocabulary); row k predicts scored token k.
+        candidate: The candidate's tokens.
+        logits: Logits of shape (len(candidate.scored_tokens), vocabulary). Row k predicts scored token k.
 
     >>> score_from_logits(CandidateTokens(tokens=[7, 1], first=1), torch.tensor([[0.0, 9.0]])).is_greedy
     True
@@ -89,10 +90,11 @@ def score_from_logits(candidate: CandidateTokens, logits: torch.Tensor) -> Candi
 
 
 def token_logprobs(candidate: CandidateTokens, logits: torch.Tensor) -> torch.Tensor:
-    """Log-probability of each of a candidate's scored tokens, nats, shape (tokens,), float32; with gradients.
+    """Return the log-probability of each scored token, nats, shape (tokens,), float32; with gradients.
 
     Args:
-        candidate, logits: as for `score_from_logits`.
+        candidate: As for `score_from_logits`.
+        logits: As for `score_from_logits`.
     """
     targets = torch.tensor(candidate.scored_tokens, device=logits.device)
     return torch.log_softmax(logits.float(), dim=-1).gather(-1, targets[:, None])[:, 0]

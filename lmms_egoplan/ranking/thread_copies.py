@@ -1,4 +1,4 @@
-"""One object, used by several threads that must not share it."""
+"""Give each thread its own copy of an object that threads must not share."""
 
 import copy
 import queue
@@ -11,10 +11,11 @@ Object = TypeVar("Object")
 
 
 class ThreadCopies(Generic[Object]):
-    """Lends the object itself to the thread that made this, and to each other one a copy of its own.
+    """Lend the original to the thread that created this instance, and a copy to every other thread.
 
-    As many copies are made as threads use them at once, and they are kept. Processors need this: a tokenizer's settings
-    change from one call to the next. Where it cannot be copied, all threads take turns with the object itself.
+    The number of copies equals the largest number of threads that use them at the same time; copies are reused.
+    Processors need this, because calls change a tokenizer's settings. If the object cannot be copied, all threads take
+    turns with the original.
     """
 
     def __init__(self, original: Object) -> None:
@@ -36,7 +37,7 @@ class ThreadCopies(Generic[Object]):
             with self._turn:
                 try:
                     lent = copy.deepcopy(self._original)
-                except Exception:  # whatever a processor that comes with a checkpoint holds
+                except Exception:  # a checkpoint's own processor can contain anything
                     yield self._original
                     return
         try:

@@ -1,4 +1,4 @@
-"""A benchmark's part of a report: its specification, and the class that makes sections of it."""
+"""A benchmark's part of a report: its specification, and the base class that makes its sections."""
 
 import re
 from abc import ABC, abstractmethod
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 class Inputs:
     """The inputs of a report except the runs.
 
-    similarity: the encoder that measures how similar texts are, a name or a folder; None for the benchmark's own.
+    similarity: encoder for the similarity of texts, a name or a folder; None for the benchmark's default.
     judged: files of answers that a judge has rated several times.
-    labelled: folders with labels by people, each with its benchmark (`labelled_folders`).
+    labelled: folders with people's labels, each with its benchmark (`labelled_folders`).
     """
 
     similarity: str | None = None
@@ -43,10 +43,10 @@ class Inputs:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A table's facts.
+    """The specification of a table.
 
-    published: its title if no run has a row; "" for `title`.
-    notes: names of its notes; several names make one note of several texts.
+    published: title if no run has a row; "" for `title`.
+    notes: names of the notes. An item with several names joins their texts to one note.
     """
 
     title: str
@@ -57,20 +57,20 @@ class TableSpec:
 
 @dataclass(frozen=True)
 class Spec:
-    """The facts of a benchmark that its part of a report is made of.
+    """The specification of a benchmark's part of a report.
 
-    name: the benchmark's; the key of the section.
-    title, lead: of the section.
+    name: name of the benchmark, and key of the section.
+    title, lead: title and introduction of the section.
     metric, decimals: name and decimals of the main score in the summary.
-    compact_title, compact_notes: of the table for a terminal.
-    compact_main: label of the main score there.
-    tables: by key, without the benchmark's name.
-    note: returns a text of ``notes.yaml`` by its name.
+    compact_title, compact_notes: title and notes of the table for a terminal.
+    compact_main: label of the main score in that table.
+    tables: tables by key, without the benchmark's name.
+    note: function from a name in ``notes.yaml`` to the text.
     clusters: plural noun for `Answer.cluster`.
     unit, top: unit of a difference of main scores, "" for none; the highest possible score.
-    measure, scale: the main score of an answer among its `scores`, and its factor.
-    group_order: groups of an attribute in order, where that is neither alphabetical nor numeric.
-    reference: table and column of the published score to compare with, "" for the table's main column.
+    measure, scale: the main score among an answer's `scores`, and its factor.
+    group_order: order of an attribute's groups, if it is neither alphabetical nor numeric.
+    reference: table and column of the published score to compare with; "" for the table's main column.
     caveat: see `Reference`.
     """
 
@@ -97,31 +97,32 @@ class Spec:
 def read_spec(
     module: str, name: str, note: Callable[..., str], group_order: Mapping[str, Sequence[str]] = MappingProxyType({})
 ) -> Spec:
-    """Read a benchmark's `Spec` from ``spec.yaml`` next to a module; lead and caveat are names of notes.
+    """Read a benchmark's `Spec` from ``spec.yaml`` next to a module. In the file, lead and caveat are names of notes.
 
     Args:
-        module: its ``__file__``.
-        name: the benchmark's.
+        module: ``__file__`` of the module.
+        name: name of the benchmark.
+        note, group_order: see `Spec`.
     """
-    facts = yaml.safe_load(Path(module).with_name("spec.yaml").read_text(encoding="utf-8"))[name]
+    entry = yaml.safe_load(Path(module).with_name("spec.yaml").read_text(encoding="utf-8"))[name]
     tables = {
         key: TableSpec(**table | {"columns": columns_of(table.get("columns", {}))})
-        for key, table in facts["tables"].items()
+        for key, table in entry["tables"].items()
     }
-    texts = {key: note(facts[key]) for key in ("lead", "caveat") if key in facts}
-    return Spec(**facts | texts | {"name": name, "tables": tables, "note": note, "group_order": group_order})
+    texts = {key: note(entry[key]) for key in ("lead", "caveat") if key in entry}
+    return Spec(**entry | texts | {"name": name, "tables": tables, "note": note, "group_order": group_order})
 
 
 NO_INPUTS = Inputs()
-# Attributes with more groups, such as an activity, have no slice; use the gallery's search.
+# Attributes with more groups, such as activities, have no slice. The gallery's search covers them.
 _MOST_GROUPS = 24
-# Conditions of a run that stay in the plural.
+# Conditions of a run with names in the plural.
 _COUNTED = ("frames", "new tokens")
-_DEMO_JUDGE_NOTE = f"The judge '{DEMO_JUDGE}' only compares words: its scores mean nothing."
-_COVERAGE_NOTE = "In parentheses: coverage, the share of the benchmark's official questions that the score is over."
+_DEMO_JUDGE_NOTE = f"The judge '{DEMO_JUDGE}' only compares words, so its scores are meaningless."
+_COVERAGE_NOTE = "In parentheses: coverage, the scored share of the benchmark's official questions."
 
 Judged = tuple[str, Mapping[str, Any], dict[str, Any]]
-"""A judged answer: its task, the known part of the task's config, and the sample as a harness logs it."""
+"""A judged answer: task, the known part of the task's config, and the sample as a harness logs it."""
 
 Task = TypeVar("Task", bound=ScoredTask)
 Row = TypeVar("Row")
@@ -129,7 +130,7 @@ Shown = TypeVar("Shown", Table, document.Figure)
 
 
 class BenchmarkReport(ABC, Generic[Task]):
-    """A benchmark's part of a report, over runs with comparable versions of its tasks.
+    """A benchmark's part of a report, for runs with comparable versions of its tasks.
 
     SPEC: see `Spec`.
     tasks: the benchmark's tasks in the runs, read once.
@@ -141,14 +142,14 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Read the runs' samples.
 
         Raises:
-            LmmsEgoplanError: a sample is not of the form that the tasks log, or a question appears twice.
+            LmmsEgoplanError: a sample does not have the form that the tasks log, or a question is duplicate.
         """
         self.inputs = inputs
         self.tasks = self.read(runs)
 
     @abstractmethod
     def read(self, runs: Sequence[Run]) -> list[Task]:
-        """Read the benchmark's tasks in these runs.
+        """Read the benchmark's tasks in the runs.
 
         Raises:
             LmmsEgoplanError: see `read_answers`.
@@ -156,34 +157,35 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     @abstractmethod
     def tables(self) -> Iterable[Table | None]:
-        """Return the tables in order; None for one that these runs do not fill."""
+        """Return the tables in order; None for a table that the runs do not fill."""
 
     @abstractmethod
     def cells(self, task: Task, block: Sequence[Task], /) -> Mapping[str, str]:
         """Return a task's measures for a terminal, by label.
 
         Args:
-            block: the tasks with the same heading.
+            task: the task.
+            block: all tasks with the same heading.
         """
 
     @abstractmethod
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
-        """Return the fields of a question's `Item` except its answers; at least one is passed."""
+        """Return the fields of a question's `Item` except its answers. There is at least one answer."""
 
     @abstractmethod
     def shown(self, answer: Answer) -> document.ShownAnswer:
-        """Return an answer for the gallery."""
+        """Convert an answer for the gallery."""
 
     def figures(self) -> Iterable[document.Figure | None]:
-        """Return the figures in order; None for one that these runs do not fill."""
+        """Return the figures in order; None for a figure that the runs do not fill."""
         return ()
 
     def flaws(self, _task: Task) -> Iterable[str]:
-        """Describe flaws and gaps of a run, in sentences that continue after its name."""
+        """Describe a run's flaws and gaps. Each text continues a line that begins with the run's name."""
         return ()
 
     def gaps(self) -> Iterable[str]:
-        """Describe the runs together, and gaps of the prepared data."""
+        """Describe the runs as a whole, and gaps of the prepared data."""
         return ()
 
     def compact_notes(self) -> Iterable[str]:
@@ -191,7 +193,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         return self.notes(self.SPEC.compact_notes)
 
     def compact_tasks(self) -> Sequence[Task]:
-        """Return the tasks in the order of a terminal."""
+        """Return the tasks in their order on a terminal."""
         return self.tasks
 
     def heading(self, task: Task) -> str:
@@ -203,7 +205,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         return keys
 
     def main_tasks(self) -> list[Task]:
-        """Return the tasks of the summary, each at most once a run."""
+        """Return the tasks of the summary, each at most once per run."""
         return self.tasks
 
     def further_tasks(self) -> list[Task]:
@@ -224,27 +226,27 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     @classmethod
     def judged_samples(cls, path: Path) -> Iterable[Judged]:
-        """Read the lines of a file of judged answers, in order, scored as a harness's task scores them.
+        """Read the lines of a file of judged answers, in order, and score them like a harness's task.
 
         Only the benchmarks that ``file_kinds.yaml`` names under ``judged`` have such files.
 
         Raises:
-            LmmsEgoplanError: a line is no judged answer, or its question is not prepared.
+            LmmsEgoplanError: a line is not a judged answer, or its question is not prepared.
         """
         raise NotImplementedError
 
     @classmethod
     def inputs_table(cls, _inputs: Inputs) -> Table | None:
-        """Return the table of inputs that belong to no version of a task; None without any.
+        """Return the table of inputs that do not depend on a task's version; None if there are no such inputs.
 
         Raises:
-            LmmsEgoplanError: they are of another form.
+            LmmsEgoplanError: the inputs have another form.
         """
         return None
 
     @cached_property
     def reference(self) -> document.Reference | None:
-        """The published score to compare with; None for none."""
+        """The published score to compare with; None if there is none."""
         if self.SPEC.reference is None:
             return None
         table, column = self.SPEC.reference
@@ -255,8 +257,8 @@ class BenchmarkReport(ABC, Generic[Task]):
         return [path for path, name in self.inputs.labelled.items() if name == self.SPEC.name]
 
     def notes(self, names: Iterable[str], **values: str) -> tuple[str, ...]:
-        """Return notes by name; several names make one note. The values replace ``{name}`` in the texts."""
-        return tuple(" ".join(self.SPEC.note(name, **values) for name in several.split()) for several in names)
+        """Return notes by name. An item with several names makes one note. Values replace ``{name}`` in the texts."""
+        return tuple(" ".join(self.SPEC.note(name, **values) for name in item.split()) for item in names)
 
     def table(
         self,
@@ -266,12 +268,13 @@ class BenchmarkReport(ABC, Generic[Task]):
         notes: Sequence[str] | None = None,
         **values: str,
     ) -> Table:
-        """Make a table of runs' rows.
+        """Make a table of runs.
 
         Args:
-            key: in `Spec.tables`.
+            key: key in `Spec.tables`.
+            rows: the runs' values by column.
             columns: default: those of the specification.
-            notes, values: see `notes`; default: the specification's.
+            notes, values: see `notes`. Default: the specification's notes.
         """
         spec = self.SPEC.tables[key]
         texts = self.notes(spec.notes if notes is None else notes, **values)
@@ -280,7 +283,7 @@ class BenchmarkReport(ABC, Generic[Task]):
     def published(
         self, key: str, rows: Sequence[OwnRow] = (), notes: Sequence[str] | None = None, main: str | None = None
     ) -> Table:
-        """Put rows of runs above those of a published table, see `published_with_runs` and `table`."""
+        """Put rows of runs above the rows of a published table, see `published_with_runs` and `table`."""
         spec = self.SPEC.tables[key]
         title = spec.title if rows else spec.published or spec.title
         texts = self.notes(spec.notes if notes is None else notes)
@@ -290,14 +293,14 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Compare every pair of runs by the main score, see `compared`."""
         spec, table = self.SPEC, self.SPEC.tables.get(key, TableSpec(title))
         note = next(iter(self.notes(table.notes)), None)
-        shown = (f"{spec.name}_{key}", table.title, spec.decimals, spec.clusters, note)
-        return compared(tasks, spec.measure, *shown, scale=spec.scale)
+        arguments = (f"{spec.name}_{key}", table.title, spec.decimals, spec.clusters, note)
+        return compared(tasks, spec.measure, *arguments, scale=spec.scale)
 
     def compact_table(self, *, with_main: bool = True) -> Table:
-        """Return the scores for a terminal, the runs side by side and a block for each task.
+        """Return the scores for a terminal, with one column per run and one block per task.
 
         Args:
-            with_main: false to leave out the main scores of `main_tasks`.
+            with_main: false to omit the main scores of `main_tasks`.
         """
         hidden = set() if with_main else {id(task) for task in self.main_tasks()}
         tasks = self.compact_tasks()
@@ -321,21 +324,21 @@ class BenchmarkReport(ABC, Generic[Task]):
         return side_by_side(f"{self.SPEC.name}_compact", self.SPEC.compact_title, names, blocks, notes)
 
     def difference(self, first: Task, second: Task) -> document.Difference | None:
-        """Compare main scores over the questions for which both have one; None without any."""
-        measure, others = self.SPEC.measure, second.answers or {}
+        """Compare two tasks' main scores over the questions for which both have one; None if there are none."""
+        measure, second_answers = self.SPEC.measure, second.answers or {}
         shared: list[Answer] = []
         differences: list[float] = []
         for key, answer in (first.answers or {}).items():
-            own = answer.scores.get(measure)
-            other = others[key].scores.get(measure) if key in others else None
-            if own is not None and other is not None:
-                differences.append(own - other)
-                shared.append(replace(answer, scores={measure: own - other}))
+            first_score = answer.scores.get(measure)
+            second_score = second_answers[key].scores.get(measure) if key in second_answers else None
+            if first_score is not None and second_score is not None:
+                differences.append(first_score - second_score)
+                shared.append(replace(answer, scores={measure: first_score - second_score}))
         if not shared:
             return None
         mean = self.mean_of_scores(shared)
-        unlike = [name for name, value in first.conditions.items() if value != second.conditions[name]]
-        apart = "; ".join(dict.fromkeys((*first.apart, *second.apart)))
+        unequal = [name for name, value in first.conditions.items() if value != second.conditions[name]]
+        reasons = "; ".join(dict.fromkeys((*first.apart, *second.apart)))
         return document.Difference(
             first=first.run.name,
             second=second.run.name,
@@ -347,12 +350,12 @@ class BenchmarkReport(ABC, Generic[Task]):
             won=sum(value > 0 for value in differences),
             lost=sum(value < 0 for value in differences),
             no_interval=self._why_no_interval(mean),
-            why=f"different {' and '.join(unlike)}" if unlike else apart,
+            why=f"different {' and '.join(unequal)}" if unequal else reasons,
         )
 
     @cached_property
     def differences(self) -> tuple[document.Difference, ...]:
-        """The differences of every two runs in the summary that share a task."""
+        """The differences of every two runs in the summary that have the same task."""
         pairs = (self.difference(*pair) for pair in combinations(self.main_tasks(), 2) if pair[0].task == pair[1].task)
         return tuple(pair for pair in pairs if pair is not None)
 
@@ -383,7 +386,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         )
 
     def _protocol(self, task: Task) -> Iterator[str]:
-        """Yield version, judge and all else that must be equal in comparable runs."""
+        """Yield version, judge and the other conditions that must be equal in comparable runs."""
         if task.task_run.version:
             yield f"version {task.task_run.version}"
         for name, value in task.conditions.items():
@@ -395,7 +398,7 @@ class BenchmarkReport(ABC, Generic[Task]):
 
     @cached_property
     def answers(self) -> dict[Key, dict[str, Answer]]:
-        """The answers to each question of a task with samples, by the run's name in the gallery."""
+        """The answers to each question with samples, by the run's name in the gallery."""
         answers: dict[Key, dict[str, Answer]] = {}
         for task in self.tasks:
             for key, answer in (task.answers or {}).items():
@@ -439,7 +442,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         yield document.Slice(attribute, tuple(groups))
 
     def remarks(self) -> Iterator[str]:
-        """Describe flaws and gaps of the runs, in a sentence or two each."""
+        """Describe flaws and gaps of the runs, each in a sentence or two."""
         names: dict[str, list[str]] = {}
         for task in self.tasks:
             for text in (*self.flaws(task), *filter(None, [task.asked_of])):
@@ -450,9 +453,9 @@ class BenchmarkReport(ABC, Generic[Task]):
         yield from self.gaps()
 
     def section(self) -> document.Section | None:
-        """Return the benchmark's part of the page; None if the runs have none of its tasks, and there are no labels.
+        """Return the benchmark's part of the page; None if there are neither runs of its tasks nor labels.
 
-        With labels alone, it has the tables and figures that they fill.
+        Without runs, the section has only the tables and figures that labels fill.
 
         Raises:
             LmmsEgoplanError: an input cannot be used.
@@ -488,7 +491,7 @@ class BenchmarkReport(ABC, Generic[Task]):
                 )
 
     def _marked(self, part: Shown) -> Shown:
-        """Mark the demo's scores as meaningless in the title of a table or figure that has any."""
+        """Mark a table or figure with scores of the demo as meaningless, in its title."""
         if not any(task.is_demo for task in self.tasks):
             return part
         title = f"{part.title} ({document.DEMO})"
@@ -497,7 +500,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         return replace(part, title=title) if part.has_own else part
 
     def scores_section(self) -> document.Section:
-        """Return the section without tables, figures, remarks, slices and changes, for a terminal."""
+        """Return the section for a terminal: without tables, figures, remarks, slices and changes."""
         spec = self.SPEC
         return document.Section(
             spec.name,
@@ -520,31 +523,31 @@ class BenchmarkReport(ABC, Generic[Task]):
         for key in self.question_order(self.answers):
             name = next(iter(self.answers[key].values())).id
             uses[name] = uses.get(name, 0) + 1
-            again = f" ({uses[name]})" if uses[name] > 1 else ""
+            suffix = f" ({uses[name]})" if uses[name] > 1 else ""
             of_runs = {}
             for run, answer in self.answers[key].items():
-                shown = self.shown(answer)
-                rating = "; ".join(filter(None, [demo.get(run), shown.rating])) or None
-                of_runs[run] = replace(shown, rating=rating, prompt=answer.prompt, tokens=answer.tokens)
-            item_key = f"{self.SPEC.name}/{name}{again}"
+                gallery_answer = self.shown(answer)
+                rating = "; ".join(filter(None, [demo.get(run), gallery_answer.rating])) or None
+                of_runs[run] = replace(gallery_answer, rating=rating, prompt=answer.prompt, tokens=answer.tokens)
+            item_key = f"{self.SPEC.name}/{name}{suffix}"
             items.append(document.Item(item_key, self.SPEC.name, answers=of_runs, **self.questions[key]))
         return items
 
 
 def _draw_marked(draw: "Callable[[], Drawing]") -> "Drawing":
     drawing = draw()
-    drawing.supxlabel(document.DEMO)  # below the axes; the legend is above them
+    drawing.supxlabel(document.DEMO)  # Below the axes, since the legend is above them.
     return drawing
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    """Return a key that sorts the numbers in names by value."""
+    """Return a sort key that orders the numbers in names by value."""
     parts = re.findall(r"\d+|\D+", name)
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts]
 
 
 def read_prepared(read: Callable[[], Mapping[Key, Row]]) -> tuple[Mapping[Key, Row], str | None]:
-    """Read prepared rows by question; without any, return the reason."""
+    """Read prepared rows by question. If they cannot be read, return no rows and the reason."""
     try:
         return read(), None
     except (OSError, ValueError) as error:  # `datasets` raises many kinds for missing or damaged data.
@@ -568,20 +571,20 @@ class ReportedBenchmark(Protocol):
 
     @property
     def name(self) -> str:
-        """Prefix of its tasks' names; the key of its section."""
+        """The benchmark's name: prefix of its tasks' names, and key of its section."""
 
     @property
     def title(self) -> str:
-        """Name for messages."""
+        """The benchmark's name in messages."""
 
     def load_report(self) -> type[BenchmarkReport]:
-        """Load its part of reports."""
+        """Load the benchmark's part of reports."""
 
 
 def read_reports(
     runs: Sequence[Run], benchmarks: Iterable[ReportedBenchmark], inputs: Inputs = NO_INPUTS
 ) -> Iterator[tuple[Part, BenchmarkReport[Any]]]:
-    """Make each benchmark's part of a report, for each version of its tasks.
+    """Make each benchmark's parts of a report, one for each version of its tasks.
 
     Raises:
         LmmsEgoplanError: see `BenchmarkReport`.

@@ -1,4 +1,4 @@
-"""Figures of the report: sizes and signs, which make runs distinguishable without colour, and SVG for the page."""
+"""Draw the report's figures, with signs that distinguish runs without colour, and convert them to SVG for the page."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.container import Container
     from matplotlib.figure import Figure as Drawing
 
-# Okabe and Ito's, without the yellow, which is too light for lines on white.
+# Okabe and Ito's colours without yellow, which is too light for lines on white.
 _SHADES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c")
-# Only lines: dots and rings take hundreds of kilobytes of a page.
+# Only lines, since dots and rings add hundreds of kilobytes to a page.
 _HATCHES = ("", "///", "xxx", "---", "\\\\\\", "+++", "|||", "//--")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _LINES = ("-", "--", "-.", ":")
@@ -27,18 +27,18 @@ _INK, _GRID = "0.15", "0.88"
 NOTE: dict[str, Any] = {"textcoords": "offset points", "size": 8, "color": _INK}
 _POINTS = 9.0
 _SMALL = 8.5
-# Width of a character in headings, and of a legend's sign in characters.
+# Width of a character relative to its size, and of a legend's sign in characters.
 _CHARACTER = 0.56
 _SIGN = 6
 # Height of a legend's line, in inches.
 _LEGEND_LINE = 0.19
-# Up to so many bars have their values above them.
+# Figures with at most this many bars have values above them.
 _MOST_VALUES = 24
 _SLANT = 30
-# Matplotlib hides labels with a leading underscore from legends, and sets these where none is set.
+# Matplotlib omits labels with a leading underscore from legends, and uses these as its default labels.
 _NO_LABEL = re.compile(r"_(?:nolegend_|(?:child|container)\d+)")
 _UNSEEN = "\u200b"
-# Attributes with coordinates, and their invisible digits.
+# Attributes with coordinates, and digits that are too small to see.
 _PLACES = {"d", "x", "y", "transform"}
 _DIGITS = re.compile(r"(\.\d\d)\d+")
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
@@ -50,7 +50,7 @@ _REFERENCE = re.compile(r"url\(\s*#")
 
 
 def new_figure(width_in: float, height_in: float) -> "tuple[Drawing, Axes]":
-    """Make a figure of a size in inches, with axes that make room for labels; 7.2 inches fill the page's column."""
+    """Make a figure with axes that leave room for labels. A width of 7.2 inches fills the page's column."""
     from matplotlib.figure import Figure as Drawing
 
     figure = Drawing(figsize=(width_in, height_in), layout="constrained", facecolor="white")
@@ -58,12 +58,12 @@ def new_figure(width_in: float, height_in: float) -> "tuple[Drawing, Axes]":
 
 
 def shade(number: int) -> str:
-    """Return the colour of a run by its number; colours repeat, but not together with `hatch` or `marker`."""
+    """Return the colour of a run by its number. Colours repeat, but not with the same `hatch` or `marker`."""
     return _SHADES[number % len(_SHADES)]
 
 
 def hatch(number: int) -> str:
-    """Return the hatch of a run's bars; the first has none."""
+    """Return the hatch of a run's bars. The first run has none."""
     return _HATCHES[number % len(_HATCHES)]
 
 
@@ -88,15 +88,17 @@ def draw_bars(
     """Draw a bar with its interval for each run in each group, and its value if there is room.
 
     Args:
-        means: by run, in each group.
-        label: of the vertical axis, which ends at `top`.
-        decimals: of the values.
+        groups: names of the groups.
+        means: for each run, the means in the groups.
+        label: label of the vertical axis.
+        top: end of the vertical axis.
         reference: name and values of dashed lines, one in each group.
+        decimals: number of decimals of the values.
     """
     figure, axes = new_figure(7.2, 3.5)
     width = 0.8 / len(means)
     for number, (name, of_run) in enumerate(means.items()):
-        middles = [place - 0.4 + width * (number + 0.5) for place in range(len(groups))]
+        middles = [group - 0.4 + width * (number + 0.5) for group in range(len(groups))]
         heights = [mean.value or 0 for mean in of_run]
         axes.bar(middles, heights, width, label=name, color=shade(number), hatch=hatch(number))
         for x, mean in zip(middles, of_run, strict=True):
@@ -108,10 +110,10 @@ def draw_bars(
                 end = mean.interval[1] if mean.interval else mean.value
                 axes.annotate(show(mean.value, decimals), (x, end), (0, 1), ha="center", va="bottom", **NOTE)
     name, values = reference or ("", ())
-    for place, value in enumerate(values):
-        ends = place - 0.44, place + 0.44
+    for group, value in enumerate(values):
+        ends = group - 0.44, group + 0.44
         axes.hlines(value, *ends, color="white", linewidth=3)
-        axes.hlines(value, *ends, color="black", linewidth=1.5, linestyle="--", label=name if place == 0 else "")
+        axes.hlines(value, *ends, color="black", linewidth=1.5, linestyle="--", label=name if group == 0 else "")
     axes.set(xlim=(-0.6, len(groups) - 0.4), ylim=(0, top), ylabel=label)
     axes.set_xticks(range(len(groups)), groups)
     finish(axes)
@@ -127,13 +129,15 @@ def draw_lines(
     looks: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     chance: float | None = None,
 ) -> "Drawing":
-    """Draw a line over the groups for each run, with intervals at its points.
+    """Draw one line per run over the groups, with intervals at its points.
 
     Args:
-        means: by run, in each group.
-        label, groups_label: of the axes; the vertical one ends at `top`.
-        looks: matplotlib's arguments for a run's line; default: by the run's number.
-        chance: marked by a horizontal line.
+        groups: names of the groups.
+        means: for each run, the means in the groups.
+        label, groups_label: labels of the vertical and the horizontal axis.
+        top: end of the vertical axis.
+        looks: matplotlib's arguments for a run's line. Default: by the run's number.
+        chance: score of random answers, marked by a horizontal line.
     """
     figure, axes = new_figure(7.2, 3.4)
     if chance is not None:
@@ -156,7 +160,7 @@ def draw_lines(
 
 
 def spoken(groups: Sequence[str], means: Mapping[str, Sequence[Mean]], decimals: int) -> str:
-    """List the values of a figure, for readers who do not see it."""
+    """List the values of a figure, for readers who cannot see it."""
     return "; ".join(
         f"{name}: "
         + ", ".join(
@@ -168,10 +172,10 @@ def spoken(groups: Sequence[str], means: Mapping[str, Sequence[Mean]], decimals:
 
 
 def finish(axes: "Axes") -> None:
-    """Style finished axes for the report: quiet frame and grid, dark hatches, sizes.
+    """Style finished axes for the report: frame, grid, hatches and text sizes.
 
-    Labelled parts are explained in a legend above the axes, for which the figure grows. Names of categories that do not
-    fit side by side are slanted. No text is parsed as a formula: names may have dollar signs.
+    A legend above the axes explains labelled parts; the figure grows to make room for it. Names of categories are
+    slanted if they do not fit side by side. Texts are not parsed as formulas, since names may contain dollar signs.
     """
     from matplotlib.text import Text
 
@@ -196,7 +200,7 @@ def finish(axes: "Axes") -> None:
 
 
 def _slant(axes: "Axes", width: float) -> None:
-    """Slant the names of categories that do not fit into a width in characters."""
+    """Slant the names of categories if they do not fit into a width in characters."""
     lines = [line for text in axes.get_xticklabels() for line in text.get_text().split("\n")]
     names = axes.get_xticklabels()
     if len(names) * (max(map(len, lines), default=0) + 1) > 0.9 * width:
@@ -222,7 +226,7 @@ def _add_legend(axes: "Axes", figure: "Drawing", width: float) -> None:
 
 
 def svg_of(figure: Figure) -> str:
-    """Convert a figure to an SVG element for the page: text as text, no scripts or styles, unique ids."""
+    """Convert a figure to an SVG element for the page, with text as text, unique ids, and no scripts or styles."""
     root = ElementTree.fromstring(figure.svg.encode())
     prefix = re.sub(r"[^A-Za-z0-9]+", "-", figure.key) + "-"
     for parent in list(root.iter()):
@@ -230,7 +234,7 @@ def svg_of(figure: Figure) -> str:
             if not isinstance(child.tag, str) or child.tag.rpartition("}")[2] in _DROPPED:
                 parent.remove(child)
         _rename(parent, prefix)
-    # Matplotlib measures in points; the page may shrink the figure, but must not stretch it.
+    # Matplotlib measures in points. The page may shrink the figure, but must not enlarge it.
     width = float(root.attrib.pop("width").removesuffix("pt")) * 4 / 3
     root.attrib.pop("height")
     root.attrib |= {
@@ -245,8 +249,8 @@ def svg_of(figure: Figure) -> str:
         element.tail = (element.tail or "").strip()
         element.text = (element.text or "").strip()
     for name in ("patch_1", "patch_2"):
-        for ground in root.iterfind(f".//{{{_SVG}}}g[@id='{prefix}{name}']/{{{_SVG}}}path"):
-            ground.set("style", ground.get("style", "").replace("#ffffff", "var(--surface)"))
+        for background in root.iterfind(f".//{{{_SVG}}}g[@id='{prefix}{name}']/{{{_SVG}}}path"):
+            background.set("style", background.get("style", "").replace("#ffffff", "var(--surface)"))
     _drop_unused(root)
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
@@ -265,7 +269,10 @@ def _drop_unused(root: ElementTree.Element) -> None:
 
 
 def _theme(element: ElementTree.Element, *, has_cells: bool) -> None:
-    """Give ink, grid and ground the colours of the page's theme; with cells of a colour scale, only the frame."""
+    """Replace the colours of ink, grid and background by the page's theme.
+
+    If the figure has cells of a colour scale, only the frame's colour is replaced.
+    """
     style = element.get("style")
     if style is None:
         return

@@ -1,6 +1,6 @@
-"""Runs compared: by version into comparable parts, in pairs as a table, and in sentences.
+"""Compare runs: split them into comparable parts by version, compare pairs in a table, and write sentences.
 
-A difference is always stated with its interval, and called one only if the interval excludes 0.
+Each difference is stated with its interval. It is called a difference only if the interval excludes 0.
 """
 
 import re
@@ -17,7 +17,7 @@ from lmms_egoplan.report.tables import Table, Value, read_columns, read_notes, s
 from lmms_egoplan.text import join_list
 
 _Versions = Mapping[str, str | None]
-"""By task."""
+"""Versions by task."""
 
 _Named = TypeVar("_Named", Section, Table, Figure)
 FEW_CLUSTERS = 20
@@ -32,17 +32,17 @@ note = read_notes(
 )
 _MOST_NAMES = 3
 _Pairs = Mapping[tuple[str, str, str], Difference]
-"""By task and the names of first and second run."""
+"""Differences by task, first run and second run."""
 
 
 @dataclass(frozen=True)
 class Part:
     """Comparable runs of one benchmark.
 
-    benchmark: its name; prefix of its tasks and its files in ``tasks/shared``.
-    runs: with only the tasks of this part.
-    versions: of these tasks, by task; None if unknown.
-    others: the same for the benchmark's other parts.
+    benchmark: the benchmark's name; prefix of its tasks and of its files in ``tasks/shared``.
+    runs: the runs with only the tasks of this part.
+    versions: version of each task; None if unknown.
+    others: versions in each of the benchmark's other parts.
     divided: names of runs that also have tasks in other parts.
     number: 0 for the part with the newest version.
     """
@@ -56,11 +56,11 @@ class Part:
 
     @property
     def label(self) -> str:
-        """``version 2.0``."""
+        """The versions in words, such as ``version 2.0``."""
         return _label([self.versions])
 
     def section(self, section: Section) -> Section:
-        """Give the section of these runs unique names and keys, and remarks on versions."""
+        """Make names and keys of a section unique, and add remarks on versions."""
         remarks = (*self._remarks(), *section.remarks)
         if not self.others:
             return replace(section, remarks=remarks)
@@ -68,59 +68,59 @@ class Part:
         return self._named(section, tables=tables, figures=tuple(map(self._figure, section.figures)), remarks=remarks)
 
     def items(self, items: Iterable[Item]) -> list[Item]:
-        """Give the questions of these runs unique keys."""
+        """Make the keys of questions unique."""
         if not self.others:
             return list(items)
         suffix = f" ({self.label})" if self.number else ""
         return [replace(item, key=f"{item.key}{suffix}", benchmark=self._key(item.benchmark)) for item in items]
 
     def _table(self, table: Table) -> Table:
-        return self._named(table, notes=(*table.notes, self._apart())) if table.has_own else table
+        return self._named(table, notes=(*table.notes, self._not_compared())) if table.has_own else table
 
     def _figure(self, figure: Figure) -> Figure:
-        return self._named(figure, caption=f"{figure.caption} Runs of {self.label} alone.")
+        return self._named(figure, caption=f"{figure.caption} Only runs of {self.label}.")
 
-    def _named(self, shown: _Named, **changes: Any) -> _Named:
+    def _named(self, content: _Named, **changes: Any) -> _Named:
         is_current_mix = not self.number and len(set(self.versions.values())) > 1
-        title = shown.title if is_current_mix else f"{shown.title}, {self.label}"
-        return replace(shown, key=self._key(shown.key), title=title, **changes)
+        title = content.title if is_current_mix else f"{content.title}, {self.label}"
+        return replace(content, key=self._key(content.key), title=title, **changes)
 
     def _key(self, key: str) -> str:
         version = re.sub(r"[^A-Za-z0-9]+", "_", self.label).strip("_")[:40]
         return f"{key}_{self.number}_{version}" if self.number else key
 
-    def _apart(self) -> str:
-        is_of_both = set(_texts([self.versions])) & set(_texts(self.others))
-        remark = note("tasks_apart") if is_of_both else note("apart", own=self.label, others=_label(self.others))
+    def _not_compared(self) -> str:
+        is_in_both = set(_texts([self.versions])) & set(_texts(self.others))
+        remark = note("tasks_apart") if is_in_both else note("apart", own=self.label, others=_label(self.others))
         return f"{remark}: {note('changelog', benchmark=self.benchmark)}"
 
     def _remarks(self) -> Iterable[str]:
         if self.others:
             elsewhere = "; ".join(map(_listed, self.others))
-            yield f"{self._apart()} {note('elsewhere', here=_listed(self.versions), elsewhere=elsewhere)}"
+            yield f"{self._not_compared()} {note('elsewhere', here=_listed(self.versions), elsewhere=elsewhere)}"
         if self.divided:
             yield note("divided", runs=", ".join(self.divided))
         if unknown := [task for task, version in self.versions.items() if version is None]:
             yield note("unknown_version", tasks=join_list(unknown, 3))
-        known = {task: version for task, version in self.versions.items() if version is not None}
-        if foreign := [task for task, version in known.items() if not _is_of_package(self.benchmark, task, version)]:
+        versions = {task: version for task, version in self.versions.items() if version is not None}
+        if foreign := [task for task, version in versions.items() if not _is_of_package(self.benchmark, task, version)]:
             yield note("foreign_version", tasks=join_list(foreign, 3))
 
 
 def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
-    """Split a benchmark's runs into comparable parts, the newest first; without runs, there is none.
+    """Split a benchmark's runs into comparable parts, the newest first. Without runs, the list is empty.
 
-    Two versions of a task are never in one part. Different tasks are if their versions are the same number, or if both
-    are this package's.
+    Two versions of a task are never in one part. Different tasks share a part if they have the same version number, or
+    if both versions are this package's.
 
     Args:
         benchmark: see `Part`.
     """
-    own = [
+    benchmark_runs = [
         replace(run, tasks={name: x for name, x in run.tasks.items() if x.scoring and x.scoring.benchmark == benchmark})
         for run in runs
     ]
-    kinds = {(name, task.version) for run in own for name, task in run.tasks.items()}
+    kinds = {(name, task.version) for run in benchmark_runs for name, task in run.tasks.items()}
     parts: list[dict[str, str | None]] = []
     for name, version in sorted(sorted(kinds, key=str), key=lambda kind: age(kind[1]), reverse=True):
         fitting = (part for part in parts if all(_compare(benchmark, (name, version), kind) for kind in part.items()))
@@ -131,7 +131,7 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
     runs_of = [
         {
             run.name: replace(run, tasks=chosen)
-            for run in own
+            for run in benchmark_runs
             if (chosen := {name: task for name, task in run.tasks.items() if part.get(name, ...) == task.version})
         }
         for part in parts
@@ -156,10 +156,13 @@ def _compare(benchmark: str, first: tuple[str, str | None], second: tuple[str, s
 
 
 def _is_of_package(benchmark: str, task: str, version: str | None) -> bool:
-    """Return true if this package has the version of the task, or of the task whose name a user's variant extends."""
+    """Return true if this package has the version of the task.
+
+    For a user's variant, the version of the task whose name it extends counts.
+    """
     base = base_task(task)
-    own = [name for name in package_versions() if name == benchmark or name.startswith(f"{benchmark}_")]
-    return version in [package_versions()[name] for name in ([base] if base in own else own)]
+    tasks = [name for name in package_versions() if name == benchmark or name.startswith(f"{benchmark}_")]
+    return version in [package_versions()[name] for name in ([base] if base in tasks else tasks)]
 
 
 def _label(several: Iterable[_Versions]) -> str:
@@ -191,16 +194,18 @@ def compared(
     note_on_table: str | None = None,
     scale: float = 1.0,
 ) -> Table | None:
-    """Compare every pair of runs by a measure, over the questions for which both have it; omit inexact runs.
+    """Compare every pair of runs by a measure, over the questions for which both have a value. Omit inexact runs.
 
-    The largest difference comes first. p-values are corrected by Holm over all pairs of the table.
+    The largest difference comes first. p-values have Holm's correction for all pairs of the table.
 
     Args:
-        key, title: of the table.
-        decimals: of printed differences and intervals.
-        unit: plural noun for the clusters: ``"videos"``.
-        note_on_table: after those on the numbers.
-        scale: factor of differences and intervals: 100 for per cent.
+        runs: the runs to compare.
+        measure: name of the measure among `Answer.scores`.
+        key, title: key and title of the table.
+        decimals: number of decimals of differences and intervals.
+        unit: plural noun for the clusters, such as ``"videos"``.
+        note_on_table: note to add after those on the numbers.
+        scale: factor for differences and intervals, 100 for per cent.
 
     Returns:
         None if no two runs share a question.
@@ -245,21 +250,21 @@ def compared(
     return replace(table_of_runs(key, title, columns, rows, notes), role="pairs")
 
 
-def _notes(made: Sequence[statistics.Comparison], unit: str) -> Iterator[str]:
-    """Explain the numbers of these comparisons, and their limits."""
+def _notes(comparisons: Sequence[statistics.Comparison], unit: str) -> Iterator[str]:
+    """Explain the numbers of comparisons and their limits."""
     yield note("difference")
     yield note("low_high", unit=unit)
-    if any(comparison.low is None for comparison in made):
+    if any(comparison.low is None for comparison in comparisons):
         yield note("no_interval", unit=unit)
-    few = [comparison.clusters for comparison in made if comparison.low is not None]
-    if few and min(few) < FEW_CLUSTERS:
-        yield note("few", unit=unit, fewest=min(few))
-    tests = {comparison.test for comparison in made}
+    counts = [comparison.clusters for comparison in comparisons if comparison.low is not None]
+    if counts and min(counts) < FEW_CLUSTERS:
+        yield note("few", unit=unit, fewest=min(counts))
+    tests = {comparison.test for comparison in comparisons}
     if "McNemar" in tests:
         yield note("mcnemar")
     if "permutation" in tests:
         yield note("permutation", unit=unit)
-    yield note("holm", count=len(made), s="s" if len(made) > 1 else "")
+    yield note("holm", count=len(comparisons), s="s" if len(comparisons) > 1 else "")
 
 
 def _text(key: Key) -> str:
@@ -267,13 +272,13 @@ def _text(key: Key) -> str:
 
 
 def ranked(headlines: Sequence[Headline], differences: Sequence[Difference]) -> list[Headline]:
-    """Add the range of each run's possible places among the comparable runs of its task.
+    """Add the best and worst rank of each run among the comparable runs of its task.
 
-    A run is above or below another if the interval of their difference excludes 0. A run with a difference without
-    interval has no range.
+    A run is above or below another if the interval of their difference excludes 0. A run has no rank if one of its
+    differences has no interval.
     """
     pairs = _both_ways(differences)
-    return [_with_rank(line, [other for other in headlines if _is_rival(line, other)], pairs) for line in headlines]
+    return [_with_rank(line, [rival for rival in headlines if _is_rival(line, rival)], pairs) for line in headlines]
 
 
 def finding(
@@ -282,39 +287,40 @@ def finding(
     """Write the sentences about a benchmark.
 
     Args:
-        title: the benchmark's.
-        headlines: of all runs; the sentences are about the task of the first comparable one.
+        title: the benchmark's title.
+        headlines: headlines of all runs. The sentences are about the task of the first comparable one.
+        differences: differences of all pairs of runs.
         reference: the best published score.
-        unit: of the scores, after a difference: ``points``; "" for none.
+        unit: unit after a difference of scores, such as ``points``; "" for none.
     """
-    comparing = [line for line in headlines if line.value is not None and not line.apart]
-    comparing = [line for line in comparing if line.task == comparing[0].task]
-    comparing.sort(key=lambda line: -(line.value or 0))
+    comparable = [line for line in headlines if line.value is not None and not line.apart]
+    comparable = [line for line in comparable if line.task == comparable[0].task]
+    comparable.sort(key=lambda line: -(line.value or 0))
     sentences = []
-    if comparing:
-        sentences.append(_first(title, comparing, _both_ways(differences), unit))
-        sentences += _published(comparing[0], reference, unit, is_named=len(comparing) > 1)
-    return (*sentences, *_apart(title, headlines, is_first=not comparing))
+    if comparable:
+        sentences.append(_best_sentence(title, comparable, _both_ways(differences), unit))
+        sentences += _published(comparable[0], reference, unit, is_named=len(comparable) > 1)
+    return (*sentences, *_not_compared(title, headlines, is_first=not comparable))
 
 
-def _first(title: str, comparing: Sequence[Headline], pairs: _Pairs, unit: str) -> str:
-    best, *others = comparing
-    if not others:
+def _best_sentence(title: str, comparable: Sequence[Headline], pairs: _Pairs, unit: str) -> str:
+    best, *rivals = comparable
+    if not rivals:
         return f"{best.run} scores {_score(best)} on {title}{_interval(best)}."
-    second = others[0]
+    second = rivals[0]
     pair = pairs.get((best.task, best.run, second.run))
     scores = f"On {title}, {best.run} scores {_with_interval(best)} and {second.run} {_with_interval(second)}"
     if pair is None:
-        return f"{scores}; they have no questions in common in their samples, so they are not compared."
+        return f"{scores}; they are not compared: their samples have no questions in common."
     if pair.why:
         return f"{scores}; they are not compared: {pair.why}."
     if pair.low is None or pair.high is None:
-        return f"{scores}; they are not compared: no interval of the difference ({pair.no_interval})."
+        return f"{scores}; they are not compared: the difference has no interval ({pair.no_interval})."
     size, interval = _difference(pair.value, (pair.low, pair.high), best.decimals, unit)
     if pair.is_real:
         way = "above" if pair.value > 0 else "below"
         return f"{best.run} is {size} {way} {second.run} on {title} ({interval})."
-    return f"{best.run} and {second.run} cannot be told apart on {title}: the difference is {size} ({interval})."
+    return f"{best.run} and {second.run} do not differ measurably on {title}: the difference is {size} ({interval})."
 
 
 def _published(best: Headline, reference: Reference | None, unit: str, *, is_named: bool) -> Iterator[str]:
@@ -324,33 +330,33 @@ def _published(best: Headline, reference: Reference | None, unit: str, *, is_nam
     interval = best.interval[0] - reference.value, best.interval[1] - reference.value
     size, ends = _difference(value, interval, best.decimals, unit)
     name = best.run if is_named else "It"
-    beside = f"{reference.name}, the best in {reference.source} of the paper"
+    best_published = f"{reference.name}, the best in {reference.source} of the paper"
     caveat = f"; {reference.caveat}" if reference.caveat else ""
     if interval[0] <= 0 <= interval[1]:
-        yield f"{name} cannot be told apart from {beside}: the difference is {size} ({ends}{caveat})."
+        yield f"{name} does not differ measurably from {best_published}: the difference is {size} ({ends}{caveat})."
     else:
-        yield f"{name} is {size} {'above' if value > 0 else 'below'} {beside} ({ends}{caveat})."
+        yield f"{name} is {size} {'above' if value > 0 else 'below'} {best_published} ({ends}{caveat})."
 
 
 def shared_reasons(headlines: Sequence[Headline]) -> tuple[str, ...]:
-    """Return the reasons why scores are not comparable if all have the same; empty if they differ."""
+    """Return the reasons why scores are not comparable, if these are the same for all; empty if they differ."""
     reasons = {line.apart for line in headlines if line.value is not None and line.apart}
     return reasons.pop() if len(reasons) == 1 else ()
 
 
-def _apart(title: str, headlines: Sequence[Headline], *, is_first: bool) -> Iterator[str]:
-    """Write sentences about runs that are not comparable, with their shared reason."""
+def _not_compared(title: str, headlines: Sequence[Headline], *, is_first: bool) -> Iterator[str]:
+    """Write sentences about runs that are not comparable, with their common reasons."""
     lines = [line for line in headlines if line.value is not None and line.apart]
     names, reasons = list(dict.fromkeys(line.run for line in lines)), "; ".join(shared_reasons(headlines))
     if len(names) == 1 and reasons and is_first:
         line = lines[0]
         yield f"{line.run} scores {_score(line)} on {title}{_interval(line)}. It is not compared: {reasons}."
     elif lines:
-        why = f" ({reasons})" if reasons else "; the reasons stand beside the scores"
+        why = f" ({reasons})" if reasons else "; the reasons are next to the scores"
         yield f"Not compared{f' on {title}' if is_first else ''}: {join_list(names, _MOST_NAMES)}{why}."
     scored = {line.run for line in headlines if line.value is not None}
-    if none := [run for run in dict.fromkeys(line.run for line in headlines) if run not in scored]:
-        yield f"No score on {title}: {join_list(none)}."
+    if unscored := [run for run in dict.fromkeys(line.run for line in headlines) if run not in scored]:
+        yield f"No score on {title}: {join_list(unscored)}."
 
 
 def _score(line: Headline) -> str:
@@ -362,7 +368,7 @@ def _with_interval(line: Headline) -> str:
 
 
 def _interval(line: Headline) -> str:
-    """Format the interval after a score."""
+    """Format a score's interval, or the reason why there is none."""
     if line.interval is None:
         return f" (no interval: {line.no_interval})"
     low, high = (show(end, line.decimals) for end in line.interval)
@@ -370,7 +376,10 @@ def _interval(line: Headline) -> str:
 
 
 def _difference(value: float, interval: tuple[float, float], decimals: int, unit: str) -> tuple[str, str]:
-    """Format size and interval, without the sign that "above" and "below" express, unless the interval has 0."""
+    """Format size and interval of a difference.
+
+    If the interval excludes 0, both are positive, since "above" and "below" express the sign.
+    """
     low, high = interval
     if low <= 0 <= high or value == 0:
         ends = low, high
@@ -404,11 +413,11 @@ def _is_rival(line: Headline, other: Headline) -> bool:
 
 
 def _with_rank(line: Headline, rivals: Sequence[Headline], pairs: _Pairs) -> Headline:
-    own = [pairs.get((line.task, line.run, other.run)) for other in rivals]
-    known = [pair for pair in own if pair is not None and not pair.why and pair.low is not None]
-    if not rivals or len(known) < len(rivals):
+    differences = [pairs.get((line.task, line.run, rival.run)) for rival in rivals]
+    usable = [pair for pair in differences if pair is not None and not pair.why and pair.low is not None]
+    if not rivals or len(usable) < len(rivals):
         return line
-    above = sum(pair.is_real and pair.value < 0 for pair in known)
-    below = sum(pair.is_real and pair.value > 0 for pair in known)
+    above = sum(pair.is_real and pair.value < 0 for pair in usable)
+    below = sum(pair.is_real and pair.value > 0 for pair in usable)
     count = len(rivals) + 1
     return replace(line, rank=(1 + above, count - below), ranked=count)

@@ -1,4 +1,4 @@
-"""A report as a document: sections, figures and the gallery's items; as files for papers, and ``report.json``."""
+"""The report as a document: sections, figures and gallery items. Also writes files for papers and ``report.json``."""
 
 import io
 import json
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 Verdict = Literal["right", "wrong", "partly", "unscored"]
 Images = Callable[[], list[Image.Image]]
-"""Reads the images that a model was shown."""
+"""A function that reads the images that a model saw."""
 
 DEMO = "demo: meaningless"
 DEMO_NOTE = (
-    "This is a demo: rendered questions, scripted answers, or a judge that is scripted or only compares words. These "
-    "scores are meaningless and say nothing about a model:"
+    "This is a demo with rendered questions, scripted answers, or a judge that is scripted or only compares words. "
+    "These runs have meaningless scores:"
 )
 SCHEMA = 1
-"""Of ``report.json``, see ``docs/report-json.md``."""
+"""Number of the schema of ``report.json``, see ``docs/report-json.md``."""
 
 # Enough for a column of a paper.
 _DPI = 200
@@ -44,9 +44,9 @@ class Figure:
 
     key: stem of its files, unique in the report.
     caption: content, source and method.
-    draw: draws it, legible without colour and on white; called once.
-    description: in words, for readers who do not see it.
-    has_cells: true if its colours are values with words on them: they stay in a dark theme.
+    draw: function that draws the figure, legible without colour and on white. Called once.
+    description: the figure in words, for readers who cannot see it.
+    has_cells: true if colours encode values and have text on them. A dark theme does not change these colours.
     """
 
     key: str
@@ -63,7 +63,7 @@ class Figure:
 
     @cached_property
     def svg(self) -> str:
-        """The figure as an SVG file, with its text as text."""
+        """The content of the figure's SVG file, with text as text."""
         import matplotlib
 
         content = io.StringIO()
@@ -78,18 +78,18 @@ class Figure:
 class Headline:
     """A run's main score in one task, for the summary.
 
-    interval: 95 %, in the score's unit; None without samples.
-    coverage: fraction of official questions that were scored; None if unknown.
-    truncated: fraction of answers that the limit on new tokens ended; None if unknown.
+    interval: 95 % interval, in the score's unit; None without samples.
+    coverage: scored fraction of the official questions; None if unknown.
+    truncated: fraction of answers that reached the limit on new tokens; None if unknown.
     is_generated: true if answers are generated, false if choices are ranked.
-    beside: other readings of the same answers, by name, in the score's unit; None for missing ones.
-    no_interval: why there is no interval, to print after "no interval"; "" if there is one.
-    apart: why the score is not comparable; empty if it is.
-    rank: the best and the worst possible place among comparable runs; None without intervals.
-    ranked: number of these runs.
+    beside: other scores of the same answers, by name, in the score's unit; None for missing ones.
+    no_interval: reason why there is no interval, to print after "no interval"; "" if there is one.
+    apart: reasons why the score is not comparable; empty if it is.
+    rank: best and worst possible rank among comparable runs; None without intervals.
+    ranked: number of ranked runs.
     is_demo: true if the score is meaningless.
     protocol: task, version, media and judge, in a few words.
-    gallery: name of the run's answers in the gallery; "" for the run's own.
+    gallery: name of the run's answers in the gallery; "" for the run's name.
     """
 
     run: str
@@ -116,11 +116,13 @@ class Headline:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two runs' main scores, over the questions for which both have one.
+    """The difference of two runs' main scores, over the questions for which both have a score.
 
-    value: first minus second, in the score's unit; low, high: its 95 % interval, None with `no_interval`.
-    won, lost: questions on which the first's score is higher, or lower.
-    why: why the two are not comparable; "" if they are.
+    value: first minus second, in the score's unit.
+    low, high: ends of the 95 % interval; None if there is none, see `no_interval`.
+    won, lost: number of questions on which the first run's score is higher, or lower.
+    no_interval: reason why there is no interval; "" if there is one.
+    why: reason why the two are not comparable; "" if they are.
     """
 
     first: str
@@ -137,7 +139,7 @@ class Difference:
 
     @property
     def is_real(self) -> bool:
-        """True if there is an interval, and 0 is outside."""
+        """True if there is an interval and it excludes 0."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
@@ -145,10 +147,10 @@ class Difference:
 class Reference:
     """A published score to compare runs with.
 
-    name: as in the paper's table, such as ``GPT-4V``.
-    source: such as ``Table 1``.
-    scores: all of the table's main column, to rank a run among.
-    caveat: a difference even from comparable runs; "" for none.
+    name: name in the paper's table, such as ``GPT-4V``.
+    source: table in the paper, such as ``Table 1``.
+    scores: all scores of the table's main column, to rank a run among them.
+    caveat: how the published score differs even from comparable runs; "" if it does not.
     """
 
     name: str
@@ -160,7 +162,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Group:
-    """A run's main score over the questions of one group; `no_interval` as in `Headline`."""
+    """A run's main score over the questions of one group. For `no_interval` see `Headline`."""
 
     name: str
     run: str
@@ -174,9 +176,9 @@ class Group:
 class Slice:
     """The main score by one attribute of the questions.
 
-    attribute: its name among the gallery's facts.
-    is_fact: true if the gallery can be filtered by it; false for attributes of answers, such as people's labels.
-    groups: of each run with such questions, group by group.
+    attribute: name of the attribute among the gallery's facts.
+    groups: the scores of each run in each group, group by group.
+    is_fact: true if the gallery can filter by the attribute; false for attributes of answers, such as people's labels.
     """
 
     attribute: str
@@ -195,7 +197,7 @@ class Change:
 
     difference: later minus earlier.
     earlier, later: date and score of each.
-    changed: differences of their settings, a line each.
+    changed: changed settings, one line each.
     gallery: names of the earlier and the later run's answers in the gallery.
     """
 
@@ -212,12 +214,12 @@ class Section:
     """One benchmark's part of the report.
 
     key: the benchmark's name, with a suffix for older versions of its tasks.
-    lead: one or two sentences on what is measured.
+    lead: one or two sentences on what the benchmark measures.
     remarks: flaws and gaps of the runs.
-    finding: the result in sentences; never a difference without its interval.
-    unit: of the main score, after numbers: ``points``; "" for none.
-    top: the highest possible main score.
-    further: main scores in tasks that the summary omits, for model cards.
+    finding: the result in sentences. Every difference has its interval.
+    unit: unit after numbers of the main score, such as ``points``; "" for none.
+    top: highest possible main score.
+    further: main scores of tasks that are not in the summary, for model cards.
     """
 
     key: str
@@ -242,13 +244,13 @@ class ShownAnswer:
     """One run's answer to one question, for the gallery.
 
     text: the answer in the model's words; None if choices were ranked.
-    logprobs: mean log-probability per token of each choice, nats; None if nothing was ranked.
+    logprobs: mean log-probability per token of each choice, in nats; None if nothing was ranked.
     chosen: index of the chosen choice.
-    rating: with its scale in words, such as ``"0.5 of 1"``.
+    rating: the rating with its scale in words, such as ``"0.5 of 1"``.
     judgement: the judge's words.
-    reply: the model's whole reply, if `text` was parsed from it.
-    prompt: as sent, without images; None if the harness does not log it.
-    tokens: of the prompt and of the answer; None if the harness does not count them.
+    reply: the model's complete reply, if `text` was parsed from it.
+    prompt: the prompt as sent, without images; None if the harness does not log it.
+    tokens: number of tokens of the prompt and of the answer; None if the harness does not count them.
     """
 
     verdict: Verdict
@@ -266,12 +268,12 @@ class ShownAnswer:
 class Item:
     """A question of the gallery with the runs' answers.
 
-    key: unique in the report: the benchmark's name and the question's id in it, ``NAME/existence/1``.
+    key: unique key in the report: the benchmark's name and the question's id, such as ``NAME/existence/1``.
     facts: attributes to filter by: source, dimension, scenario, setting, ...
-    references: the right answers, named.
-    images: None if they are not available.
-    answers: by run; by ``"name (task)"`` if a run has several tasks over the question.
-    title: its distinguishing text for the list; "" for the question itself.
+    references: the right answers, by name.
+    images: function that reads the images; None if they are not available.
+    answers: answers by run, or by ``"name (task)"`` if a run has several tasks with this question.
+    title: distinguishing text for the list; "" for the question itself.
     """
 
     key: str
@@ -291,13 +293,16 @@ def write_files(
 ) -> None:
     """Write ``tables/<key>.csv``, ``tables/<key>.md``, ``figures/<key>.svg`` and ``figures/<key>.png``.
 
-    Delete files of these kinds of an earlier report (`outputs.delete`).
+    Delete other files of these kinds that an earlier report wrote (`outputs.delete`).
 
     Args:
-        more: tables of no section.
+        out: folder of the report.
+        sections: sections with tables and figures.
+        progress: function called with the kind of work, the finished part and the total.
+        more: tables that belong to no section.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: the folder is not writable.
     """
     sections = list(sections)
     tables = [*more, *(table for section in sections for table in section.tables)]
@@ -313,10 +318,10 @@ def write_files(
 
 
 def write_figure(folder: Path, figure: Figure) -> None:
-    """Write a figure as SVG, with its text as text, and as PNG.
+    """Write a figure as SVG, with text as text, and as PNG.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: the folder is not writable.
     """
     picture = io.BytesIO()
     figure.drawing.savefig(picture, format="png", dpi=_DPI)
@@ -329,10 +334,13 @@ def _delete_others(folder: Path, keys: set[str], suffixes: tuple[str, ...]) -> N
 
 
 def json_of(sections: Sequence[Section], runs: Sequence[Run], skipped: Sequence[str], questions: int) -> str:
-    """Format the file; unknown values are null, without NaN and infinities.
+    """Format the content of ``report.json``. NaN, infinities and unknown values become null.
 
     Args:
-        questions: their number in the gallery.
+        sections: sections of the report.
+        runs: runs of the report.
+        skipped: skipped inputs with the reason.
+        questions: number of questions in the gallery.
     """
     content = {
         "schema": SCHEMA,

@@ -1,4 +1,4 @@
-"""The whole report, and its page: an HTML file that opens from disk, with the gallery's details in files beside it."""
+"""Build the report and its page: an HTML file that opens from disk, with the gallery's details in separate files."""
 
 import hashlib
 import json
@@ -36,17 +36,17 @@ from lmms_egoplan.report.scores import check
 from lmms_egoplan.report.summary import Card, cards, demo_runs, rank_text, summary_table
 from lmms_egoplan.report.tables import Table, clean, counted, known, percent, show
 
-_TITLE = "Egocentric planning: runs beside the published results"
+_TITLE = "Egocentric planning: runs and published results"
 _WIDTH = re.compile(r"--width: (\d+)px")
-# Tables with at least so many columns are printed in landscape.
+# Tables with at least this many columns are printed in landscape.
 _WIDE = 9
-# Seconds for the whole report; pictures get the remaining time, at least the second number.
+# Seconds for the whole report, and the least seconds for pictures, which get the remaining time.
 _SECONDS, _LEAST_FOR_PICTURES = 50.0, 5.0
 # Figures up to this width, in pixels, are placed side by side if there is room.
 _BROAD = 760
-# Called with the kind of work, the finished part and the total.
+# Arguments: kind of work, finished part, total.
 Progress = Callable[[str, int, int], None]
-# Time for pictures in one report; finished strips are reused, so the next report continues.
+# Most seconds for pictures in one report. The next report reuses finished strips and continues.
 IMAGE_SECONDS = 30.0
 
 _CHUNK = 100
@@ -54,7 +54,7 @@ _THREADS = 2
 _FRAMES = 12
 _FRAME_SIZE, _ONLY_FRAME_SIZE = (320, 200), (720, 450)
 _QUALITY = 78
-# Characters of a question in the list.
+# Most characters of a question in the list.
 _QUESTION = 400
 _LETTERS = {"right": "r", "wrong": "w", "partly": "p", "unscored": "u"}
 
@@ -63,8 +63,8 @@ _LETTERS = {"right": "r", "wrong": "w", "partly": "p", "unscored": "u"}
 class Built:
     """A written report.
 
-    counts: of its parts, by name.
-    skipped: ignored or missing inputs, and why; a line each.
+    counts: number of runs, benchmarks, tables, figures and questions, by name.
+    skipped: skipped or missing inputs with the reason, one line each.
     """
 
     page: Path
@@ -81,25 +81,25 @@ def build_report(
     progress: Callable[[str, int, int], None],
     similarity: str | None = None,
 ) -> Built:
-    """Write ``index.html`` into `out`, with ``report.json``, tables, figures and the gallery next to it.
+    """Write ``index.html``, ``report.json``, tables, figures and the gallery to `out`.
 
     Args:
-        folders: see `read_runs`; and `Inputs.judged` and `Inputs.labelled`.
+        folders: paths for `read_runs`, `Inputs.judged` and `Inputs.labelled`.
         names: see `read_runs`.
-        benchmarks: in the order of their sections.
-        progress: called with the kind of work, the finished part and the total.
+        benchmarks: benchmarks in the order of their sections.
+        progress: function called with the kind of work, the finished part and the total.
         similarity: see `Inputs`.
 
     Raises:
         LmmsEgoplanError: a path has no run, or a run's samples contradict the harness's own scores.
-        OSError: the folder cannot be written.
+        OSError: the folder is not writable.
     """
     started = time.monotonic()
     judged = [path for path in folders if holds_lines(path) and has_repeats(path)]
     labelled = labelled_folders(folders)
     inputs = Inputs(similarity, tuple(judged), labelled)
-    with_runs_in = [path for path in folders if path not in labelled]
-    read = read_runs(with_runs_in, names, benchmarks) if with_runs_in or not labelled else Runs((), ())
+    run_folders = [path for path in folders if path not in labelled]
+    read = read_runs(run_folders, names, benchmarks) if run_folders or not labelled else Runs((), ())
     for done, run in enumerate(read.runs, 1):
         for task_run in run.tasks.values():
             check(run, task_run)
@@ -109,17 +109,17 @@ def build_report(
     skipped = [*read.skipped]
     with_runs = 0
     for done, benchmark in enumerate(benchmarks, 1):
-        own, own_items, lines, has_runs = _benchmark_sections(benchmark, read.runs, inputs)
-        sections += own
-        items += own_items
-        skipped += lines
+        new_sections, new_items, new_skipped, has_runs = _benchmark_sections(benchmark, read.runs, inputs)
+        sections += new_sections
+        items += new_items
+        skipped += new_skipped
         with_runs += has_runs
         progress("benchmarks", done, len(benchmarks))
-    known_names = [benchmark.name for benchmark in benchmarks]
+    benchmark_names = [benchmark.name for benchmark in benchmarks]
     skipped += [
-        f"{path}: left out, no report shows labels of {name}"
+        f"{path}: skipped; reports cannot show labels of {name}"
         for path, name in labelled.items()
-        if name not in known_names
+        if name not in benchmark_names
     ]
     summary = summary_table(sections)
     write_files(out, sections, progress, [summary] if summary else [])
@@ -140,7 +140,7 @@ def build_report(
 def _benchmark_sections(
     benchmark: ReportedBenchmark, runs: Sequence[Run], inputs: Inputs
 ) -> tuple[list[Section], list[Item], list[str], bool]:
-    """Return a benchmark's sections and questions, the inputs that it does not show, and true if it has runs."""
+    """Return a benchmark's sections and questions, its skipped inputs, and true if it has runs."""
     sections: list[Section] = []
     items: list[Item] = []
     skipped: list[str] = []
@@ -157,14 +157,14 @@ def _benchmark_sections(
         if section is not None:
             sections.append(section)
         else:
-            unused = f"left out, its labels fill no table of {benchmark.title}"
-            skipped += [f"{path}: {unused}" for path in label_folders]
+            reason = f"skipped; no table of {benchmark.title} uses its labels"
+            skipped += [f"{path}: {reason}" for path in label_folders]
     table = report_of.inputs_table(inputs)
     if table is not None and sections:
         sections[0] = replace(sections[0], tables=(*sections[0].tables, table))
     elif table is not None:
-        beside = f"no run of {benchmark.title} is there to show {table.title.lower()} beside"
-        skipped += [f"{path}: left out, {beside}" for path in inputs.judged]
+        reason = f"{table.title.lower()} needs a run of {benchmark.title}"
+        skipped += [f"{path}: skipped; {reason}" for path in inputs.judged]
     return sections, items, skipped, bool(reports)
 
 
@@ -177,17 +177,17 @@ def write_page(
     progress: Progress = lambda *_: None,
     picture_seconds: float = IMAGE_SECONDS,
 ) -> None:
-    """Write ``index.html`` and the gallery's files into `out`.
+    """Write ``index.html`` and the gallery's files to `out`.
 
-    The page links the files of tables and figures, which `write_files` writes.
+    The page links to the files of tables and figures, which `write_files` writes.
 
     Args:
-        skipped: ignored files with the reasons.
-        progress: called with the kind of work, the finished part and the total.
+        skipped: skipped files with the reasons.
+        progress: function called with the kind of work, the finished part and the total.
         picture_seconds: see `write_gallery`.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: the folder is not writable.
     """
     gallery = write_gallery(out, items, progress, picture_seconds) if items else None
     figures = {}
@@ -203,7 +203,7 @@ def write_page(
         wide=_WIDE,
         figures=figures,
         cards=[(card, _card_axis(card)) for card in cards(sections)],
-        places_of={section.key: section.headlines[0].decimals for section in sections if section.headlines},
+        decimals_of={section.key: section.headlines[0].decimals for section in sections if section.headlines},
         demo=demo_runs(sections),
         demo_note=DEMO_NOTE,
         provenance={
@@ -236,14 +236,14 @@ class Axis:
 
 
 def axis_of(values: Iterable[float | None], top: float, *, from_zero: bool = False) -> Axis:
-    """Return an axis with all values and round ends, within 0 and `top`."""
-    known = [value for value in values if value is not None] or [0.0]
-    low, high = (0.0 if from_zero else min(known)), max(known)
+    """Return an axis that includes all values, with round ends between 0 and `top`."""
+    numbers = [value for value in values if value is not None] or [0.0]
+    low, high = (0.0 if from_zero else min(numbers)), max(numbers)
     room = 0.08 * (high - low) or 0.1 * top
     step = 10 ** math.floor(math.log10(max(high - low, top / 100) + room)) / 2
     start = max(0.0, math.floor((low - room) / step) * step) if not from_zero else 0.0
     end = math.ceil((high + room) / step) * step
-    return Axis(start, max(min(end, top) if max(known) <= top else end, start + step))
+    return Axis(start, max(min(end, top) if max(numbers) <= top else end, start + step))
 
 
 def _card_axis(card: Card) -> Axis:
@@ -258,13 +258,13 @@ def _slice_axis(part: Slice, section: Section) -> Axis:
 
 
 def gallery_link(benchmark: str, **filters: str | None) -> str:
-    """Return the address of the gallery with some filters; those of facts are ``fact:NAME``."""
+    """Return the address of the gallery with filters. A filter by a fact has the name ``fact:NAME``."""
     active = {name: value for name, value in {"benchmark": benchmark, **filters}.items() if value is not None}
     return f"#gallery?{urlencode(active)}"
 
 
-def _is_apart(table: Table) -> bool:
-    """Return true for the rows of a published table that are not comparable (`Table.parted`)."""
+def _not_comparable(table: Table) -> bool:
+    """Return true for a table of rows that are not comparable (`Table.parted`)."""
     return any(column.key == "why" for column in table.columns)
 
 
@@ -274,7 +274,7 @@ def _template() -> Template:
         return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     def breakable(text: str) -> Markup:
-        """Return a name that may also break after a ``_``."""
+        """Allow line breaks after each ``_`` in a name."""
         return Markup(re.sub("(_+)", r"\1<wbr>", str(escape(clean(text)))))
 
     loader = PackageLoader("lmms_egoplan.report")
@@ -285,8 +285,10 @@ def _template() -> Template:
     environment.filters |= {function.__name__: function for function in (breakable, counted, known, percent, show)}
     environment.filters |= {
         "grouped": lambda groups: [(name, [*of_name]) for name, of_name in groupby(groups, lambda group: group.name)],
-        "diagnostics": lambda tables: [table for table in tables if table.role == "scores" and not _is_apart(table)],
-        "published": lambda tables: [table for table in tables if table.role == "published" or _is_apart(table)],
+        "diagnostics": lambda tables: [
+            table for table in tables if table.role == "scores" and not _not_comparable(table)
+        ],
+        "published": lambda tables: [table for table in tables if table.role == "published" or _not_comparable(table)],
     }
     environment.globals["file"] = lambda name: Markup(loader.get_source(environment, name)[0])
     return environment.get_template("page.html.jinja")
@@ -296,10 +298,12 @@ def _template() -> Template:
 class Gallery:
     """The page's data about the gallery.
 
-    index: JSON of all questions for a script element; page.js reads it.
-    questions: their number.
-    pictured: questions with pictures; waiting, unreadable, absent: questions without, because time was up, they could
-        not be read, or they are not available.
+    index: JSON of all questions for a script element, which page.js reads.
+    questions: number of questions.
+    pictured: number of questions with pictures.
+    waiting: number of questions without pictures because time was up.
+    unreadable: number of questions whose pictures could not be read.
+    absent: number of questions whose pictures are not available.
     """
 
     index: str
@@ -315,28 +319,36 @@ def write_gallery(
 ) -> Gallery:
     """Write ``gallery/`` under `out`.
 
-    Strips of an earlier report are reused. Questions on which runs disagree, or that all get wrong, come first.
+    Picture strips of an earlier report are reused. Strips of informative questions are written first: runs disagree on
+    them, or all runs get them wrong.
 
     Args:
-        picture_seconds: time for reading and writing pictures.
+        picture_seconds: time limit for reading and writing pictures.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: the folder is not writable.
     """
     folder = out / "gallery"
-    fates = _write_strips(folder / "images", items, progress, picture_seconds)
+    outcomes = _write_strips(folder / "images", items, progress, picture_seconds)
     runs = list(dict.fromkeys(name for item in items for name in item.answers))
-    places = {name: place for place, name in enumerate(runs)}
+    run_numbers = {name: number for number, name in enumerate(runs)}
     strips = [_strip(folder / "images", item) for item in items]
     chunks = range(0, len(items), _CHUNK)
     for number, start in enumerate(chunks):
-        details = [_details(item, places, strips[start + i]) for i, item in enumerate(items[start : start + _CHUNK])]
+        details = [
+            _details(item, run_numbers, strips[start + i]) for i, item in enumerate(items[start : start + _CHUNK])
+        ]
         write_whole(folder / f"{number}.js", f"reportChunk({number},{script_json(details)});\n")
         progress("questions", min(start + _CHUNK, len(items)), len(items))
     delete(path for path in folder.glob("*.js") if path.stem.isdecimal() and int(path.stem) >= len(chunks))
     pictured = sum(strip is not None for strip in strips)
     return Gallery(
-        script_json(_index(items, runs, strips)), len(items), pictured, fates["late"], fates["damaged"], fates["absent"]
+        script_json(_index(items, runs, strips)),
+        len(items),
+        pictured,
+        outcomes["late"],
+        outcomes["damaged"],
+        outcomes["absent"],
     )
 
 
@@ -346,7 +358,7 @@ def script_json(value: Any) -> str:
 
 
 def strip_name(item: Item) -> str:
-    """Return the file name of a question's strip; it differs for other data with the same key."""
+    """Return the file name of a question's strip. Other data with the same key have another name."""
     plain = re.sub(r"[^A-Za-z0-9]+", "_", item.key).strip("_")[:80]
     identity = json.dumps([item.key, item.question, item.choices, item.gold, item.references], sort_keys=True)
     return f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jpg"
@@ -377,54 +389,58 @@ def _index(items: Sequence[Item], runs: list[str], strips: list[dict[str, Any] |
 
 
 class _Numbered(dict[str, int]):
-    """Numbers of texts, in the order of their first use."""
+    """Number texts in the order of their first use."""
 
     def __missing__(self, text: str) -> int:
         self[text] = len(self)
         return self[text]
 
     def names(self) -> list[str]:
-        """Return the texts in order, printable."""
+        """Return the texts in order, made printable."""
         return [clean(text) for text in self]
 
 
-def _details(item: Item, places: dict[str, int], strip: dict[str, Any] | None) -> dict[str, Any]:
+def _details(item: Item, run_numbers: dict[str, int], strip: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "question": clean(item.question),
         "choices": [clean(choice) for choice in item.choices],
         "gold": item.gold,
         "references": [[clean(name), clean(text)] for name, text in item.references.items()],
         "prompts": [clean(prompt) for prompt in _prompts(item)],
-        "answers": [[places[name], _answer(answer, _prompts(item))] for name, answer in item.answers.items()],
+        "answers": [[run_numbers[name], _answer(answer, _prompts(item))] for name, answer in item.answers.items()],
         "strip": strip,
     }
 
 
 def _prompts(item: Item) -> list[str]:
-    """Return the different prompts of the runs."""
+    """Return the distinct prompts of the runs."""
     return list(dict.fromkeys(answer.prompt for answer in item.answers.values() if answer.prompt is not None))
 
 
 def _answer(answer: ShownAnswer, prompts: list[str]) -> dict[str, Any]:
     texts = {"text": answer.text, "rating": answer.rating, "judgement": answer.judgement, "reply": answer.reply}
-    shown: dict[str, Any] = {name: clean(text) for name, text in texts.items() if text is not None}
+    data: dict[str, Any] = {name: clean(text) for name, text in texts.items() if text is not None}
     if answer.prompt is not None:
-        shown["prompt"] = prompts.index(answer.prompt)
+        data["prompt"] = prompts.index(answer.prompt)
     if answer.tokens is not None:
-        shown["tokens"] = list(answer.tokens)
+        data["tokens"] = list(answer.tokens)
     if answer.chosen is not None:
-        shown["chosen"] = int(answer.chosen)
+        data["chosen"] = int(answer.chosen)
     if answer.logprobs is not None:
-        shown["logprobs"] = [None if x is None or not math.isfinite(x) else round(float(x), 6) for x in answer.logprobs]
-    return shown
+        data["logprobs"] = [None if x is None or not math.isfinite(x) else round(float(x), 6) for x in answer.logprobs]
+    return data
 
 
 def _write_strips(folder: Path, items: Sequence[Item], progress: Progress, seconds: float) -> Counter[str]:
-    """Write missing strips while there is time; count those that were late, damaged or absent."""
+    """Write missing strips until time is up, informative questions first.
+
+    Returns:
+        Number of strips by outcome: ``written``, ``late``, ``damaged`` or ``absent``.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    without = [item for item in items if _strip(folder, item) is None]
-    todo = sorted((item for item in without if item.images is not None), key=lambda item: not _is_telling(item))
-    fates = Counter(absent=len(without) - len(todo))
+    missing = [item for item in items if _strip(folder, item) is None]
+    todo = sorted((item for item in missing if item.images is not None), key=lambda item: not _is_informative(item))
+    outcomes = Counter(absent=len(missing) - len(todo))
     deadline = time.monotonic() + seconds
 
     def write(item: Item) -> str:
@@ -433,25 +449,30 @@ def _write_strips(folder: Path, items: Sequence[Item], progress: Progress, secon
         return "written" if _write_strip(folder / strip_name(item), item) else "damaged"
 
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="strips") as pool:
-        for fate in pool.map(write, todo):
-            fates[fate] += 1
-            if fate != "late":
-                progress("pictures", fates["written"] + fates["damaged"], len(todo))
-    return fates
+        for outcome in pool.map(write, todo):
+            outcomes[outcome] += 1
+            if outcome != "late":
+                progress("pictures", outcomes["written"] + outcomes["damaged"], len(todo))
+    return outcomes
 
 
-def _is_telling(item: Item) -> bool:
+def _is_informative(item: Item) -> bool:
+    """Return true if runs disagree on a question, or all get it wrong."""
     verdicts = {answer.verdict for answer in item.answers.values()} - {"unscored"}
     return len(verdicts) > 1 or verdicts == {"wrong"}
 
 
 def _write_strip(path: Path, item: Item) -> bool:
-    """Write a question's pictures side by side, with their numbers and sizes in the comment; False without any."""
+    """Write a question's pictures side by side into one file, with their numbers and sizes in its comment.
+
+    Returns:
+        False if there are no pictures, or they cannot be read.
+    """
     try:
         images = item.images() if item.images else []
         box = _FRAME_SIZE if len(images) > 1 else _ONLY_FRAME_SIZE
         frames = [_small(images[number - 1], box) for number in _chosen(len(images))]
-    except Exception as error:  # no error of a picture's reader may end the report
+    except Exception as error:  # An unreadable picture must not end the report.
         logger.debug(f"No pictures of {item.key}: {type(error).__name__}: {error}")
         return False
     if not frames:
@@ -469,31 +490,31 @@ def _write_strip(path: Path, item: Item) -> bool:
 
 
 def _chosen(count: int) -> list[int]:
-    """Choose some of `count` images, by number from 1."""
+    """Return the numbers of evenly spaced images, from 1 to `count`."""
     return evenly_spaced(1, count, min(count, _FRAMES)) if count else []
 
 
 def _small(frame: Image.Image, box: tuple[int, int]) -> Image.Image:
-    """Make an opaque copy that fits into `box`."""
-    # An undecoded file is decoded at a fraction of its size, which only works in place.
+    """Return an opaque copy that fits into `box`."""
+    # Pillow decodes a file directly at a smaller size, which only works in place.
     if not isinstance(frame, ImageFile):
         frame = frame.copy()
     frame.thumbnail(box)
     if "A" not in frame.getbands() and "transparency" not in frame.info:
         return frame.convert("RGB")
     frame = frame.convert("RGBA")
-    ground = Image.new("RGBA", frame.size, "white")
-    return Image.alpha_composite(ground, frame).convert("RGB")
+    background = Image.new("RGBA", frame.size, "white")
+    return Image.alpha_composite(background, frame).convert("RGB")
 
 
 def _strip(folder: Path, item: Item) -> dict[str, Any] | None:
-    """Return file and frames of a question's strip; None if it is missing or damaged, or there are no images."""
+    """Return file and frames of a question's strip; None if it is missing or damaged, or the question has no images."""
     if item.images is None:
         return None
     path = folder / strip_name(item)
     try:
         with Image.open(path) as image:
-            written = json.loads(image.info["comment"])
-            return {"file": path.name, "of": written["of"], "frames": written["frames"]}
+            comment = json.loads(image.info["comment"])
+            return {"file": path.name, "of": comment["of"], "frames": comment["frames"]}
     except (OSError, UnidentifiedImageError, KeyError, ValueError, TypeError):
         return None

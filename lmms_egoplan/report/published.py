@@ -1,4 +1,7 @@
-"""Tables of papers: a folder with one CSV per table, described in ``tables.json``; and rows of runs among theirs."""
+"""Read the papers' tables, and add rows of runs to them.
+
+Each benchmark has a folder with one CSV file per table. ``tables.json`` describes the tables.
+"""
 
 import csv
 import json
@@ -13,7 +16,7 @@ from typing import Any
 
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.report.document import Reference
-from lmms_egoplan.report.tables import STANDS, Column, Row, Table, Value, known, read_notes
+from lmms_egoplan.report.tables import WOULD_RANK, Column, Row, Table, Value, known, read_notes
 
 _BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -21,7 +24,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 Cell = str | float | None
 
 OwnRow = Mapping[str, Value | tuple[str, ...] | list[str]]
-"""A run's values by column; ``apart`` has the reasons why the row is not comparable."""
+"""A run's values by column. The key ``apart`` has the reasons why the row is not comparable."""
 
 _HEADINGS = yaml_beside(__file__)
 note = read_notes(__file__)
@@ -29,20 +32,20 @@ note = read_notes(__file__)
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """A table as a paper prints it.
+    """A table as printed in a paper.
 
-    stem: benchmark and table, ``NAME_table1``.
-    source: paper and table, ``TITLE, Table 1``.
-    what: the meaning of its numbers, in a sentence or two.
-    label: the column with the rows' names, which may repeat.
-    columns: in the paper's order, the label first.
-    rows: in the paper's order, by column; None for empty cells.
+    stem: benchmark and table, such as ``NAME_table1``.
+    source: paper and table, such as ``TITLE, Table 1``.
+    what: meaning of the numbers, in a sentence or two.
+    label: column with the rows' names, which may repeat.
+    columns: columns in the paper's order, the label first.
+    rows: cells by column, rows in the paper's order; None for empty cells.
     printed: the same cells as texts, with the printed digits.
-    higher_is_better: of the columns with scores.
-    main: the main score: the average or total if the table has one, else the first score.
-    decimals: of each column of numbers, as most of its cells are printed.
-    notes: remarks, such as oddities of the print.
-    exceptions: numbers that differ from their computation: ``row``, ``column``, ``printed``, ``computed``.
+    higher_is_better: whether higher is better, for each column with scores.
+    main: main score: the average or total if the table has one, else the first score.
+    decimals: number of decimals of each column of numbers, as printed in most of its cells.
+    notes: remarks, for example on errors in the paper.
+    exceptions: printed numbers that differ from their computation: ``row``, ``column``, ``printed``, ``computed``.
     """
 
     stem: str
@@ -59,7 +62,7 @@ class PublishedTable:
     exceptions: tuple[Mapping[str, Any], ...]
 
     def scores(self, column: str) -> list[tuple[str, float]]:
-        """Return label and score of each row with a number in a column."""
+        """Return label and score of each row that has a number in the column."""
         return [(str(row[self.label]), score) for row in self.rows if isinstance(score := row[column], float)]
 
 
@@ -76,7 +79,7 @@ def load_table(benchmark: str, name: str) -> PublishedTable:
     folder = _BENCHMARKS / benchmark / "published"
     described = json.loads((folder / "tables.json").read_text(encoding="utf-8"))
     if name not in described:
-        raise ValueError(f"no published table {name!r} in {folder}; there are {', '.join(described)}")
+        raise ValueError(f"{folder}: no published table {name!r}; choose from {', '.join(described)}")
     entry = described[name]
     with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
         reader = csv.DictReader(lines)
@@ -113,7 +116,7 @@ def reference_of(table: PublishedTable, column: str | None = None, caveat: str =
 
 
 def _decimals(texts: list[str]) -> int | None:
-    """Return the most frequent number of decimals; None if these are not numbers."""
+    """Return the most frequent number of decimals; None if the texts are not numbers."""
     filled = [text for text in texts if text]
     if not filled or not all(map(_NUMBER.fullmatch, filled)):
         return None
@@ -134,17 +137,18 @@ def published_with_runs(
     notes: Sequence[str] = (),
     main: str | None = None,
 ) -> Table:
-    """Put the rows of runs above the published ones, each best first; without runs, keep the paper's order.
+    """Put the rows of runs above the published rows, best first. Without runs, keep the paper's order.
 
-    Numbers have the paper's decimals. Equal rows keep the order of the paper; rows without the main score come last. A
-    column has the place among the published rows of each own row with an interval (``low``, ``high``).
+    Numbers have the paper's decimals. Equal rows keep the paper's order. Rows without the main score come last. Own
+    rows with an interval (``low``, ``high``) also get their rank among the published rows, in a separate column.
 
     Args:
-        title: of the table, whose key is `published.stem`.
-        own: missing values may be absent or NaN; ``apart``: one reason or several (see `Row.why`).
-        extra: columns after the published ones, which only own rows fill; omitted without own rows.
-        notes: they precede those of the data file.
-        main: the score to sort by; default: `published.main`.
+        title: title of the table. Its key is `published.stem`.
+        published: the paper's table.
+        own: rows of runs. Missing values may be absent or NaN. ``apart`` is one reason or several (see `Row.why`).
+        extra: columns after the published ones, which only own rows fill. Omitted without own rows.
+        notes: notes to put before those of the data file.
+        main: the score to sort by. Default: `published.main`.
 
     Raises:
         ValueError: an own row lacks the label, or has a value without a column.
@@ -155,30 +159,30 @@ def published_with_runs(
     main = main or published.main
     rows = [Row(_values(names, row)) for row in published.rows]
     own_rows: list[Row] = []
-    places: dict[Row, str] = {}
+    ranks: dict[Row, str] = {}
     for values in own:
-        apart = values.get("apart") or ()
-        why = "; ".join(apart) if isinstance(apart, tuple | list) else str(apart)
+        reasons = values.get("apart") or ()
+        why = "; ".join(reasons) if isinstance(reasons, tuple | list) else str(reasons)
         row = {name: value for name, value in values.items() if name != "apart" and not isinstance(value, tuple | list)}
         if not row.get(published.label) or not row.keys() <= set(names):
             raise ValueError(f"{published.stem}: expected {published.label} and any of {', '.join(names)}, got {row}")
         own_rows.append(Row(_values(names, row), is_own=True, why=why))
-        if not why and (place := _place(published, main, row)):
-            places[own_rows[-1]] = place
+        if not why and (rank := _rank(published, main, row)):
+            ranks[own_rows[-1]] = rank
     if own:
         by = columns[names.index(main)]
         rows = [*_sorted(own_rows, by, names), *_sorted(rows, by, names)]
-    if places:
+    if ranks:
         end = names.index(main) + 1
-        columns = (*columns[:end], Column(STANDS, "Would stand"), *columns[end:])
-        rows = [replace(row, values=(*row.values[:end], places.get(row), *row.values[end:])) for row in rows]
+        columns = (*columns[:end], Column(WOULD_RANK, "Would rank"), *columns[end:])
+        rows = [replace(row, values=(*row.values[:end], ranks.get(row), *row.values[end:])) for row in rows]
     source = f"{published.source}, and the runs" if own else published.source
-    all_notes = (published.what, *notes, *((note("stands"),) if places else ()), *published.notes)
+    all_notes = (published.what, *notes, *((note("stands"),) if ranks else ()), *published.notes)
     return Table(published.stem, title, columns, tuple(rows), source, all_notes, "published")
 
 
-def _place(published: PublishedTable, main: str, row: Mapping[str, Value]) -> str | None:
-    """Return a row's place among the published ones; None without an interval of the main score."""
+def _rank(published: PublishedTable, main: str, row: Mapping[str, Value]) -> str | None:
+    """Return a row's rank among the published rows; None without an interval of the main score."""
     low, high = known(row.get("low")), known(row.get("high"))
     if not isinstance(low, (int, float)) or not isinstance(high, (int, float)) or known(row.get(main)) is None:
         return None
@@ -187,7 +191,7 @@ def _place(published: PublishedTable, main: str, row: Mapping[str, Value]) -> st
 
 
 def place_among(interval: tuple[float, float], scores: Sequence[float], *, higher_is_better: bool = True) -> str:
-    """Return the best and the worst place that an interval leaves among scores, in words.
+    """Return the best and worst rank among scores, by the ends of an interval, in words.
 
     >>> place_among((30.0, 38.0), [40, 37.98, 31, 20]), place_among((50.0, 60.0), [40, 20])
     ('2 to 4 of 5', '1 of 3')
@@ -196,8 +200,8 @@ def place_among(interval: tuple[float, float], scores: Sequence[float], *, highe
     sign = 1 if higher_is_better else -1
     first = 1 + sum(sign * score > sign * best for score in scores)
     last = 1 + sum(sign * score > sign * worst for score in scores)
-    places = str(first) if first == last else f"{first} to {last}"
-    return f"{places} of {len(scores) + 1}"
+    ranks = str(first) if first == last else f"{first} to {last}"
+    return f"{ranks} of {len(scores) + 1}"
 
 
 def _column(published: PublishedTable, name: str) -> Column:
@@ -217,10 +221,10 @@ def _values(names: Sequence[str], row: Mapping[str, Value]) -> tuple[Value, ...]
 
 def _sorted(rows: Sequence[Row], column: Column, names: Sequence[str]) -> list[Row]:
     """Sort rows by their printed numbers, best first."""
-    place, sign = names.index(column.key), -1 if column.higher_is_better else 1
+    index, sign = names.index(column.key), -1 if column.higher_is_better else 1
 
-    def rank(row: Row) -> float:
-        value = row.values[place]
+    def sort_key(row: Row) -> float:
+        value = row.values[index]
         return math.inf if not isinstance(value, (int, float)) else sign * round(float(value), column.decimals or 0)
 
-    return sorted(rows, key=rank)
+    return sorted(rows, key=sort_key)

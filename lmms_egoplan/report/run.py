@@ -1,4 +1,4 @@
-"""A run for a report: its tasks with their versions, their scoring, and the provenance of its numbers."""
+"""A run: its tasks with versions and scoring, and the provenance of its numbers."""
 
 import json
 import math
@@ -15,12 +15,12 @@ import yaml
 from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS, yaml_beside
 
 CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
-"""The number of a checkpoint in the name of a model or a folder; ignore case."""
+"""Regular expression for a checkpoint's number in the name of a model or folder. Use it with IGNORECASE."""
 
-# At the end of a name or a folder's.
+# A checkpoint's number at the end of a name or of a folder's name.
 _CHECKPOINT = re.compile(rf"[-_/.]?{CHECKPOINT}(?=$|[/_-])", re.IGNORECASE)
 _SHARED = LM_EVAL_TASKS.parent / "shared"
-# The harnesses write these for a task without version.
+# The harnesses write these versions for a task without one.
 _NONE = ("", "Yaml", "N/A")
 _HIDDEN = "[hidden]"
 _SECRET = (
@@ -28,7 +28,7 @@ _SECRET = (
     r"|auth(?!or\b)\w*|credential\w*|bearer)"
 )
 _SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)
-# An HTTP scheme may precede the key; in an address, ``key`` and ``sig`` are names of keys.
+# An HTTP authentication scheme may precede the key. In URLs, ``key`` and ``sig`` are names of secrets, too.
 _ASSIGNED = re.compile(
     rf"({_SECRET}|(?<=[?&])(?:key|sig|signature))(['\"]?\s*[=:]\s*['\"]?(?:(?:bearer|basic|token)\s+)?)"
     r"(?!\[hidden\])[^,;&\s'\"}]+",
@@ -44,19 +44,20 @@ _NAMES = yaml_beside(__file__)
 _IN_ENVIRONMENT = re.compile(r"^(?:\[pip3\] )?(torch|numpy|transformers)(?:==| version: ?)(\S+)$", re.MULTILINE)
 _SETTINGS = ("batch_size", "device", "limit", "num_fewshot", "gen_kwargs", "system_instruction", "max_batch_size")
 _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
-# Metadata of a task that the page shows in other places.
+# Metadata of a task that the page shows elsewhere.
 _ELSEWHERE = ("version", "benchmark")
-# Texts among a task's metrics.
+# Metrics of a task that are texts.
 _TEXT_METRICS = ("judge_model", "media", "encoder", "bleurt_model", "prompts")
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """How a task is scored: a file in ``tasks/shared``.
+    """The scoring of a task, defined by a file in ``tasks/shared``.
 
-    name: the file's stem.
-    metrics: in order, each with the dotted name of its aggregation; the last one counts questions, and every sample has
-        a value for it.
+    name: stem of the file.
+    benchmark: name of the benchmark.
+    metrics: metrics in order, each with the dotted name of its aggregation. The last one counts questions, and every
+        sample has a value for it.
     """
 
     name: str
@@ -73,12 +74,12 @@ class Scoring:
 class TaskRun:
     """One task of a run.
 
-    metrics: the harness's own values by the metric's name, without standard errors.
-    config: the task's, as the harness logs it.
-    samples: one for each question, as logged, without raw responses, token counts and hashes; with the question itself,
-        as ``doc``, only in lm-eval. None without readable samples.
-    version: of the task, see `logged_version`.
-    scoring: None for tasks of other projects.
+    metrics: the harness's own values by metric, without standard errors.
+    config: configuration of the task, as the harness logs it.
+    samples: one sample per question, as logged, without raw responses, token counts and hashes. Only lm-eval logs the
+        question itself, as ``doc``. None without readable samples.
+    version: version of the task, see `logged_version`.
+    scoring: scoring of the task; None for tasks of other projects.
     """
 
     task: str
@@ -96,17 +97,17 @@ class TaskRun:
 
 @dataclass(frozen=True)
 class Run:
-    """The content of a results file, and the samples next to it.
+    """The content of a results file and of the samples next to it.
 
-    name: unique among the runs that are read together.
-    folder: of the files.
+    name: unique name among the runs that are read together.
+    folder: folder of the files.
     harness: ``lmms-eval`` or ``lm-eval``, with a suffix for answers that were judged later.
-    model: as the harness names it.
+    model: the harness's name of the model.
     time: see `samples.start_time`.
-    tasks: this project's, by name, without groups. At least one, unless there are others.
+    tasks: this project's tasks by name, without groups. May be empty only if there are `others`.
     others: all other tasks with results, by name.
     provenance: see `provenance_of`.
-    files: of samples, by task; see `runs.with_samples`.
+    files: sample files by task, see `runs.with_samples`.
     """
 
     name: str
@@ -121,7 +122,7 @@ class Run:
 
     @property
     def base_model(self) -> str:
-        """The model's name without the number of a checkpoint, and without parent folders.
+        """The model's name without checkpoint number and parent folders.
 
         >>> names = "org/Model-7B", "out/Model-7B/checkpoint-200", "out/Model-7B_step400", "Model-7B/"
         >>> {Run("", Path(), "lm-eval", name, "", {}).base_model for name in names}
@@ -131,14 +132,15 @@ class Run:
 
 
 def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | None:
-    """Return how one of this project's tasks is scored; None for any other task.
+    """Return the scoring of one of this project's tasks; None for other tasks.
 
-    The task's metadata name the benchmark. Results of earlier versions do not have it: a task with the name of one of
-    this package's, or a name that extends one, is of the same benchmark. The benchmark's file with the most metrics in
-    common scores the task.
+    The task's metadata name the benchmark. Results of earlier versions lack it. In this case, the benchmark is that of
+    the package's task with the same name, or whose name the task's name extends. Of the benchmark's files, the one with
+    the most metrics in common counts.
 
     Args:
-        config: the task's, as a harness logs it.
+        task: name of the task.
+        config: configuration of the task, as a harness logs it.
         metrics: names of the task's metrics.
     """
     if not isinstance(config, Mapping):
@@ -160,24 +162,24 @@ def scorings() -> tuple[Scoring, ...]:
 
 
 class _Loader(yaml.SafeLoader):
-    """A loader that reads a function as its dotted name."""
+    """A YAML loader that reads a function as its dotted name."""
 
 
 _Loader.add_constructor("!function", lambda _, node: node.value)
 
 
 def logged_version(results: Any, task: str) -> str | None:
-    """Return the version of a task in the content of a results file; None if unknown.
+    """Return the version of a task from the content of a results file; None if unknown.
 
-    1, 1.0 and "1.0" are one version. If ``versions`` and the task's ``metadata`` differ, it is ``"1.0 or 2.0"``, which
-    equals neither.
+    1, 1.0 and "1.0" are the same version. If ``versions`` and the task's ``metadata`` differ, the result is
+    ``"1.0 or 2.0"``, which equals neither.
     """
     versions = (member(results, "versions", task), member(results, "configs", task, "metadata", "version"))
     return " or ".join(dict.fromkeys(filter(None, map(version_text, versions)))) or None
 
 
 def version_text(version: Any) -> str:
-    """Format a version, equal numbers alike; "" for other values."""
+    """Format a version, so 1 and 1.0 are equal; "" for values that are not versions."""
     text = str(version).strip() if isinstance(version, int | float | str) and not isinstance(version, bool) else ""
     if text in _NONE:
         return ""
@@ -189,28 +191,28 @@ def version_text(version: Any) -> str:
 
 
 def age(version: str | None) -> tuple[bool, list[int], str]:
-    """Return the sort key of a version, the newest last; an unknown one is first."""
+    """Return a sort key that puts the newest version last and an unknown one first."""
     return version is not None, [int(number) for number in re.findall(r"\d{1,9}", version or "")], version or ""
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of this package's tasks and groups of tasks, by name."""
+    """Return the version of each task and group in this package, by name."""
     return {name: version_text(metadata["version"]) for name, metadata in _package_metadata().items()}
 
 
 def package_benchmarks() -> dict[str, str]:
-    """Return the benchmarks of this package's tasks with scores, by name."""
+    """Return the benchmark of each task with scores in this package, by name."""
     return {name: metadata["benchmark"] for name, metadata in _package_metadata().items() if "benchmark" in metadata}
 
 
 def base_task(task: str) -> str | None:
-    """Return this package's task, or group, with the longest name that a task's name begins with; None without any."""
+    """Return the package's task or group with the longest name that is a prefix of a task's name; None if none is."""
     return max((name for name in _package_metadata() if task.startswith(name)), key=len, default=None)
 
 
 @cache
 def _package_metadata() -> dict[str, dict[str, Any]]:
-    """Return the metadata of this package's tasks and groups of tasks, by name."""
+    """Return the metadata of each task and group in this package, by name."""
     read = [read_task_file(path) for path in (*LMMS_EVAL_TASKS.glob("*/*.yaml"), *LM_EVAL_TASKS.glob("*/*.yaml"))]
     named = {task["task"] if isinstance(task.get("task"), str) else task.get("group"): task for task in read}
     return {name: task["metadata"] for name, task in named.items() if name}
@@ -218,7 +220,7 @@ def _package_metadata() -> dict[str, dict[str, Any]]:
 
 @cache
 def read_task_file(path: Path) -> dict[str, Any]:
-    """Read a task's YAML with its includes; a function is its dotted name."""
+    """Read a task's YAML file with its includes. Functions are read as dotted names."""
     content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     included = content.pop("include", [])
     for name in [included] if isinstance(included, str) else included:
@@ -227,14 +229,14 @@ def read_task_file(path: Path) -> dict[str, Any]:
 
 
 def member(value: Any, *names: str) -> Any:
-    """Return a member of nested objects; None if it is missing."""
+    """Return a member of nested objects, by path; None if it is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
 
 
 def without_secrets(text: str) -> str:
-    """Hide what looks like a key: values of such names, and keys in the form of known services.
+    """Hide secrets: values with names such as ``api_key``, and keys in the formats of known services.
 
     >>> without_secrets("pretrained=m,api_key=abc,token=x,max_new_tokens=5")
     'pretrained=m,api_key=[hidden],token=[hidden],max_new_tokens=5'
@@ -246,13 +248,13 @@ def provenance_of(content: Mapping[str, Any], model: str, harness: str, time: st
     """Return a run's details from its results file, by name, in the page's order.
 
     Args:
-        content: of the file.
+        content: content of the results file.
         model, harness, time, folder: see `Run`.
     """
     config = _dict(content.get("config"))
     arguments = _text(config.get("model_args"))
-    typed = _dict(config.get("resolved_cli_args"))
-    revision = _REVISION.search(arguments) or _REVISION.search(_text(typed.get("model_args")))
+    cli_args = _dict(config.get("resolved_cli_args"))
+    revision = _REVISION.search(arguments) or _REVISION.search(_text(cli_args.get("model_args")))
     details = {
         "model": model,
         "revision": revision[1] if revision else _text(config.get("model_revision")),
@@ -266,13 +268,13 @@ def provenance_of(content: Mapping[str, Any], model: str, harness: str, time: st
         "started": time,
         "seconds": _seconds(content.get("total_evaluation_time_seconds")),
         "folder": str(folder),
-        "command": _command(content, config, typed, harness),
+        "command": _command(content, config, cli_args, harness),
     }
     return {name: without_secrets(x) for name, x in details.items() if x not in ("", "None", "unknown@unknown")}
 
 
 def task_provenance(task_run: TaskRun) -> dict[str, str]:
-    """Return a task's details: versions of task, prompts and data, media, judge."""
+    """Return a task's details: versions of task, prompts and data; media; judge."""
     metrics, metadata = task_run.metrics, _dict(task_run.config.get("metadata"))
     details = {
         "version": task_run.version or "unknown",
@@ -284,7 +286,7 @@ def task_provenance(task_run: TaskRun) -> dict[str, str]:
 
 
 def changed_settings(earlier: Mapping[str, str], later: Mapping[str, str]) -> Iterator[str]:
-    """Describe the changes of a run's details, without those between any two runs."""
+    """Describe the changed details of a run, without those that differ between any two runs."""
     for name in {**earlier, **later}:
         before, after = earlier.get(name, "none"), later.get(name, "none")
         if before != after and name not in ("started", "seconds", "command", "folder"):
@@ -292,7 +294,7 @@ def changed_settings(earlier: Mapping[str, str], later: Mapping[str, str]) -> It
 
 
 def _shown(task_run: TaskRun) -> str:
-    """Describe the media: what lm-eval logs with each question, or the defaults of lmms-eval's task."""
+    """Describe the media by what lm-eval logs with each question, or by the defaults of lmms-eval's task."""
     for sample in (task_run.samples or ())[:1]:
         if isinstance(shown := member(sample, "doc", "shown"), dict):
             return _listed(shown)
@@ -312,41 +314,41 @@ def _packages(content: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} {version}"
 
 
-def _command(content: Mapping[str, Any], config: Mapping[str, Any], typed: Mapping[str, Any], harness: str) -> str:
-    """Return a command that repeats the run, from the results; "" if they name no model."""
-    backend = _text(typed.get("model")) or _text(config.get("model"))
+def _command(content: Mapping[str, Any], config: Mapping[str, Any], cli_args: Mapping[str, Any], harness: str) -> str:
+    """Return a command that repeats the run; "" if the results name no model."""
+    backend = _text(cli_args.get("model")) or _text(config.get("model"))
     results = content.get("results")
     if not backend or not isinstance(results, dict):
         return ""
     named = [task for task in results if task in _dict(content.get("configs"))]
-    tasks = typed.get("tasks")
+    tasks = cli_args.get("tasks")
     seeds = [str(config[name]) for name in _SEEDS if _is_number(config, name)]
     options = {
         "--tasks": (",".join(map(str, tasks)) if isinstance(tasks, list) else _text(tasks)) or ",".join(named),
         "--model": backend,
-        "--model_args": _arguments(typed.get("model_args") or config.get("model_args")),
+        "--model_args": _arguments(cli_args.get("model_args") or config.get("model_args")),
         "--batch_size": _text(config.get("batch_size")),
         "--limit": _text(config.get("limit")),
         "--gen_kwargs": _arguments(config.get("gen_kwargs")),
-        "--system_instruction": _text(typed.get("system_instruction") or content.get("system_instruction")),
+        "--system_instruction": _text(cli_args.get("system_instruction") or content.get("system_instruction")),
         "--seed": ",".join(seeds) if len(seeds) == len(_SEEDS) else "",
         "--output_path": "DIR",
     }
     words = [word for option, value in options.items() if value for word in (option, without_secrets(value))]
-    if typed.get("apply_chat_template") or content.get("chat_template"):
+    if cli_args.get("apply_chat_template") or content.get("chat_template"):
         words.append("--apply_chat_template")
     return f"{_NAMES['programs'][harness]} {shlex.join([*words, '--log_samples'])}"
 
 
 def _arguments(value: Any) -> str:
-    """Format arguments as a user types them: ``name=value,name=value``."""
+    """Format arguments for a command line: ``name=value,name=value``."""
     if isinstance(value, dict):
-        return ",".join(f"{name}={one}" for name, one in value.items())
+        return ",".join(f"{name}={argument}" for name, argument in value.items())
     return _text(value)
 
 
 def _dict(value: Any) -> dict[str, Any]:
-    """Return a value that is a dict; an empty one for any other."""
+    """Return a value if it is a dict, else an empty dict."""
     return value if isinstance(value, dict) else {}
 
 

@@ -1,4 +1,4 @@
-"""Readers of runs that lmms-eval and lm-eval wrote (``--output_path DIR --log_samples``), and of judged answers."""
+"""Read runs of lmms-eval and lm-eval (``--output_path DIR --log_samples``) and files of judged answers."""
 
 import re
 from collections import Counter
@@ -22,23 +22,23 @@ from lmms_egoplan.report.tables import clean
 from lmms_egoplan.storage import DataMissingError
 from lmms_egoplan.validation import listing, read_as, shown
 
-# Large parts of a sample that no table uses: prompts, raw responses, hashes, and lists that are equal in all samples.
+# Large fields of a sample that no table uses: prompts, raw responses, hashes, and lists that all samples share.
 _UNUSED = frozenset(
     ("arguments", "input", "resps", "token_counts", "doc_hash", "prompt_hash", "target_hash", "filter", "metrics")
 )
 _STDERR = re.compile(r".+_stderr(_\w+)?")
-# Files of lmms-eval in the folder of --use_cache; other caches have no .json or .jsonl files.
+# Files that lmms-eval writes to the folder of --use_cache. Other caches have no .json or .jsonl files.
 _CACHE = re.compile(r"(cache|rank_\d+)\.audit\.jsonl")
 _MOST_LINES = 10
-_NO_SAMPLES = "no samples of a harness; give judged answers by their own path"
+_NO_SAMPLES = "not a harness's samples; pass files of judged answers by their own path"
 
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of some paths.
+    """The runs at or below some paths.
 
-    runs: in the order of these paths; below a folder sorted by path.
-    skipped: ignored or missing files, and why; a line each, which begins with the path.
+    runs: runs in the order of the paths; below a folder, sorted by path.
+    skipped: skipped or missing files with the reason, one line each. A line begins with the path.
     without: paths without a run.
     """
 
@@ -48,17 +48,18 @@ class Runs:
 
 
 class _UnusableError(ValueError):
-    """A file is ignored; the message begins with its path."""
+    """A file is skipped. The message begins with its path."""
 
 
 @dataclass(frozen=True)
-class _Found:
+class _RunFiles:
     """The runs at or below some paths, without samples.
 
-    runs: by results file, or file of judged answers.
-    skipped, orphans: see `Runs.skipped`; files at these paths, and samples without results.
-    remarks: of a run, for `Runs.skipped` where samples are read.
-    paths: those of the runs, by path given.
+    runs: runs by results file, or by file of judged answers.
+    skipped: lines for `Runs.skipped` about files at these paths.
+    orphans: lines for `Runs.skipped` about samples without results.
+    remarks: lines for `Runs.skipped` about a run, used only if samples are read.
+    paths: for each path that was passed, the paths of its runs.
     """
 
     runs: dict[Path, Run] = field(default_factory=dict)
@@ -68,13 +69,17 @@ class _Found:
     paths: dict[Path, list[Path]] = field(default_factory=dict)
 
     def named(self, runs: Mapping[Path, Run], skipped: Iterable[str], chosen: Mapping[Path, str], problem: str) -> Runs:
-        """Return some of the runs with unique names; without any, the error states the problem."""
+        """Return some of the runs with unique names.
+
+        Raises:
+            LmmsEgoplanError: there are no runs. The message states `problem`.
+        """
         lines = tuple(dict.fromkeys((*skipped, *self.orphans)))
         if not runs:
             reasons = f"\n{listing(lines, _MOST_LINES)}" if lines else ""
             raise LmmsEgoplanError(f"{', '.join(map(str, self.paths))}: {problem}{reasons}")
         names = names_of(runs, chosen)
-        without = tuple(path for path, own in self.paths.items() if runs.keys().isdisjoint(own))
+        without = tuple(path for path, run_paths in self.paths.items() if runs.keys().isdisjoint(run_paths))
         return Runs(tuple(replace(run, name=names[path]) for path, run in runs.items()), lines, without)
 
 
@@ -86,43 +91,43 @@ def read_runs(
     """Read all runs of this project's tasks at or below some paths, with their samples.
 
     Args:
-        folders: results files, recognised by their content, and folders with such at any depth; files of judged answers
-            (`read_judged`).
-        benchmarks: their judged answers are read.
-        names: of the runs at or below a path; the deepest path counts. Default: the last part of the model's name, for
-            checkpoints the last two. Equal names get harness, time and folder, as far as needed.
+        folders: results files, recognised by their content; folders with results files at any depth; files of judged
+            answers (`read_judged`).
+        names: names for the runs at or below a path. The deepest path counts. Default: the last part of the model's
+            name, or the last two for checkpoints. Harness, time and folder are added to equal names as needed.
+        benchmarks: benchmarks whose judged answers are read.
 
     Raises:
-        LmmsEgoplanError: a path does not exist, has a name but no run, or there is no run at all.
+        LmmsEgoplanError: a path does not exist, a path with a name has no run, or there is no run at all.
     """
-    found = _find(folders, benchmarks)
+    files = _find(folders, benchmarks)
     runs: dict[Path, Run] = {}
-    skipped = [*found.skipped]
-    for path, run in found.runs.items():
-        whole, unusable = with_samples(run)
-        skipped += [*unusable, *found.remarks.get(path, ())]
+    skipped = [*files.skipped]
+    for path, run in files.runs.items():
+        sampled_run, unusable = with_samples(run)
+        skipped += [*unusable, *files.remarks.get(path, ())]
         if run.tasks:
-            runs[path] = whole
-    return found.named(runs, skipped, names, f"no run of the project's tasks; {HOW_TO_LOG}")
+            runs[path] = sampled_run
+    return files.named(runs, skipped, names, f"no run of the project's tasks; {HOW_TO_LOG}")
 
 
 def read_scores(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark] = ()) -> Runs:
-    """Read runs of any tasks as `read_runs` does, but without samples (`with_samples` adds these).
+    """Read runs of any tasks as `read_runs` does, but without samples. `with_samples` adds them.
 
     Raises:
         LmmsEgoplanError: a path does not exist, or there are no results at all.
     """
-    found = _find(folders, benchmarks)
+    files = _find(folders, benchmarks)
     with_metrics = {
         path: run
-        for path, run in found.runs.items()
+        for path, run in files.runs.items()
         if any(task_run.metrics for task_run in (*run.tasks.values(), *run.others.values()))
     }
-    return found.named(with_metrics, found.skipped, {}, "no results of a run")
+    return files.named(with_metrics, files.skipped, {}, "no results of a run")
 
 
 def with_samples(run: Run) -> tuple[Run, list[str]]:
-    """Read a run's samples; also describe files that cannot be used, a line each."""
+    """Read a run's samples. Return the run with samples, and one line for each file that cannot be used."""
     tasks: dict[str, TaskRun] = {}
     unusable: list[str] = []
     for name, task_run in run.tasks.items():
@@ -136,22 +141,22 @@ def with_samples(run: Run) -> tuple[Run, list[str]]:
     return replace(run, tasks=tasks), unusable
 
 
-def _find(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]) -> _Found:
-    found = _Found()
+def _find(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]) -> _RunFiles:
+    found = _RunFiles()
     results: dict[Path, dict[str, Any]] = {}
     logs: dict[Path, SampleFile] = {}
     judged: dict[Path, Run] = {}
     for folder in folders:
         if not folder.exists():
             raise LmmsEgoplanError(
-                f"{folder}: no such file or folder; give the --output_path of a run, or its results file"
+                f"{folder}: no such file or folder; pass the --output_path of a run, or its results file"
             )
         if holds_lines(folder):
             found.paths[folder] = [_resolved(folder)]
             try:
                 judged[_resolved(folder)] = read_judged(folder, benchmarks)
             except DataMissingError as error:
-                found.skipped.append(f"{folder}: no row, it needs the prepared data: {error}")
+                found.skipped.append(f"{folder}: skipped; judged answers need the prepared data: {error}")
             continue
         contents = _results(folder, found.skipped)
         results |= contents
@@ -162,14 +167,14 @@ def _find(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]) -> _
         logs |= {file.path: file for file in files if folder.is_dir() or any(_belongs(file, path) for path in contents)}
         if folder.is_dir():
             others = [f"{path}: {_NO_SAMPLES}" for path, file in named.items() if file is None and path.is_file()]
-            found.skipped.extend(_first(others, folder, "JSONL files that are no samples of a harness"))
+            found.skipped.extend(_first(others, folder, "JSONL files that are not a harness's samples"))
     for path, content in results.items():
         files_of_run = {file.task: file.path for file in logs.values() if _belongs(file, path)}
         found.runs[path] = _run(path, content, files_of_run)
         found.remarks[path] = _remarks(path, content, found.runs[path])
     found.runs.update(judged)
-    alone = [file for file in logs.values() if not any(_belongs(file, path) for path in results)]
-    found.orphans.extend(_without_results(alone))
+    orphans = [file for file in logs.values() if not any(_belongs(file, path) for path in results)]
+    found.orphans.extend(_without_results(orphans))
     return found
 
 
@@ -185,39 +190,39 @@ def _results(folder: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
         except OSError as error:
             skipped.append(f"{path}: cannot be read: {error.strerror}")
         except ValueError as error:
-            skipped.append(f"{path}: no JSON: {error}; if a run was stopped while it wrote this, run again")
+            skipped.append(f"{path}: not JSON: {error}; if the run was interrupted, run it again")
         else:
             parts = [content.get(name) for name in ("results", "configs")] if isinstance(content, dict) else [None]
             if all(isinstance(part, dict) for part in parts):
                 results[_resolved(path)] = content
-            elif member(content, "package", "name") != "lmms-egoplan":  # not the report.json of an earlier report
-                foreign.append(f"{path}: no results of a run")
-    skipped += _first(foreign, folder, "JSON files that are no results of a run")
+            elif member(content, "package", "name") != "lmms-egoplan":  # Ignore the report.json of a report.
+                foreign.append(f"{path}: not the results of a run")
+    skipped += _first(foreign, folder, "JSON files that are not the results of a run")
     if folder.is_dir() and not results:
-        skipped.append(f"{folder}: no results of a run below it")
+        skipped.append(f"{folder}: no results of a run in this folder")
     return results
 
 
 def _first(lines: list[str], folder: Path, what: str) -> list[str]:
-    """Return at most `_MOST_LINES` lines, then the number of the others below the folder."""
+    """Return the first `_MOST_LINES` lines, and a line with the number of further ones."""
     more = f"{folder}: {len(lines) - _MOST_LINES} more {what}"
     return [*lines[:_MOST_LINES], more] if len(lines) > _MOST_LINES else lines
 
 
 def _resolved(path: Path) -> Path:
-    """Resolve all links except the last, whose name describes the file."""
+    """Resolve all symlinks except the last part of the path, whose name describes the file."""
     return path.parent.resolve() / path.name
 
 
 def _belongs(file: SampleFile, results: Path) -> bool:
-    """Return true if samples belong to these results; in lm-eval, only the time in their names is the same."""
+    """Return true if samples belong to a results file. In lm-eval, their names share only the time."""
     same_time = results.name == file.results.name or results.name.endswith(f"_{file.time}.json")
     return same_time and file.path.parent == results.parent
 
 
 def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
     """Return the run of a results file, without samples."""
-    own: dict[str, TaskRun] = {}
+    tasks: dict[str, TaskRun] = {}
     others: dict[str, TaskRun] = {}
     for task, entry in content["results"].items():
         config = content["configs"].get(task)
@@ -227,44 +232,47 @@ def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
         scoring = scoring_of(task, config, metrics)
         is_own = scoring is not None and scoring.last in metrics
         version = logged_version(content, task)
-        (own if is_own else others)[task] = TaskRun(task, metrics, config, None, version, scoring if is_own else None)
+        (tasks if is_own else others)[task] = TaskRun(task, metrics, config, None, version, scoring if is_own else None)
     harness = "lmms-eval" if "lmms_eval_version" in content else "lm-eval"
     model, time = model_name(path, content), start_time(path, content)
     origin = provenance_of(content, model, harness, time, path.parent)
-    return Run(short_name(model), path.parent, harness, model, time, own, others, origin, files)
+    return Run(short_name(model), path.parent, harness, model, time, tasks, others, origin, files)
 
 
 def _remarks(path: Path, content: Mapping[str, Any], run: Run) -> list[str]:
     """Describe tasks and samples that a report does not show."""
     remarks = []
     if run.others:
-        remarks.append(f"{path}: left out, of these tasks the report shows nothing: {', '.join(run.others)}")
+        remarks.append(f"{path}: skipped tasks that the report does not support: {', '.join(run.others)}")
     if unknown := [task for task, task_run in run.others.items() if _looks_own(task, task_run.metrics)]:
         names = ", ".join(unknown)
         remarks.append(f"{path}: to show {names}, add `benchmark: NAME` to the metadata of their YAML or their configs")
     if unknown := sorted(run.files.keys() - content["configs"].keys()):
-        remarks.append(f"{path}: no results of {', '.join(unknown)}, of which there are samples; these are left out")
+        remarks.append(f"{path}: skipped the samples of {', '.join(unknown)}, which have no results in this file")
     if missing := [task for task in run.tasks if task not in run.files]:
-        remarks.append(f"{path}: no samples of {', '.join(missing)}, so there are scores alone; {HOW_TO_LOG}")
+        remarks.append(f"{path}: no samples of {', '.join(missing)}, so the report has only their scores; {HOW_TO_LOG}")
     return remarks
 
 
 def _looks_own(task: str, metrics: Mapping[str, Any]) -> bool:
-    """Return true for a task with an unknown name and most metrics of one of this project's tasks, with their count."""
+    """Return true if a task with an unknown name has most metrics of one of this project's tasks.
+
+    The metric that counts questions must be among them.
+    """
     likely = [scoring for scoring in scorings() if scoring.last in metrics]
     has_most = any(2 * len(scoring.metrics.keys() & metrics.keys()) > len(scoring.metrics) for scoring in likely)
     return has_most and base_task(task) is None
 
 
 def _metrics(entry: Any) -> dict[str, Any]:
-    """Return metrics by bare name; ``acc,none`` is the metric ``acc`` after the filter ``none``."""
+    """Return metrics by name, without the filter: ``acc,none`` is the metric ``acc`` after the filter ``none``."""
     named = entry.items() if isinstance(entry, dict) else ()
     bare = ((*name.partition(","), value) for name, value in named)
     return {metric: value for metric, comma, _, value in bare if comma and not _STDERR.fullmatch(metric)}
 
 
 def _samples(path: Path, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the logged lines; the last of the metrics has a value in each."""
+    """Yield the logged samples. Each must have a value for the last of the metrics."""
     number = 0
     try:
         with path.open("rb") as lines:
@@ -272,25 +280,25 @@ def _samples(path: Path, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
                 if line.strip():
                     yield _sample(f"{path}, line {number}", line, metrics)
     except OSError as error:
-        raise _UnusableError(f"{path}: left out, cannot be read: {error.strerror}") from error
+        raise _UnusableError(f"{path}: skipped; cannot be read: {error.strerror}") from error
     if not number:
-        raise _UnusableError(f"{path}: left out, there are no samples in it; run again")
+        raise _UnusableError(f"{path}: skipped; the file has no samples, so run the task again")
 
 
 def _sample(where: str, line: bytes, metrics: Sequence[str]) -> dict[str, Any]:
     try:
         sample = _decode(line)
     except ValueError as error:
-        stopped = "was the run stopped while it wrote? Run again"
-        raise _UnusableError(f"{where}: the file is left out: no JSON: {error}; {stopped}") from error
+        remedy = "if the run was interrupted, run it again"
+        raise _UnusableError(f"{where}: not JSON: {error}. The file is skipped; {remedy}") from error
     if not isinstance(sample, dict):
-        raise _UnusableError(f"{where}: the file is left out: expected an object, found {shown(sample)}")
-    # On several processes lm-eval logs None for a metric that the question does not have.
+        raise _UnusableError(f"{where}: expected an object, found {shown(sample)}. The file is skipped")
+    # With several processes, lm-eval logs None for metrics that a question does not have.
     sample = {name: value for name, value in sample.items() if value is not None or name not in metrics}
     for metric in metrics:
         if not isinstance(sample.get(metric, None if metric == metrics[-1] else {}), dict):
             value = shown(sample.get(metric))
-            raise _UnusableError(f"{where}: the file is left out: {metric}: expected an object, found {value}")
+            raise _UnusableError(f"{where}: {metric}: expected an object, found {value}. The file is skipped")
     sent = {"prompt": _prompt(sample), "tokens": _tokens(sample)}
     return {name: value for name, value in sample.items() if name not in _UNUSED} | {
         name: value for name, value in sent.items() if value is not None
@@ -298,7 +306,7 @@ def _sample(where: str, line: bytes, metrics: Sequence[str]) -> dict[str, Any]:
 
 
 def _prompt(sample: Mapping[str, Any]) -> str | None:
-    """Return the prompt: lmms-eval logs it, lm-eval the arguments of each request, with equal prompts."""
+    """Return the prompt. lmms-eval logs it; lm-eval logs the arguments of each request, which share the prompt."""
     arguments = sample.get("arguments")
     first = next(iter(arguments.values()), None) if isinstance(arguments, dict) else None
     sent = first.get("arg_0") if isinstance(first, dict) else sample.get("input")
@@ -306,7 +314,7 @@ def _prompt(sample: Mapping[str, Any]) -> str | None:
 
 
 def _tokens(sample: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Sum the tokens of prompts and answers over a question's requests; None unless all are counted."""
+    """Sum the tokens of prompts and of answers over a question's requests; None if a count is missing."""
     counts = sample.get("token_counts")
     names = ("input_tokens", "output_tokens")
     if not isinstance(counts, list) or not counts or not all(isinstance(count, dict) for count in counts):
@@ -318,10 +326,10 @@ def _tokens(sample: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _decode(line: bytes) -> Any:
-    """Decode a line by pydantic, which keeps equal short texts once in memory; else as `decode` does."""
+    """Decode a line with pydantic, which stores equal short texts only once in memory. Fall back to `decode`."""
     try:
         return from_json(line)
-    except ValueError:  # It refuses halves of surrogate pairs, which a harness may log.
+    except ValueError:  # Pydantic refuses halves of surrogate pairs, which a harness may log.
         return decode(line)
 
 
@@ -330,18 +338,18 @@ def _without_results(files: Iterable[SampleFile]) -> list[str]:
     for file in files:
         tasks.setdefault(file.results, []).append(file.task)
     return [
-        f"{path}: {'cannot be used' if path.exists() else 'is not there'}, so the samples of {', '.join(named)} beside "
-        "it are left out; was the run stopped while it wrote? Run again"
-        for path, named in tasks.items()
+        f"{path}: {'cannot be used' if path.exists() else 'missing'}, so the samples of {', '.join(task_names)} next "
+        "to it are skipped; if the run was interrupted, run it again"
+        for path, task_names in tasks.items()
     ]
 
 
 def names_of(runs: Mapping[Path, Run], chosen: Mapping[Path, str]) -> dict[Path, str]:
-    """Give each run a unique name; chosen names stay unless two are equal.
+    """Return a unique name for each run. Chosen names do not change unless two are equal.
 
     Args:
-        runs: by results file.
-        chosen: names of the runs at or below a path; the deepest path counts. Default: the run's own name.
+        runs: runs by results file.
+        chosen: names for the runs at or below a path. The deepest path counts. Default: the run's own name.
 
     Raises:
         LmmsEgoplanError: a path with a chosen name has no run.
@@ -350,26 +358,26 @@ def names_of(runs: Mapping[Path, Run], chosen: Mapping[Path, str]) -> dict[Path,
     named: dict[Path, str] = {}
     without_run = set(by_path)
     for path in runs:
-        above = [folder for folder in (path.resolve(), path, *path.parents) if folder in by_path]
-        without_run -= set(above)
-        if above:
-            named[path] = by_path[above[0]]
+        named_paths = [folder for folder in (path.resolve(), path, *path.parents) if folder in by_path]
+        without_run -= set(named_paths)
+        if named_paths:
+            named[path] = by_path[named_paths[0]]
     if without_run:
         paths = ", ".join(sorted(map(str, without_run)))
-        raise LmmsEgoplanError(f"{paths}: has a name, but no run. Name a path that is given, or a path below it")
+        raise LmmsEgoplanError(f"--name {paths}: no run here; use a path from the command line, or a path below one")
     names = _distinct({path: _ladder(path, clean(name), runs[path]) for path, name in named.items()}, ())
     others = {path: _ladder(path, clean(run.name), run) for path, run in runs.items() if path not in named}
     return names | _distinct(others, names.values())
 
 
 def _ladder(path: Path, name: str, run: Run) -> tuple[str, ...]:
-    """Return names for a run, each more specific than the one before."""
+    """Return names for a run, from short to specific."""
     details = [run.harness, run.time, str(run.folder), path.name]
     return (name, *(f"{name} ({', '.join(details[:count])})" for count in range(1, len(details) + 1)))
 
 
 def _distinct(ladders: Mapping[Path, Sequence[str]], taken: Collection[str]) -> dict[Path, str]:
-    """Choose the first of each run's names, or a later one if another run has the same."""
+    """Choose each run's first name that no other run has."""
     names = {path: ladder[0] for path, ladder in ladders.items()}
     for step in range(1, max(map(len, ladders.values()), default=0)):
         counts = Counter((*names.values(), *taken))
@@ -378,7 +386,7 @@ def _distinct(ladders: Mapping[Path, Sequence[str]], taken: Collection[str]) -> 
 
 
 def holds_lines(path: Path) -> bool:
-    """Return whether a file holds JSON lines, of judged answers or of something that `read_judged` names."""
+    """Return true for files of JSON lines, which `read_judged` reads or refuses with an explanation."""
     if not path.is_file() or ".jsonl" in path.suffixes:
         return path.is_file()
     try:
@@ -390,28 +398,28 @@ def holds_lines(path: Path) -> bool:
 
 
 def has_repeats(path: Path) -> bool:
-    """Return whether answers were judged several times."""
+    """Return true if the answers in a file were judged several times."""
     return any('"repeats"' in line for _, line in read_lines(path)[:1])
 
 
 def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
-    """Read a file of judged answers as a run: samples and metrics by the functions that score a harness's answers.
+    """Read a file of judged answers as a run, and score it with the functions that score a harness's answers.
 
-    The row of a file with repeats is of the first judging, and an answer without a rating in each repeat is unrated.
+    For a file with repeats, the first judgement counts. An answer is unrated unless every repeat has a rating.
 
     Raises:
-        LmmsEgoplanError: the file holds something else (the message says what it looks like), or answers of several
-            runs, or answers that the benchmark's prepared data do not have.
+        LmmsEgoplanError: the file has other content (the message says what it looks like), answers of several runs, or
+            answers to questions that are not in the benchmark's prepared data.
     """
     records = [(where, parse_record(where, line)) for where, line in read_lines(path)]
     if not records or not isinstance(records[0][1], dict):
-        raise LmmsEgoplanError(f"{path}: no judged answers in it; give a run's folder, or a file of lmms-egoplan judge")
+        raise LmmsEgoplanError(f"{path}: no judged answers; pass a run's folder, or a file from lmms-egoplan judge")
     first = records[0][1]
     kind = kind_of(first)
-    report = next((each.load_report() for each in benchmarks if each.name == kind.get("judged")), None)
+    report = next((item.load_report() for item in benchmarks if item.name == kind.get("judged")), None)
     if report is None:
-        other = f"objects with {', '.join([*first][:5])}, neither a run nor judged answers"
-        raise LmmsEgoplanError(f"{path}: this looks like {kind.get('name', other).format(path=path)}")
+        unknown = f"objects with {', '.join([*first][:5])}, neither a run nor judged answers"
+        raise LmmsEgoplanError(f"{path}: this looks like {kind.get('name', unknown).format(path=path)}")
     tasks: dict[str, TaskRun] = {}
     samples: dict[str, list[dict[str, Any]]] = {}
     origins: list[Origin | None] = []
@@ -423,15 +431,15 @@ def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
         config = {**of_run, **config, "metadata": metadata}
         tasks.setdefault(name, TaskRun(name, {}, config, (), version, scoring_of(name, config, sample)))
         samples.setdefault(name, []).append(sample)
-    whole = {name: replace(task_run, samples=tuple(samples[name])) for name, task_run in tasks.items()}
-    return _judged_run(path, {name: replace(x, metrics=recompute(x)) for name, x in whole.items()}, origins)
+    complete = {name: replace(task_run, samples=tuple(samples[name])) for name, task_run in tasks.items()}
+    return _judged_run(path, {name: replace(x, metrics=recompute(x)) for name, x in complete.items()}, origins)
 
 
 def _judged_run(path: Path, tasks: dict[str, TaskRun], origins: Sequence[Origin | None]) -> Run:
     runs = dict.fromkeys((origin.model, origin.harness, origin.time) if origin else None for origin in origins)
     if len(runs) > 1:
         models = [run[0] if run else "an unknown model" for run in runs]
-        raise LmmsEgoplanError(f"{path}: answers of several runs: {listing(models, 5)}\nJudge each run by itself.")
+        raise LmmsEgoplanError(f"{path}: answers of several runs:\n{listing(models, 5)}\nJudge each run separately.")
     model, harness, time = next(iter(runs)) or (path.stem, "answers without a run", "time unknown")
     provenance = {"model": model, "harness": harness, "started": time, "judged answers": str(path)}
     return Run(short_name(model), path.parent, f"{harness}, judged later", model, time, tasks, {}, provenance)

@@ -1,4 +1,4 @@
-"""Files of answers next to a run's results: samples of the harnesses, judged answers, and folders of labels."""
+"""Read and write files of answers: samples of the harnesses, judged answers, and folders of labels."""
 
 import json
 import re
@@ -28,7 +28,7 @@ _LM_EVAL_TIMES = ("%Y-%m-%dT%H-%M-%S.%f", "%Y-%m-%dT%H-%M-%S")
 _LMMS_EVAL_ZONE = timezone(timedelta(hours=8))
 _CONFIG = ("metadata", "filter_list")
 HOW_TO_LOG = "lmms-eval and lm-eval write them with --log_samples --output_path DIR"
-# The file that names the benchmark of such a folder.
+# The file in a folder of labels that names the benchmark.
 MARK = "annotation.json"
 
 _UNFINISHED = ".export."
@@ -38,8 +38,8 @@ _UNFINISHED = ".export."
 class SampleFile:
     """A file with the samples of one task in one run.
 
-    time: of the run, as the harness writes it.
-    results: the run's results file, which may be missing.
+    time: time of the run, as the harness writes it.
+    results: the run's results file, which may not exist.
     """
 
     path: Path
@@ -49,7 +49,7 @@ class SampleFile:
 
 
 def sample_file(path: Path) -> SampleFile | None:
-    """Parse a file's name; None if it is not that of a file of samples."""
+    """Parse the name of a sample file; None for other names."""
     if match := _LM_EVAL.fullmatch(path.name):
         ending = f"_{match['time']}.json"  # after "results", or the name from --output_path
         named = sorted(path.parent.glob(f"*{ending}"))
@@ -60,7 +60,7 @@ def sample_file(path: Path) -> SampleFile | None:
 
 
 class Origin(Checked):
-    """The run whose answers were judged, as its results file describes it; a judged answer keeps it as ``run``."""
+    """The run that judged answers belong to, as its results file describes it. Judged answers store it as ``run``."""
 
     model: AnyText
     harness: AnyText
@@ -71,7 +71,7 @@ class Origin(Checked):
 
 
 def origin_of(path: Path) -> Origin | None:
-    """Return the run of a file of samples; None without readable results next to it."""
+    """Return the run of a sample file; None without readable results next to it."""
     if (file := sample_file(path)) is None:
         return None
     try:
@@ -90,47 +90,49 @@ def origin_of(path: Path) -> Origin | None:
 
 
 def find_sample_files(folder: Path, prefix: str) -> list[SampleFile]:
-    """Find the files of samples below a folder, of tasks with a prefix, sorted by path."""
+    """Find the sample files below a folder for tasks with a prefix, sorted by path."""
     named = (sample_file(path) for path in sorted(folder.rglob(f"*samples_{prefix}*.jsonl")))
     return [file for file in named if file is not None and file.task.startswith(prefix)]
 
 
 def stored_lines(path: Path, prefix: str) -> list[tuple[str, str, Origin | None]]:
-    """Return place, text and run of each line of a file of answers, or of all sample files below a folder.
+    """Return location, text and run of each line of a file of answers, or of all sample files below a folder.
 
     Args:
-        prefix: of the names of tasks whose samples are read; see `find_sample_files`.
+        path: the file or folder.
+        prefix: prefix of the names of tasks whose samples are read; see `find_sample_files`.
 
     Raises:
-        LmmsEgoplanError: there are none, or a file cannot be read.
+        LmmsEgoplanError: there are no lines, or a file cannot be read.
     """
     files = [file.path for file in find_sample_files(path, prefix)] if path.is_dir() else [path]
     lines = [(where, line, run) for file in files for run in [origin_of(file)] for where, line in read_lines(file)]
     if not lines:
-        what = f"no samples of {prefix}* below it" if path.is_dir() else "no answers in it"
-        raise LmmsEgoplanError(f"{path}: {what}; {HOW_TO_LOG}")
+        problem = f"no samples of {prefix}* in this folder" if path.is_dir() else "no answers in this file"
+        raise LmmsEgoplanError(f"{path}: {problem}; {HOW_TO_LOG}")
     return lines
 
 
 def write_lines(path: Path, records: Iterable[dict[str, Any]], runs: Iterable[Origin | None]) -> None:
-    """Write judged answers as JSON lines, with their runs as far as these are known."""
-    known = chain(runs, repeat(None))
-    lines = (record | ({"run": run.model_dump()} if run else {}) for record, run in zip(records, known, strict=False))
+    """Write judged answers as JSON lines, each with its run if it is known."""
+    padded = chain(runs, repeat(None))
+    lines = (record | ({"run": run.model_dump()} if run else {}) for record, run in zip(records, padded, strict=False))
     write_whole(path, "".join(f"{json.dumps(line)}\n" for line in lines))
 
 
 def start_time(path: Path, results: Mapping[str, Any]) -> str:
     """Return the start of a run, as ``2026-01-31 12:00:00 UTC``.
 
-    Both harnesses write the start into the results: lm-eval in seconds since 1970, lmms-eval by the clock of its
-    ``--timezone``, also into the file's name. lm-eval's file names have the end, by the machine's clock.
+    Both harnesses write the start to the results: lm-eval in seconds since 1970, lmms-eval in the zone of its
+    ``--timezone``. lmms-eval's file names contain the start, too. lm-eval's contain the end, in the machine's zone.
 
     Args:
-        path: of the results file, which may be missing.
-        results: its content.
+        path: path of the results file, which may not exist.
+        results: content of the results file.
 
     Returns:
-        ``2026-01-31 12:00:00 (time zone unknown)`` for unknown zones; the part of the name if it is no time.
+        ``2026-01-31 12:00:00 (time zone unknown)`` for unknown zones. If there is no valid time, the part of the file
+        name in its place.
     """
     started = results.get("date")
     if isinstance(started, int | float) and not isinstance(started, bool):
@@ -152,20 +154,20 @@ def start_time(path: Path, results: Mapping[str, Any]) -> str:
 
 
 def short_name(model: str) -> str:
-    """Return the end of a model's name; for a checkpoint, with the folder of its training run."""
+    """Return the last part of a model's name. For a checkpoint, include the folder of its training run."""
     folders, _, end = model.rpartition("/")
     folder = folders.rpartition("/")[2]
     return f"{folder}/{end}" if folder and re.fullmatch(CHECKPOINT, end, re.IGNORECASE) else end
 
 
 def model_name(path: Path, content: Mapping[str, Any]) -> str:
-    """Return the name of a run's model, by its results file and that file's content."""
+    """Return the name of a run's model from the path and content of its results file."""
     names = (content.get("model_name"), member(content, "config", "model"), path.parent.name)
     return next((name.strip().rstrip("/") for name in names if isinstance(name, str) and name.strip(" /")), "model")
 
 
 def _lmms_eval_zone(results: Mapping[str, Any]) -> tzinfo | None:
-    """Return the run's time zone; None for unknown names."""
+    """Return the run's time zone; None if its name is unknown."""
     name = member(results, "config", "resolved_cli_args", "timezone")
     try:
         return ZoneInfo(name) if isinstance(name, str) else _LMMS_EVAL_ZONE
@@ -209,20 +211,20 @@ def read_mark(folder: Path) -> Mark | None:
 
 
 def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
-    """Write a folder of labels for reports; replace the files of an earlier export.
+    """Write a folder of labels for reports, and replace the files of an earlier export.
 
-    If the process is killed, the mark says that the export is not finished.
+    If the process is killed, the mark records that the export is not finished.
 
     Raises:
         LmmsEgoplanError: the folder has another benchmark's labels, or a file that no export wrote.
-        OSError: the folder cannot be written.
+        OSError: the folder is not writable.
     """
     mark = read_mark(out)
     if mark is not None and mark.benchmark != benchmark:
-        raise LmmsEgoplanError(f"--out {out}: holds labels of {mark.benchmark}, not of {benchmark}; name a new folder")
+        raise LmmsEgoplanError(f"--out {out}: contains labels of {mark.benchmark}, not {benchmark}; set a new folder")
     earlier = (mark and mark.files) or ()
     out.mkdir(parents=True, exist_ok=True)
-    for unfinished in out.glob(f"{_UNFINISHED}*"):  # of a killed process
+    for unfinished in out.glob(f"{_UNFINISHED}*"):  # Left by a killed process.
         shutil.rmtree(unfinished)
     with TemporaryDirectory(prefix=_UNFINISHED, dir=out) as folder:
         for name, text in texts.items():
@@ -237,7 +239,7 @@ def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
 
 
 def labelled_folders(paths: Iterable[Path]) -> dict[Path, str]:
-    """Return the folders of labels among some paths, with their benchmarks.
+    """Return the folders of labels among the paths, with their benchmarks.
 
     Raises:
         LmmsEgoplanError: a folder's mark cannot be read, or its export was not finished.
@@ -252,18 +254,20 @@ def labelled_folders(paths: Iterable[Path]) -> dict[Path, str]:
 
 
 def check_once(where: str, what: str, folder: Path, first: Path) -> None:
-    """Check that a label is in only one folder: else it would count twice.
+    """Check that a label is in only one folder, since otherwise it would count twice.
 
     Args:
-        where: its line.
-        first: the first folder with the label.
+        where: location of the label: file and line.
+        what: name of the labelled item.
+        folder: folder of the label.
+        first: the first folder with a label of this item.
 
     Raises:
-        LmmsEgoplanError: the folder is another one.
+        LmmsEgoplanError: the folders differ.
     """
     if folder != first:
         raise LmmsEgoplanError(
-            f"{where}: {what} is labelled in {first}, too; it would count twice. Give one of the two"
+            f"{where}: duplicate label: {what} is labelled in {first}, too. Pass only one of the two folders."
         )
 
 

@@ -1,4 +1,4 @@
-"""Scores of runs: recomputed from samples, and answers question by question with their means."""
+"""Scores of runs: recompute them from samples, read the answer to each question, and average."""
 
 import json
 import math
@@ -21,19 +21,19 @@ from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import listing, shown, validate
 
 Key = tuple[Hashable, ...]
-"""The identity of a question: its id and more, since other data may use the same ids."""
+"""The identity of a question: its id and further data, since other data may use the same ids."""
 
 Record = TypeVar("Record", bound=TextRecord)
 Task = TypeVar("Task", bound="ScoredTask")
-# Sums of floats in another order differ in the last digits.
+# Relative tolerance, since sums of floats in another order differ in the last digits.
 _TOLERANCE = 1e-9
 
 
 def recompute(task_run: TaskRun) -> dict[str, Any]:
-    """Compute the task's metrics from its samples; omit those without a value, as the harness does.
+    """Compute a task's metrics from its samples. Omit metrics without a value, as the harness does.
 
     Raises:
-        LmmsEgoplanError: the values in the samples are not those of the task.
+        LmmsEgoplanError: a value in the samples does not have the task's form.
     """
     metrics = {}
     for metric, name in (task_run.scoring.metrics if task_run.scoring else {}).items():
@@ -45,8 +45,8 @@ def recompute(task_run: TaskRun) -> dict[str, Any]:
                 raise LmmsEgoplanError(f"samples of {task_run.task}: {metric}: {error}") from error
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
                 raise LmmsEgoplanError(
-                    f"samples of {task_run.task}: {metric} cannot be computed: {type(error).__name__}: {error}; were "
-                    "they written by another version, or changed? Run again, or leave the samples out"
+                    f"samples of {task_run.task}: {metric} cannot be computed: {type(error).__name__}: {error}. If the "
+                    "samples were edited or come from another version, run the task again or remove them"
                 ) from error
     return metrics
 
@@ -54,11 +54,11 @@ def recompute(task_run: TaskRun) -> dict[str, Any]:
 def check(run: Run, task_run: TaskRun) -> None:
     """Compare the harness's own scores with those from the samples, if there are samples.
 
-    Numbers may differ by 1e-9 of their size; NaN equals NaN.
+    Numbers may differ by 1e-9 of their size. NaN equals NaN.
 
     Raises:
-        LmmsEgoplanError: they differ, or only one has a metric; names the run's folder, the task and the first 20
-            metrics with both values, the number of questions first.
+        LmmsEgoplanError: the scores differ, or only one side has a metric. The message names the run's folder, the task
+            and the first 20 metrics with both values, beginning with the number of questions.
     """
     names = list(task_run.scoring.metrics if task_run.scoring else ())
     if task_run.samples is None or not names:
@@ -71,11 +71,12 @@ def check(run: Run, task_run: TaskRun) -> None:
     ]
     if differences:
         raise LmmsEgoplanError(
-            f"{run.folder}, run {run.name}, task {task_run.task}: the scores are not those of the "
+            f"{run.folder}, run {run.name}, task {task_run.task}: the harness's scores differ from those of the "
             f"{len(task_run.samples)} samples:\n{listing(differences)}\n"
-            "The file of samples is not whole, not of this run, or another version wrote it (the task's is "
-            f"{task_run.version or 'unknown'}, here {package_versions().get(task_run.task, 'unknown')}): run again, or "
-            f"move it away: {run.harness} --tasks {task_run.task} --model ... --output_path DIR --log_samples"
+            "The sample file is incomplete, belongs to another run, or was written by another version (the run's task "
+            f"has version {task_run.version or 'unknown'}, this package's "
+            f"{package_versions().get(task_run.task, 'unknown')}). Move the file away, or run again: "
+            f"{run.harness} --tasks {task_run.task} --model ... --output_path DIR --log_samples"
         )
 
 
@@ -83,15 +84,16 @@ def check(run: Run, task_run: TaskRun) -> None:
 class Answer:
     """A run's answer to one question, with its scores.
 
-    id: the question's in its benchmark.
-    name: the question's, for messages.
-    record: the whole answer, in the benchmark's own form.
-    scores: by measure; None if the answer has none.
-    cluster: the unit of resampling for intervals, such as the question's video.
+    key: identity of the question.
+    id: the question's id in its benchmark.
+    name: the question's name in messages.
+    record: the complete answer, in the benchmark's own form.
+    scores: scores by measure; None if the answer has no score.
+    cluster: unit of resampling for intervals, such as the question's video.
     groups: the question's group by attribute, such as ``setting``.
-    doc: the prepared row, which only lm-eval logs.
-    prompt: as sent, without images; None if the harness does not log it.
-    tokens: of the prompt and of the answer, as the harness counts them; None if it does not.
+    doc: prepared row of the question, which only lm-eval logs.
+    prompt: the prompt as sent, without images; None if the harness does not log it.
+    tokens: number of tokens of the prompt and of the answer; None if the harness does not count them.
     """
 
     key: Key
@@ -107,15 +109,16 @@ class Answer:
 
 
 Answers = Mapping[Key, Answer] | None
-"""By question; None without samples."""
+"""Answers by question; None without samples."""
 
 
 @dataclass(frozen=True)
 class Mean:
-    """Mean of a measure over the questions that have it; None for unknown or missing values.
+    """The mean of a measure over the questions that have it. Unknown or missing values are None.
 
-    interval: 95 %, of `bootstrap_interval`.
-    clusters: number of clusters of the questions.
+    interval: 95 % interval of `bootstrap_interval`.
+    questions: number of questions.
+    clusters: number of the questions' clusters.
     """
 
     value: float | None = None
@@ -129,7 +132,7 @@ class Mean:
         return self.interval or (None, None)
 
     def cells(self, value: str, prefix: str = "", scale: float = 1) -> dict[str, float | None]:
-        """Return value and interval by the keys of their columns, see `ends`."""
+        """Return value and ends of the interval, by the keys of their columns."""
         numbers = (self.value, *self.ends)
         names = (value, f"{prefix}low", f"{prefix}high")
         return {name: None if x is None else scale * x for name, x in zip(names, numbers, strict=True)}
@@ -137,9 +140,9 @@ class Mean:
 
 @dataclass(frozen=True)
 class ScoredTask(ABC):
-    """A run's answers and scores in one task, or in the tasks that make up a benchmark.
+    """A run's answers and scores in one task, or in the tasks that form a benchmark.
 
-    name: the run's, followed by the task's unless that is the benchmark's main task.
+    name: name of the run, followed by the task's name unless that is the benchmark's main task.
     """
 
     name: str
@@ -155,7 +158,7 @@ class ScoredTask(ABC):
     @property
     @abstractmethod
     def coverage(self) -> float | None:
-        """Fraction of the official questions that were scored, of the prepared ones if `is_official` is false.
+        """The scored fraction of the official questions, or of the prepared ones if `is_official` is false.
 
         None if unknown.
         """
@@ -167,7 +170,7 @@ class ScoredTask(ABC):
 
     @property
     def gallery(self) -> str:
-        """The name of its answers in the gallery."""
+        """The name of the answers in the gallery."""
         return self.name
 
     @property
@@ -177,12 +180,12 @@ class ScoredTask(ABC):
 
     @property
     def is_official(self) -> bool:
-        """True if the questions are the benchmark's, all of them or a part."""
+        """True if the questions are the benchmark's, all or some of them."""
         return self.question_set == OFFICIAL
 
     @property
     def truncated(self) -> float | None:
-        """Fraction of answers that the limit on new tokens ended; None if unknown."""
+        """The fraction of answers that reached the limit on new tokens; None if unknown."""
         return self.number("truncated")
 
     @property
@@ -193,29 +196,29 @@ class ScoredTask(ABC):
 
     @property
     def is_by_demo(self) -> bool:
-        """True for meaningless ratings of the demo judge."""
+        """True if the ratings are the demo judge's, which are meaningless."""
         return DEMO in (self.judge or "").split(", ")
 
     @property
     def is_scripted(self) -> bool:
-        """True for replies out of a file: the backend ``scripted`` of the demo."""
+        """True if the replies come from a file, by the demo's backend ``scripted``."""
         return self.run.provenance.get("backend") == "scripted"
 
     @property
     def is_demo(self) -> bool:
-        """True for meaningless scores: by the demo's judge, of its questions, or of scripted replies."""
+        """True if the scores are meaningless: ratings of the demo judge, demo questions, or scripted replies."""
         return self.is_by_demo or self.is_scripted or RENDERED_SCENES in self.question_set
 
     @property
     def inexact(self) -> str | None:
-        """Why the answers are not exact, so that no rank and no comparison uses them; None if they are."""
+        """The reason why the answers are not exact; None if they are. Inexact answers are not ranked or compared."""
         return None
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """Why the main score is not comparable with published ones and other runs; empty if it is.
+        """The reasons why the main score is not comparable with published scores and other runs; empty if it is.
 
-        A benchmark puts its own reasons, such as other data, before these.
+        A benchmark may prepend its own reasons, such as other data.
         """
         reasons = [self.inexact] if self.inexact else []
         reasons += [] if self.is_official else [self.question_set]
@@ -230,31 +233,31 @@ class ScoredTask(ABC):
 
     @property
     def asked_of(self) -> str:
-        """A sentence about questions that are not the benchmark's; "" if they are."""
+        """A remark on questions that are not the benchmark's; "" if they are."""
         if self.is_official:
             return ""
         return f"not the benchmark's questions ({self.question_set}): coverage is the share of the prepared questions."
 
     @property
     def conditions(self) -> dict[str, str | None]:
-        """Conditions that must be equal in two runs to compare their scores, by name in the plural."""
+        """The conditions that must be equal in two runs to compare their scores, by plural noun."""
         return {"tasks": self.task, "judges": self.judge}
 
     def number(self, metric: str) -> int | float | None:
-        """Return the harness's own value; None for NaN and missing ones."""
+        """Return the harness's own value of a metric; None if it is NaN or missing."""
         return self.task_run.number(metric)
 
     def count(self, metric: str) -> int | None:
-        """Return a value that counts."""
+        """Return a metric that is a count; None if it is missing."""
         value = self.number(metric)
         return None if value is None else round(value)
 
     def percent(self, metric: str) -> float | None:
-        """Return a fraction in per cent."""
+        """Return a metric that is a fraction, in per cent; None if it is missing."""
         return in_percent(self.number(metric))
 
     def text(self, metric: str) -> str | None:
-        """Return a metric that is a text; None for others."""
+        """Return a metric that is a text; None for other metrics."""
         value = self.task_run.metrics.get(metric)
         return value if isinstance(value, str) else None
 
@@ -266,11 +269,13 @@ def read_tasks(
     main: str,
     read: Callable[[Mapping[str, Any]], Answer],
 ) -> Iterator[Task]:
-    """Read each task of a benchmark.
+    """Read each run's tasks of a benchmark.
 
     Args:
-        kind: a subclass of `ScoredTask`; gets that class's fields by name.
-        main: the task whose name does not follow the run's.
+        kind: a subclass of `ScoredTask`, called with that class's fields by name.
+        runs: runs to read.
+        benchmark: name of the benchmark.
+        main: the main task, whose name is not added to the run's name.
         read: see `read_answers`.
 
     Raises:
@@ -287,10 +292,11 @@ def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]]
     """Read the answers in a task's samples; None without samples.
 
     Args:
-        read: reads a logged line; raises a ValueError for lines of another form.
+        read: function that reads a logged sample. It raises a ValueError for samples of another form.
 
     Raises:
-        LmmsEgoplanError: a sample has another form, or a question appears twice; names run, task and question.
+        LmmsEgoplanError: a sample has another form, or a question is duplicate. The message names run, task and
+            question.
     """
     if task_run.samples is None:
         return None
@@ -300,49 +306,48 @@ def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]]
         try:
             answer = read(sample)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            changed = "they may have been changed, or written by another version"
-            problem = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}; {changed}"
+            cause = "they may have been edited, or written by another version"
+            problem = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}; {cause}"
             raise LmmsEgoplanError(
-                f"{where}: {problem}. Run again, or leave the samples out: {run.harness} --tasks {task_run.task} "
+                f"{where}: {problem}. Remove the samples, or run again: {run.harness} --tasks {task_run.task} "
                 "--model ... --output_path DIR --log_samples"
             ) from error
         if answer.key in answers:
             raise LmmsEgoplanError(
-                f"{where}: {answer.name} is there twice; were samples of two runs put together? Run again, or leave "
-                "the samples out"
+                f"{where}: duplicate {answer.name}. If the samples of two runs were merged, separate or remove them"
             )
         answers[answer.key] = replace(answer, prompt=sample.get("prompt"), tokens=sample.get("tokens"))
     return answers
 
 
 def logged(kind: type[Record], values: Mapping[str, Any]) -> Record:
-    """Read a scored answer that a run logged among other fields.
+    """Read a scored answer from a logged sample, which also has other fields.
 
     Raises:
-        ValueError: the fields are not those of the record.
+        ValueError: the sample does not have the record's fields.
     """
     names = {part.name for part in fields(kind)}
     named = {name: value for name, value in values.items() if name in names}
     try:
         return validate(kind, named)
     except ValidationError:
-        return kind.from_text(json.dumps(named))  # its error says what is wrong
+        return kind.from_text(json.dumps(named))  # Its error describes the problem.
 
 
 def judged_record(kind: type[Record], where: str, record: dict[str, Any]) -> Record:
-    """Read a judged answer whose fields are among others.
+    """Read a judged answer from a record, which also has other fields.
 
     Raises:
-        LmmsEgoplanError: it is something else.
+        LmmsEgoplanError: the record is not a judged answer.
     """
     try:
         return logged(kind, record)
     except ValueError as error:
-        raise LmmsEgoplanError(f"{where}: {error}; was the file changed? Judge the answers again") from error
+        raise LmmsEgoplanError(f"{where}: {error}. If the file was edited, judge the answers again") from error
 
 
 def mean_of(answers: Iterable[Answer], measure: str, scale: float = 1.0) -> Mean:
-    """Average a measure over the answers that have it, multiplied by `scale`: 100 for per cent."""
+    """Average a measure over the answers that have it, and multiply by `scale` (100 for per cent)."""
     pairs = [(score, str(answer.cluster)) for answer in answers if (score := answer.scores[measure]) is not None]
     if not pairs:
         return Mean(questions=0, clusters=0)
@@ -356,14 +361,14 @@ def in_percent(share: float | None) -> float | None:
 
 
 def differing(values: Mapping[str, str | None], kind: Callable[[str], str] = str) -> str | None:
-    """Format ``run: value; run: value`` if runs differ; None if all values are of one kind. None is no value."""
-    known = {name: value for name, value in values.items() if value is not None}
-    is_one = len(set(map(kind, known.values()))) < 2
-    return None if is_one else "; ".join(f"{name}: {value}" for name, value in known.items())
+    """Format ``run: value; run: value`` if the runs' values are of several kinds; else return None. Ignore None."""
+    present = {name: value for name, value in values.items() if value is not None}
+    is_single = len(set(map(kind, present.values()))) < 2
+    return None if is_single else "; ".join(f"{name}: {value}" for name, value in present.items())
 
 
 def _differences(name: str, logged: Any, recomputed: Any) -> Iterator[str]:
-    """Describe differences between the harness's value and that from the samples; None for missing ones."""
+    """Describe differences between the harness's value and the recomputed one. A missing value is None."""
     if isinstance(logged, dict) and isinstance(recomputed, dict):
         for key in logged | recomputed:
             yield from _differences(f"{name} of {key}", logged.get(key), recomputed.get(key))
@@ -373,7 +378,7 @@ def _differences(name: str, logged: Any, recomputed: Any) -> Iterator[str]:
 
 def _equal(logged: Any, recomputed: Any) -> bool:
     if recomputed is None and isinstance(logged, float) and math.isnan(logged):
-        return True  # Without samples, lm-eval on several processes logs NaN.
+        return True  # With several processes, lm-eval logs NaN if there are no samples.
     if isinstance(logged, (int, float)) and isinstance(recomputed, (int, float)):
         both_nan = math.isnan(logged) and math.isnan(recomputed)
         return both_nan or math.isclose(logged, recomputed, rel_tol=_TOLERANCE)

@@ -1,4 +1,4 @@
-"""Intervals of scores and tests of differences, for questions in clusters such as those of one video."""
+"""Intervals of scores and tests of differences, for questions in clusters, such as those of one video."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -13,17 +13,17 @@ from lmms_egoplan.report.tables import counted
 RESAMPLES = 2000
 PERMUTATIONS = 9999
 EXACT_UP_TO = 13
-"""Up to so many sums of clusters, all ways to flip their signs are counted: at most `PERMUTATIONS`."""
+"""Up to this number of clusters, all ways to flip the signs of their sums are counted: at most `PERMUTATIONS`."""
 
 FEWEST_CLUSTERS = 10
-"""A bootstrap over fewer clusters gives far too narrow intervals, so there is none."""
+"""Least number of clusters for an interval. With fewer clusters, bootstrap intervals are far too narrow."""
 
 _SEED = 0
 _BATCH = 500
 _DIGITS = 12
 
 Scores = Mapping[str, float | None]
-"""Question, then score; None, NaN and infinities are missing."""
+"""Scores by question. None, NaN and infinities count as missing."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class Comparison:
     """The difference of two runs on the questions for which both have scores.
 
     difference: mean of first minus second over the questions, in the scores' unit.
-    low, high: its 95 % interval, of `bootstrap_interval`; None for fewer than `FEWEST_CLUSTERS` clusters.
-    p_value: two-sided, of no difference.
-    test: ``McNemar``, exact, if all scores are 0 or 1 and each question is its own cluster: on a question that only one
-        of the two runs got right, either is equally likely to be that run. It assumes independent questions; in
-        clusters with similar answers it would find differences that do not exist.
-        ``permutation`` otherwise: each cluster's sum of differences is equally likely to have the other sign. All ways
-        to flip signs are counted if at most `EXACT_UP_TO` sums are not 0, else `PERMUTATIONS` random ones and the
-        observed one.
+    low, high: 95 % interval of `bootstrap_interval`; None for fewer than `FEWEST_CLUSTERS` clusters.
+    p_value: two-sided p-value of the hypothesis that there is no difference.
+    test: ``McNemar`` (exact) if all scores are 0 or 1 and each question is its own cluster. Under the hypothesis, a
+        question that only one run got right is equally likely to be won by either. The test assumes independent
+        questions. For clusters with similar answers, it would find differences that do not exist.
+        Otherwise ``permutation``: under the hypothesis, each cluster's sum of differences is equally likely to have the
+        other sign. For at most `EXACT_UP_TO` sums other than 0, all sign flips are counted. Otherwise, `PERMUTATIONS`
+        random ones and the observed one are counted.
     """
 
     difference: float
@@ -51,17 +51,17 @@ class Comparison:
 
 
 def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str]) -> tuple[float, float] | None:
-    """Compute the 95 % percentile interval of the mean over questions, by a bootstrap that draws whole clusters.
+    """Compute the 95 % percentile interval of the mean over questions, by a bootstrap of whole clusters.
 
-    The mean is the sum over the questions of a resample divided by their number, which varies. See
-    `interval_of_sums`. If no two clusters differ, both ends are equal.
+    The mean of a resample is the sum over its questions divided by their number, which varies. See
+    `interval_of_sums`. If all clusters have the same mean, both ends are equal.
 
     Args:
-        values: one per question; None, NaN and infinities are ignored.
-        clusters: each question's cluster.
+        values: one value per question. None, NaN and infinities are ignored.
+        clusters: the cluster of each question.
 
     Returns:
-        None for fewer than `FEWEST_CLUSTERS` clusters with values.
+        The interval; None for fewer than `FEWEST_CLUSTERS` clusters with values.
 
     Raises:
         ValueError: the numbers of clusters and values differ.
@@ -83,19 +83,19 @@ def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str]) 
 def interval_of_sums(
     rows: np.ndarray, clusters: Sequence[str] | np.ndarray, statistic: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[float, float] | None:
-    """Compute the 95 % percentile interval of a statistic of sums, by a bootstrap that draws whole clusters.
+    """Compute the 95 % percentile interval of a statistic of sums, by a bootstrap of whole clusters.
 
     A resample has as many clusters as the data, drawn with replacement, each with all of its questions. The interval's
-    ends are the 2.5th and 97.5th percentile over `RESAMPLES` resamples, interpolated linearly. The interval is
-    reproducible, in any order of the questions.
+    ends are the 2.5th and 97.5th percentile over `RESAMPLES` resamples, interpolated linearly. The result is
+    reproducible and does not depend on the order of the questions.
 
     Args:
-        rows: of shape (questions, ...): summands of each question.
-        clusters: each question's cluster.
-        statistic: of sums of rows, of shape (resamples, ...), one for each resample.
+        rows: summands of each question, shape (questions, ...).
+        clusters: the cluster of each question.
+        statistic: function from sums of rows, shape (resamples, ...), to one value per resample.
 
     Returns:
-        None for fewer than `FEWEST_CLUSTERS` clusters, or if the statistic is NaN in a resample.
+        The interval; None for fewer than `FEWEST_CLUSTERS` clusters, or if the statistic is NaN in a resample.
 
     >>> rows = np.array([[right, 1] for right in [1, 0] * 12])  # right answers, and questions
     >>> videos = [f"P01_{video:02}" for video in range(12)] * 2
@@ -103,17 +103,19 @@ def interval_of_sums(
     >>> 0 <= low < 0.5 < high <= 1
     True
     """
-    names, places = np.unique(clusters, return_inverse=True)
+    names, indices = np.unique(clusters, return_inverse=True)
     if len(names) < FEWEST_CLUSTERS:
         return None
     sums = np.zeros((len(names), *rows.shape[1:]))
-    np.add.at(sums, places, rows)
+    np.add.at(sums, indices, rows)
 
     def of_drawn(drawn: np.ndarray, axis: int) -> np.ndarray:
         return statistic(sums[drawn].sum(drawn.ndim + axis))
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DegenerateDataWarning)  # A NaN among the resamples: no interval, below.
+        warnings.simplefilter(
+            "ignore", DegenerateDataWarning
+        )  # With a NaN among the resamples, there is no interval; see below.
         low, high = _percentiles((np.arange(len(names)),), of_drawn, _BATCH)
     return (low, high) if np.isfinite([low, high]).all() else None
 
@@ -121,13 +123,14 @@ def interval_of_sums(
 def stratified_interval(strata: Sequence[Sequence[float]]) -> tuple[float, float] | None:
     """Compute the 95 % percentile interval of the mean of the strata's means, by a bootstrap within each stratum.
 
-    All strata have the same weight; a resample has as many values of each as the data.
+    All strata have the same weight. A resample has as many values of each stratum as the data.
 
     Args:
-        strata: the values of each, finite numbers.
+        strata: the values of each stratum, finite numbers.
 
     Returns:
-        None if a stratum has fewer than two values, or all together fewer than `FEWEST_CLUSTERS`.
+        The interval; None if a stratum has fewer than two values, or all strata together have fewer than
+        `FEWEST_CLUSTERS`.
 
     >>> low, high = stratified_interval([[0, 50, 100] * 2, [50, 100, 100, 100]])
     >>> 0 <= low < 68.75 < high <= 100
@@ -150,14 +153,14 @@ def _percentiles(data: Sequence[Any], statistic: Callable, batch: int | None = N
 
 
 def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Comparison | None:
-    """Compare two runs over the questions for which both have scores; None without any.
+    """Compare two runs over the questions for which both have scores; None if there are no such questions.
 
     Raises:
-        ValueError: such a question has no cluster.
+        ValueError: a question has no cluster.
 
     >>> first, second = {"1": 1, "2": 1, "3": 0, "4": 1}, {"1": 0, "2": 1, "3": 0, "4": 0, "5": None}
-    >>> found = compare(first, second, clusters={"1": "a", "2": "b", "3": "c", "4": "d"})
-    >>> found.difference, found.test, found.p_value, found.questions
+    >>> comparison = compare(first, second, clusters={"1": "a", "2": "b", "3": "c", "4": "d"})
+    >>> comparison.difference, comparison.test, comparison.p_value, comparison.questions
     (0.5, 'McNemar', 0.5, 4)
     """
     shared = sorted(first.keys() & second.keys())
@@ -167,15 +170,15 @@ def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Compa
     compared = [question for question, is_known in zip(shared, known, strict=True) if is_known]
     if not compared:
         return None
-    without = [question for question in compared if question not in clusters]
-    if without:
-        raise ValueError(f"{len(without)} questions have no cluster, such as {without[0]!r}")
-    of_question = [clusters[question] for question in compared]
-    names, places = np.unique(of_question, return_inverse=True)
+    unclustered = [question for question in compared if question not in clusters]
+    if unclustered:
+        raise ValueError(f"{len(unclustered)} questions have no cluster, such as {unclustered[0]!r}")
+    question_clusters = [clusters[question] for question in compared]
+    names, indices = np.unique(question_clusters, return_inverse=True)
     differences = pairs[:, 0] - pairs[:, 1]
-    low, high = bootstrap_interval(differences, of_question) or (None, None)
+    low, high = bootstrap_interval(differences, question_clusters) or (None, None)
     is_mcnemar = bool(np.isin(pairs, (0, 1)).all()) and len(names) == len(compared)
-    p_value = _mcnemar(differences) if is_mcnemar else _sign_flips(np.bincount(places, differences))
+    p_value = _mcnemar(differences) if is_mcnemar else _sign_flips(np.bincount(indices, differences))
     test: Literal["McNemar", "permutation"] = "McNemar" if is_mcnemar else "permutation"
     return Comparison(float(differences.mean()), low, high, p_value, test, len(compared), len(names))
 
@@ -184,7 +187,7 @@ def why_no_interval(clusters: int | None, unit: str) -> str:
     """Return the reason to print after "no interval".
 
     Args:
-        clusters: their number; None without samples.
+        clusters: number of clusters; None without samples.
         unit: plural noun for the clusters.
 
     >>> why_no_interval(1, "videos"), why_no_interval(None, "videos")
@@ -198,10 +201,10 @@ def why_no_interval(clusters: int | None, unit: str) -> str:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Correct the p-values of a family by Holm's step-down method; keep their order.
+    """Correct the p-values of a family by Holm's step-down method, and return them in the same order.
 
     Raises:
-        ValueError: a p-value is not from 0 to 1.
+        ValueError: a p-value is below 0 or above 1.
 
     >>> [round(p_value, 2) for p_value in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
@@ -223,17 +226,20 @@ def _mcnemar(differences: np.ndarray) -> float:
 
 
 def _sign_flips(sums: np.ndarray) -> float:
-    """Test sums by flipping signs; those of 0, and a single one, have the same size with either sign."""
+    """Return the p-value of a test that flips the signs of sums.
+
+    Sums of 0 do not change with the sign. A single sum has the same size with either sign, so its p-value is 1.
+    """
     sums = sums[sums != 0]
     if len(sums) < 2:
         return 1.0
     scale = np.abs(sums).sum()
 
     def total(flipped: np.ndarray, axis: int) -> np.ndarray:
-        # Totals that differ only by the order of floating-point additions must count as equal.
+        # Totals that differ only in floating-point rounding must count as equal.
         return np.round(flipped.sum(axis) / scale, _DIGITS)
 
-    with np.errstate(over="ignore"):  # SciPy 1.15 counts the permutations of many clusters in a float.
+    with np.errstate(over="ignore"):  # SciPy 1.15 computes the number of permutations as a float, which may overflow.
         options = {"permutation_type": "samples", "vectorized": True, "n_resamples": PERMUTATIONS, "batch": _BATCH}
         test = permutation_test((sums,), total, **options, rng=np.random.default_rng(_SEED))
     return float(test.pvalue)

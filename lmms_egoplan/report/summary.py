@@ -1,4 +1,4 @@
-"""The main scores as tables, for files, pages, terminals and model cards; each has its own columns."""
+"""Tables of the main scores for files, pages, terminals and model cards, each with its own columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ KEY = "summary"
 
 _COLUMNS = tables.read_columns(__file__)
 note = tables.read_notes(__file__)
-# Width of a run's column on a terminal; longer names and cells are wrapped.
+# Largest width of a run's column on a terminal. Longer names and cells are wrapped.
 _WIDEST = 26
 _LOOKS: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "collapse_padding": True}
 Reports = Sequence[tuple[Part, BenchmarkReport[Any]]]
@@ -31,9 +31,9 @@ Reports = Sequence[tuple[Part, BenchmarkReport[Any]]]
 
 @dataclass(frozen=True)
 class Card:
-    """One task's headlines of a section, best first, those that are not comparable last.
+    """The headlines of one task of a section, best first. Headlines that are not comparable come last.
 
-    chance: of the task; None if unknown.
+    chance: score of random answers in the task; None if unknown.
     """
 
     section: Section
@@ -48,7 +48,7 @@ class Card:
         return any(not line.apart and line.value is not None for line in self.lines)
 
     def not_compared(self, line: Headline) -> str:
-        """Return "not compared", with the reasons unless the finding has them; "" for comparable scores."""
+        """Return "not compared", with the reasons unless the finding states them; "" for comparable scores."""
         if not line.apart or line.value is None:
             return ""
         return "not compared" if shared_reasons(self.section.headlines) else f"not compared: {'; '.join(line.apart)}"
@@ -59,10 +59,10 @@ def cards(sections: Iterable[Section]) -> Iterator[Card]:
     for section in sections:
         kinds = dict.fromkeys((line.task, line.metric) for line in section.headlines)
         for task, metric in kinds:
-            own = [line for line in section.headlines if (line.task, line.metric) == (task, metric)]
-            chances = {line.chance for line in own}
+            lines = [line for line in section.headlines if (line.task, line.metric) == (task, metric)]
+            chances = {line.chance for line in lines}
             chance = chances.pop() if len(chances) == 1 else None
-            yield Card(section, task, metric, chance, tuple(sorted(own, key=_order)))
+            yield Card(section, task, metric, chance, tuple(sorted(lines, key=_order)))
 
 
 def _order(line: Headline) -> tuple[bool, bool, float]:
@@ -70,7 +70,7 @@ def _order(line: Headline) -> tuple[bool, bool, float]:
 
 
 def demo_runs(sections: Iterable[Section]) -> list[str]:
-    """List the runs with meaningless scores; with the benchmarks if other scores are real."""
+    """List the runs with meaningless scores. If a run also has real scores, name the benchmarks."""
     lines = [line for section in sections for line in section.headlines]
     benchmarks: dict[str, dict[str, None]] = {}
     for line in lines:
@@ -81,13 +81,13 @@ def demo_runs(sections: Iterable[Section]) -> list[str]:
 
 
 def summary_table(sections: Sequence[Section]) -> tables.Table | None:
-    """Make the table of all headlines with their coverage; None without any."""
+    """Make the table of all headlines with their coverage; None if there are none."""
     rows = [_numbers(line) for card in cards(sections) for line in card.lines]
     return tables.table_of_runs(KEY, "Summary", _COLUMNS["summary"], rows, [note("summary")]) if rows else None
 
 
 def short_table(sections: Sequence[Section]) -> tables.Table | None:
-    """Make a table of scores for model cards, with protocol, interval and number of questions; None without any."""
+    """Make a table of scores for model cards, with protocol, interval and number of questions; None without scores."""
     rows = [_texts(line) for card in cards(sections) for line in card.lines]
     demo = demo_runs(sections)
     notes = [f"{DEMO_NOTE} {', '.join(demo)}."] if demo else []
@@ -102,7 +102,7 @@ def short_table(sections: Sequence[Section]) -> tables.Table | None:
 
 
 def card_table(card: Card) -> tables.Table:
-    """Make the table of a card for a terminal."""
+    """Make a card's table for a terminal."""
     rows = [
         _texts(line) | {"score": "; ".join(filter(None, (score_text(line), card.not_compared(line))))}
         for line in card.lines
@@ -126,27 +126,27 @@ def _numbers(line: Headline) -> dict[str, Any]:
 
 
 def _texts(line: Headline) -> dict[str, Any]:
-    """Return a headline's values by column, scores and coverage as texts."""
+    """Return a headline's values by column, with scores and coverage as texts."""
     covered = None if line.coverage is None else tables.percent(line.coverage)
     texts = {"protocol": line.protocol or line.task, "score": score_text(line), "n": line.questions}
     return _numbers(line) | texts | {"coverage": covered, "covered": covered or "unknown"}
 
 
 def other_tasks(runs: Sequence[Run]) -> tables.Table | None:
-    """Make a table of the metrics of unknown tasks that are numbers or short texts; None without any."""
-    own = [run for run in runs if run.others]
-    if not own:
+    """Make a table of other projects' tasks, with metrics that are numbers or short texts; None without such tasks."""
+    with_others = [run for run in runs if run.others]
+    if not with_others:
         return None
     blocks: dict[str, dict[str, dict[str, str]]] = {}
-    for task in dict.fromkeys(task for run in own for task in run.others):
-        of_runs = {run.name: run.others[task].metrics for run in own if task in run.others}
+    for task in dict.fromkeys(task for run in with_others for task in run.others):
+        of_runs = {run.name: run.others[task].metrics for run in with_others if task in run.others}
         lines = {
             tables.clean(metric): {name: _text(metrics.get(metric)) for name, metrics in of_runs.items()}
             for metric in dict.fromkeys(metric for metrics in of_runs.values() for metric in metrics)
             if not all(isinstance(metrics.get(metric), dict | list | None) for metrics in of_runs.values())
         }
         blocks[tables.clean(task)] = lines or {"no metric": {}}
-    return tables.side_by_side("others", "Other tasks", [run.name for run in own], blocks)
+    return tables.side_by_side("others", "Other tasks", [run.name for run in with_others], blocks)
 
 
 def _text(value: Any) -> str:
@@ -159,27 +159,30 @@ def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str
     """Make a table of the runs' scores in all tasks, above published rows; None for fewer than two benchmarks.
 
     Args:
-        published: rows with ``model``, scores by the key of the section, ``source`` and ``link``. They are in the
-            column of a section's first task with generated answers.
+        sections: the report's sections.
+        published: rows with ``model``, scores by the key of the section, ``source`` and ``link``. Their scores are in
+            the column of a section's first task with generated answers.
     """
     all_cards = [*cards(with_further(sections))]
     if len({card.section.key for card in all_cards}) < 2:
         return None
     columns = [tables.Column("model", "Model")]
-    own: dict[str, dict[str, str]] = {}
-    places: dict[str, str] = {}
-    for place, card in enumerate(all_cards):
-        key = f"score_{place}"
+    run_scores: dict[str, dict[str, str]] = {}
+    generated: dict[str, str] = {}  # Key of a section -> column of its first task with generated answers.
+    for number, card in enumerate(all_cards):
+        key = f"score_{number}"
         columns.append(tables.Column(key, f"{card.section.title}: {card.task}"))
         for line in card.lines:
-            own.setdefault(line.run, {})[key] = score_text(line)
+            run_scores.setdefault(line.run, {})[key] = score_text(line)
         if all(line.is_generated for line in card.lines):
-            places.setdefault(card.section.key, key)
+            generated.setdefault(card.section.key, key)
     names = [column.key for column in columns]
-    rows = [tables.Row((run, *(scores.get(key) for key in names[1:])), is_own=True) for run, scores in own.items()]
+    rows = [
+        tables.Row((run, *(scores.get(key) for key in names[1:])), is_own=True) for run, scores in run_scores.items()
+    ]
     sources: dict[str, None] = {}
     for row in published:
-        scores = {places[key]: value for key, value in row.items() if key in places and value}
+        scores = {generated[key]: value for key, value in row.items() if key in generated and value}
         if len(scores) > 1:
             rows.append(tables.Row((row["model"], *(scores.get(key) for key in names[1:]))))
             sources[f"{row['source']}: {row['link']}"] = None
@@ -188,15 +191,15 @@ def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str
 
 
 def with_further(sections: Iterable[Section]) -> list[Section]:
-    """Append the headlines of `Section.further` to each section's own."""
+    """Append the headlines of `Section.further` to each section's headlines."""
     return [replace(section, headlines=(*section.headlines, *section.further)) for section in sections]
 
 
 def score_text(line: Headline) -> str:
     """Format the score with its interval, or with the reason why there is none."""
-    shown = tables.with_interval(line.value, line.interval, line.decimals)
+    text = tables.with_interval(line.value, line.interval, line.decimals)
     has_reason = line.value is not None and line.interval is None
-    return f"{shown} (no interval: {line.no_interval})" if has_reason else shown
+    return f"{text} (no interval: {line.no_interval})" if has_reason else text
 
 
 def rank_text(line: Headline) -> str:
@@ -208,19 +211,20 @@ def rank_text(line: Headline) -> str:
 
 
 def print_runs(runs: Sequence[Run], console: Console, benchmarks: Iterable[ReportedBenchmark]) -> None:
-    """Print runs by their results alone, see `print_scores`."""
+    """Print the scores of runs without their samples, see `print_scores`."""
     print_scores(runs, list(read_reports(runs, benchmarks)), console)
 
 
 def print_scores(runs: Sequence[Run], reports: Reports, console: Console, *, with_main: bool = True) -> None:
     """Print the times of the runs, and the scores of each benchmark and of all other tasks.
 
-    A table has a column for each run; if these do not fit the console, the rows are repeated for the other runs.
+    A table has one column per run. If the columns do not fit the console, the rows are repeated for further runs.
     Versions of a task have separate tables.
 
     Args:
-        runs: with or without samples.
-        reports: of these runs.
+        runs: runs with or without samples.
+        reports: reports of these runs.
+        console: where to print.
         with_main: see `BenchmarkReport.compact_table`.
 
     Raises:
@@ -240,7 +244,7 @@ def print_scores(runs: Sequence[Run], reports: Reports, console: Console, *, wit
 
 
 def sections_of(reports: Reports) -> list[Section]:
-    """Return the reports' sections with their scores alone."""
+    """Return the reports' sections with only their scores."""
     return [part.section(report.scores_section()) for part, report in reports if report.tasks]
 
 
@@ -271,8 +275,8 @@ def _compact_tables(part: Part, report: BenchmarkReport[Any], *, with_main: bool
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         folders = ", ".join(sorted({str(run.folder) for run in part.runs}))
         raise LmmsEgoplanError(
-            f"{folders}: the results of {part.benchmark} cannot be read: {type(error).__name__}: {error}; were they "
-            "changed? Run again"
+            f"{folders}: the results of {part.benchmark} cannot be read: {type(error).__name__}: {error}. If they were "
+            "edited, run the tasks again"
         ) from error
     return part.section(Section(part.benchmark, table.title, "", tables=(table,))).tables
 
@@ -282,37 +286,37 @@ def _print_side_by_side(table: Table, console: Console) -> None:
     rows = [[clean(str(value)) for value in row.values] for row in table.rows]
     first = max(len(row[0]) for row in rows)
     widths = [
-        min(_WIDEST, max(len(cell) for cell in (name, *(row[place] for row in rows))))
-        for place, name in enumerate(names, 1)
+        min(_WIDEST, max(len(cell) for cell in (name, *(row[index] for row in rows))))
+        for index, name in enumerate(names, 1)
     ]
     _print_line(f"\n{table.title}", console)
-    for number, places in enumerate(_fitting(widths, console.width - first - 2)):
+    for number, indices in enumerate(_column_groups(widths, console.width - first - 2)):
         part = RichTable(RichColumn(labels, width=first, overflow="fold"), **_LOOKS)
-        for place in places:
-            part.add_column(Text(names[place]), width=widths[place], justify="right", overflow="fold")
-        for cells in _filled([(row[0], *(row[place + 1] for place in places)) for row in rows]):
+        for index in indices:
+            part.add_column(Text(names[index]), width=widths[index], justify="right", overflow="fold")
+        for cells in _filled([(row[0], *(row[index + 1] for index in indices)) for row in rows]):
             part.add_row(*map(Text, cells))
         if number:
             console.print()
         console.print(part)
 
 
-def _fitting(widths: Sequence[int], available: int) -> Iterator[list[int]]:
-    """Group the columns, by number, so that each group fits; two blanks separate columns."""
+def _column_groups(widths: Sequence[int], available: int) -> Iterator[list[int]]:
+    """Split the columns into groups that fit into the available width. Two blanks separate columns."""
     group: list[int] = []
     used = 0
-    for place, width in enumerate(widths):
+    for index, width in enumerate(widths):
         if group and used + width + 2 > available:
             yield group
             group, used = [], 0
-        group.append(place)
+        group.append(index)
         used += width + 2
     if group:
         yield group
 
 
 def _filled(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return the rows with a cell for one of the runs, and the headings above them."""
+    """Return the rows that have a cell for a run, and the headings above them."""
     filled: list[tuple[str, ...]] = []
     for row in reversed(rows):
         is_heading = bool(filled) and filled[-1][0].startswith(" ") and not row[0].startswith(" ")

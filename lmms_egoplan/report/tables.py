@@ -1,4 +1,4 @@
-"""Tables, their columns, and the texts in YAML next to a module; values as people read them, CSV and Markdown."""
+"""Tables and their columns, texts in YAML files, and formatting as text, CSV and Markdown."""
 
 import math
 import re
@@ -12,11 +12,11 @@ import yaml
 from lmms_egoplan.text import csv_text
 
 Value = float | int | str | None
-STANDS = "would_stand"
-"""The key of the column with the place of an own row among the published ones."""
+WOULD_RANK = "would_stand"
+"""The key of the column with the rank of an own row among the published rows."""
 
 NOT_AVAILABLE = "n/a"
-APART_NOTE = "These rows are over other questions than the published ones, or the demo judge rated them."
+APART_NOTE = "These rows cover other questions than the published rows, or have ratings of the demo judge."
 
 _P_VALUES = ("p_value", "p_holm")
 _COVERAGE = "coverage"
@@ -35,12 +35,12 @@ def known(value: Value) -> Value:
 class Column:
     """A column of a table.
 
-    key: its name in the CSV file.
-    title: its heading.
-    decimals: of its printed numbers; None for texts and counts.
-    higher_is_better: None if no value is better than another; otherwise best and second best are marked.
-    end_of: the key of the column whose 95 % interval ends here, the low end first; "" for none. A page prints both ends
-        below the value.
+    key: name in the CSV file.
+    title: heading.
+    decimals: number of decimals; None for texts and counts.
+    higher_is_better: true or false to mark the best and second best value; None if no value is better than another.
+    end_of: for an end of a 95 % interval, the key of the column with the value; "" for other columns. The low end comes
+        first. A page prints both ends below the value.
     """
 
     key: str
@@ -54,9 +54,9 @@ class Column:
 class Row:
     """A row of a table.
 
-    values: one per column; None for missing ones, which are never printed as numbers.
+    values: one value per column; None for missing values, which are never printed as numbers.
     is_own: true for reported runs, false for a paper's rows.
-    why: why its numbers are not comparable with other rows; "" if they are. Rows that are not comparable are never
+    why: reason why the row is not comparable with other rows; "" if it is. Rows that are not comparable are never
         marked best or second best, and are in a separate table (`Table.parted`).
     """
 
@@ -71,9 +71,9 @@ class Table:
     """A table.
 
     key: stem of its files, unique in the report.
-    source: of its numbers: paper and table, or the runs.
-    notes: remarks for comparing its rows.
-    role: its place in the section. ``published`` has a paper's rows, ``pairs`` runs side by side, ``scores`` the other
+    source: source of the numbers: paper and table, or the runs.
+    notes: remarks for comparing the rows.
+    role: position in the section. ``published`` has a paper's rows, ``pairs`` compares runs, ``scores`` has other
         scores of runs.
     """
 
@@ -91,43 +91,45 @@ class Table:
         return any(row.is_own for row in self.rows)
 
     def parted(self) -> "list[Table]":
-        """Move rows that are not comparable into a second table, each with its reason."""
-        apart = [row for row in self.rows if row.why]
-        if not apart:
+        """Move rows that are not comparable to a second table, each with its reason."""
+        incomparable = [row for row in self.rows if row.why]
+        if not incomparable:
             return [self]
         comparable = replace(self, rows=tuple(row for row in self.rows if not row.why))
         filled = [
-            place
-            for place, column in enumerate(self.columns)
-            if column.key != STANDS and any(row.values[place] is not None for row in apart)
+            index
+            for index, column in enumerate(self.columns)
+            if column.key != WOULD_RANK and any(row.values[index] is not None for row in incomparable)
         ]
-        columns = (*(self.columns[place] for place in filled), Column("why", "Does not compare"))
-        rows = tuple(Row((*(row.values[place] for place in filled), row.why), is_own=row.is_own) for row in apart)
+        columns = (*(self.columns[index] for index in filled), Column("why", "Not comparable"))
+        rows = tuple(
+            Row((*(row.values[index] for index in filled), row.why), is_own=row.is_own) for row in incomparable
+        )
         is_acronym = self.title[:2].isupper()
-        title = f"Do not compare: {self.title if is_acronym else self.title[0].lower() + self.title[1:]}"
-        own = [replace(column, higher_is_better=None) for column in columns]
-        return [comparable, Table(f"{self.key}_apart", title, tuple(own), rows, "the runs", (APART_NOTE,))]
+        title = f"Not comparable: {self.title if is_acronym else self.title[0].lower() + self.title[1:]}"
+        unmarked = [replace(column, higher_is_better=None) for column in columns]
+        return [comparable, Table(f"{self.key}_apart", title, tuple(unmarked), rows, "the runs", (APART_NOTE,))]
 
     def intervals(self) -> dict[int, tuple[int, int]]:
-        """Return the columns with intervals, by number, each with the columns of the low and the high end."""
+        """Return the index of each column with an interval, and the indices of the columns with its ends."""
         keys = [column.key for column in self.columns]
         ends: dict[str, list[int]] = {}
-        for place, column in enumerate(self.columns):
+        for index, column in enumerate(self.columns):
             if column.end_of in keys:
-                ends.setdefault(column.end_of, []).append(place)
-        return {keys.index(key): (places[0], places[1]) for key, places in ends.items() if len(places) == 2}
+                ends.setdefault(column.end_of, []).append(index)
+        return {keys.index(key): (indices[0], indices[1]) for key, indices in ends.items() if len(indices) == 2}
 
     def numbers(self) -> list[bool]:
         """Return true for each column with numbers."""
         return [
-            column.decimals is not None or any(isinstance(row.values[place], (int, float)) for row in self.rows)
-            for place, column in enumerate(self.columns)
+            column.decimals is not None or any(isinstance(row.values[index], (int, float)) for row in self.rows)
+            for index, column in enumerate(self.columns)
         ]
 
     def marks(self) -> dict[tuple[int, int], Literal["best", "second"]]:
-        """Mark the best and second best value of each column, by (row, column); equal values share a mark.
+        """Mark the best and second best value of each column, by (row, column). Equal values share a mark.
 
-        Values are rounded to the column's decimals; only comparable rows count. Columns with one such value have no
+        Values are rounded to the column's decimals. Only comparable rows count. A column with a single value has no
         marks.
         """
         marks: dict[tuple[int, int], Literal["best", "second"]] = {}
@@ -149,7 +151,7 @@ class Table:
 def table_of_runs(
     key: str, title: str, columns: Sequence[Column], rows: Iterable[Mapping[str, Value]], notes: Sequence[str] = ()
 ) -> Table:
-    """Make a table of runs' rows, each by the keys of the columns."""
+    """Make a table of runs. Each row maps column keys to values."""
     values = tuple(Row(tuple(row.get(column.key) for column in columns), is_own=True) for row in rows)
     return Table(key, title, tuple(columns), values, "the runs", tuple(notes))
 
@@ -161,11 +163,11 @@ def side_by_side(
     blocks: Mapping[str, Mapping[str, Mapping[str, str]]],
     notes: Sequence[str] = (),
 ) -> Table:
-    """Make a table of measures with a run in each column.
+    """Make a table of measures with one column per run.
 
     Args:
-        names: of the runs.
-        blocks: by heading, "" for none: cells by measure and run. A measure without any cell is omitted.
+        names: names of the runs.
+        blocks: for each heading ("" for none), cells by measure and run. A measure without cells is omitted.
     """
     columns = (Column("measure", ""), *(Column(f"run_{number}", name) for number, name in enumerate(names, 1)))
     rows = []
@@ -178,13 +180,13 @@ def side_by_side(
 
 
 def read_notes(module: str, **values: object) -> Callable[..., str]:
-    """Read ``notes.yaml`` next to a module; return a function from a text's name to the text.
+    """Read ``notes.yaml`` next to a module, and return a function that formats a text by its name.
 
     The function's other arguments replace ``{name}`` in the text.
 
     Args:
-        module: its ``__file__``.
-        values: they replace ``{name}`` in all texts.
+        module: ``__file__`` of the module.
+        values: replacements for ``{name}`` in all texts.
     """
     texts = yaml.safe_load(Path(module).with_name("notes.yaml").read_text(encoding="utf-8"))
     lines = {name: " ".join(text.split()) for name, text in texts.items()}
@@ -192,24 +194,24 @@ def read_notes(module: str, **values: object) -> Callable[..., str]:
 
 
 def read_columns(module: str) -> dict[str, tuple[Column, ...]]:
-    """Read the columns in ``columns.yaml`` next to a module, by table; see `columns_of`.
+    """Read the columns of each table in ``columns.yaml`` next to a module, see `columns_of`.
 
     Args:
-        module: its ``__file__``.
+        module: ``__file__`` of the module.
     """
     tables = yaml.safe_load(Path(module).with_name("columns.yaml").read_text(encoding="utf-8"))
     return {table: columns_of(columns) for table, columns in tables.items()}
 
 
 def columns_of(columns: Mapping[str, Any]) -> tuple[Column, ...]:
-    """Make columns by key: each is a title, or a list of `Column`'s fields after the key."""
+    """Make columns from a mapping of keys to titles, or to lists of `Column`'s fields after the key."""
     return tuple(Column(key, *([fields] if isinstance(fields, str) else fields)) for key, fields in columns.items())
 
 
 def show(value: Value, decimals: int | None, key: str = "") -> str:
-    """Format a value of a table, in the column with this key; an en dash for None and NaN.
+    """Format a value of a table, in the column with this key. None and NaN become an en dash.
 
-    p-values and coverages are never rounded to 0, coverages never to 100, and no number is a negative 0.
+    p-values and coverages are never rounded to 0, coverages are never rounded to 100, and there is no negative 0.
     """
     if isinstance(value, str):
         return value
@@ -229,7 +231,7 @@ def show(value: Value, decimals: int | None, key: str = "") -> str:
 
 
 def percent(share: float) -> str:
-    """Format a fraction, at most 1, with one decimal; "0 %" and "100 %" only for exactly none or all.
+    """Format a fraction as per cent with one decimal. Only exactly 0 and 1 (or more) become "0 %" and "100 %".
 
     >>> [percent(share).replace(chr(0x202F), " ") for share in (0, 1 / 3355, 0.98301, 0.99999, 1)]
     ['0 %', '< 0.1 %', '98.3 %', '> 99.9 %', '100 %']
@@ -243,7 +245,7 @@ def percent(share: float) -> str:
 
 
 def counted(count: int, unit: str) -> str:
-    """Format a number with its unit, passed in the plural.
+    """Format a number with a unit, which is passed in the plural.
 
     >>> counted(1, "questions"), counted(3355, "videos"), counted(1, "activities")
     ('1 question', '3,355 videos', '1 activity')
@@ -268,7 +270,7 @@ def number(value: float | None, decimals: int | None = None) -> str:
 
 
 def share(value: float | None) -> str:
-    """Format a fraction in per cent; "0%" and "100%" only for exactly none or all."""
+    """Format a fraction as per cent. Only exactly 0 and 1 become "0%" and "100%"."""
     return percent(value).replace("\u202f", "") if value is not None and math.isfinite(value) else NOT_AVAILABLE
 
 
@@ -278,7 +280,7 @@ def scored(value: float | None, decimals: int, coverage: float | None) -> str:
 
 
 def name_of(value: Any) -> str:
-    """Format a metric that is a text, such as a judge's name; only the last part of paths."""
+    """Format a metric that is a text, such as a judge's name. Of paths, only the last part is printed."""
     if not isinstance(value, str) or not value.strip():
         return NOT_AVAILABLE
     parts = (clean(part.strip()) for part in value.split(","))
@@ -286,7 +288,7 @@ def name_of(value: Any) -> str:
 
 
 def clean(text: str) -> str:
-    """Make a text printable: control characters become their pictures, halves of surrogate pairs U+FFFD."""
+    """Make a text printable: replace control characters by their pictures, and halves of surrogate pairs by U+FFFD."""
     return _UNSHOWN.sub(_picture, text.replace("\r\n", "\n"))
 
 
@@ -296,7 +298,10 @@ def _picture(match: re.Match[str]) -> str:
 
 
 def csv_of(table: Table) -> str:
-    """Format a table as CSV: all digits, empty fields for missing values, and a last column ``own`` for runs."""
+    """Format a table as CSV, with all digits and empty fields for missing values.
+
+    The last column, ``own``, is true for rows of runs.
+    """
     rows: list[list[Value]] = [[*(column.key for column in table.columns), "own"]]
     for row in table.rows:
         cells = ["" if value is None else clean(value) if isinstance(value, str) else value for value in row.values]
@@ -305,7 +310,7 @@ def csv_of(table: Table) -> str:
 
 
 def markdown_of(table: Table) -> str:
-    """Format a table as Markdown, with title and notes; best values are bold, second best underlined."""
+    """Format a table as Markdown, with title and notes. Best values are bold, second best underlined."""
     marks = table.marks()
     lines = [f"**{_plain(table.title)}**", ""]
     lines.append(_line(_plain(column.title) for column in table.columns))
@@ -326,5 +331,5 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Put a text on one line of a Markdown table."""
+    """Format a text as one line for a Markdown table."""
     return " ".join(clean(text).split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")

@@ -1,1 +1,1 @@
-"""Tuning of transformers' vision-language models on answers and wrong answers to multimodal questions."""
+"""Tune transformers' vision-language models on right and wrong answers to multimodal questions."""

@@ -1,4 +1,4 @@
-"""Adapters: peft's LoRA on the language model, with the modules trained whole; made, stored, merged."""
+"""Create, store and merge adapters: peft's LoRA on the language model, and fully trained modules."""
 
 import json
 from collections import Counter
@@ -28,7 +28,7 @@ from lmms_egoplan.training.settings import Lora
 if TYPE_CHECKING:
     from peft import PeftModel
 
-# What models call the layers that Llama calls so: one for each, or queries, keys and values in one layer.
+# Other models' names for Llama's layers: one name each, or a single layer for queries, keys and values.
 _FUSED = ("qkv_proj", "query_key_value", "c_attn", "Wqkv", "W_pack", "att_proj", "in_proj", "qkv")
 _ALIASES = {
     "q_proj": ("q", "query", "wq", *_FUSED),
@@ -39,12 +39,12 @@ _ALIASES = {
 
 
 def add_adapter(model: PreTrainedModel, lora: Lora | None) -> "PeftModel":
-    """Freeze a model but for what joins encoder and language model, and put LoRA on the language model.
+    """Freeze a model except its joining modules, and put LoRA on the language model.
 
-    Without LoRA, only what joins the two is trained. Trained parameters are in float32.
+    Without LoRA, only the joining modules are trained. Trained parameters are in float32.
 
     Raises:
-        LmmsEgoplanError: peft is not installed, there is nothing to train, or no layer has a target's name.
+        LmmsEgoplanError: peft is not installed, nothing would be trained, or no layer has a target's name.
     """
     try:
         from peft import LoraConfig, get_peft_model
@@ -57,8 +57,8 @@ def add_adapter(model: PreTrainedModel, lora: Lora | None) -> "PeftModel":
         targets = lora_pattern(parts, _targets(model, parts, lora))
     elif not parts.joining:
         raise LmmsEgoplanError(
-            f"{model.config.model_type}: nothing joins its encoder and its language model; without LoRA there is "
-            "nothing to train"
+            f"{model.config.model_type}: no module joins its encoder and its language model, so there is nothing to "
+            "train without LoRA"
         )
     size = lora or Lora(r=1, alpha=1, dropout=0.0)
     layers = {"target_modules": targets, "modules_to_save": list(parts.joining) or None}
@@ -71,40 +71,40 @@ def add_adapter(model: PreTrainedModel, lora: Lora | None) -> "PeftModel":
 
 
 def adapted_layers(tuned: "PeftModel") -> dict[str, int]:
-    """How many layers have LoRA, by their name."""
+    """Return the number of layers with LoRA, by layer name."""
     names = [name.rpartition(".")[2] for name, module in tuned.named_modules() if hasattr(module, "lora_A")]
     return dict(sorted(Counter(names).items()))
 
 
 def _targets(model: PreTrainedModel, parts: Parts, lora: Lora) -> list[str]:
-    """Return the names of the layers that get LoRA; the default ones may have others in the model."""
+    """Return the names of the layers for LoRA. The default targets may have other names in the model."""
     layers = layer_names(model, parts)
     if absent := [name for name in lora.targets if name not in layers]:
         names = [name for name in lora.targets if name in layers]
         problem = f"the language model of {model.config.model_type} has no layers named {', '.join(absent)}"
         if lora.targets != Lora().targets:
             raise LmmsEgoplanError(f"lora.targets: {problem}; it has {', '.join(sorted(layers)) or 'no linear layers'}")
-        others = [next((alias for alias in _ALIASES[name] if alias in layers), None) for name in absent]
-        names = list(dict.fromkeys([*names, *filter(None, others)]))
+        aliases = [next((alias for alias in _ALIASES[name] if alias in layers), None) for name in absent]
+        names = list(dict.fromkeys([*names, *filter(None, aliases)]))
         if not names:
             raise LmmsEgoplanError(
-                f"lora.targets: {problem}; name its attention layers there: it has "
+                f"lora.targets: {problem}; set its attention layers there: it has "
                 f"{', '.join(sorted(layers)) or 'no linear layers'}"
             )
-        tell(f"LoRA: {problem}; it is put on {', '.join(names)}")
+        tell(f"LoRA: {problem}; using {', '.join(names)} instead")
         return names
     return lora.targets
 
 
 def save_adapter(tuned: "PeftModel", folder: Path) -> None:
-    """Write a peft folder: LoRA, the modules trained whole, and what tells the base from others."""
+    """Write a peft folder: LoRA, the modules trained whole, and values that identify the base."""
     with naming(folder / WEIGHTS):
         tuned.save_pretrained(folder)
     write_whole(folder / BASE, json.dumps(identity(tuned.get_base_model()), indent=1) + "\n")
 
 
 def load_weights(tuned: "PeftModel", folder: Path) -> None:
-    """Read back what `save_adapter` wrote of the same model, to go on training."""
+    """Load what `save_adapter` wrote for the same model, to resume training."""
     from peft import set_peft_model_state_dict
     from safetensors.torch import load_file
 
@@ -113,29 +113,29 @@ def load_weights(tuned: "PeftModel", folder: Path) -> None:
 
 
 def write_merged(folder: Path, name: str | None, out: Path) -> None:
-    """Write the checkpoint of a base model with an adapter merged into it, and its processor.
+    """Merge an adapter into its base model, and write the checkpoint and its processor.
 
     Args:
-        folder: of the adapter.
-        name: the base, a checkpoint's name or folder; by default what the adapter names.
+        folder: Folder of the adapter.
+        name: Name or folder of the base checkpoint. By default, the one that the adapter names.
+        out: Folder for the checkpoint.
 
     Raises:
-        LmmsEgoplanError: there is no adapter, or it belongs to another base or names none.
+        LmmsEgoplanError: There is no adapter, or it belongs to another base or names none.
     """
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
     if not (folder / CONFIG).is_file():
-        raise LmmsEgoplanError(f"{folder}: no adapter: there is no {CONFIG}")
+        raise LmmsEgoplanError(f"{folder}: not an adapter: {CONFIG} is missing")
     name = name or read_json(folder / CONFIG, "adapter's settings").get("base_model_name_or_path")
     if not name:
-        raise LmmsEgoplanError(f"{folder}: {CONFIG} names no base_model_name_or_path; give the base with --model")
+        raise LmmsEgoplanError(f"{folder}: {CONFIG} names no base_model_name_or_path; pass the base with --model")
     try:
         base = AutoModelForImageTextToText.from_pretrained(name, dtype="auto")
         processor = AutoProcessor.from_pretrained(name)
     except (OSError, ValueError) as error:
         raise LmmsEgoplanError(
-            f"{name}: the base cannot be loaded ({str(error).strip().splitlines()[0]}); give its name or folder with "
-            "--model"
+            f"{name}: cannot load the base ({str(error).strip().splitlines()[0]}); pass its name or folder with --model"
         ) from error
     load_tuned(base, folder).merge_and_unload().eval().save_pretrained(out)
     processor.save_pretrained(out)

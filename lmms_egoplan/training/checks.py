@@ -1,4 +1,4 @@
-"""What is checked of samples before any training: texts, lengths, media; and questions to try shared passes on."""
+"""Check samples before training: texts, lengths and media. Also choose questions to test shared passes."""
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,19 +16,19 @@ from lmms_egoplan.training.samples import Drawn, Sample
 from lmms_egoplan.validation import listing, shown
 
 _BATCH = 4096
-# Samples that may not fit, of images whose sizes are unknown: as many are encoded to know, the longest first.
+# Maximum number of samples to encode because images of unknown sizes may make them too long, longest first.
 _ENCODED = 32
 
 
 def check_texts(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> None:
-    """Look for what the model would not read as text.
+    """Check that the model reads all texts as plain text.
 
     Raises:
-        LmmsEgoplanError: a question, an answer or a negative holds a placeholder of media or a special token; names the
+        LmmsEgoplanError: A question, answer or negative contains a media placeholder or a special token. Names the
             first 20.
     """
     problems = [
-        f"{sample.name}, {field}: holds {reserved}, which this model does not read as text: {shown(text)}"
+        f"{sample.name}, {field}: contains {reserved}, which this model does not read as plain text: {shown(text)}"
         for samples in parts
         for sample in samples
         for field, text in sample.texts()
@@ -41,23 +41,23 @@ def check_texts(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> No
 
 
 def check_lengths(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> None:
-    """Encode the samples that show and say most, and all that may exceed the model's positions by their tokens.
+    """Encode the longest samples, and all that may exceed the model's positions.
 
-    A sample's length is bounded by the tokens of its texts and the largest cost of an image that was encoded. Images
-    may be larger elsewhere, so that each sample is checked again when it is seen.
+    A sample's length is bounded by the tokens of its texts and the largest token cost of an encoded image. Other images
+    may be larger, so each sample is checked again when it is seen.
 
     Raises:
-        LmmsEgoplanError: a sample cannot be encoded, or does not fit the model.
+        LmmsEgoplanError: A sample cannot be encoded or does not fit the model.
     """
     for samples in parts:
         tokens = _token_counts(encoder, samples)
         most = max(sample.num_visuals for sample in samples)
         longest = max(range(len(samples)), key=tokens.__getitem__)
-        shows_most = max(
+        richest = max(
             (index for index, sample in enumerate(samples) if sample.num_visuals == most), key=tokens.__getitem__
         )
         bare = min(range(len(samples)), key=lambda index: (samples[index].num_visuals, -tokens[index]))
-        encoded = {index: _length(encoder, samples[index]) for index in dict.fromkeys((shows_most, longest, bare))}
+        encoded = {index: _length(encoder, samples[index]) for index in dict.fromkeys((richest, longest, bare))}
         if encoder.positions is None:
             continue
         overheads = {index: length - tokens[index] for index, length in encoded.items()}
@@ -76,17 +76,19 @@ def check_lengths(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> 
 def check_media(
     encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]], workers: int, process: int = 0, processes: int = 1
 ) -> None:
-    """Read all that is shown, or a process's share of it, each set of media once, with a progress bar.
+    """Read all media once, or a process's share of them, with a progress bar.
 
     Args:
-        workers: processes that read for this one; 0 for none.
+        workers: Number of additional processes that read media.
+        process: Index of this process.
+        processes: Number of training processes, among which the media are divided.
 
     Raises:
-        LmmsEgoplanError: something cannot be read; names the first 20 samples.
+        LmmsEgoplanError: Media cannot be read. Names the first 20 samples.
     """
     by_media = {pickle.dumps(sample.visuals): sample for samples in parts for sample in samples if sample.num_visuals}
-    share: Any = [*by_media.values()][process::processes]  # a sequence, which a loader takes for a Dataset
-    # A generator of its own: the loader would change the random numbers of the weights.
+    share: Any = [*by_media.values()][process::processes]  # The loader treats the sequence as a Dataset.
+    # Use a separate generator, because the loader would change the random numbers of the weights.
     check, generator = partial(_media_problem, encoder), torch.Generator()
     loader: DataLoader[str | None] = DataLoader(share, None, num_workers=workers, collate_fn=check, generator=generator)
     tracked = track(share, "Checking images and videos")
@@ -99,26 +101,24 @@ def check_media(
 def probes(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> Iterator[EncodedQuestion]:
     """Yield a question with several candidates for each kind of media (clips, images, text).
 
-    Samples with negatives come first.
-
-    The candidates are an answer, the longest negative where there is one, and words of the question, so that there are
-    always two.
+    Samples with negatives come first. The candidates are an answer, the longest negative if there is one, and words of
+    the question, so there are always at least two.
     """
     chosen = []
     for samples in parts:
         by_media: dict[int, list[Sample]] = {}
         for sample in samples:
             by_media.setdefault(min(sample.num_visuals, 2), []).append(sample)
-        chosen += [max(group, key=_shows) for group in by_media.values()]
+        chosen += [max(group, key=_richness) for group in by_media.values()]
     kinds = set()
-    for sample in sorted(chosen, key=_shows, reverse=True):
+    for sample in sorted(chosen, key=_richness, reverse=True):
         question, answer = sample.turns[0]
         words = " ".join(question.split()[:12])
         candidates = dict.fromkeys(filter(None, (answer, max(sample.negatives, key=len, default=None), words)))
         drawn = Drawn(sample, 0, None)
         try:
             encoded = encoder.encode_choices(drawn, list(candidates))
-        except ContextTooLongError:  # for the words
+        except ContextTooLongError:  # The words did not fit.
             encoded = encoder.encode_choices(drawn, list(candidates)[:-1])
         kind = frozenset(name for name in encoded.inputs if name.startswith("pixel_values"))
         if kind not in kinds:
@@ -127,7 +127,7 @@ def probes(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> Iterato
 
 
 def _media_problem(encoder: AnswerEncoder, sample: Sample) -> str | None:
-    """Return why a sample's media cannot be read; None if they can."""
+    """Return why a sample's media cannot be read, or None."""
     try:
         encoder.load(Drawn(sample, 0, None))
     except LmmsEgoplanError as error:
@@ -135,7 +135,7 @@ def _media_problem(encoder: AnswerEncoder, sample: Sample) -> str | None:
     return None
 
 
-def _shows(sample: Sample) -> tuple[bool, int, int]:
+def _richness(sample: Sample) -> tuple[bool, int, int]:
     return bool(sample.negatives), sample.num_visuals, max(map(len, sample.negatives), default=0)
 
 
@@ -154,7 +154,7 @@ def _token_counts(encoder: AnswerEncoder, samples: Sequence[Sample]) -> list[int
 
 
 def _length(encoder: AnswerEncoder, sample: Sample) -> int:
-    """Count the tokens of a sample's longest context with the longest answer."""
+    """Return the token count of a sample's longest context with its longest answer."""
     negative = max(sample.negatives, key=lambda text: encoder.token_counts([text]), default=None)
     question = encoder.encode(Drawn(sample, len(sample.turns) - 1, negative))
     return question.prefix_length + question.longest_candidate

@@ -1,4 +1,4 @@
-"""Instruction data in the JSON layouts of LLaVA, MiniGPT-4 and VideoChat, as samples."""
+"""Read instruction data in the JSON layouts of LLaVA, MiniGPT-4 and VideoChat as samples."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -16,10 +16,10 @@ from lmms_egoplan.training.samples import Sample
 from lmms_egoplan.validation import Checked, Expected, Text, listing, shown
 
 DESCRIBE = "Describe this image in detail."
-"""MiniGPT-4's captions have no question; this is the first of those that it asks."""
+"""Question for MiniGPT-4's captions, which have none: the first of the questions that MiniGPT-4 asks."""
 
 _PLACEHOLDER = re.compile("<image>|<video>")
-# LLaVA names COCO's images by number alone.
+# LLaVA names COCO images by number only.
 _COCO = "COCO_train2014_"
 
 
@@ -50,27 +50,28 @@ class _Caption(Checked):
 
 
 def read_instructions(path: Path, media: Path | None = None) -> list[Sample]:
-    """Read a file of instruction data; its layout is told from its records.
+    """Read a file of instruction data. Its records determine the layout.
 
     - LLaVA: a list of records with ``conversations`` (turns ``from`` "human" and "gpt" with a ``value``), and an
       ``image``, a ``video`` or neither.
     - VideoChat: a list of records with ``video`` and ``QA``, questions ``q`` with answers ``a``.
-    - MiniGPT-4: an object with ``annotations``, each an ``image_id`` with a ``caption``; images ``<image_id>.jpg`` in
-      the folder or in ``image`` below it.
+    - MiniGPT-4: an object with ``annotations``, each an ``image_id`` with a ``caption``. Images are ``<image_id>.jpg``
+      in the folder or in its subfolder ``image``.
 
     Args:
-        media: folder of images and videos; by default that of the file.
+        path: The JSON file.
+        media: Folder with images and videos; by default the file's folder.
 
     Raises:
-        LmmsEgoplanError: the file has no such layout, or records are wrong or their media are not there; names the
-            first 20 problems.
+        LmmsEgoplanError: The file has another layout, records are invalid, or media are missing. Names the first 20
+            problems.
     """
     content = read_json(path, "instruction data")
     if isinstance(content, JsonObject) and isinstance(content.get("annotations"), list):
         content = content["annotations"]
     if not isinstance(content, list) or not content:
         raise LmmsEgoplanError(
-            f"{path}: expected a list of records as LLaVA's or VideoChat's, or an object with annotations as "
+            f"{path}: expected a list of records like LLaVA's or VideoChat's, or an object with annotations like "
             "MiniGPT-4's"
         )
     root = media or path.parent
@@ -112,20 +113,20 @@ def _from_caption(name: str, record: _Caption, root: Path) -> Sample:
 
 def _from_llava(name: str, record: _Llava, root: Path) -> Sample:
     turns = list(record.conversations)
-    cut = bool(turns) and turns[0].speaker == "gpt"  # as in ShareGPT's dialogues
+    cut = bool(turns) and turns[0].speaker == "gpt"  # ShareGPT's dialogues may begin with an answer.
     turns = turns[cut:]
     fields = tuple(f"conversations[{index + cut}]" for index in range(len(turns)))
     speakers = [turn.speaker for turn in turns]
     if not turns or speakers != ["human", "gpt"] * (len(turns) // 2):
-        raise LmmsEgoplanError("conversations: expected turns from 'human' and 'gpt' by turns, at least one of each")
+        raise LmmsEgoplanError("conversations: expected alternating turns from 'human' and 'gpt', at least one of each")
     if record.image is not None and record.video is not None:
         raise LmmsEgoplanError("image, video: expected one of them, found both")
-    pairs = [(asked.value, told.value) for asked, told in zip(turns[::2], turns[1::2], strict=True)]
+    pairs = [(asked.value, answered.value) for asked, answered in zip(turns[::2], turns[1::2], strict=True)]
     count = sum(len(_PLACEHOLDER.findall(question)) for question, _ in pairs)
     medium = record.image or record.video
     if count > (medium is not None):
-        found = "one medium" if medium else "no image"
-        raise LmmsEgoplanError(f"conversations: {count} placeholders of media, but {found}")
+        media = "one medium" if medium else "no image"
+        raise LmmsEgoplanError(f"conversations: {count} media placeholders, but {media}")
     field = "image" if record.image or medium is None else "video"
     paths = [] if medium is None else [_inside(root, field, medium)]
     if medium is not None and "/" not in medium:
@@ -133,7 +134,7 @@ def _from_llava(name: str, record: _Llava, root: Path) -> Sample:
     return _sample(name, pairs, paths, field, fields)
 
 
-# By the field that tells a record's layout.
+# Layouts by their characteristic field.
 _LAYOUTS: dict[str, tuple[type[Checked], Callable[[str, Any, Path], Sample]]] = {
     "conversations": (_Llava, _from_llava),
     "QA": (_VideoChat, _from_video_chat),
@@ -151,7 +152,7 @@ def _inside(root: Path, field: str, *parts: str) -> Path:
 def _sample(
     name: str, pairs: Sequence[tuple[str, str]], paths: Sequence[Path], field: str, fields: tuple[str, ...]
 ) -> Sample:
-    """Make a sample that shows the first of these files that exists; `fields` as for `Sample`."""
+    """Create a sample that shows the first existing file of `paths`. `fields` as for `Sample`."""
     turns = tuple((_PLACEHOLDER.sub("", question).strip(), answer.strip()) for question, answer in pairs)
     if not all(question for question, _ in turns):
         raise LmmsEgoplanError("a question has no words")

@@ -1,4 +1,4 @@
-"""The loss of tuning on answers and negatives (arXiv 2312.06722, eq. 1 to 4)."""
+"""Compute the loss of tuning on answers and negatives (arXiv 2312.06722, eq. 1 to 4)."""
 
 import math
 from collections.abc import Sequence
@@ -11,12 +11,14 @@ Scores = Sequence[Sequence[torch.Tensor]]
 
 @dataclass(frozen=True)
 class BatchLoss:
-    """The loss of some samples, which may be a part of a batch; sums over parts give the batch's.
+    """The loss of some samples, possibly a part of a batch. Sums over the parts give the batch's loss.
 
-    nll: mean negative log-likelihood of the right answers, nats (eq. 1, each a mean over tokens).
-    contrastive: eq. 3, nats: the mean over groups of the mean of ``s_neg - s_pos`` over a group's violating samples; 0
-        for a group without any.
-    pairs, violations: number of samples with a negative, and of those whose negative is more likely than the answer.
+    Attributes:
+        nll: Mean negative log-likelihood of the right answers, nats (eq. 1, each a mean over tokens).
+        contrastive: Eq. 3, nats: the mean over groups of the mean ``s_neg - s_pos`` over a group's violating samples;
+            0 for a group without any.
+        pairs: Number of samples with a negative.
+        violations: Number of samples whose negative is more likely than the answer.
     """
 
     nll: torch.Tensor
@@ -26,7 +28,7 @@ class BatchLoss:
 
     @property
     def loss(self) -> torch.Tensor:
-        """Eq. 2: the sum of both."""
+        """Eq. 2: the sum of both parts."""
         return self.nll + self.contrastive
 
 
@@ -40,17 +42,17 @@ def batch_loss(
     """Compute the loss from the scores of answers and negatives.
 
     L = mean of ``-s_pos`` + mean over groups of the mean over a group's violating samples of ``s_neg - s_pos``. Groups
-    are consecutive samples of the batch; the last one may be smaller, and counts as much as the others. There is no
-    margin, no weight and no reference model. A negative that is exactly as likely as the answer violates nothing.
+    are consecutive samples of the batch. The last group may be smaller, and counts as much as the others. There is no
+    margin, no weight and no reference model. A negative exactly as likely as the answer is not a violation.
 
     Args:
-        scores: of each sample its answer's score and, if it has one, its negative's: mean log-probability of a token
+        scores: For each sample, its answer's score and, if it has one, its negative's: mean log-probability per token
             (eq. 4, `mean_logprob`), nats.
-        group: samples in a group; None for one group, the whole batch.
-        samples: size of the whole batch, if `scores` are only a part of it.
-        first: place of the first of `scores` in the batch.
-        violations: violating samples of each group of the whole batch (`count_violations`), if a group has samples
-            outside of `scores`.
+        group: Number of samples in a group; None for one group, the whole batch.
+        samples: Size of the whole batch, if `scores` is only a part of it.
+        first: Position of the first of `scores` in the batch.
+        violations: Number of violating samples in each group of the whole batch (`count_violations`). Required if a
+            group has samples outside `scores`.
 
     >>> s = torch.tensor
     >>> batch = [[s(-1.0), s(-0.5)], [s(-2.0), s(-3.0)], [s(-3.0)], [s(-2.0), s(-0.5)]]
@@ -65,8 +67,8 @@ def batch_loss(
     if violations is None:
         violations = count_violations(scores, group, samples, first)
     gaps = [
-        (negative - answer, violations[place // group])
-        for place, (answer, *negatives) in enumerate(scores, first)
+        (negative - answer, violations[position // group])
+        for position, (answer, *negatives) in enumerate(scores, first)
         for negative in negatives
     ]
     violating = [gap / max(count, 1) for gap, count in gaps if gap.detach() > 0]
@@ -76,13 +78,13 @@ def batch_loss(
 
 
 def count_violations(scores: Scores, group: int, samples: int, first: int = 0) -> list[int]:
-    """Count the violating samples among `scores` in each group of the batch; arguments as for `batch_loss`."""
+    """Count the violating samples of `scores` in each group of the batch. Arguments as for `batch_loss`."""
     counts = [0] * math.ceil(samples / group)
-    for place, (answer, *negatives) in enumerate(scores, first):
-        counts[place // group] += sum(bool(negative > answer) for negative in negatives)
+    for position, (answer, *negatives) in enumerate(scores, first):
+        counts[position // group] += sum(bool(negative > answer) for negative in negatives)
     return counts
 
 
 def mean_logprob(token_logprobs: torch.Tensor) -> torch.Tensor:
-    """Eq. 4: the mean log-probability of an answer's tokens, nats."""
+    """Return the mean log-probability of an answer's tokens (eq. 4), nats."""
     return token_logprobs.mean()

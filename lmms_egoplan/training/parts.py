@@ -1,4 +1,4 @@
-"""Which modules of a vision-language model are its encoders, its language model, and what joins the two."""
+"""Find the parts of a vision-language model: its encoders, its language model, and the modules that join them."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,22 +12,23 @@ from transformers.pytorch_utils import Conv1D
 from lmms_egoplan.errors import LmmsEgoplanError
 
 _ENCODER = re.compile(r"vision|visual|image_tower|video_tower|image_encoder|audio")
-# Where a model has none of these names, its encoder is just that (Pix2Struct).
+# The encoder's name in models without any of the names above (Pix2Struct).
 _ONLY_ENCODER = re.compile(r"^encoder$")
-# What makes images or speech has no part in text, and stays as it is.
+# Modules that generate images or speech do not affect text and stay unchanged.
 _GENERATOR = re.compile(r"vq_?model|vq_?vae|^generation_|talker|token2wav")
-# Qwen's mergers stand inside the encoder.
+# Qwen's mergers are inside the encoder.
 _JOINING_INSIDE = re.compile(r"merger|q_?former|resampler|abstractor|perceiver|multi_modal_projector")
 _JOINING = re.compile(rf"{_JOINING_INSIDE.pattern}|projector|projection|connector|aligner")
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Names of modules, as in ``named_modules``; every parameter but single ones lies in just one of them.
+    """Module names, as in ``named_modules``. Every parameter inside a module belongs to exactly one part.
 
-    encoders: what is frozen: vision encoders, which may hold joining modules, and generators of images.
-    joining: projector, merger, Q-Former, embeddings of visual tokens and the like.
-    language: the language model, and its output layer.
+    Attributes:
+        encoders: Frozen modules: vision encoders, which may contain joining modules, and image generators.
+        joining: Projector, merger, Q-Former, embeddings of visual tokens and similar modules.
+        language: The language model and its output layer.
     """
 
     encoders: tuple[str, ...]
@@ -36,12 +37,13 @@ class Parts:
 
 
 def find_parts(model: PreTrainedModel) -> Parts:
-    """Tell the parts of a transformers vision-language model apart, by where its decoder stands and by names.
+    """Find the parts of a transformers vision-language model, by the position of its decoder and by module names.
 
-    An encoder has an encoder's name and layers. What has the name alone embeds visual tokens, and joins the two.
+    An encoder has an encoder's name and contains layers. A module with only the name embeds visual tokens and is a
+    joining module.
 
     Raises:
-        LmmsEgoplanError: what would be trained whole is a part of the decoder's layers, or no language model is found.
+        LmmsEgoplanError: A joining module lies in the decoder's layers, or there is no language model.
     """
     decoder = model.get_decoder()
     ends = _ends(model)
@@ -50,27 +52,27 @@ def find_parts(model: PreTrainedModel) -> Parts:
     joining: list[str] = []
     language: list[str] = []
 
-    def sort(module: nn.Module, path: str, *, is_language: bool) -> None:
+    def sort(module: nn.Module, parent: str, *, is_language: bool) -> None:
         for name, child in module.named_children():
-            place = f"{path}{name}"
+            path = f"{parent}{name}"
             if not any(True for _ in child.parameters()):
                 continue
-            holds_decoder = any(inside is decoder for inside in child.modules())
-            if _is_encoder(name, child, pattern) and not holds_decoder:
-                encoders.append(place)
-                joining.extend(f"{place}.{inside}" for inside in _joining_inside(child))
+            has_decoder = any(inner is decoder for inner in child.modules())
+            if _is_encoder(name, child, pattern) and not has_decoder:
+                encoders.append(path)
+                joining.extend(f"{path}.{inner}" for inner in _joining_inside(child))
             elif _contains_encoder(child, pattern) and not (child is decoder and pattern is _ONLY_ENCODER):
-                sort(child, f"{place}.", is_language=is_language or child is decoder or not holds_decoder)
-            elif holds_decoder and child is not decoder and any(_ENCODER.search(n) for n, _ in child.named_children()):
-                sort(child, f"{place}.", is_language=is_language)  # no encoder, but patches that are embedded (Fuyu)
-            elif holds_decoder or any(inside is end for inside in child.modules() for end in ends):
-                language.append(place)
+                sort(child, f"{path}.", is_language=is_language or child is decoder or not has_decoder)
+            elif has_decoder and child is not decoder and any(_ENCODER.search(n) for n, _ in child.named_children()):
+                sort(child, f"{path}.", is_language=is_language)  # no encoder, but embedded patches (Fuyu)
+            elif has_decoder or any(inner is end for inner in child.modules() for end in ends):
+                language.append(path)
             elif _GENERATOR.search(name):
-                encoders.append(place)
+                encoders.append(path)
             elif is_language and not (_JOINING.search(name) or pattern.search(name)):
-                language.append(place)
+                language.append(path)
             else:
-                joining.extend(f"{place}.{inside}".rstrip(".") for inside in _units(child))
+                joining.extend(f"{path}.{inner}".rstrip(".") for inner in _units(child))
 
     sort(model, "", is_language=model is decoder)
     parts = Parts(tuple(encoders), tuple(joining), tuple(language))
@@ -78,17 +80,17 @@ def find_parts(model: PreTrainedModel) -> Parts:
     misplaced = [name for name in joining if id(model.get_submodule(name)) in layers]
     if misplaced or not language:
         raise LmmsEgoplanError(
-            f"{model.config.model_type}: its parts cannot be told apart: "
+            f"{model.config.model_type}: cannot identify its parts: "
             f"{', '.join(misplaced[:3]) or 'nothing'} "
             f"{'would be trained whole, but belongs to' if misplaced else 'is'} the language model "
             f"(encoders: {', '.join(encoders) or 'none'}; language model: "
-            f"{', '.join(language) or 'none'}); this kind of model cannot be tuned"
+            f"{', '.join(language) or 'none'}); this type of model cannot be tuned"
         )
     return parts
 
 
 def _ends(model: PreTrainedModel) -> list[nn.Module]:
-    """Return the embeddings of tokens and the output layer, as far as the model has them."""
+    """Return the token embeddings and the output layer, if the model has them."""
     ends = []
     for get in (model.get_output_embeddings, model.get_input_embeddings):
         with suppress(NotImplementedError):
@@ -103,7 +105,7 @@ def _is_encoder(name: str, module: nn.Module, pattern: re.Pattern[str]) -> bool:
 
 
 def _contains_encoder(module: nn.Module, pattern: re.Pattern[str]) -> bool:
-    """Tell if a module contains an encoder outside of lists of layers, whose parts may have an encoder's name."""
+    """Return whether a module contains an encoder outside lists of layers, whose parts may have an encoder's name."""
     return not isinstance(module, nn.ModuleList) and any(
         _is_encoder(name, child, pattern) or _contains_encoder(child, pattern)
         for name, child in module.named_children()
@@ -111,7 +113,7 @@ def _contains_encoder(module: nn.Module, pattern: re.Pattern[str]) -> bool:
 
 
 def _stacks(module: nn.Module, pattern: re.Pattern[str]) -> Iterator[nn.ModuleList]:
-    """Yield a decoder's lists of layers, except those of encoders and joining modules inside it."""
+    """Yield a decoder's lists of layers, except those of encoders and joining modules inside the decoder."""
     for name, child in module.named_children():
         if isinstance(child, nn.ModuleList):
             yield child
@@ -120,7 +122,7 @@ def _stacks(module: nn.Module, pattern: re.Pattern[str]) -> Iterator[nn.ModuleLi
 
 
 def layer_names(model: PreTrainedModel, parts: Parts) -> set[str]:
-    """Return the last names of the language model's linear layers, except its output layer."""
+    """Return the last name components of the language model's linear layers, except its output layer."""
     head = model.get_output_embeddings()
     roots = tuple(f"{root}." for root in parts.language)
     return {
@@ -135,9 +137,9 @@ def _is_linear(module: nn.Module) -> bool:
 
 
 def lora_pattern(parts: Parts, targets: Sequence[str]) -> str:
-    """Return a regular expression of the language model's layers with these names.
+    """Return a regular expression for the language model's layers with these names.
 
-    What joins it with the encoder is trained whole and not among them.
+    It excludes the joining modules, which are trained whole.
     """
     roots = "|".join(map(re.escape, parts.language))
     return rf"(?:{roots})\.(?:.*\.)?(?:{'|'.join(map(re.escape, targets))})"
@@ -152,5 +154,5 @@ def _joining_inside(module: nn.Module) -> Iterator[str]:
 
 
 def _units(module: nn.Module) -> list[str]:
-    """Return the names, within a module, of what is called as a whole: itself, or the members of a list."""
+    """Return the names, inside a module, of the units that are called as a whole: itself, or the members of a list."""
     return [name for name, _ in module.named_children()] if isinstance(module, nn.ModuleList) else [""]

@@ -1,4 +1,4 @@
-"""Samples as questions with answers, tokenised in worker processes."""
+"""Encode samples as questions with answers, in worker processes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,19 +13,21 @@ from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion
 from lmms_egoplan.training.samples import Drawn, Message, Mix
 
 VIDEO_FRAMES = 8
-"""Frames of a video file, as of each clip."""
+"""Number of frames from a video file, the same as from a clip."""
 
 
 class AnswerEncoder:
-    """Makes model inputs of what is drawn of a sample.
+    """Encode the drawn part of a sample as model inputs.
 
-    A sample with negatives is encoded as ranking does it: no token behind the answer. The others are answers that the
-    model is to write, so the token that ends the turn is learned with them.
+    Samples with negatives are encoded as for ranking, without a token after the answer. Other answers include the token
+    that ends the turn, because the model must learn to write it.
 
-    reserved_text, token_counts: as of `QuestionEncoder`.
+    Attributes:
+        reserved_text: As in `QuestionEncoder`.
+        token_counts: As in `QuestionEncoder`.
 
     Args:
-        positions: of the model, which a context and its longest answer must not exceed; None for no limit.
+        positions: The model's maximum number of tokens for a context and its longest answer; None for no limit.
     """
 
     def __init__(self, processor: Any, *, is_encoder_decoder: bool, positions: int | None = None) -> None:
@@ -36,48 +38,49 @@ class AnswerEncoder:
         self.reserved_text, self.token_counts = self._ranked.reserved_text, self._ranked.token_counts
 
     def encode(self, drawn: Drawn, *, with_negative: bool = True) -> EncodedQuestion:
-        """Encode the question with its answer first, then its negative, if it is drawn and wanted.
+        """Encode the question with its answer, followed by its negative if one was drawn and `with_negative` is set.
 
         Raises:
-            LmmsEgoplanError: what is shown cannot be read, an answer cannot be told from its context, or both do not
-                fit the model.
+            LmmsEgoplanError: The media cannot be read, an answer cannot be separated from its context, or both exceed
+                the model's positions.
         """
         answers = drawn.answers if with_negative else drawn.answers[:1]
         encoder = self._ranked if drawn.sample.negatives else self._written
         return self._fitting(encoder.encode(self.load(drawn), answers, drawn.sample.name), drawn)
 
     def encode_choices(self, drawn: Drawn, choices: Sequence[str]) -> EncodedQuestion:
-        """Encode the question with these answers; raises as `encode`."""
+        """Encode the question with these answers. Raises the same errors as `encode`."""
         return self._fitting(self._ranked.encode(self.load(drawn), choices, drawn.sample.name), drawn)
 
     def load(self, drawn: Drawn) -> list[Message]:
-        """Read what is shown; see `Drawn.messages`."""
+        """Read the media; see `Drawn.messages`."""
         return drawn.messages(self._media)
 
     def _fitting(self, question: EncodedQuestion, drawn: Drawn) -> EncodedQuestion:
         context, answer = question.prefix_length, question.longest_candidate
         if self.positions is not None and context + answer > self.positions:
             raise ContextTooLongError(
-                f"{drawn.sample.name}: turns and visuals: {context} tokens of context, with {question.num_visuals} "
-                f"images or frames, and {answer} of the answer exceed the model's {self.positions} positions; shorten "
-                "the record's texts or leave it out, or show fewer frames (num_clips, frames_per_clip)"
+                f"{drawn.sample.name}: turns and visuals: the context of {context} tokens (with "
+                f"{question.num_visuals} images or frames) and the answer of {answer} exceed the model's "
+                f"{self.positions} positions; shorten the record's texts, remove the record, or show fewer frames "
+                "(num_clips, frames_per_clip)"
             )
         return question
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A question that cannot be encoded, and why: a worker process hands it on to the main one, which raises it."""
+    """A question that cannot be encoded. A worker process passes its message to the main process, which raises it."""
 
     message: str
 
 
 class Questions(Dataset):
-    """The questions of a run, in its order, encoded when asked for.
+    """The questions of a run in order, encoded on demand.
 
     Args:
-        length: places of the run.
-        with_negatives: whether negatives are encoded, too.
+        length: Number of positions in the run.
+        with_negatives: Whether to encode negatives.
     """
 
     def __init__(self, mix: Mix, encoder: AnswerEncoder, length: int, *, with_negatives: bool) -> None:
@@ -89,16 +92,16 @@ class Questions(Dataset):
     def __len__(self) -> int:
         return self._length
 
-    def __getitem__(self, place: int) -> EncodedQuestion | Failed:
-        drawn = self._mix.at(place)
+    def __getitem__(self, position: int) -> EncodedQuestion | Failed:
+        drawn = self._mix.at(position)
         try:
             return self._encoder.encode(drawn, with_negative=self._with_negatives)
         except LmmsEgoplanError as error:
             return Failed(str(error))
-        except (OSError, ValueError) as error:  # of a processor
+        except (OSError, ValueError) as error:  # raised by processors
             return Failed(f"{drawn.sample.name}: {error}")
 
 
 def collate(questions: list[EncodedQuestion | Failed]) -> dict[str, Any]:
-    """Make a batch; questions are not padded, each is computed by itself."""
+    """Create a batch. Questions are not padded, because each is computed separately."""
     return {"questions": questions}

@@ -1,4 +1,4 @@
-"""A tuning run: one model, one mix of samples, one folder, which `resume` goes on with."""
+"""Run a tuning: one model, one mix of samples and one resumable folder."""
 
 import json
 import time
@@ -28,9 +28,9 @@ from lmms_egoplan.training.settings import TuningSettings
 from lmms_egoplan.training.trainer import AnswerTrainer, in_bfloat16, training_arguments
 
 CHOICES = 4
-"""Choices of a held-out question: the answer and negatives, as in the benchmark; fewer where there are fewer."""
+"""Number of choices of a held-out question: the answer and negatives, as in the benchmark, or as many as exist."""
 
-# Settings that leave the weights as they are.
+# Settings that do not affect the weights.
 _FREE = ("workers", "check", "log_every", "save_every", "evaluate_every", "report_to")
 
 
@@ -47,35 +47,41 @@ def tune(
     """Tune a model on a mix of samples and write the adapter into `out`.
 
     Args:
-        model_name: checkpoint's name or folder, anything ``AutoModelForImageTextToText`` loads.
-        held_out: samples with negatives, whose choices are ranked while training.
-        settings: only those of `TuningSettings` count.
-        out: folder of the run; the adapter is there at the end.
-        identity: what the samples are, JSON values by name; a run goes on only with the same.
-        resume: go on from the last whole checkpoint in `out`.
+        model_name: Name or folder of a checkpoint that ``AutoModelForImageTextToText`` loads.
+        held_out: Samples with negatives, whose choices are ranked during training.
+        settings: Settings of the run. Only the fields of `TuningSettings` are used.
+        out: Folder of the run and, at the end, of the adapter.
+        identity: JSON values by name that identify the samples. A run resumes only with the same values.
+        resume: Resume from the last complete checkpoint in `out`.
 
     Returns:
-        ``steps``: updates. ``history``: the Trainer's log, losses and held-out accuracy by update. ``trainable`` and
-        ``parameters``: numbers of parameters that were trained, and of all. ``joining``: names of modules that were
-        trained whole. ``adapted``: how many layers got LoRA, by their name. ``shares``: of the samples that were seen,
-        by part. ``answer_passes``: ``shared`` or ``separate``. ``device``, ``precision``, ``processes``. ``seconds``:
-        of training, without what an interruption has lost.
+        A dictionary:
+
+        - ``steps``: number of updates
+        - ``history``: the Trainer's log of losses and held-out accuracy by update
+        - ``trainable`` and ``parameters``: number of trained parameters and of all parameters
+        - ``joining``: names of modules that were trained whole
+        - ``adapted``: number of layers with LoRA, by layer name
+        - ``shares``: shares of the parts among the seen samples
+        - ``answer_passes``: ``shared`` or ``separate``
+        - ``device``, ``precision``, ``processes``
+        - ``seconds``: training time, without work lost in an interruption
 
     Raises:
-        LmmsEgoplanError: the folder is another run's, holds a run and `resume` is not given, or none and it is given;
-            another process trains in it; the mix is empty; a sample cannot be read or encoded, or does not fit the
-            model; the settings do not fit the model or the processes.
-        OSError: the folder cannot be written.
+        LmmsEgoplanError: The folder belongs to another run. It contains a run and `resume` is false, or no run and
+            `resume` is true. Another process trains in it. The mix is empty. A sample cannot be read or encoded, or
+            does not fit the model. The settings do not fit the model or the processes.
+        OSError: The folder cannot be written.
     """
     steps = settings.steps or max(1, settings.epochs * mix.epoch_length // settings.batch_size)
     arguments = training_arguments(settings, out / "checkpoints", steps, evaluates=bool(held_out))
-    # Before the arguments there is no telling which process this is.
+    # The index of this process is known only after the arguments are created.
     with only_process(out, "trains") if arguments.process_index == 0 else nullcontext():
         state = PartialState()
         if not resume and (out / SETTINGS).exists():
-            raise LmmsEgoplanError(f"{out}: holds a run; go on with it: --resume, or give another --out")
+            raise LmmsEgoplanError(f"{out}: already contains a run; resume it with --resume, or use another --out")
         if resume and not (out / SETTINGS).exists():
-            raise LmmsEgoplanError(f"{out}: holds no run to go on with; leave --resume out, or give the run's folder")
+            raise LmmsEgoplanError(f"{out}: nothing to resume here; drop --resume, or pass the run's folder")
         state.wait_for_everyone()
         set_seed(settings.seed)
         precision = torch.bfloat16 if in_bfloat16(settings) else torch.float32
@@ -98,10 +104,10 @@ def tune(
         shared = settings.model_dump(mode="json", include={*TuningSettings.model_fields})
         run = {"model": model_name, **identity, **shared, "proportions": mix.shares}
         with state.main_process_first():
-            folder = RunFolder(out, run, free=_FREE, resume="take its settings and files again, and --resume")
+            folder = RunFolder(out, run, free=_FREE, resume="use its settings and files again, with --resume")
             last, seconds = folder.last_checkpoint()
         if last is not None:
-            tell(f"Going on from {last}")
+            tell(f"Resuming from {last}")
         arguments.eval_on_start = last is None and bool(held_out)
         tuned = add_adapter(base, settings.lora)
         adapted = adapted_layers(tuned)
@@ -145,14 +151,14 @@ def tune(
 
 
 class _Checkpoints(TrainerCallback):
-    """Marks checkpoints once they are whole."""
+    """Mark checkpoints as complete."""
 
     def __init__(self, folder: RunFolder, start: float) -> None:
         self._folder = folder
         self._start = start
 
     def on_save(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
-        """Mark the checkpoint that was written."""
+        """Mark the checkpoint that was just written."""
         if state.is_world_process_zero:
             self._folder.complete(state.global_step, state.global_step, time.monotonic() - self._start)
 
@@ -162,7 +168,7 @@ def _held_out_question(encoder: AnswerEncoder, sample: Sample) -> EncodedQuestio
 
 
 def _positions(model: PreTrainedModel) -> int | None:
-    """Return how many tokens fit a decoder-only model; None for no limit."""
+    """Return the maximum number of tokens of a decoder-only model; None for no limit."""
     if encoder_decoder_of(model) is not None:
         return None
     return getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)

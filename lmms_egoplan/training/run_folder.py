@@ -1,4 +1,4 @@
-"""The folder of a training run: what it was started with, its checkpoints, and its end."""
+"""Manage the folder of a training run: its settings, checkpoints and final scores."""
 
 import json
 import re
@@ -18,20 +18,22 @@ SETTINGS = "run.json"
 _SCORES = "scores.json"
 _COMPLETE = "complete.json"
 _SHA256 = re.compile("[0-9a-f]{64}")
-# Ends the names of settings that are digests of files.
+# Suffix of settings that are digests of files.
 _DIGEST = "_sha256"
 
 
 class RunFolder:
-    """A folder for one run: a new one, or one that the same command has made before.
+    """The folder of one run: new, or created earlier with the same settings.
 
-    settings: all that decides the outcome, JSON values by name; written to ``run.json``.
-    free: names of settings that may differ.
-    resume: how to go on with another run; by default the command's options, which are named as the settings.
+    Args:
+        settings: All settings that determine the outcome, JSON values by name; written to ``run.json``.
+        free: Names of settings that may differ.
+        resume: How to resume a run with other settings, for messages. By default the command's options, named after the
+            settings.
 
     Raises:
-        LmmsEgoplanError: the folder belongs to another run, or has other files.
-        OSError: it cannot be written.
+        LmmsEgoplanError: The folder belongs to another run or contains other files.
+        OSError: The folder cannot be written.
     """
 
     def __init__(
@@ -52,18 +54,18 @@ class RunFolder:
             options = [f"--{name.replace('_', '-')} {stored.get(name)}" for name in names if not name.endswith(_DIGEST)]
             same = ["the same files and encoder"] * (len(options) < len(names)) + [" ".join(options)] * bool(options)
             raise LmmsEgoplanError(
-                f"{path}: holds a run with other settings ({differing}); give another --out, or go on with that run: "
+                f"{path}: contains a run with other settings ({differing}); use another --out, or resume that run: "
                 f"{resume or ' and '.join(same)}"
             )
 
     def scores(self) -> dict[str, Any] | None:
-        """Return what `finish` wrote; None while the run is not finished."""
+        """Return the scores written by `finish`, or None if the run is not finished."""
         return _read(self.path / _SCORES)
 
     def last_checkpoint(self) -> tuple[Path | None, float]:
-        """Return the newest whole checkpoint and its seconds of training; remove parts of others.
+        """Return the newest complete checkpoint and its training time in seconds; delete incomplete ones.
 
-        An interruption may leave such parts. Without a whole checkpoint: None, and no seconds.
+        An interruption may leave incomplete checkpoints. Without a complete one, returns None and 0.
         """
         whole = []
         for folder in self.checkpoints.glob("checkpoint-*"):
@@ -79,7 +81,7 @@ class RunFolder:
         return self.checkpoints / f"checkpoint-{step}"
 
     def complete(self, step: int, best: int, seconds: float) -> None:
-        """Say that a checkpoint is whole, after how many seconds of training; keep only it and the best one."""
+        """Mark a checkpoint as complete, with its training time in seconds. Keep only it and the best one."""
         folder = self.checkpoint(step)
         files = {path.name: path.stat().st_size for path in folder.iterdir() if path.is_file()}
         write_whole(folder / _COMPLETE, json.dumps({"seconds": seconds, "files": files}) + "\n")
@@ -88,7 +90,7 @@ class RunFolder:
                 shutil.rmtree(other)
 
     def finish(self, scores: Mapping[str, Any]) -> None:
-        """Write the scores and remove the checkpoints, of which the best is the folder's model by now."""
+        """Write the scores and delete the checkpoints. The folder already contains the best model."""
         write_whole(self.path / _SCORES, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
         shutil.rmtree(self.checkpoints)
 
@@ -102,21 +104,21 @@ class RunFolder:
 
 
 def render_card(template: Path, values: Mapping[str, Any]) -> str:
-    """Return the card of a trained model as Markdown."""
+    """Render the card of a trained model as Markdown."""
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
     return environment.from_string(template.read_text(encoding="utf-8")).render(values)
 
 
-def _differences(name: str, there: Any, now: Any) -> Iterator[str]:
-    """Describe what differs between two values of a setting; of digests only that they do."""
-    if isinstance(there, dict) and isinstance(now, dict):
-        for key in {**there, **now}:
-            if there.get(key) != now.get(key):
-                yield from _differences(f"{name}: {key}", there.get(key), now.get(key))
-    elif all(isinstance(value, str) and _SHA256.fullmatch(value) for value in (there, now)):
-        yield f"{name}: other contents"
+def _differences(name: str, stored: Any, current: Any) -> Iterator[str]:
+    """Describe how two values of a setting differ. For digests, only say that they do."""
+    if isinstance(stored, dict) and isinstance(current, dict):
+        for key in {**stored, **current}:
+            if stored.get(key) != current.get(key):
+                yield from _differences(f"{name}: {key}", stored.get(key), current.get(key))
+    elif all(isinstance(value, str) and _SHA256.fullmatch(value) for value in (stored, current)):
+        yield f"{name}: contents differ"
     else:
-        yield f"{name}: {shown(there)} there, {shown(now)} now"
+        yield f"{name}: stored {shown(stored)}, current {shown(current)}"
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -128,4 +130,4 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise LmmsEgoplanError(f"{path}: damaged; remove the folder {path.parent} and train again: {error}") from error
+        raise LmmsEgoplanError(f"{path}: damaged ({error}); delete the folder {path.parent} and train again") from error

@@ -1,6 +1,6 @@
-"""What a model is tuned on: dialogues about images and videos, with wrong answers to some questions.
+"""Define training samples: dialogues about images and videos, some with wrong answers.
 
-`Mix` says which sample stands at which place of a run.
+`Mix` determines the order of samples in a run.
 """
 
 import random
@@ -22,13 +22,14 @@ Message = dict[str, Any]
 class Sample:
     """A dialogue.
 
-    name: names file and record in errors.
-    turns: (question, answer) pairs, at least one. One is learned at a time; those before it are its context.
-    negatives: wrong answers to the question, which then is the only one.
-    visuals: reads what is shown before the first question, as `MediaLoader.messages` takes it; can be pickled. By
-        default, nothing is shown.
-    num_visuals: images and frames that it gives; reads nothing.
-    fields: the record's names for questions and answers by turns, then negatives, in errors.
+    Attributes:
+        name: File and record, for errors.
+        turns: (question, answer) pairs, at least one. One turn is learned at a time, with the earlier ones as context.
+        negatives: Wrong answers to the question. Such a sample has only one question.
+        visuals: Reads the media shown before the first question, as input for `MediaLoader.messages`. Picklable.
+            By default, there are no media.
+        num_visuals: Number of images and frames in `visuals`, known without reading them.
+        fields: The record's field names, for errors: questions and answers by turn, then negatives.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Sample:
     fields: tuple[str, ...] = ()
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        """Yield every question, answer and negative, with its field's name."""
+        """Yield every question, answer and negative with its field name."""
         texts = [text for turn in self.turns for text in turn] + list(self.negatives)
         names = self.fields
         if len(names) != len(texts):
@@ -51,7 +52,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What is learned of a sample when it is seen: a turn, and with it perhaps one wrong answer."""
+    """The part of a sample that is learned at one time: a turn, possibly with a wrong answer."""
 
     sample: Sample
     turn: int
@@ -59,15 +60,15 @@ class Drawn:
 
     @property
     def answers(self) -> list[str]:
-        """The answer and, if there is one, the negative."""
+        """The answer, followed by the negative if one was drawn."""
         answer = self.sample.turns[self.turn][1]
         return [answer] if self.negative is None else [answer, self.negative]
 
     def messages(self, media: MediaLoader) -> list[Message]:
-        """Return the context of the answers, as chat messages.
+        """Return the context of the answers as chat messages.
 
         Raises:
-            LmmsEgoplanError: what is shown cannot be read.
+            LmmsEgoplanError: The media cannot be read.
         """
         try:
             visuals = self.sample.visuals()
@@ -81,25 +82,26 @@ class Drawn:
 
 
 def draw(sample: Sample, seed: str) -> Drawn:
-    """Draw one turn, and one negative if there are any, each equally likely; the same for the same seed."""
+    """Draw a turn, and a negative if there are any, each with equal probability. The same seed gives the same draw."""
     generator = random.Random(seed)
     turn = generator.randrange(len(sample.turns))
     return Drawn(sample, turn, generator.choice(sample.negatives) if sample.negatives else None)
 
 
 class Mix:
-    """An endless order of samples, which hangs on the seed alone, so that a run can go on at any place of it.
+    """An endless order of samples. It depends only on the seed, so a run can resume at any position.
 
-    An epoch has as many places as there are samples in all. Without proportions each sample stands in it once. With
-    them, each part has its share of the places; its samples come in turn, in a new order each time that all have come.
+    An epoch has as many positions as there are samples in all. Without proportions, each sample appears once. With
+    proportions, each part gets its share of the positions. A part's samples follow each other in random order, and are
+    reshuffled after all have appeared.
 
     Args:
-        parts: samples by the name of their part; empty parts are left out.
-        proportions: the parts' shares of an epoch, of any sum, 0 for parts that are not seen; by default their sizes.
-        seed: of the order and of what is drawn of samples.
+        parts: Samples by the name of their part. Empty parts are ignored.
+        proportions: Shares of the parts in an epoch, with any sum; 0 disables a part. By default the parts' sizes.
+        seed: Random seed for the order, the turns and the negatives.
 
     Raises:
-        LmmsEgoplanError: nothing is left to mix, a part has no proportion, or one names no part, or is negative.
+        LmmsEgoplanError: The mix is empty, a part has no proportion, or a proportion is negative or names no part.
     """
 
     def __init__(
@@ -110,9 +112,9 @@ class Mix:
         if proportions is not None:
             for name, share in proportions.items():
                 if name not in parts:
-                    raise LmmsEgoplanError(f"proportions: {name}: no such part; there are {', '.join(parts)}")
+                    raise LmmsEgoplanError(f"proportions: {name}: unknown part; choose from {', '.join(parts)}")
                 if not 0 <= share < float("inf"):
-                    raise LmmsEgoplanError(f"proportions: {name}: expected a number from 0, found {share}")
+                    raise LmmsEgoplanError(f"proportions: {name}: expected a finite number >= 0, found {share}")
             shares = {name: float(proportions.get(name, 0)) for name in self.parts}
         self._names = [name for name, share in shares.items() if share > 0]
         if not self._names:
@@ -120,46 +122,49 @@ class Mix:
             listed = ", ".join(f"{name}: {share:g}" for name, share in (proportions or {}).items()) or "none given"
             raise LmmsEgoplanError(f"the mix is empty: proportions: {listed}; samples: {counts}")
         if unnamed := [name for name in self.parts if proportions is not None and name not in proportions]:
-            raise LmmsEgoplanError(f"proportions: {unnamed[0]}: no share is given; 0 leaves the part out")
+            raise LmmsEgoplanError(f"proportions: {unnamed[0]}: missing share; set 0 to disable this part")
         total = sum(shares[name] for name in self._names)
         self.shares = {name: shares[name] / total for name in self._names}
         self.epoch_length = sum(len(self.parts[name]) for name in self._names)
         self._seed = seed
         self._cumulative = [[0] * len(self.shares)]
 
-    def at(self, place: int) -> Drawn:
-        """Return the sample at a place, counted from 0 over all epochs."""
-        epoch, within = divmod(place, self.epoch_length)
+    def at(self, position: int) -> Drawn:
+        """Return the sample at a position, counted from 0 over all epochs."""
+        epoch, within = divmod(position, self.epoch_length)
         part, earlier = self._order(epoch)
         name = self._names[part[within]]
         samples = self.parts[name]
-        rounds, index = divmod(int(earlier[within]) + self._places_before(epoch)[part[within]], len(samples))
+        rounds, index = divmod(int(earlier[within]) + self._num_before(epoch)[part[within]], len(samples))
         number = int(self._shuffled(name, rounds)[index])
         return draw(samples[number], f"{self._seed} {name} {number} {rounds}")
 
-    def _places_before(self, epoch: int) -> list[int]:
-        """Count each part's places in all earlier epochs; an epoch's places add up, and none is negative."""
+    def _num_before(self, epoch: int) -> list[int]:
+        """Return the number of each part's positions in all earlier epochs.
+
+        The counts of an epoch are not negative and sum to its length.
+        """
         while len(self._cumulative) <= epoch:
             before = self._cumulative[-1]
-            # The places up to each part and including it, as if the epochs were sorted by part.
+            # Cumulative positions up to and including each part, as if the epochs were sorted by part.
             shares = np.cumsum([0.0, *self.shares.values()])
             shares[-1] = 1
             edges = pairwise(np.rint(shares * len(self._cumulative) * self.epoch_length).astype(int).tolist())
             counts = [max(0, stop - start - count) for (start, stop), count in zip(edges, before, strict=True)]
             for _ in range(sum(counts) - self.epoch_length):
                 counts[counts.index(max(counts))] -= 1
-            self._cumulative.append([count + own for count, own in zip(before, counts, strict=True)])
+            self._cumulative.append([total + count for total, count in zip(before, counts, strict=True)])
         return self._cumulative[epoch]
 
     @lru_cache(maxsize=4)  # noqa: B019
     def _order(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the part at each place of an epoch, and how many earlier places of the epoch that part has."""
-        counts = np.subtract(self._places_before(epoch + 1), self._places_before(epoch))
+        """Return the part at each position of an epoch, and that part's number of earlier positions in the epoch."""
+        counts = np.subtract(self._num_before(epoch + 1), self._num_before(epoch))
         part = np.random.default_rng([self._seed, 1, epoch]).permutation(np.repeat(np.arange(len(counts)), counts))
         earlier = np.zeros(len(part), dtype=int)
         for index in range(len(counts)):
-            own = part == index
-            earlier[own] = np.arange(own.sum())
+            is_part = part == index
+            earlier[is_part] = np.arange(is_part.sum())
         return part, earlier
 
     @lru_cache(maxsize=16)  # noqa: B019

@@ -1,4 +1,4 @@
-"""The module that is trained: it scores the answers of a batch of questions, in shared or in separate passes."""
+"""Score the answers of a batch of questions with the trained module, in shared or separate passes."""
 
 import inspect
 import logging
@@ -30,16 +30,16 @@ from lmms_egoplan.training.loss import mean_logprob
 
 
 class AnswerPasses:
-    """Two ways to the log-probabilities of a question's candidates. Both give the same numbers and gradients.
+    """Two ways to compute the log-probabilities of a question's candidates. Both give the same values and gradients.
 
-    shared: one pass of vision encoder and context for all candidates. Decoder-only: context and candidates stand in one
-        row, in which each candidate sees the context and itself only (4D mask) at the positions that it would have
-        alone. No cache is used, so gradient checkpointing works. Encoder-decoder: the candidates are rows of the
-        decoder over one encoder output.
-    separate: a pass for each candidate.
+    - shared: one pass of vision encoder and context for all candidates. In decoder-only models, context and candidates
+      share one row. Each candidate sees only the context and itself (4D mask), at the positions it would have alone.
+      No cache is used, so gradient checkpointing works. In encoder-decoder models, the candidates are rows of the
+      decoder over one encoder output.
+    - separate: one pass per candidate.
 
     Args:
-        model: a transformers vision-language model on its device; adapters may stand in it.
+        model: A transformers vision-language model on its device; it may contain adapters.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -50,17 +50,17 @@ class AnswerPasses:
         self._takes_logits_to_keep = "logits_to_keep" in inspect.signature(model.forward).parameters
 
     def separate(self, question: EncodedQuestion) -> list[torch.Tensor]:
-        """Return log-probabilities of each candidate's scored tokens, nats: tensors of shape (tokens,), float32."""
+        """Return the log-probabilities of each candidate's scored tokens, in nats: float32 tensors, shape (tokens,)."""
         return [
             token_logprobs(candidate, self._passes.full_logits(question, candidate))
             for candidate in question.candidates
         ]
 
     def shared(self, question: EncodedQuestion) -> list[torch.Tensor]:
-        """Return the same as `separate`, from one pass.
+        """Return the same as `separate`, computed in one pass.
 
         Raises:
-            UnsupportedPathError: the model cannot hold several candidates in one row.
+            UnsupportedPathError: The model cannot process several candidates in one row.
         """
         if isinstance(self._passes, EncoderDecoderPasses):
             logits = self._passes.shared_logits(question)
@@ -78,29 +78,29 @@ class AnswerPasses:
         forget_earlier_questions(self._model)
         keep = {"logits_to_keep": len(tokens) + 1} if self._takes_logits_to_keep else {}
         model = passes.model_for(question)
-        with self._apart([len(row) for row in rows], question):
+        with self._isolated([len(row) for row in rows], question):
             logits = model(**inputs, use_cache=False, **keep).logits[0, -1 - len(tokens) :]
-        first, *behind = logits.split([1, *map(len, rows)])
+        first, *row_logits = logits.split([1, *map(len, rows)])
         return [
-            torch.cat([first, own])[candidate.first :]
-            for candidate, own in zip(question.candidates, behind, strict=True)
+            torch.cat([first, candidate_logits])[candidate.first :]
+            for candidate, candidate_logits in zip(question.candidates, row_logits, strict=True)
         ]
 
     @contextmanager
-    def _apart(self, row_lengths: list[int], question: EncodedQuestion) -> Iterator[None]:
-        """Let the language model keep the rows after the context apart.
+    def _isolated(self, row_lengths: list[int], question: EncodedQuestion) -> Iterator[None]:
+        """Prevent the rows after the context from attending to each other in the language model.
 
-        What the model computes by itself for the context stays: its positions, and a mask in which images see more.
+        The model's own values for the context are kept: its positions, and a mask that lets images see more.
         """
         masks = MaskKinds(self._text_config)
         limits = RotaryLimits(self._text_config)
         context, total = question.prefix_length, question.prefix_length + sum(row_lengths)
 
-        def keep_apart(module: torch.nn.Module, inputs: Any, keywords: dict[str, Any]) -> Any:
+        def isolate(module: torch.nn.Module, inputs: Any, keywords: dict[str, Any]) -> Any:
             states = keywords.get("inputs_embeds")
             states = keywords.get("input_ids") if states is None else states
             if states is None or states.shape[1] != total:
-                raise UnsupportedPathError(f"{type(module).__name__} is not given all tokens at once")
+                raise UnsupportedPathError(f"{type(module).__name__} does not get all tokens in one call")
             positions = keywords.get("position_ids")
             if positions is None:
                 positions = torch.arange(total, device=states.device)[None]
@@ -122,19 +122,19 @@ class AnswerPasses:
         if not sum(row_lengths):
             yield
             return
-        with self._model.get_decoder().register_forward_pre_hook(keep_apart, with_kwargs=True):
+        with self._model.get_decoder().register_forward_pre_hook(isolate, with_kwargs=True):
             yield
 
 
-def _stacked(made: Any, causal: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
-    """Return an additive mask of all tokens, shape (1, 1, tokens, tokens): context rows, then candidates.
+def _stacked(model_mask: Any, causal: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
+    """Return an additive mask for all tokens, shape (1, 1, tokens, tokens): context rows, then candidates.
 
-    The context's are those of the model's own mask `made`, if that has this shape, else the causal ones.
+    The context rows come from the model's mask `model_mask` if it has this shape, otherwise from `causal`.
     """
     context, lowest = causal.shape[-1], torch.finfo(packed.dtype).min
-    if isinstance(made, torch.Tensor) and made.ndim == 4:
-        own = made[:, :1, :context, :context]
-        causal = torch.zeros_like(causal).masked_fill_(~own, lowest) if own.dtype == torch.bool else own.to(packed)
+    if isinstance(model_mask, torch.Tensor) and model_mask.ndim == 4:
+        mask = model_mask[:, :1, :context, :context]
+        causal = torch.zeros_like(causal).masked_fill_(~mask, lowest) if mask.dtype == torch.bool else mask.to(packed)
     return torch.cat([pad(causal, (0, packed.shape[-1] - context), value=lowest), packed], dim=-2)
 
 
@@ -144,12 +144,12 @@ Way = Literal["auto", "shared", "separate"]
 
 
 class AnswerScorer(nn.Module):
-    """A vision-language model as a module from questions to scores, so that one call is one pass for a launcher.
+    """A vision-language model as a module from questions to scores, so a launcher sees one call as one pass.
 
     Args:
-        model: the vision-language model; adapters may stand in it.
-        frozen: names of its modules that stay in evaluation mode, such as a frozen encoder.
-        way: of `AnswerPasses`. ``auto`` stays shared until `check` finds that this is not exact.
+        model: The vision-language model; it may contain adapters.
+        frozen: Names of modules that stay in evaluation mode, such as a frozen encoder.
+        way: ``shared`` or ``separate``, as in `AnswerPasses`. ``auto`` is shared until `check` finds it inexact.
     """
 
     def __init__(self, model: PreTrainedModel, frozen: Iterable[str] = (), way: Way = "auto") -> None:
@@ -162,24 +162,25 @@ class AnswerScorer(nn.Module):
         self._passes = AnswerPasses(model)
 
     def forward(self, questions: Sequence[EncodedQuestion]) -> list[list[torch.Tensor]]:
-        """Score each candidate of each question: its mean log-probability of a token (eq. 4), nats."""
+        """Return each candidate's mean log-probability per token (eq. 4) in nats, by question."""
         return [[mean_logprob(logprobs) for logprobs in self._logprobs(question)] for question in questions]
 
     def train(self, mode: bool = True) -> "AnswerScorer":  # noqa: FBT001, FBT002 - torch's
-        """Set the mode, except for what is frozen, which stays in evaluation mode."""
+        """Set the mode. Frozen modules stay in evaluation mode."""
         super().train(mode)
         for name in self._frozen:
             self.model.get_submodule(name).eval()
         return self
 
     def check(self, processor: Any, *questions: EncodedQuestion) -> None:
-        """Compare shared passes with `CandidateRanker` on questions; take separate ones where they differ.
+        """Compare shared passes with `CandidateRanker` on questions, and switch to separate passes if they differ.
 
         Args:
-            questions: one of each kind of media, with two candidates at least, else shared passes share nothing.
+            processor: The model's processor.
+            questions: One question per kind of media, each with at least two candidates, so that passes are shared.
 
         Raises:
-            RankingError: the model cannot score a question at all, or only separately where shared passes are forced.
+            RankingError: The model cannot score a question at all, or not in shared passes although these are forced.
         """
         was_training = self.training
         self.eval()
@@ -195,13 +196,13 @@ class AnswerScorer(nn.Module):
         if self.way == "shared":
             try:
                 with torch.no_grad(), float32_logits(self.model):
-                    own = [mean_logprob(logprobs).item() for logprobs in self._passes.shared(question)]
-                difference = max(abs(one - other) for one, other in zip(own, expected, strict=True))
+                    scores = [mean_logprob(logprobs).item() for logprobs in self._passes.shared(question)]
+                difference = max(abs(one - other) for one, other in zip(scores, expected, strict=True))
                 problem = None if difference <= tolerance else f"scores differ by {difference:.2g} nats"
             except UnsupportedPathError as error:
                 problem = str(error)
             if problem and not self._is_forced:
-                logger.warning("Every answer takes a pass of its own, since %s", problem)
+                logger.warning("Using a separate pass for every answer: %s", problem)
                 self.way = "separate"
             elif problem:
                 logger.warning("answer_passes: shared is not exact for this model: %s", problem)

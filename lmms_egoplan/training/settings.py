@@ -1,4 +1,4 @@
-"""How a model is tuned; the defaults are those of arXiv 2312.06722 and its published configuration."""
+"""Settings of a training run. The defaults are those of arXiv 2312.06722 and its published configuration."""
 
 from typing import Annotated, Any, Literal
 
@@ -13,13 +13,13 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Strict(BaseModel):
-    """Settings; an unknown name is an error."""
+    """Base of settings. Unknown names are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Lora(Strict):
-    """Low-rank adaptation of the language model. A name in `targets` is a layer's, wherever in the model it stands."""
+    """Low-rank adaptation of the language model. `targets` are layer names, anywhere in the model."""
 
     r: Positive = 16
     alpha: Positive = 32
@@ -28,27 +28,29 @@ class Lora(Strict):
 
 
 class TuningSettings(Strict):
-    """Settings of a run; whatever the model is tuned on.
+    """Settings of a run, for any data.
 
-    lora: None leaves the language model as it is, so that only what joins it with the encoder is trained.
-    contrastive: whether negatives enter the loss (eq. 2).
-    contrastive_group: number of consecutive samples over whose violations eq. 3 averages (`batch_loss`). The published
-        configuration averages in each process, of 2 samples.
-    epochs: each shows every sample of the mix once, or as often as the proportions say.
-    steps: updates in all; replaces `epochs`.
-    batch_size: samples of an update, over all processes and accumulated passes; how it is divided among them does not
-        change the loss.
-    per_device_batch_size: samples that a process computes before it goes back through them.
-    learning_rate, warmup_learning_rate, final_learning_rate: linear warm-up from the second to the first, then a cosine
-        to the third; neither may exceed the first.
-    warmup_steps: updates; at most a tenth of the run.
-    max_grad_norm: 0 for none. The project's own.
-    precision: float32, or bfloat16 with the trained parameters in float32; ``auto``: bfloat16 where a GPU has it.
-    answer_passes: see `AnswerPasses`; ``auto`` takes shared ones where these are exact for the model.
-    workers: processes that decode media.
-    check: whether all media are read before the first update.
-    report_to: what transformers' Trainer logs to: tensorboard, wandb, ...
-    trainer: further arguments of transformers' ``TrainingArguments``, such as ``fsdp`` and ``deepspeed`` (untested).
+    Attributes:
+        lora: None leaves the language model unchanged, so only the joining modules are trained.
+        contrastive: Whether negatives enter the loss (eq. 2).
+        contrastive_group: Number of consecutive samples over whose violations eq. 3 averages (`batch_loss`). The
+            published configuration averages over the 2 samples of each process.
+        epochs: Number of epochs. Each shows every sample of the mix once, or as often as the proportions say.
+        steps: Number of updates; replaces `epochs`.
+        batch_size: Samples per update, over all processes and accumulated passes. Its division among them does not
+            change the loss.
+        per_device_batch_size: Samples per forward and backward pass of a process.
+        learning_rate: Learning rate after the linear warm-up.
+        warmup_learning_rate: Learning rate at the start of the warm-up, at most `learning_rate`.
+        final_learning_rate: Learning rate at the end of the cosine schedule, at most `learning_rate`.
+        warmup_steps: Number of warm-up updates; at most a tenth of the run.
+        max_grad_norm: Maximum gradient norm; 0 for none. Not from the paper.
+        precision: float32, or bfloat16 with the trained parameters in float32. ``auto`` uses bfloat16 if a GPU has it.
+        answer_passes: See `AnswerPasses`. ``auto`` uses shared passes if they are exact for the model.
+        workers: Number of processes that decode media.
+        check: Whether to read all media before the first update.
+        report_to: Where transformers' Trainer logs to: tensorboard, wandb, ...
+        trainer: More arguments of transformers' ``TrainingArguments``, such as ``fsdp`` and ``deepspeed`` (untested).
     """
 
     lora: Lora | None = Lora()
@@ -87,7 +89,7 @@ class TuningSettings(Strict):
                 )
         for name in self.trainer:
             if name in _ARGUMENTS["fixed"]:
-                raise problem(f"trainer.{name}: the run decides it by itself")
-            if own := _ARGUMENTS["set_by"].get(name, name if name in type(self).model_fields else None):
-                raise problem(f"trainer.{name}: set {own} instead")
+                raise problem(f"trainer.{name}: the run sets this itself; remove it")
+            if setting := _ARGUMENTS["set_by"].get(name, name if name in type(self).model_fields else None):
+                raise problem(f"trainer.{name}: set {setting} instead")
         return self

@@ -1,4 +1,4 @@
-"""The updates of a run, with transformers' Trainer: the loss of whole batches, held-out accuracy, checkpoints."""
+"""Run the updates with transformers' Trainer: loss of whole batches, held-out accuracy, checkpoints."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,16 +22,17 @@ from lmms_egoplan.training.settings import TuningSettings
 
 
 class AnswerTrainer(Trainer):
-    """Trainer over `AnswerScorer`, whose loss is that of the whole batch, however many passes compute it.
+    """A Trainer for `AnswerScorer` that computes the loss of the whole batch, in any number of passes.
 
-    If a group of eq. 3 extends over several passes, samples with negatives are first scored without gradients, to count
-    each group's violations. Dropout depends on the seed, the update, the pass and the process. So both scorings have
-    the same dropout, and so does a run that was interrupted.
+    If a group of eq. 3 spans several passes, samples with negatives are first scored without gradients to count each
+    group's violations. Dropout depends on the seed, the update, the pass and the process. Therefore both scorings use
+    the same dropout, and so does a resumed run.
 
     Args:
-        contrastive_group: see `TuningSettings`.
-        held_out: questions with all choices, the right one first; empty for none.
-        save, load: write what is trained into a folder, and read it.
+        contrastive_group: See `TuningSettings`.
+        held_out: Questions with all choices, the right one first; empty for none.
+        save: Writes the trained weights into a folder.
+        load: Reads the trained weights from a folder.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class AnswerTrainer(Trainer):
         callbacks: list[TrainerCallback],
     ) -> None:
         super().__init__(scorer, args, collate, questions, held_out or None, callbacks=callbacks)
-        self.model_accepts_loss_kwargs = True  # with a number of samples, the loss is not divided by the parts
+        self.model_accepts_loss_kwargs = True  # If given the number of samples, Trainer does not divide by the parts.
         self._save_parts, self._load_parts = save, load
         self._samples = 0
         self._group = contrastive_group
@@ -57,10 +58,10 @@ class AnswerTrainer(Trainer):
         self._logged = torch.zeros(4, dtype=torch.float64)
 
     def get_batch_samples(self, epoch_iterator: Iterator[Any], num_batches: int, device: Any) -> tuple[list[Any], Any]:
-        """Return the batch's parts; count what its means are over.
+        """Return the parts of the batch, and count its samples and violations.
 
         Raises:
-            LmmsEgoplanError: a sample cannot be read or encoded.
+            LmmsEgoplanError: A sample cannot be read or encoded.
         """
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         for question in (question for batch in batches for question in batch["questions"]):
@@ -76,28 +77,28 @@ class AnswerTrainer(Trainer):
         return batches, self._samples
 
     def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], **_: Any) -> torch.Tensor:
-        """Return this part's share of the batch's loss, times the number of processes, whose gradients are averaged.
+        """Return this part's share of the batch loss, times the number of processes, whose gradients are averaged.
 
         Raises:
-            LmmsEgoplanError: it is no number.
+            LmmsEgoplanError: The loss is not finite.
         """
         with self._dropout(self._micro_batch):
             scores = model(inputs["questions"])
-        if self._violations is None and self._are_groups_divided:  # then this is the only pass
+        if self._violations is None and self._are_groups_divided:  # This is the only pass.
             self._violations = self._count([(0, scores)])
-        loss = batch_loss(scores, **self._place(self._micro_batch), violations=self._violations)
+        loss = batch_loss(scores, **self._position(self._micro_batch), violations=self._violations)
         self._micro_batch += 1
         if not math.isfinite(loss.loss.item()):
             raise LmmsEgoplanError(
-                f"update {self.state.global_step + 1}: the loss is {loss.loss.item()}; start again in a new "
-                "--out with a smaller learning_rate"
+                f"update {self.state.global_step + 1}: the loss is {loss.loss.item()}; restart in a new --out "
+                "with a smaller learning_rate"
             )
         values = [loss.nll.item(), loss.contrastive.item(), loss.violations, loss.pairs]
         self._logged += torch.tensor(values, dtype=torch.float64)
         return loss.loss * self.args.world_size
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add the loss's parts, means over updates, and the share of violated pairs, if there are any."""
+        """Add the parts of the loss as means over updates, and the fraction of violated pairs if there are pairs."""
         if "loss" in logs:
             nll, contrastive, violations, pairs = self._sum_all(self._logged).tolist()
             logs |= {"nll": nll / self._updates, "contrastive": contrastive / self._updates}
@@ -111,16 +112,16 @@ class AnswerTrainer(Trainer):
         """Rank the choices of the held-out questions by eq. 4.
 
         Returns:
-            ``eval_accuracy``, the share whose answer is more likely than each other choice; ``eval_nll``, the mean over
-            answers, nats; ``eval_questions``.
+            ``eval_accuracy``, the fraction of questions whose answer is more likely than every other choice;
+            ``eval_nll``, the mean over answers, nats; ``eval_questions``, their number.
         """
         held_out = self.eval_dataset or []
         self.model.eval()
         sums = torch.zeros(2, dtype=torch.float64)
         with self.compute_loss_context_manager():
             for encode in held_out[self.args.process_index :: self.args.world_size]:
-                answer, *others = (score.item() for score in self.model([encode()])[0])
-                sums += torch.tensor([answer > max(others), -answer], dtype=torch.float64)
+                answer, *negatives = (score.item() for score in self.model([encode()])[0])
+                sums += torch.tensor([answer > max(negatives), -answer], dtype=torch.float64)
         self.model.train()
         right, nll = self._sum_all(sums).tolist()
         means = {"accuracy": right / len(held_out), "nll": nll / len(held_out), "questions": float(len(held_out))}
@@ -130,30 +131,30 @@ class AnswerTrainer(Trainer):
         return metrics
 
     def _score_pairs(self, questions: list[EncodedQuestion], number: int) -> list[list[torch.Tensor]]:
-        """Score a part of the batch that has a sample with a negative, as `compute_loss` will."""
+        """Score a part of the batch that contains a negative, exactly as `compute_loss` will. Otherwise return []."""
         if not any(len(question.candidates) > 1 for question in questions):
             return []
         self.model.train()
         with torch.no_grad(), self.compute_loss_context_manager(), self._dropout(number):
             return self.model(questions)
 
-    def _place(self, number: int) -> dict[str, int]:
-        """Return a part's place in the batch: processes take parts in turn."""
+    def _position(self, number: int) -> dict[str, int]:
+        """Return the arguments that locate a part in the batch. Processes take parts in turn."""
         part = number * self.args.world_size + self.args.process_index
         first = part * self.args.per_device_train_batch_size
         return {"group": self._group, "samples": self._samples, "first": first}
 
     def _count(self, parts: Iterable[tuple[int, Scores]]) -> list[float]:
-        """Count violations in each group of the batch, over all processes."""
-        counts = [count_violations(scores, **self._place(number)) for number, scores in parts]
+        """Count the violations in each group of the batch, over all processes."""
+        counts = [count_violations(scores, **self._position(number)) for number, scores in parts]
         return self._sum_all(torch.tensor(counts, dtype=torch.float64).sum(dim=0)).tolist()
 
     @contextmanager
     def _dropout(self, number: int) -> Iterator[None]:
-        """Use random numbers of a part of the batch; afterwards they continue as if these had not been there."""
-        place = (self.args.seed, self.state.global_step, number, self.args.process_index)
+        """Use the random numbers of a part of the batch, then restore the generator."""
+        key = (self.args.seed, self.state.global_step, number, self.args.process_index)
         with torch.random.fork_rng():
-            torch.manual_seed(hash(place) % 2**63)
+            torch.manual_seed(hash(key) % 2**63)
             yield
 
     def _sum_all(self, values: torch.Tensor) -> torch.Tensor:
@@ -185,10 +186,10 @@ class AnswerTrainer(Trainer):
 
 
 def training_arguments(settings: TuningSettings, folder: Path, steps: int, *, evaluates: bool) -> TrainingArguments:
-    """Return transformers' arguments for a run of so many updates.
+    """Return transformers' arguments for a run of `steps` updates.
 
     Raises:
-        LmmsEgoplanError: the batch cannot be divided among processes and passes, or an argument of ``trainer`` is none.
+        LmmsEgoplanError: The batch cannot be divided among processes and passes, or a ``trainer`` argument is invalid.
     """
     values: dict[str, Any] = {
         **yaml_beside(__file__),
@@ -204,7 +205,7 @@ def training_arguments(settings: TuningSettings, folder: Path, steps: int, *, ev
         "weight_decay": settings.weight_decay,
         "max_grad_norm": settings.max_grad_norm,
         "bf16": in_bfloat16(settings),
-        "use_cpu": PartialState().device.type == "cpu",  # else bfloat16 is refused there
+        "use_cpu": PartialState().device.type == "cpu",  # Otherwise bfloat16 is rejected on CPUs.
         "dataloader_num_workers": settings.workers,
         "logging_steps": settings.log_every,
         "save_steps": settings.save_every,
@@ -220,21 +221,21 @@ def training_arguments(settings: TuningSettings, folder: Path, steps: int, *, ev
         raise LmmsEgoplanError(f"trainer: {error}") from error
     if arguments.n_gpu > 1:
         raise LmmsEgoplanError(
-            "several GPUs need a process each: torchrun --nproc-per-node GPUS -m lmms_egoplan train ...; or choose "
-            "one: CUDA_VISIBLE_DEVICES=0"
+            "several GPUs need one process each: torchrun --nproc-per-node GPUS -m lmms_egoplan train ...; or choose "
+            "one GPU: CUDA_VISIBLE_DEVICES=0"
         )
-    at_once = settings.per_device_batch_size * arguments.world_size
-    if settings.batch_size % at_once:
+    samples_per_pass = settings.per_device_batch_size * arguments.world_size
+    if settings.batch_size % samples_per_pass:
         raise LmmsEgoplanError(
-            f"batch_size: {settings.batch_size} cannot be divided by per_device_batch_size x processes, "
-            f"{settings.per_device_batch_size} x {arguments.world_size}"
+            f"batch_size: {settings.batch_size} is not divisible by per_device_batch_size x processes "
+            f"({settings.per_device_batch_size} x {arguments.world_size})"
         )
-    arguments.gradient_accumulation_steps = settings.batch_size // at_once
+    arguments.gradient_accumulation_steps = settings.batch_size // samples_per_pass
     return arguments
 
 
 def in_bfloat16(settings: TuningSettings) -> bool:
-    """Tell if a run on this machine is in bfloat16."""
+    """Return whether a run on this machine uses bfloat16."""
     if settings.precision == "auto":
         return torch.cuda.is_available() and torch.cuda.is_bf16_supported()
     return settings.precision == "bfloat16"

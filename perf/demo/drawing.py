@@ -1,4 +1,4 @@
-"""Drawings of things on a worktop, seen by the person whose hands move them."""
+"""Draw things on a worktop, as seen by the person whose hands move them."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ Point = tuple[float, float]
 
 FRAME_SIZE = (160, 120)
 
-# Things are placed on a canvas of twice a frame's size with a margin, over which the view sways.
+# The canvas is twice a frame's size, plus a margin in which the view sways.
 _MARGIN = 10
 _VIEW = (2 * FRAME_SIZE[0], 2 * FRAME_SIZE[1])
 _CANVAS = (_VIEW[0] + 2 * _MARGIN, _VIEW[1] + 2 * _MARGIN)
@@ -25,11 +25,17 @@ _FLAME = (255, 96, 40)
 
 @dataclass(frozen=True)
 class Thing:
-    """A drawn thing; lengths in canvas pixels, 340 x 260 with the origin at the top left.
+    """A drawn thing; lengths are canvas pixels, 340 x 260 with the origin at the top left.
 
-    x, y: the middle of its lower edge.
-    inside: colour of its content or cover.
-    amount: in [0, 1], its kind's one property: how far it is open, full, tilted, cut, covered or switched on.
+    Attributes:
+        kind: The name of the drawing function.
+        x: Horizontal position of the middle of the lower edge.
+        y: Vertical position of the lower edge.
+        width: Width of the box.
+        height: Height of the box.
+        colour: Main colour.
+        inside: Colour of the content or cover.
+        amount: The kind's one property, in [0, 1]: how far it is open, full, tilted, cut, covered or switched on.
     """
 
     kind: str
@@ -58,8 +64,8 @@ def draw_view(
     """Draw one frame, RGB of size `FRAME_SIZE`: the things, the last in front, and the person's hands.
 
     Args:
-        hand: position of the right hand, canvas pixels.
-        sway: how far the head has turned, canvas pixels, each in [-10, 10].
+        hand: Position of the right hand, in canvas pixels.
+        sway: How far the head has turned, in canvas pixels, each in [-10, 10].
     """
     image = _backdrop(wall, worktop).copy()
     draw = ImageDraw.Draw(image)
@@ -87,9 +93,9 @@ def _backdrop(wall: Colour, worktop: Colour) -> Image.Image:
     return image
 
 
-def _draw_hand(draw: ImageDraw.ImageDraw, at: Point, sleeve: Colour, elbow: float) -> None:
-    """Draw a forearm that comes from below, from `elbow`, and a hand whose fingers point up at `at`."""
-    x, y = at
+def _draw_hand(draw: ImageDraw.ImageDraw, position: Point, sleeve: Colour, elbow: float) -> None:
+    """Draw a forearm from below, starting at `elbow`, and a hand at `position` with its fingers up."""
+    x, y = position
     side = 1 if elbow > _CANVAS[0] / 2 else -1
     draw.line((elbow, _CANVAS[1] + 40, x + 8 * side, y + 34), sleeve, 40)
     draw.line((x + 10 * side, y + 42, x + 2 * side, y + 14), _SKIN, 24)
@@ -101,16 +107,16 @@ def _draw_hand(draw: ImageDraw.ImageDraw, at: Point, sleeve: Colour, elbow: floa
     draw.line((x - 14 * side, y + 16, x - 24 * side, y + 4), _SKIN, 8)
 
 
-def _blend(first: Colour, second: Colour, share: float) -> Colour:
-    red, green, blue = (round(a + (b - a) * share) for a, b in zip(first, second, strict=True))
+def _blend(first: Colour, second: Colour, fraction: float) -> Colour:
+    red, green, blue = (round(a + (b - a) * fraction) for a, b in zip(first, second, strict=True))
     return red, green, blue
 
 
-def _turn(point: Point, about: Point, degrees: float) -> Point:
-    """Turn a point anticlockwise."""
+def _turn(point: Point, centre: Point, degrees: float) -> Point:
+    """Turn a point anticlockwise around a centre."""
     sine, cosine = math.sin(math.radians(degrees)), math.cos(math.radians(degrees))
-    x, y = point[0] - about[0], point[1] - about[1]
-    return about[0] + x * cosine + y * sine, about[1] - x * sine + y * cosine
+    x, y = point[0] - centre[0], point[1] - centre[1]
+    return centre[0] + x * cosine + y * sine, centre[1] - x * sine + y * cosine
 
 
 def _cabinet(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
@@ -121,7 +127,7 @@ def _cabinet(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 
 
 def _door(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """Draw a door with its hinges on the left; `amount`: how far open."""
+    """Draw a door with hinges on the left; `amount`: how far open."""
     left, top, right, bottom = thing.box
     edge = _blend(thing.colour, _DARK, 0.4)
     if thing.amount > 0.02:
@@ -137,10 +143,10 @@ def _door(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 def _carton(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
     """Draw a bottle, carton, bag or can that pours to its left; `amount`: how far tilted."""
     left, top, right, bottom = thing.box
-    middle = thing.centre
+    centre = thing.centre
 
     def tilted(*corners: Point) -> list[Point]:
-        return [_turn(corner, middle, 105 * thing.amount) for corner in corners]
+        return [_turn(corner, centre, 105 * thing.amount) for corner in corners]
 
     ((x, y),) = tilted((thing.x, top - 8))
     if thing.amount > 0.6:
@@ -168,9 +174,9 @@ def _vessel(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
     left, top, right, bottom = thing.box
     slope = 0.18 * thing.width
 
-    def level(share: float) -> tuple[Point, Point]:
-        y = bottom - share * thing.height
-        return (left + slope * (1 - share), y), (right - slope * (1 - share), y)
+    def level(fraction: float) -> tuple[Point, Point]:
+        y = bottom - fraction * thing.height
+        return (left + slope * (1 - fraction), y), (right - slope * (1 - fraction), y)
 
     (a, b), (c, d) = level(0), level(1)
     draw.polygon([a, b, d, c], thing.colour, _DARK)
@@ -203,7 +209,7 @@ def _slab(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
 
 
 def _spill(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
-    """Draw a spill; `amount`: how much of it remains."""
+    """Draw a spill; `amount`: how much remains."""
     x, y = thing.centre
     width, height = (side / 2 * thing.amount for side in (thing.width, thing.height))
     draw.ellipse((x - width, y - height, x + width, y + height), thing.colour)

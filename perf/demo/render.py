@@ -1,8 +1,8 @@
-"""Write the demo's data: small sets of all benchmarks, the replies of two scripted models, and a judge's verdicts.
+"""Write the demo's data: a small set for each benchmark, two scripted models' replies, and a judge's verdicts.
 
 python perf/demo/render.py lmms_egoplan/demo/data
 
-The texts are the same every time; the bytes of videos depend on the version of the encoder.
+The texts are deterministic. The bytes of videos depend on the encoder's version.
 """
 
 import argparse
@@ -37,7 +37,7 @@ from lmms_egoplan.media.frames import write_video
 from lmms_egoplan.training.egoplan.rendered import question
 from lmms_egoplan.training.egoplan.worlds import Procedure
 
-# The smallest at which things and hands are seen well.
+# The smallest quality at which things and hands are easy to see.
 CRF = 34
 QUALITY = 85
 IN_KITCHENS = ("Daily life", "Recreation")
@@ -45,15 +45,15 @@ BENCH2_FIELDS = (
     *("sample_id", "domain", "scenario", "task_start_frame", "task_goal", *CHOICES, "golden_choice_idx", "answer"),
     *("current_observation_frame", "task_progress_metadata"),
 )
-# Frames from a step's first one, at which nothing happens, or a hand acts.
+# Offsets in frames from a step's first frame: before it nothing happens, during it a hand acts.
 MOMENTS = {"before": -4, "during": 7}
-# How task descriptions of ActPlan-1K end.
+# The last sentences of ActPlan-1K's task descriptions.
 INSTRUCTION = (
     "Generate admissible procedural plans without natural language using the planning steps described with "
     "action(object). The available actions include walk_to, place_on_top, grab, place_inside, open/close, and "
     "switch-on/off."
 )
-# The scripted models, and the share of EgoPlan's questions that each answers right.
+# The scripted models, and the fraction of EgoPlan's questions that each answers correctly.
 MODELS = {"good": 0.8, "poor": 0.4}
 
 Record = dict[str, Any]
@@ -61,10 +61,12 @@ BY_GOAL = {scene.goal: scene for scene in SCENES}
 
 
 class Demo:
-    """The data, in a folder.
+    """The demo's data in a folder.
 
-    replies: by scripted model, task and question.
-    verdicts: of the judge, by reference and answer.
+    Attributes:
+        root: The folder.
+        replies: The scripted models' replies, by model, task and question.
+        verdicts: The judge's verdicts, by reference and answer.
     """
 
     def __init__(self, root: Path) -> None:
@@ -88,7 +90,7 @@ class Demo:
         write_json(self.root / "verdicts.json", verdicts)
 
     def write_egoplan(self) -> None:
-        """Write 24 questions about twelve videos; those of EPIC-KITCHENS become frame folders when they are used."""
+        """Write 24 questions about twelve videos; EPIC-KITCHENS videos are converted to frame folders on use."""
         root, records = self.root / "egoplan", []
         for number, scene in enumerate(SCENES, 1):
             source = EPIC_KITCHENS if scene.domain in IN_KITCHENS else EGO4D
@@ -101,7 +103,7 @@ class Demo:
         self.answer_choices(records, "egoplan_val")
 
     def write_bench2(self) -> None:
-        """Write 24 questions about twelve other videos, three of each domain."""
+        """Write 24 questions about twelve other videos, three per domain."""
         root, records = self.root / "egoplan-bench2", []
         for number, scene in enumerate(SCENES, 1):
             video_id = f"{RENDERED}-{number:02}"
@@ -115,40 +117,40 @@ class Demo:
         self.answer_choices(records, "egoplan_bench2")
 
     def answer_choices(self, records: Sequence[Record], task: str) -> None:
-        """Have each model choose the right answer as often as `MODELS` says, and else another one."""
+        """Write each model's choices; the fraction in `MODELS` is correct, and the rest are random wrong choices."""
         for model, share in MODELS.items():
             generator = random.Random(f"{model} {task}")
-            right = set(generator.sample(range(len(records)), round(share * len(records))))
+            correct = set(generator.sample(range(len(records)), round(share * len(records))))
             for number, record in enumerate(records):
-                wrong = [letter for letter in LETTERS if letter != record["golden_choice_idx"]]
-                letter = record["golden_choice_idx"] if number in right else generator.choice(wrong)
+                wrong_letters = [letter for letter in LETTERS if letter != record["golden_choice_idx"]]
+                letter = record["golden_choice_idx"] if number in correct else generator.choice(wrong_letters)
                 question_id = str(record["sample_id"])
                 self.replies[model][f"{task}_generate"][question_id] = letter
                 self.replies[model][task][question_id] = record[f"choice_{letter.lower()}"]
 
     def write_egothink(self) -> None:
-        """Write two questions of each dimension, with their images."""
+        """Write two questions per dimension, with their images."""
         records = defaultdict(list)
         for row in read_yaml("egothink"):
             goal, step, moment = row["scene"]
             dimension = BY_NAME[row["dimension"]]
-            of_dimension = records[dimension]
-            name = f"{len(of_dimension) + 1}.jpg"
+            dimension_records = records[dimension]
+            name = f"{len(dimension_records) + 1}.jpg"
             image = BY_GOAL[goal].frame(BY_GOAL[goal].span(step)[0] + MOMENTS[moment])
             save(image, self.root / "egothink" / dimension.folder / "images" / name, quality=QUALITY)
             for model in MODELS:
                 answer, rating, reason = row[model]
-                self.replies[model][dimension.task][f"{dimension.name}/{len(of_dimension) + 1}"] = answer
+                self.replies[model][dimension.task][f"{dimension.name}/{len(dimension_records) + 1}"] = answer
                 self.verdicts[row["answer"], answer] = f"{reason}\nRating: [[{rating}]]"
             texts = {"question": row["question"], "answer": row["answer"]}
-            of_dimension.append({"source_dataset": "rendered", "image_path": [name], **texts})
-        for dimension, of_dimension in records.items():
-            write_json(self.root / "egothink" / dimension.folder / "annotations.json", of_dimension)
+            dimension_records.append({"source_dataset": "rendered", "image_path": [name], **texts})
+        for dimension, dimension_records in records.items():
+            write_json(self.root / "egothink" / dimension.folder / "annotations.json", dimension_records)
 
     def write_egointent(self) -> None:
-        """Write a step of each of twelve videos, in the project's form.
+        """Write one step of each of twelve videos, in the project's format.
 
-        A step is shown from the pause before it to the moment in which the hand arrives, before anything has changed
+        A step's clip starts with the pause before the step. It ends when the hand arrives, before anything changes
         (sec. 3.3).
         """
         root, records = self.root / "egointent-steps", []
@@ -165,7 +167,7 @@ class Demo:
                     "step_id": step_id,
                     "video_id": video_id,
                     "start_sec": (scene.span(step)[0] - PAUSE_FRAMES) / FPS,
-                    # Between two frames, clear of rounded time stamps.
+                    # Half a frame before the change, which is robust to rounded time stamps.
                     "end_sec": (scene.first_change(step) - 0.5) / FPS,
                     **labels,
                     "scenario": scenario,
@@ -183,7 +185,7 @@ class Demo:
         path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
 
     def write_actplan(self) -> None:
-        """Write 14 instances of twelve activities with three views each, in the full release's layout."""
+        """Write 14 instances of twelve activities, with three views each, in the full release's layout."""
         root = self.root / "actplan-annotation"
         for row in read_yaml("actplan"):
             room, number = "Rendered_0_int", row["description"]
@@ -237,37 +239,37 @@ def problem(row: Record) -> str:
 
 
 def lines_of(plan: str) -> str:
-    """Return a plan with a line for each step."""
+    """Return a plan with one step per line."""
     return re.sub(r"\) ", ")\n", plan)
 
 
 def views(room: Image.Image) -> list[Image.Image]:
-    """Return the whole room, and a closer look at its left and its right."""
+    """Return the whole room, its left half and its right half."""
     half, height = room.width // 2, room.height
     return [room, *(room.crop((left, 0, left + half, height)) for left in (0, half))]
 
 
 def save(image: Image.Image, path: Path, **options: Any) -> None:
-    """Write an image, and the folders above it."""
+    """Write an image, and create its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     image.save(path, **options)
 
 
 def read_yaml(name: str) -> list[Record]:
-    """Read a file next to this one."""
+    """Read a YAML file next to this one."""
     return yaml.safe_load(Path(__file__).with_name(f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON, and the folders above it."""
+    """Write JSON, and create the file's folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> None:
-    """Replace the folder."""
+    """Delete the output folder and write it anew."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out", type=Path)
+    parser.add_argument("out", type=Path, help="Output folder. Its content is deleted first.")
     out = parser.parse_args().out
     shutil.rmtree(out, ignore_errors=True)
     Demo(out).write()

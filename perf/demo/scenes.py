@@ -1,4 +1,4 @@
-"""Short first-person scenes: things in sight, and the steps of a person towards a goal."""
+"""Short first-person scenes: visible things, and a person's steps towards a goal."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -12,11 +12,11 @@ from lmms_egoplan.paths import yaml_beside
 
 FPS = 10
 STEP_FRAMES = 14
-# Between two steps nothing happens for 0.8 s: an observation 0.5 s before the next step shows no hand on it.
+# Nothing happens for 0.8 s between two steps: an observation 0.5 s before the next step shows no hand on a thing.
 PAUSE_FRAMES = 8
 
 _REST: Point = (262, 246)
-# Fractions of a step at which the hand arrives, and lets go.
+# Fractions of a step at which the hand arrives and releases.
 _GRASP, _RELEASE = 0.25, 0.8
 
 Changes = Mapping[str, Mapping[str, float]]
@@ -24,11 +24,13 @@ Changes = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Step:
-    """An action of a hand.
+    """One action of the hand.
 
-    hand: the thing that it holds or touches.
-    to: for each thing, the new values of its attributes.
-    meanwhile: the same for values that return to the old ones by the end of the step.
+    Attributes:
+        narration: The action as text.
+        hand: The name of the thing that the hand holds or touches.
+        to: For each thing, the new values of its attributes.
+        meanwhile: For each thing, temporary values that return to the old ones by the end of the step.
     """
 
     narration: str
@@ -39,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Scene:
-    """A goal, the things in sight, from back to front, and the steps that reach the goal."""
+    """A goal, the visible things, from back to front, and the steps that reach the goal."""
 
     goal: str
     domain: str
@@ -55,20 +57,20 @@ class Scene:
         return start, start + STEP_FRAMES - 1
 
     def first_change(self, step: int) -> int:
-        """Return the first frame, counted from 0, that a step has changed: the hand has just arrived."""
+        """Return the first frame that a step changes, counted from 0: the hand has just arrived."""
         return self.span(step)[0] + int(_GRASP * STEP_FRAMES)
 
     def frames(self) -> Iterator[Image.Image]:
-        """Draw all frames in order, `FPS` a second: a pause, then every step and a pause."""
+        """Draw all frames in order, `FPS` per second: a pause, then each step followed by a pause."""
         return map(self.frame, range(self.span(len(self.steps))[0]))
 
     def frame(self, number: int) -> Image.Image:
         """Draw one frame, counted from 0."""
-        things, hand = self._moment(number)
+        things, hand = self._state_at(number)
         sway = (5 * math.sin(number / 9), 3 * math.sin(number / 6))
         return draw_view(self.wall, self.worktop, self.sleeve, things.values(), hand, sway)
 
-    def _moment(self, number: int) -> tuple[dict[str, Thing], Point]:
+    def _state_at(self, number: int) -> tuple[dict[str, Thing], Point]:
         """Return the things in a frame, and the position of the hand."""
         things = dict(self.things)
         for index, step in enumerate(self.steps):
@@ -76,33 +78,34 @@ class Scene:
             if number < start:
                 break
             if number <= stop:
-                return _under_way(things, step, (number - start + 1) / STEP_FRAMES)
+                return _partial_step(things, step, (number - start + 1) / STEP_FRAMES)
             things = _apply(things, step.to, 1)
         return things, _REST
 
 
-def _under_way(things: dict[str, Thing], step: Step, time: float) -> tuple[dict[str, Thing], Point]:
-    """Return the things and the hand at a fraction of the step, in (0, 1]."""
-    acting = _ease((time - _GRASP) / (_RELEASE - _GRASP))
-    now = _apply(things, step.to, acting)
-    now = _apply(now, step.meanwhile, min(1, 3 * acting, 3 * (1 - acting)))
+def _partial_step(things: dict[str, Thing], step: Step, time: float) -> tuple[dict[str, Thing], Point]:
+    """Return the things and the hand's position at a fraction of the step, in (0, 1]."""
+    progress = _ease((time - _GRASP) / (_RELEASE - _GRASP))
+    moved_things = _apply(things, step.to, progress)
+    moved_things = _apply(moved_things, step.meanwhile, min(1, 3 * progress, 3 * (1 - progress)))
     reach = _ease(time / _GRASP) if time < _RELEASE else 1 - _ease((time - _RELEASE) / (1 - _RELEASE))
-    x, y = now[step.hand].centre
-    return now, (_REST[0] + (x - _REST[0]) * reach, _REST[1] + (y - _REST[1]) * reach)
+    x, y = moved_things[step.hand].centre
+    return moved_things, (_REST[0] + (x - _REST[0]) * reach, _REST[1] + (y - _REST[1]) * reach)
 
 
-def _apply(things: dict[str, Thing], changes: Changes, share: float) -> dict[str, Thing]:
-    moved = {
+def _apply(things: dict[str, Thing], changes: Changes, fraction: float) -> dict[str, Thing]:
+    """Move the attributes of things by a fraction of the way to their new values."""
+    changed_things = {
         name: replace(
             things[name],
             **{
-                attribute: (old := getattr(things[name], attribute)) + (value - old) * share
+                attribute: (old := getattr(things[name], attribute)) + (value - old) * fraction
                 for attribute, value in attributes.items()
             },
         )
         for name, attributes in changes.items()
     }
-    return things | moved
+    return things | changed_things
 
 
 def _ease(time: float) -> float:

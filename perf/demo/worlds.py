@@ -1,4 +1,4 @@
-"""Random worlds: the scenes with shifted things and other colours."""
+"""Vary the scenes: shift their things and change their colours."""
 
 import random
 from dataclasses import replace
@@ -6,24 +6,24 @@ from dataclasses import replace
 from drawing import Colour
 from scenes import Changes, Scene
 
-# Lengths in canvas pixels, colours in steps of 255.
+# Maximum changes: lengths in canvas pixels, colours on a scale of 0 to 255.
 _SHIFT = (14, 8)
 _RECOLOURED, _REPAINTED, _RESLEEVED = 40, 30, 90
 
 
 def vary(scene: Scene, generator: random.Random) -> Scene:
-    """Return the same goal and steps in a world with shifted things and other colours."""
+    """Return the same goal and steps in a world with shifted things and different colours."""
     dx, dy = (generator.randint(-shift, shift) for shift in _SHIFT)
 
     def shifted(changes: Changes) -> Changes:
-        by = {"x": dx, "y": dy}
+        offsets = {"x": dx, "y": dy}
         return {
-            thing: {name: value + by.get(name, 0) for name, value in attributes.items()}
+            thing: {name: value + offsets.get(name, 0) for name, value in attributes.items()}
             for thing, attributes in changes.items()
         }
 
-    def recoloured(colour: Colour, most: int = _RECOLOURED) -> Colour:
-        red, green, blue = (min(255, max(0, part + generator.randint(-most, most))) for part in colour)
+    def recoloured(colour: Colour, max_change: int = _RECOLOURED) -> Colour:
+        red, green, blue = (min(255, max(0, part + generator.randint(-max_change, max_change))) for part in colour)
         return red, green, blue
 
     return replace(

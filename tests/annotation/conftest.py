@@ -1,4 +1,4 @@
-"""A browser, and what it may not do on a page."""
+"""A browser that fails on foreign requests and script errors."""
 
 from contextlib import contextmanager
 
@@ -8,14 +8,14 @@ from patience import FOREVER_S
 
 
 class Browser:
-    """Opens tabs in which nothing may be asked of another host, and no script may fail."""
+    """Open tabs that forbid requests to other hosts and script errors."""
 
     def __init__(self, chromium):
         self._chromium = chromium
 
     @contextmanager
     def tab(self, address, store, name, width=1440, scheme="light", refused=""):
-        """The page that a person's link leads to; the console may tell of answers with the status `refused` alone."""
+        """Open a person's link. The console may only report responses with the status `refused`."""
         context = self._chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         page = context.new_page()
         page.set_default_timeout(1000 * FOREVER_S)

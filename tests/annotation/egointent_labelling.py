@@ -1,4 +1,4 @@
-"""People who label steps over HTTP, and the export of what they said."""
+"""Label EgoIntent steps over HTTP and export the labels."""
 
 import csv
 import re
@@ -9,7 +9,7 @@ from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 
 
 def unchanged(page):
-    """What the form holds when it is opened, all labels supported."""
+    """Return the initial values of a form, with all labels supported."""
     texts = re.findall(r'<textarea name="(\w+)"[^>]*>([^<]*)</textarea>', page)
     cut = re.search(r'name="end_sec" [^>]*?value="([^"]+)"', page)[1]
     values = dict(texts) | {"end_sec": cut} | {f"supported_{field}": "yes" for field in FIELDS}
@@ -19,7 +19,7 @@ def unchanged(page):
 
 
 def label(store, change):
-    """All label over HTTP; `change` gets the stage, the values and the page."""
+    """Label everything over HTTP. `change` gets the stage, the values and the page."""
 
     def values_of(_, page):
         values = unchanged(page)

@@ -1,4 +1,4 @@
-"""A small flow for tests: a text is rated 0 or 1."""
+"""A small flow for tests: rate texts 0 or 1."""
 
 import json
 
@@ -27,19 +27,19 @@ class Rating(Flow):
         return len({values["rating"] for values in labels}) > 1
 
     def export(self, labelled):
-        found = {item.id: [label.values for label in labelled.of(item, "rate")] for item in labelled.items}
-        done = {name: values for name, values in found.items() if len(values) >= labelled.per_item}
-        files = {"ratings.json": ExportedFile(json.dumps(done), "ratings")} if done else {}
-        return Export([f"Rated: {len(done)}"], files)
+        ratings = {item.id: [label.values for label in labelled.of(item, "rate")] for item in labelled.items}
+        complete = {name: values for name, values in ratings.items() if len(values) >= labelled.per_item}
+        files = {"ratings.json": ExportedFile(json.dumps(complete), "ratings")} if complete else {}
+        return Export([f"Rated: {len(complete)}"], files)
 
     def demo_items(self, source, folder):
         return texts(3)
 
 
-def new_store(path, count, annotators, per_item, flow=Rating, alone=True, **settings):
-    """A new database of texts."""
+def new_store(path, count, annotators, per_item, flow=Rating, exclusive=True, **settings):
+    """Create and open a database of texts."""
     create(path, Settings(flow.name, annotators, per_item, **settings), texts(count), flow.stages)
-    return Store(Database(path, alone=alone), flow())
+    return Store(Database(path, exclusive=exclusive), flow())
 
 
 class Reviewed(Rating):

@@ -1,4 +1,4 @@
-"""The page, served on the loopback, and people who use it."""
+"""Serve the page on the loopback, and act as its users."""
 
 import re
 import socket
@@ -18,7 +18,7 @@ from patience import FOREVER_S
 
 @contextmanager
 def served(store, port=0, hosts=()):
-    """Its address."""
+    """Serve a store and yield the address."""
     listening = socket.create_server(("127.0.0.1", port))
     page = make_app(store, media_folder(store.database.path), hosts)
     server = uvicorn.Server(uvicorn.Config(page, log_level="warning", access_log=False))
@@ -32,7 +32,7 @@ def served(store, port=0, hosts=()):
 
 
 class Client(httpx.Client):
-    """Finds paths below the base of a person's pages."""
+    """Resolve paths below the base of a person's pages."""
 
     base = ""
 
@@ -42,7 +42,7 @@ class Client(httpx.Client):
 
 
 def enter(address, store, name):
-    """A client with the cookie that a person's link gives."""
+    """Return a client with the cookie of a person's link."""
     (token,) = (person.token for person in store.people() if person.name == name)
     client = Client(base_url=address, follow_redirects=True, timeout=FOREVER_S)
     client.page = client.get(f"/enter/{token}")
@@ -51,23 +51,23 @@ def enter(address, store, name):
 
 
 def form_in(page, action="/label/"):
-    """Where the page's form goes, and its hidden fields."""
-    found = re.search(rf'<form method="post" action="([^"]*{action}[^"]*)".*?</form>', page, re.DOTALL)
-    hidden = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', found[0])
-    return found[1], {name: unescape(value) for name, value in hidden}
+    """Return the target of the page's form and its hidden fields."""
+    form = re.search(rf'<form method="post" action="([^"]*{action}[^"]*)".*?</form>', page, re.DOTALL)
+    hidden = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form[0])
+    return form[1], {name: unescape(value) for name, value in hidden}
 
 
 def post(client, action="/label/", **values):
-    """Send the form of the page that the client has, as a browser does."""
+    """Submit the form on the client's current page, like a browser."""
     where, hidden = form_in(client.page.text, action)
     client.page = client.post(where, data=hidden | values)
     return client.page
 
 
 def label_all(store, values_of):
-    """All annotators label all that they are served; `values_of` gets the person and the page."""
+    """Label all items of all annotators. `values_of` gets the person and the page."""
     with served(store) as address:
-        clients = {known.person: enter(address, store, known.person) for known in store.progress()}
+        clients = {progress.person: enter(address, store, progress.person) for progress in store.progress()}
         busy = True
         while busy:
             busy = False
@@ -79,13 +79,13 @@ def label_all(store, values_of):
 
 
 def run(*arguments):
-    """Exit code and output of a command."""
+    """Run a command and return its exit code and output."""
     done = CliRunner().invoke(app, [str(argument) for argument in arguments])
     return done.exit_code, done.output
 
 
 def export(store, out=None):
-    """What ``annotate export`` says, and the folder that it writes; another process may serve the database."""
+    """Run ``annotate export``. Return its output and folder. The database may be in use by a server."""
     path = store.database.path
     out = out or path.parent / "out"
     code, output = run("annotate", "export", path, "--out", out)

@@ -46,7 +46,7 @@ def exported(store):
     return [json.loads(line) for line in plans.read_text().splitlines()] if plans.exists() else [], output
 
 
-def test_the_page_has_task_pictures_and_numbered_steps(release, tmp_path):
+def test_page_shows_task_pictures_and_numbered_steps(release, tmp_path):
     store = start(tmp_path, [write_plans(tmp_path / "secret-model.jsonl", release)], release)
     with served(store) as address:
         client = enter(address, store, "annotator-1")
@@ -59,7 +59,7 @@ def test_the_page_has_task_pictures_and_numbered_steps(release, tmp_path):
     store.close()
 
 
-def test_labels_are_read_by_score_actplan(release, tmp_path, real_encoder):
+def test_score_actplan_reads_the_export(release, tmp_path, real_encoder):
     samples = [write_plans(tmp_path / f"{name}.jsonl", release) for name in ("one", "two")]
     store = start(tmp_path, samples, release)
     label_all(store, lambda person, page: {"correct": "1", "commonsense": "0", "errors": ["object:2", "form:0"]})
@@ -80,7 +80,7 @@ def test_labels_are_read_by_score_actplan(release, tmp_path, real_encoder):
     assert f"one,{ERRORS['form']},4,4,50.0" in errors
 
 
-def test_where_verdicts_differ_the_lead_decides(release, tmp_path):
+def test_lead_decides_where_verdicts_differ(release, tmp_path):
     store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release)
     label_all(store, lambda person, page: {"correct": person[-1].replace("2", "0"), "commonsense": "1"})
     assert exported(store)[0] == []
@@ -95,14 +95,14 @@ def test_where_verdicts_differ_the_lead_decides(release, tmp_path):
 
 
 def sent_by(page):
-    """What a browser sends of a form that nobody has touched."""
+    """Return what a browser sends for an unchanged form."""
     inputs = re.findall(r'<input type="(?:radio|checkbox)"[^>]* name="([^"]+)" value="([^"]+)"[^>]* checked', page)
     return {name: [value for other, value in inputs if other == name] for name, _ in inputs}
 
 
-@pytest.mark.parametrize(("annotators", "given"), [(2, "image:3"), (3, None)])
-def test_the_leads_decision_keeps_the_errors_of_the_majority(release, tmp_path, annotators, given):
-    """Only what the lead changes is another: a verdict, or a mark."""
+@pytest.mark.parametrize(("annotators", "mark"), [(2, "image:3"), (3, None)])
+def test_decision_keeps_the_majoritys_errors(release, tmp_path, annotators, mark):
+    """Only the verdict or mark that the lead changes differs."""
     store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release, annotators, annotators)
     marks = {"annotator-1": ["event:1", "form:0", "object:2"], "annotator-2": ["event:2", "form:0"], "annotator-3": []}
     correct = {"annotator-1": "0", "annotator-2": "1", "annotator-3": "0"}
@@ -112,10 +112,10 @@ def test_the_leads_decision_keeps_the_errors_of_the_majority(release, tmp_path, 
         for position in range(4):
             lead.page = lead.get(f"/adjudicate/{position}")
             sent = sent_by(lead.page.text)
-            # The verdict on which two people differ is open; that of two of three is not.
+            # With two annotators, the verdict has no majority and starts empty.
             assert sent.get("correct") == (["0"] if annotators == 3 else None)
-            post(lead, **sent | {"correct": "0", "errors": sent["errors"] + ([given] if given else [])})
-        # A decision that is taken back starts from the lead's own form.
+            post(lead, **sent | {"correct": "0", "errors": sent["errors"] + ([mark] if mark else [])})
+        # After a withdrawal, the form starts with the lead's previous values.
         lead.page = lead.get("/")
         post(lead, "/undecide/0")
         lead.page = lead.get("/adjudicate/0")
@@ -123,7 +123,7 @@ def test_the_leads_decision_keeps_the_errors_of_the_majority(release, tmp_path, 
         post(lead, **sent_by(lead.page.text) | {"commonsense": "1"})
     store.close()
     records, _ = exported(store)
-    errors = {"event": [1, 2], "form": [0]} | ({"image": [3]} if given else {})
+    errors = {"event": [1, 2], "form": [0]} | ({"image": [3]} if mark else {})
     assert [(record["correct"], record["errors"]) for record in records] == [(False, errors)] * 4
     assert sorted(record["commonsense"] for record in records) == [False, False, False, True]
 
@@ -137,7 +137,7 @@ def test_an_error_counts_by_majority(release, tmp_path):
 
 
 @pytest.mark.parametrize("marks", [["event:4"], ["other:1"], ["event:x"], ["event"], ["event:-1"], ["event:\u0663"]])
-def test_steps_that_are_not_there_are_refused(release, tmp_path, marks):
+def test_marks_of_unknown_steps_are_refused(release, tmp_path, marks):
     store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release)
     with served(store) as address:
         client = enter(address, store, "annotator-1")
@@ -146,14 +146,14 @@ def test_steps_that_are_not_there_are_refused(release, tmp_path, marks):
     store.close()
 
 
-def test_prepared_data_serve_as_well_as_the_release(release, tmp_path):
+def test_prepared_data_can_replace_the_release(release, tmp_path):
     prepare_actplan(release)
     store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], None)
     store.close()
     start(tmp_path, [tmp_path / "one.jsonl"], release).close()
 
 
-def test_a_plan_with_half_a_surrogate_pair_is_labelled(release, tmp_path):
+def test_plan_with_an_unpaired_surrogate_can_be_labelled(release, tmp_path):
     plans = write_plans(tmp_path / "one.jsonl", release, "grab(cup \ud83d)")
     assert "\\ud83d" in plans.read_text()
     store = start(tmp_path, [plans], release, 1, 1)
@@ -163,14 +163,14 @@ def test_a_plan_with_half_a_surrogate_pair_is_labelled(release, tmp_path):
     assert {(record["candidate"], record["commonsense"]) for record in records} == {("grab(cup ?)", True)}
 
 
-def test_an_instance_that_is_not_there_is_named(release, tmp_path):
+def test_error_names_the_missing_instance(release, tmp_path):
     plans = write_plans(tmp_path / "one.jsonl", release)
     plans.write_text(plans.read_text() + json.dumps({"id": "S/x/0/sample_7", "candidate": "", "references": ["a(b)"]}))
     with pytest.raises(LmmsEgoplanError, match=r"5[^*]*S/x/0/sample_7"):
         start(tmp_path, [plans], release)
 
 
-def test_published_plans(tmp_path, real_encoder):
+def test_published_plans_can_be_labelled_and_reported(tmp_path, real_encoder):
     source = DATA / "actplan" / "annotation"
     if not source.is_dir():
         pytest.skip(f"{source} is absent")

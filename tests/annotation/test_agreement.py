@@ -1,4 +1,4 @@
-"""Agreement of annotators, beside slow computations by the definitions."""
+"""Compare the agreement of annotators with slow computations from the definitions."""
 
 from itertools import combinations
 
@@ -16,7 +16,7 @@ def scale(levels, is_ordered=False):
 
 
 def cohen(pairs):
-    """Of one pair of annotators."""
+    """Compute Cohen's kappa of one pair of annotators."""
     levels = {value for pair in pairs for value in pair}
     observed = sum(a == b for a, b in pairs) / len(pairs)
     chance = (
@@ -26,32 +26,32 @@ def cohen(pairs):
     return None if constant else (observed - chance) / (1 - chance)
 
 
-def test_pairs_that_share_few_items_have_no_kappa():
-    """Nine in ten labels are equal, but each pair shares three items: their kappas of 0 said nothing."""
+def test_pairs_with_few_shared_items_have_no_kappa():
+    """Nine in ten labels are equal, but each pair shares only three items, so kappa would be meaningless."""
     labels = [{"lead": number % 2, f"annotator-{number // 3}": number % 2} for number in range(30)]
     for number in (0, 9, 18):
         labels[number][f"annotator-{number // 3}"] = 1 - number % 2
-    found = measure(scale((0, 1)), labels)
-    assert found.percent == 90
-    assert (found.cohen, found.cohen_pairs, found.cohen_pairs_skipped) == (None, 0, 10)
-    assert found.krippendorff == pytest.approx(0.8, abs=0.02)
-    assert found.low < found.krippendorff < found.high
+    agreement = measure(scale((0, 1)), labels)
+    assert agreement.percent == 90
+    assert (agreement.cohen, agreement.cohen_pairs, agreement.cohen_pairs_skipped) == (None, 0, 10)
+    assert agreement.krippendorff == pytest.approx(0.8, abs=0.02)
+    assert agreement.low < agreement.krippendorff < agreement.high
 
 
-def test_only_pairs_that_share_ten_items_count():
+def test_only_pairs_with_ten_shared_items_count():
     units = [{"A": number % 2, "B": number % 2} for number in range(100)] + [{"A": 0, "C": 1}] * 9
-    found = measure(scale((0, 1)), units)
-    assert (found.cohen, found.cohen_pairs, found.cohen_smallest_overlap) == (1, 1, 100)
-    assert (found.items, found.cohen_pairs_skipped) == (109, 1)
-    found = measure(scale((0, 1)), [*units, {"A": 1, "C": 0}])
-    assert found.cohen == pytest.approx((100 * 1 + 10 * cohen([(0, 1)] * 9 + [(1, 0)])) / 110)
-    assert (found.cohen_pairs, found.cohen_smallest_overlap, found.cohen_pairs_skipped) == (2, 10, 0)
+    agreement = measure(scale((0, 1)), units)
+    assert (agreement.cohen, agreement.cohen_pairs, agreement.cohen_smallest_overlap) == (1, 1, 100)
+    assert (agreement.items, agreement.cohen_pairs_skipped) == (109, 1)
+    agreement = measure(scale((0, 1)), [*units, {"A": 1, "C": 0}])
+    assert agreement.cohen == pytest.approx((100 * 1 + 10 * cohen([(0, 1)] * 9 + [(1, 0)])) / 110)
+    assert (agreement.cohen_pairs, agreement.cohen_smallest_overlap, agreement.cohen_pairs_skipped) == (2, 10, 0)
 
 
-def test_an_annotator_who_gives_one_level_has_no_kappa():
+def test_constant_annotator_has_no_kappa():
     units = [{"A": 1, "B": int(number > 0)} for number in range(10)]
-    found = measure(scale((0, 1)), units)
-    assert (found.percent, found.cohen, found.cohen_pairs_skipped) == (90, None, 1)
+    agreement = measure(scale((0, 1)), units)
+    assert (agreement.percent, agreement.cohen, agreement.cohen_pairs_skipped) == (90, None, 1)
 
 
 names = st.sampled_from("PQRS")
@@ -60,12 +60,12 @@ units_of = st.lists(st.dictionaries(names, st.sampled_from((0.0, 0.5, 1.0)), max
 
 @settings(max_examples=40, deadline=None)
 @given(units_of)
-def test_all_coefficients_by_their_definitions(units):
-    found = measure(scale((0.0, 0.5, 1.0), True), units)
+def test_coefficients_match_their_definitions(units):
+    agreement = measure(scale((0.0, 0.5, 1.0), True), units)
     several = [unit for unit in units if len(unit) > 1]
-    assert found.items == len(several)
+    assert agreement.items == len(several)
     pairs = [pair for unit in several for pair in combinations(unit.values(), 2)]
-    assert found.percent == (pytest.approx(100 * sum(a == b for a, b in pairs) / len(pairs)) if pairs else None)
+    assert agreement.percent == (pytest.approx(100 * sum(a == b for a, b in pairs) / len(pairs)) if pairs else None)
     shared_by = [
         [(unit[one], unit[other]) for unit in units if one in unit and other in unit]
         for one, other in combinations("PQRS", 2)
@@ -74,13 +74,15 @@ def test_all_coefficients_by_their_definitions(units):
         (kappa, len(shared)) for shared in shared_by if len(shared) >= 10 and (kappa := cohen(shared)) is not None
     ]
     items = sum(shared for _, shared in kappas)
-    assert found.cohen == (pytest.approx(sum(kappa * shared for kappa, shared in kappas) / items) if kappas else None)
-    assert found.cohen_pairs == len(kappas)
-    assert found.cohen_pairs_skipped == sum(map(bool, shared_by)) - len(kappas)
-    assert found.cohen_smallest_overlap == (min(shared for _, shared in kappas) if kappas else None)
+    assert agreement.cohen == (
+        pytest.approx(sum(kappa * shared for kappa, shared in kappas) / items) if kappas else None
+    )
+    assert agreement.cohen_pairs == len(kappas)
+    assert agreement.cohen_pairs_skipped == sum(map(bool, shared_by)) - len(kappas)
+    assert agreement.cohen_smallest_overlap == (min(shared for _, shared in kappas) if kappas else None)
     values = [list(unit.values()) for unit in units]
     for is_ordered in (True, False):
         alpha = krippendorff_alpha(values, (0.0, 0.5, 1.0), is_ordered=is_ordered)
-        found = measure(scale((0.0, 0.5, 1.0), is_ordered), units)
+        agreement = measure(scale((0.0, 0.5, 1.0), is_ordered), units)
         expected = (None,) * 3 if alpha is None else (alpha.value, alpha.low, alpha.high)
-        assert (found.krippendorff, found.low, found.high) == expected
+        assert (agreement.krippendorff, agreement.low, agreement.high) == expected

@@ -11,7 +11,7 @@ from lmms_egoplan.annotation.forms import Picture
 
 
 class Seen(Rating):
-    """With a frame of this file."""
+    """A flow that also shows a frame of this file."""
 
     def form(self, shown, earlier=(), order=0):
         form = super().form(shown, earlier, order)
@@ -38,7 +38,7 @@ def make(tmp_path):
 @pytest.mark.parametrize(
     "path", ["/", "/static/style.css", "/media/1/0", "/item/0", "/item/0/0", "/adjudicate/0", "/enter/x"]
 )
-def test_without_a_link_nothing_is_served(make, path):
+def test_requests_without_a_link_are_refused(make, path):
     address, _ = make()
     answer = httpx.get(address + path)
     assert answer.status_code == 403
@@ -56,7 +56,7 @@ def test_no_path_reaches_the_file_system(make, path):
     assert "import" not in answer.text
 
 
-def test_headers_cookie_and_escaped_texts(make):
+def test_headers_cookie_and_escaping(make):
     address, store = make()
     token = store.people()[-1].token
     answer = httpx.get(f"{address}/enter/{token}")
@@ -73,7 +73,7 @@ def test_headers_cookie_and_escaped_texts(make):
     assert not re.search("<b>text|secret-model", page.text)
 
 
-def test_a_label_is_saved_and_the_next_item_shown(make):
+def test_saving_a_label_shows_the_next_item(make):
     address, store = make(count=2, annotators=1, per_item=1)
     client = enter(address, store, "annotator-1")
     first = form_in(client.page.text)[0]
@@ -87,7 +87,7 @@ def test_a_label_is_saved_and_the_next_item_shown(make):
     assert "2 items" in page.text
 
 
-def test_what_does_not_fit_is_not_saved_and_comment_is_kept(make):
+def test_invalid_input_is_not_saved_and_keeps_the_comment(make):
     address, store = make()
     client = enter(address, store, "annotator-1")
     for values in ({}, {"rating": "2"}, {"rating": ["0", "1"]}):
@@ -100,29 +100,29 @@ def test_what_does_not_fit_is_not_saved_and_comment_is_kept(make):
     assert len(store.labelled().labels) == 1
 
 
-def test_a_form_sent_again_with_another_choice_is_a_correction(make):
-    """As after a step back in the browser's history; sent twice alike, it is one label."""
+def test_resubmission_with_another_choice_is_a_correction(make):
+    """This happens after going back in the browser. Identical submissions count once."""
     address, store = make()
     client = enter(address, store, "annotator-1")
     where, hidden = form_in(client.page.text)
     for rating, rows in (("0", 1), ("0", 1), ("1", 2)):
         assert client.post(where, data=hidden | {"rating": rating}).status_code == 200
         assert len(store.database.rows("SELECT id FROM labels")) == rows
-    ((given,),) = store.labelled().labels.values()
-    assert given.values == {"rating": "1"}
+    ((label,),) = store.labelled().labels.values()
+    assert label.values == {"rating": "1"}
 
 
 @pytest.mark.parametrize(
     "path", ["/media/99999999999999999999/0", "/media/x/0", "/media/1/-1", "/item/x", "/item/1/99999999999999999999"]
 )
-def test_wrong_addresses_are_not_found(make, path):
+def test_invalid_addresses_return_404(make, path):
     address, store = make()
     answer = enter(address, store, "lead").get(path)
     assert answer.status_code == 404
     assert httpx.get(address + path).status_code == 403
 
 
-def test_a_file_that_cannot_be_written_is_told_without_its_path(make, tmp_path):
+def test_write_error_does_not_reveal_the_path(make, tmp_path):
     address, store = make(flow=Seen, name="seen.sqlite")
     (tmp_path / "seen.sqlite.media").write_text("no folder")
     answer = enter(address, store, "annotator-1").get("/media/1/0")
@@ -130,21 +130,21 @@ def test_a_file_that_cannot_be_written_is_told_without_its_path(make, tmp_path):
     assert str(tmp_path) not in answer.text
 
 
-def test_forms_of_others_are_refused(make):
+def test_foreign_forms_are_refused(make):
     address, store = make()
     client, other = enter(address, store, "annotator-1"), enter(address, store, "annotator-2")
     where, hidden = form_in(client.page.text)
     assert client.post(where, data=hidden | {"csrf": "x", "rating": "1"}).status_code == 403
     assert client.post(where, data={"rating": "1"}).status_code == 403
     assert other.post(where, data=hidden | {"rating": "1"}).status_code == 403
-    own = form_in(other.page.text)[1]["csrf"]
-    assert other.post(where, data=hidden | {"csrf": own, "rating": "1"}).status_code == 403
+    csrf = form_in(other.page.text)[1]["csrf"]
+    assert other.post(where, data=hidden | {"csrf": csrf, "rating": "1"}).status_code == 403
     assert other.get(where.replace("label", "media") + "/0").status_code == 403
-    assert other.post("/release", data={"csrf": own, "person": "annotator-1"}).status_code == 403
+    assert other.post("/release", data={"csrf": csrf, "person": "annotator-1"}).status_code == 403
     assert store.labelled().labels == {}
 
 
-def test_the_lead_sees_all_and_decides(make):
+def test_lead_sees_all_labels_and_decides(make):
     address, store = make(count=1, annotators=2, per_item=2)
     refused = enter(address, store, "lead").get("/adjudicate/0")
     assert (refused.status_code, "0 of 2" in refused.text) == (403, True)
@@ -162,7 +162,7 @@ def test_the_lead_sees_all_and_decides(make):
     assert enter(address, store, "annotator-1").get("/adjudicate/0").status_code == 403
 
 
-def test_seniors_review_a_qualification(make):
+def test_seniors_review_qualifications(make):
     address, store = make(count=3, annotators=1, per_item=1, qualification=1, seniors=2)
     client = enter(address, store, "annotator-1")
     assert 'id="label"' not in post(client, rating="1").text
@@ -176,7 +176,7 @@ def test_seniors_review_a_qualification(make):
     assert 'id="label"' not in post(client, rating="1").text
 
 
-def test_a_full_disk_is_told_and_the_form_can_be_sent_again(make):
+def test_full_disk_is_reported_and_the_form_can_be_resent(make):
     address, store = make()
     client = enter(address, store, "annotator-1")
     where, hidden = form_in(client.page.text)
@@ -195,7 +195,7 @@ def test_a_full_disk_is_told_and_the_form_can_be_sent_again(make):
     assert len(store.labelled().labels) == 1
 
 
-def test_a_skipped_item_is_told_to_the_lead_and_goes_to_another_person(make):
+def test_skipped_item_is_shown_to_the_lead_and_reassigned(make):
     address, store = make(count=1, annotators=3, per_item=2)
     client = enter(address, store, "annotator-1")
     assert post(client, "/skip/", reason="  ").status_code == 422
@@ -212,23 +212,23 @@ def test_a_skipped_item_is_told_to_the_lead_and_goes_to_another_person(make):
     assert len(store.labelled().labels["text/0"]) == 2
 
 
-def test_ones_own_labels_are_found_and_changed(make):
+def test_annotators_find_and_change_their_labels(make):
     address, store = make(count=3, annotators=2, per_item=1)
     client = enter(address, store, "annotator-1")
     for number in range(3):
         post(client, rating="0", comment=f"comment {number}")
     page = client.get("/mine", params={"words": "Comment 1"}).text
-    (found,) = re.findall(r'href="(/p/[^"]+/label/[0-9]+)"', page)
+    (path,) = re.findall(r'href="(/p/[^"]+/label/[0-9]+)"', page)
     assert "&lt;b&gt;text " in page
     assert "text/" not in page  # An item's id may name the model.
-    client.page = client.get(found)
+    client.page = client.get(path)
     assert 'value="0" required checked' in client.page.text
     assert post(client, rating="1").status_code == 200
     assert sorted(label.values["rating"] for labels in store.labelled().labels.values() for label in labels) == list(
         "001"
     )
     other = enter(address, store, "annotator-2")
-    assert other.get(f"/label/{found.rpartition('/')[2]}").status_code == 403
+    assert other.get(f"/label/{path.rpartition('/')[2]}").status_code == 403
     assert "label/" not in other.get("/mine").text
     assert client.get("/mine?page=1").status_code == 200
     assert client.get("/mine?page=-1").status_code == 404
@@ -236,7 +236,7 @@ def test_ones_own_labels_are_found_and_changed(make):
 
 
 @pytest.mark.parametrize("newer", ["label", "skip"])
-def test_an_older_form_of_another_tab_replaces_nothing_silently(make, newer):
+def test_stale_form_asks_before_replacing_a_newer_label(make, newer):
     address, store = make(count=1, annotators=1, per_item=1)
     one, other = enter(address, store, "annotator-1"), enter(address, store, "annotator-1")
     if newer == "label":
@@ -245,39 +245,37 @@ def test_an_older_form_of_another_tab_replaces_nothing_silently(make, newer):
         post(one, "/skip/", reason="too dark")
     assert post(other, rating="0").status_code == 409
     assert ("Rating: 1" if newer == "label" else "too dark") in other.page.text
-    labels = [label.values for given in store.labelled().labels.values() for label in given]
+    labels = [label.values for item_labels in store.labelled().labels.values() for label in item_labels]
     assert labels == ([{"rating": "1"}] if newer == "label" else [])
     assert post(other, rating="0").status_code == 200
     assert store.labelled().labels["text/0"][0].values == {"rating": "0"}
 
 
-def test_two_links_in_one_browser_keep_their_sessions(make):
+def test_two_links_in_one_browser_have_separate_sessions(make):
     address, store = make()
     lead = enter(address, store, "lead")
-    of_lead = lead.base
+    lead_base = lead.base
     tokens = {person.name: person.token for person in store.people()}
     lead.page = lead.get(f"/enter/{tokens['annotator-1']}")
-    assert lead.page.url.path != of_lead
+    assert lead.page.url.path != lead_base
     assert "annotator-1" in lead.page.text
     assert lead.get("/adjudicate/0").status_code in (200, 403)
-    assert "/people/name" in lead.get(f"{of_lead}/").text
-    # Another person's path shows nothing with one's own cookie.
-    own = enter(address, store, "annotator-2")
-    assert (
-        own.get(f"{of_lead}/", headers={"Cookie": "; ".join(f"{k}={v}" for k, v in own.cookies.items())}).status_code
-        == 403
-    )
+    assert "/people/name" in lead.get(f"{lead_base}/").text
+    # Another person's path refuses one's own cookie.
+    client = enter(address, store, "annotator-2")
+    cookies = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+    assert client.get(f"{lead_base}/", headers={"Cookie": cookies}).status_code == 403
 
 
-def test_links_are_closed_and_renewed_and_people_have_names(make):
+def test_lead_closes_and_renews_links_and_names_people(make):
     address, store = make()
     client, lead = enter(address, store, "annotator-1"), enter(address, store, "lead")
     _, hidden = form_in(lead.page.text, "/people/name")
     assert hidden["person"] == "annotator-1"
     assert lead.post("/people/name", data=hidden | {"called": " Ada  <i>L.</i> "}).status_code == 200
     assert "Ada &lt;i&gt;L.&lt;/i&gt; (annotator-1)" in client.get("/").text
-    taken = lead.post("/people/name", data=hidden | {"person": "annotator-2", "called": "Ada <i>L.</i>"})
-    assert (taken.status_code, "annotator-1" in taken.text) == (400, True)
+    duplicate = lead.post("/people/name", data=hidden | {"person": "annotator-2", "called": "Ada <i>L.</i>"})
+    assert (duplicate.status_code, "annotator-1" in duplicate.text) == (400, True)
     assert lead.post("/people/name", data=hidden | {"person": "annotator-2", "called": "lead"}).status_code == 400
     assert client.post("/people/close", data=hidden).status_code == 403
     old = next(person.token for person in store.people() if person.name == "annotator-1")
@@ -295,14 +293,14 @@ def test_links_are_closed_and_renewed_and_people_have_names(make):
 
 def test_unknown_hosts_are_refused(tmp_path):
     store = new_store(tmp_path / "labels.sqlite", 1, 1, 1)
-    known = (
+    known_hosts = (
         "localhost", "LocalHost:{port}", "127.0.0.1:{port}", "[::1]:{port}", "localhost.:{port}", "labels.example.org",
     )  # fmt: skip
-    unknown = ("evil.example.org:{port}", "127.0.0.1.evil.org", "localhost@evil.org", "", "[::1", "a:b:c")
+    unknown_hosts = ("evil.example.org:{port}", "127.0.0.1.evil.org", "localhost@evil.org", "", "[::1", "a:b:c")
     with served(store, hosts=["Labels.example.org"]) as address:
         client = enter(address, store, "annotator-1")
-        for host in (*known, *unknown):
+        for host in (*known_hosts, *unknown_hosts):
             answer = client.get("/", headers={"Host": host.format(port=address.rpartition(":")[2])})
-            assert answer.status_code == (200 if host in known else 421), host
-            assert ("text 0" in answer.text) == (host in known)
+            assert answer.status_code == (200 if host in known_hosts else 421), host
+            assert ("text 0" in answer.text) == (host in known_hosts)
     store.close()

@@ -1,4 +1,4 @@
-"""Pictures and clips that people are shown."""
+"""Create pictures and clips for annotators."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def video(tmp_path):
     return str(write_numbered_video(tmp_path / "video.mp4", 60))
 
 
-def test_all_are_made_and_what_exists_stays(video, tmp_path):
+def test_make_all_reuses_existing_files_and_reports_problems(video, tmp_path):
     folder = MediaFolder(tmp_path / "labels.sqlite.media")
     good = [Cut(video, tuple(range(first, first + 5)), 10.0) for first in range(9)] + [Still(video, 7)]
     lost = [Still(str(tmp_path / "gone.mp4"), 3), Cut(video, (58, 59, 60), 10.0)]
@@ -41,7 +41,7 @@ def test_all_are_made_and_what_exists_stays(video, tmp_path):
         assert [read_number(frame) for frame in frames] == list(range(first, first + 5))
 
 
-def test_clips_are_as_high_as_asked_at_most(video, tmp_path):
+def test_clip_height_is_limited(video, tmp_path):
     (whole,) = read_video_frames(video, [0])
     for height, expected in ((whole.height // 2, whole.height // 2), (whole.height * 2, whole.height)):
         folder = MediaFolder(tmp_path / "media", height)
@@ -52,8 +52,8 @@ def test_clips_are_as_high_as_asked_at_most(video, tmp_path):
 
 @pytest.mark.whole
 @pytest.mark.skipif(os.cpu_count() == 1, reason="one core")
-def test_the_bytes_of_a_clip_do_not_depend_on_the_number_of_cores(tmp_path):
-    video, found = str(tmp_path / "large.mp4"), set()
+def test_clip_bytes_do_not_depend_on_the_number_of_cores(tmp_path):
+    video, digests = str(tmp_path / "large.mp4"), set()
     write_video(tmp_path / "large.mp4", [number_image(number).resize((640, 480)) for number in range(40)], 10.0)
     for name, cores in (("one", {0}), ("all", os.sched_getaffinity(0))):
         subprocess.run(
@@ -62,5 +62,5 @@ def test_the_bytes_of_a_clip_do_not_depend_on_the_number_of_cores(tmp_path):
             preexec_fn=lambda cores=cores: os.sched_setaffinity(0, cores),
         )
         (clip,) = (tmp_path / name).iterdir()
-        found.add(sha256(clip.read_bytes()).hexdigest())
-    assert len(found) == 1
+        digests.add(sha256(clip.read_bytes()).hexdigest())
+    assert len(digests) == 1

@@ -31,7 +31,7 @@ def start(folder, annotators=3):
     )
 
 
-def test_revised_and_reviewed_steps_are_prepared(source):
+def test_export_of_revised_steps_can_be_prepared(source):
     store = start(source)
 
     def change(stage, values, page):
@@ -60,7 +60,7 @@ def test_revised_and_reviewed_steps_are_prepared(source):
     assert CliRunner().invoke(app, arguments).exit_code == 0
 
 
-def test_a_moved_cut_shows_the_reviewer_nothing_after_it(source):
+def test_reviewer_sees_nothing_after_a_moved_cut(source):
     write_annotations(source / "steps.jsonl", [raw_record(1, end_sec=1.0)])
     store = start(source)
     times = frame_times(source / "videos" / "0a1b-2c.mp4")
@@ -98,7 +98,7 @@ def test_no_clip_has_a_frame_at_or_after_the_cut(source):
     store.close()
 
 
-def test_the_place_is_asked_of_steps_with_candidates_or_without_a_place_alone(source):
+def test_place_is_asked_only_with_candidates_or_without_a_place(source):
     unplaced = raw_record(3, scenario=None, environment=None, unverified=True)
     steps = [
         raw_record(1, unverified=True),
@@ -108,12 +108,12 @@ def test_the_place_is_asked_of_steps_with_candidates_or_without_a_place_alone(so
     items = read_items(write_annotations(source / "steps.jsonl", steps), source / "videos")
     assert [item.id for item in items if "place" in item.shown] == ["s2", "s3"]
     goalstep = {key: value for key, value in raw_record(4).items() if key != "scenario"}
-    own = {"category": "make tea", "unverified": True, "next_step_plan_candidates": ["drive screw 4 in"]}
-    (item,) = read_items(write_annotations(source / "steps.jsonl", [goalstep | own]), source / "videos")
+    more = {"category": "make tea", "unverified": True, "next_step_plan_candidates": ["drive screw 4 in"]}
+    (item,) = read_items(write_annotations(source / "steps.jsonl", [goalstep | more]), source / "videos")
     assert "place" not in item.shown
 
 
-def test_where_the_reviewer_differs_the_lead_decides(source):
+def test_lead_decides_where_the_reviewer_differs(source):
     write_annotations(source / "steps.jsonl", [raw_record(1)])
     store = start(source)
     label(store, lambda stage, values, page: values | ({"global_intent": "build it"} if stage == "review" else {}))
@@ -125,11 +125,11 @@ def test_where_the_reviewer_differs_the_lead_decides(source):
         post(lead, **unchanged(lead.page.text) | {"local_intent": "fasten the board"})
     store.close()
     (record,) = read_annotations(export(store)[0])
-    # What the reviewer wrote stays where the lead leaves it.
+    # The form starts with the review.
     assert (record.local_intent, record.global_intent) == ("fasten the board", "build it")
 
 
-def test_the_audit_counts_the_cuts_of_finished_steps_whoever_moved_them(source):
+def test_audit_counts_moved_cuts_of_finished_steps_by_anyone(source):
     write_annotations(source / "steps.jsonl", [raw_record(1), raw_record(2)])
     store = start(source)
     times = frame_times(source / "videos" / "0a1b-2c.mp4")
@@ -153,7 +153,7 @@ def test_the_audit_counts_the_cuts_of_finished_steps_whoever_moved_them(source):
     assert float(rates["median_adjustment_sec"]["value"]) == pytest.approx(moved, abs=1e-3)
 
 
-def test_the_audit_counts_labels_as_they_are_in_the_end(source):
+def test_audit_counts_final_verdicts_on_labels(source):
     store = start(source)
 
     def change(stage, values, page):
@@ -175,7 +175,7 @@ def test_the_audit_counts_labels_as_they_are_in_the_end(source):
     assert [(rates[name]["count"], rates[name]["of"]) for name in (labels, steps)] == [("17", "18"), ("5", "6")]
 
 
-def test_all_of_it_can_be_moved(source, tmp_path_factory):
+def test_database_items_and_media_can_be_moved(source, tmp_path_factory):
     store = start(source)
     slot = store.assignments.next_slot("annotator-1")
     store.close()
@@ -201,7 +201,7 @@ def test_all_of_it_can_be_moved(source, tmp_path_factory):
         ),
     ],
 )
-def test_guide_and_page_call_the_labels_as_the_record_does(source, keys, titles):
+def test_guide_and_page_use_the_label_names_of_the_record(source, keys, titles):
     record = {keys.get(name, name): value for name, value in raw_record(1).items()}
     write_annotations(source / "steps.jsonl", [record])
     store = start(source)
@@ -226,7 +226,7 @@ def test_guide_and_page_call_the_labels_as_the_record_does(source, keys, titles)
 @pytest.mark.parametrize(
     "change", [{"local_intent": "  "}, {"end_sec": "nan"}, {"end_sec": "9"}, {"supported_local_intent": ""}]
 )
-def test_what_does_not_fit_is_refused(source, change):
+def test_invalid_values_are_refused(source, change):
     store = start(source)
     with served(store) as address:
         client = enter(address, store, "annotator-1")

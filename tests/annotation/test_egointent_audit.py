@@ -11,7 +11,7 @@ LABELS = dict.fromkeys(FIELDS, "as it was")
 
 
 def revision(**changes):
-    """A step with all labels supported and as they were."""
+    """Return the revision of a step whose labels are supported and unchanged, except for `changes`."""
     values = LABELS | {f"supported_{field}": "yes" for field in FIELDS}
     return LABELS, values | changes
 
@@ -19,9 +19,9 @@ def revision(**changes):
 def test_rates_are_counted():
     revisions = [
         revision(),
-        revision(global_intent="another"),  # supported all the same
+        revision(global_intent="another"),  # still supported
         revision(next_step_plan="another", supported_next_step_plan="no"),
-        revision(supported_next_step_plan="no"),  # left as it was
+        revision(supported_next_step_plan="no"),  # unchanged
     ]
     supported = [(True, True, True), (True, False, True)]
     moves, durations = [0.0, -0.1, -0.5, -0.2], [1.0, 2.0, 4.0, 11.0]
@@ -48,7 +48,7 @@ def test_rates_are_counted():
         assert all(fact in str(rates[name]) for fact in facts)
 
 
-def test_the_papers_values_stand_beside():
+def test_rates_include_the_papers_values():
     rates = {rate.rate: rate for rate in audit([], [], [], [], [])}
     assert {rate.value for rate in rates.values()} == {"n/a"}
     assert {rate.paper for rate in rates.values()} == {6.1, 13.7, 94.3, 25.2, 98.4, 0.11, 0.23, 1.87, 3.42, 3.57, "n/a"}
@@ -58,14 +58,14 @@ def test_the_papers_values_stand_beside():
 
 
 @pytest.mark.parametrize("revisions", [[], [revision()]])
-def test_a_file_of_rates_is_read_as_it_was_written(tmp_path, revisions):
+def test_audit_file_round_trip(tmp_path, revisions):
     rates = audit(revisions, [], [], [-0.25], [])
     (tmp_path / AUDIT).write_text(audit_csv(rates), encoding="utf-8", newline="")
     assert [astuple(rate) for rate in read_audit(tmp_path)] == [tuple(map(str, astuple(rate))) for rate in rates]
 
 
 @pytest.mark.parametrize("cells", ["1", "cuts_moved,1,2,3,4,5,6,7,8"])
-def test_a_line_of_another_length_is_one_error(tmp_path, cells):
+def test_line_with_wrong_number_of_values_names_the_file(tmp_path, cells):
     text = audit_csv(audit([], [], [], [], []))
     (tmp_path / AUDIT).write_text(f"{text}{cells}\n", encoding="utf-8")
     with pytest.raises(LmmsEgoplanError, match=r"audit\.csv"):

@@ -45,7 +45,7 @@ def question(sample_id, source, video_id, observation, *past):
 
 @pytest.fixture
 def source(tmp_path, monkeypatch):
-    """Six questions with their frames."""
+    """Write six questions with their frames."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     write_epic_folder(tmp_path / "epic" / "P01" / "rgb_frames" / "P01_02", 1, 40)
     write_numbered_video(tmp_path / "ego4d" / "0a1b-2c.mp4", 30)
@@ -73,13 +73,13 @@ def verify_alike(store):
 
 
 def rejected(store):
-    """The reasons by question, and what the export says."""
+    """Return the rejection reasons by question, and the output of the export."""
     output, out = export(store)
     rows = [line.split(",") for line in (out / "rejected.csv").read_text().splitlines()[1:]]
     return {int(row[0]): row[1] for row in rows}, output
 
 
-def test_kept_are_questions_on_which_all_agree_with_the_record(source):
+def test_questions_are_kept_if_all_choose_the_recorded_answer(source):
     golden = RECORD["golden_choice_idx"]
     other = next(letter for letter in "ABCD" if letter != golden)
     store = start(source)
@@ -105,7 +105,7 @@ def test_kept_are_questions_on_which_all_agree_with_the_record(source):
     assert run("data", "prepare", "egoplan", verified, "--split", "val", *media)[0] == 0
 
 
-def test_the_clip_ends_exactly_at_the_observation(source):
+def test_clip_ends_exactly_at_the_observation(source):
     store = start(source)
     folder = media_folder(store.database.path)
     for item in store.items():
@@ -128,7 +128,7 @@ def folder_image(path):
     return Image.open(path).convert("RGB")
 
 
-def test_the_server_sends_clips_in_ranges_and_no_answer(source):
+def test_server_sends_clips_in_ranges_but_no_answer(source):
     store = start(source)
     with served(store) as address:
         client = enter(address, store, "annotator-1")
@@ -141,7 +141,7 @@ def test_the_server_sends_clips_in_ranges_and_no_answer(source):
     store.close()
 
 
-def test_a_video_that_is_gone_is_not_found(source):
+def test_missing_video_returns_404(source):
     store = start(source)
     (source / "ego4d" / "0a1b-2c.mp4").unlink()
     with served(store) as address:
@@ -152,12 +152,12 @@ def test_a_video_that_is_gone_is_not_found(source):
     store.close()
 
 
-def test_the_order_of_choices_is_the_annotators_own_and_stays(source):
+def test_order_of_choices_is_personal_and_stable(source):
     store = start(source, annotators=6, per_item=6)
     orders = Counter()
     with served(store) as address:
-        for known in store.progress():
-            client = enter(address, store, known.person)
+        for progress in store.progress():
+            client = enter(address, store, progress.person)
             order = tuple(re.findall(r'name="choice" value="([A-D])"', client.page.text))
             assert sorted(order) == ["A", "B", "C", "D"]
             assert order == tuple(re.findall(r'name="choice" value="([A-D])"', client.get("/").text))
@@ -166,7 +166,7 @@ def test_the_order_of_choices_is_the_annotators_own_and_stays(source):
     store.close()
 
 
-def test_a_skip_needs_its_reason(source):
+def test_skip_needs_a_reason(source):
     store = start(source)
     with served(store) as address:
         client = enter(address, store, "annotator-1")
@@ -176,7 +176,7 @@ def test_a_skip_needs_its_reason(source):
     store.close()
 
 
-def test_questions_of_the_qualification_are_not_kept_nor_labels_of_who_fails(source):
+def test_qualification_questions_and_labels_of_failed_annotators_do_not_count(source):
     store = start(source, qualification=2)
     verify_alike(store)
     for person in ("annotator-1", "annotator-2"):
@@ -191,7 +191,7 @@ def test_questions_of_the_qualification_are_not_kept_nor_labels_of_who_fails(sou
     store.close()
 
 
-def test_all_of_it_can_be_moved(source, tmp_path_factory):
+def test_database_items_and_media_can_be_moved(source, tmp_path_factory):
     start(source).close()
     source = source.rename(tmp_path_factory.mktemp("elsewhere") / "moved")
     store = start(source)
@@ -200,7 +200,7 @@ def test_all_of_it_can_be_moved(source, tmp_path_factory):
     store.close()
 
 
-def test_missing_media_block_nobody(source, log):
+def test_skip_missing_skips_items_without_media(source, log):
     video = source / "ego4d" / "0a1b-2c.mp4"
     frame = frame_path(source / "epic" / "P01" / "rgb_frames" / "P01_02", 30)
     video.rename(source / "away.mp4")
@@ -236,16 +236,16 @@ def command(source, *options):
     return [str(word) for word in ("annotate", "egoplan", items, "--db", db, *roots, *options)]
 
 
-@pytest.mark.parametrize("given", ["0", "3"])
-def test_a_qualification_stays_as_it_was(source, given):
+@pytest.mark.parametrize("number", ["0", "3"])
+def test_qualification_is_fixed(source, number):
     start(source, qualification=2).close()
-    code, output = run(*command(source, "--qualification", given))
+    code, output = run(*command(source, "--qualification", number))
     assert code == 1
-    assert all(fact in output for fact in (f"--qualification {given}", "2"))
+    assert all(fact in output for fact in (f"--qualification {number}", "2"))
 
 
 @pytest.mark.whole
-def test_all_clips_are_cut_before_the_page_opens(source):
+def test_cut_creates_all_clips_before_the_page_opens(source):
     frame = frame_path(source / "epic" / "P01" / "rgb_frames" / "P01_02", 30)
     frame.write_bytes(frame.read_bytes()[:50])
     options = ["--qualification", 0, "--annotators", 2, "--cut", "--height", 32, "--port", free_port()]
@@ -254,16 +254,16 @@ def test_all_clips_are_cut_before_the_page_opens(source):
         lines = []
         while "labels.sqlite" not in "".join(lines):
             lines.append(server.stdout.readline())
-        made = list((source / "labels.sqlite.media").iterdir())
+        files = list((source / "labels.sqlite.media").iterdir())
         server.send_signal(signal.SIGINT)
     assert sum("/enter/" in line for line in lines) == 3
-    # Five questions have a clip; the observation and the clip of one are damaged.
+    # Five questions have a clip. One has a damaged observation and a damaged clip.
     assert {"11", "2"} <= {*re.findall(r"\d+", lines[0])}
     assert frame.name in lines[1]
-    assert len(made) == 9
+    assert len(files) == 9
 
 
-def test_the_items_of_another_file_are_refused_without_media_too(source):
+def test_skip_missing_still_refuses_other_items(source):
     start(source).close()
     built = json.loads((source / "built.json").read_text())
     built["EgoPlan_validation"][2]["task_goal"] = "another goal"
@@ -277,14 +277,14 @@ def test_the_items_of_another_file_are_refused_without_media_too(source):
         start(source, skip_missing=True)
 
 
-def test_the_next_clip_is_cut_ahead(source):
+def test_next_clip_is_created_in_advance(source):
     store = start(source)
     with served(store) as address:
         enter(address, store, "annotator-1")
         item, _ = store.assignments.upcoming("annotator-1")
         assert item.id != store.assignments.next_slot("annotator-1").item.id
         wait_until(lambda: len(list(media_folder(store.database.path)._folder.glob("*.mp4"))) == 1)
-        (made,) = media_folder(store.database.path)._folder.glob("*.mp4")
+        (path,) = media_folder(store.database.path)._folder.glob("*.mp4")
         (clip, _) = FLOW.form(item.shown).media
-        assert media_folder(store.database.path).file(clip) == made
+        assert media_folder(store.database.path).file(clip) == path
     store.close()

@@ -38,7 +38,7 @@ def rate(store, rating_of):
     label_all(store, lambda person, page: {"rating": rating_of(person, page)})
 
 
-def test_ratings_go_from_the_link_to_agreement(prepared, tmp_path):
+def test_exported_ratings_can_be_compared_with_a_judge(prepared, tmp_path):
     judged = write_answers(
         tmp_path / "gpt.jsonl", prepared, rating=1.0, judge="judge-model", judgement="[[1]] because-of-the-judge"
     )
@@ -56,8 +56,8 @@ def test_ratings_go_from_the_link_to_agreement(prepared, tmp_path):
     assert f"{2 * len(prepared)} of {2 * len(prepared)}" in output
 
 
-def test_one_r_has_one_interval_on_all_pages(prepared, tmp_path):
-    """The lead's page, which lists answers in the order of labels, and `agreement` on the exported ratings."""
+def test_pearson_interval_is_the_same_on_all_pages(prepared, tmp_path):
+    """Compare the lead's page, which uses the order of labels, with `agreement` on the exported ratings."""
     source = random.Random(0)
     judged = {
         f"{name}/{number}": source.choice((0.0, 0.5, 1.0))
@@ -115,7 +115,7 @@ def test_raters_see_neither_model_nor_judge(prepared, tmp_path):
     store.close()
 
 
-def test_models_are_mixed_and_exported_apart(prepared, tmp_path):
+def test_models_are_mixed_but_exported_separately(prepared, tmp_path):
     samples = [write_answers(tmp_path / f"{name}.jsonl", prepared, text=name) for name in ("one", "two")]
     store = start(tmp_path, samples, per_item=1)
     models = [item.hidden["model"] for item in store.items()]
@@ -129,7 +129,7 @@ def test_models_are_mixed_and_exported_apart(prepared, tmp_path):
         assert sorted(lines[1:]) == sorted(f"{id_},{rating}" for id_ in prepared)
 
 
-def test_unfinished_answers_are_counted_and_in_no_pool(prepared, tmp_path):
+def test_unfinished_answers_are_counted_but_not_pooled(prepared, tmp_path):
     store = start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared)])
     slot = store.assignments.next_slot("annotator-1")
     store.save(slot, "form", {"rating": "1"})
@@ -139,8 +139,8 @@ def test_unfinished_answers_are_counted_and_in_no_pool(prepared, tmp_path):
     assert "1.0" in (tmp_path / "out" / "one-annotators.csv").read_text()
 
 
-def test_where_ratings_differ_their_mean_counts(prepared, tmp_path):
-    """And the lead, who sees that they differ, decides nothing."""
+def test_mean_of_differing_ratings_counts(prepared, tmp_path):
+    """The lead sees the difference but cannot decide."""
     store = start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared[:1])])
     rate(store, lambda person, page: {"annotator-1": "0", "annotator-2": "0.5"}[person])
     with served(store) as address:
@@ -154,7 +154,7 @@ def test_where_ratings_differ_their_mean_counts(prepared, tmp_path):
     assert json.loads(line)["rating"] == 0.25
 
 
-def test_changed_and_missing_items_are_named(prepared, tmp_path):
+def test_errors_name_changed_and_missing_items(prepared, tmp_path):
     answers = write_answers(tmp_path / "one.jsonl", prepared)
     store = start(tmp_path, [answers])
     store.close()
@@ -173,7 +173,7 @@ def test_changed_and_missing_items_are_named(prepared, tmp_path):
     assert (code, "absent.sqlite" in output) == (1, True)
 
 
-def test_a_later_start_brings_a_judge(prepared, tmp_path):
+def test_judge_can_be_added_at_a_later_start(prepared, tmp_path):
     answers = write_answers(tmp_path / "one.jsonl", prepared)
     judged = write_answers(tmp_path / "judged.jsonl", prepared[:3], rating=0.5, judge="j")
     start(tmp_path, [answers]).close()
@@ -185,15 +185,15 @@ def test_a_later_start_brings_a_judge(prepared, tmp_path):
         start(tmp_path, [answers], judged=[other])
 
 
-def test_a_database_of_another_benchmark_gets_no_media(prepared, tmp_path):
+def test_database_of_another_benchmark_is_refused_without_writing_media(prepared, tmp_path):
     create(tmp_path / "labels.sqlite", Settings("actplan", 2, 2), [Item("a", {})], FLOW.stages)
     with pytest.raises(LmmsEgoplanError, match=r"labels\.sqlite.*actplan.*egothink"):
         start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared)])
     assert not (tmp_path / "labels.sqlite.media").exists()
 
 
-def test_a_browser_keeps_no_picture_of_another_database(prepared, tmp_path):
-    """Pictures may be kept for a while, and another database's slots have the same numbers at the same address."""
+def test_picture_addresses_differ_between_databases(prepared, tmp_path):
+    """Browsers cache pictures, and another database may use the same slot numbers at the same address."""
     answers = write_answers(tmp_path / "one.jsonl", prepared)
     addresses = set()
     for name in ("a", "b"):
@@ -207,7 +207,7 @@ def test_a_browser_keeps_no_picture_of_another_database(prepared, tmp_path):
 
 
 @pytest.mark.parametrize("rating", [-1, 2, "0.5", [1]])
-def test_a_judges_rating_is_checked(prepared, tmp_path, rating):
+def test_invalid_judge_rating_names_file_and_line(prepared, tmp_path, rating):
     answers = write_answers(tmp_path / "one.jsonl", prepared)
     judged = write_answers(tmp_path / "judged.jsonl", prepared, rating=rating, judge="j")
     with pytest.raises(LmmsEgoplanError, match=r"judged\.jsonl, line 1: rating"):

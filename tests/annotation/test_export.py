@@ -41,7 +41,7 @@ def names(out):
 COMMON = ["agreement.csv", "annotation.json", "labels.jsonl"]
 
 
-def test_what_a_former_export_wrote_goes(store, tmp_path):
+def test_export_replaces_the_previous_one(store, tmp_path):
     out = tmp_path / "out"
     label(store, "annotator-1", "annotator-2")
     with claimed_folder(out, "annotate export"):
@@ -59,18 +59,18 @@ def test_what_a_former_export_wrote_goes(store, tmp_path):
     assert dict(zip(header.split(","), row.split(","), strict=True))["items_skipped"] == "1"
 
 
-def test_an_export_that_fails_leaves_the_former_one(store, tmp_path):
+def test_failed_export_keeps_the_previous_one(store, tmp_path):
     out = tmp_path / "out"
     label(store, "annotator-1", "annotator-2")
     export(Rating(), store.labelled(), out)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    none = replace(store.labelled(), labels={})
+    unlabelled = replace(store.labelled(), labels={})
     with pytest.raises(LmmsEgoplanError):
-        export(Rating(), none, out)
+        export(Rating(), unlabelled, out)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
-def test_a_folder_of_something_else_is_refused(store, tmp_path):
+def test_folder_with_other_files_is_refused(store, tmp_path):
     label(store, "annotator-1")
     export(Rating(), store.labelled(), tmp_path / "out")
     with pytest.raises(LmmsEgoplanError, match=r"out: .*rating.*other"):
@@ -83,7 +83,7 @@ def test_a_folder_of_something_else_is_refused(store, tmp_path):
     assert store.database.path.exists()
 
 
-def test_an_export_that_was_killed_is_refused_and_made_again(store, tmp_path):
+def test_interrupted_export_is_rejected_and_can_be_repeated(store, tmp_path):
     out = tmp_path / "out"
     label(store, "annotator-1")
     with claimed_folder(out, "annotate export"):
@@ -102,7 +102,7 @@ def test_an_export_that_was_killed_is_refused_and_made_again(store, tmp_path):
     assert names(out) == COMMON
 
 
-def test_labels_of_who_failed_are_not_among_those_that_count(tmp_path):
+def test_labels_of_failed_annotators_are_not_exported(tmp_path):
     store = new_store(tmp_path / "labels.sqlite", 3, 2, 1, qualification=1, seniors=1)
     people = ("annotator-1", "annotator-2")
     label(store, *people)
@@ -121,7 +121,7 @@ def test_labels_of_who_failed_are_not_among_those_that_count(tmp_path):
 
 
 def items(name, folder, tmp_path):
-    """One item of a benchmark's flow, or two that differ in what they show."""
+    """Return one item of a benchmark's flow, or two with different parts."""
     content = BytesIO()
     Image.new("RGB", (8, 8)).save(content, "PNG")
     image = folder.keep(content.getvalue()).name
@@ -157,7 +157,7 @@ def items(name, folder, tmp_path):
             }
         ],
     }[name]
-    return [Item(f"item {place}", content, {"model": "secret-model"}) for place, content in enumerate(shown)]
+    return [Item(f"item {index}", content, {"model": "secret-model"}) for index, content in enumerate(shown)]
 
 
 @pytest.mark.parametrize("name", LABELLED)
@@ -170,7 +170,7 @@ def test_tasks_fit_their_configuration(name, tmp_path):
     names = [tag.get("name") for tag in view.iter() if tag.get("name")]
     assert len(names) == len({*names})
     shown = {tag.get("name") for tag in view.iter() if tag.tag in ("Image", "Video", "Text")}
-    # A value without $ would name what tasks have, too.
+    # A value without $ would be a literal text.
     assert all(tag.get("value").startswith("$") for tag in view.iter() if tag.get("name") in shown)
     controls = [tag for tag in view.iter() if tag.get("toName")]
     assert controls
@@ -185,7 +185,7 @@ def test_tasks_fit_their_configuration(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", LABELLED)
-def test_label_studio_takes_configuration_and_tasks(name, tmp_path):
+def test_label_studio_accepts_configuration_and_tasks(name, tmp_path):
     interface = pytest.importorskip("label_studio_sdk.label_interface", reason="label-studio-sdk is not installed")
     folder, out = MediaFolder(tmp_path / "media"), tmp_path / "out"
     write_label_studio(load_flow(name), items(name, folder, tmp_path), folder, out)
@@ -198,7 +198,7 @@ def test_label_studio_takes_configuration_and_tasks(name, tmp_path):
         assert needed <= task["data"].keys()
 
 
-def test_choices_of_a_question_are_in_its_task(tmp_path):
+def test_task_contains_the_choices_of_its_question(tmp_path):
     folder = MediaFolder(tmp_path / "media")
     write_label_studio(load_flow("egoplan"), items("egoplan", folder, tmp_path), folder, tmp_path / "out")
     task = json.loads((tmp_path / "out" / "tasks.json").read_text())[0]

@@ -1,4 +1,4 @@
-"""The four pages in a browser, each from the links to the export, by keyboard and by mouse, on the demo's sets."""
+"""Test the four pages in a browser, from the links to the export, by keyboard and by mouse, on the demo's sets."""
 
 import json
 import re
@@ -16,20 +16,20 @@ from lmms_egoplan.jsonl import read_text
 from patience import wait_until
 
 LOOKS = [(width, scheme) for width in (400, 1024, 1440) for scheme in ("light", "dark")]
-# Of EgoPlan's three questions one serves for the qualification, and one is skipped.
+# One of EgoPlan's three questions serves for the qualification, and one is skipped.
 SETS = {benchmark.name: benchmark.demo.folder for benchmark in BENCHMARKS}
 ITEMS = {"egoplan": 3, "egothink": 2, "egointent": 1, "actplan": 2}
 QUALIFICATION = {"egoplan": 1}
 
 
 def base_of(page):
-    """The address before a person's paths."""
+    """Return the base address of a person's pages."""
     return re.match(r".*/p/[0-9a-f]+", page.url)[0]
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """The folder with the demo's sets."""
+    """Copy the demo's sets into a folder and return it."""
     folder = tmp_path_factory.mktemp("demo")
     for benchmark in BENCHMARKS:
         if benchmark.name in LABELLED:
@@ -39,7 +39,7 @@ def demo(tmp_path_factory):
 
 @pytest.fixture
 def start(demo, tmp_path, browser):
-    """Opens a benchmark's database of a few items for two annotators."""
+    """Open a benchmark's database of a few items for two annotators."""
     opened = []
 
     def start(name):
@@ -55,13 +55,13 @@ def start(demo, tmp_path, browser):
 
 
 class Keyboard:
-    """Touches nothing but keys."""
+    """Operate a page with keys only."""
 
     def __init__(self, page):
         self.page = page
 
     def choose(self, name, value):
-        """By the key that the page shows beside the option."""
+        """Press the key that the page shows next to the option."""
         self.page.keyboard.press(self.page.get_attribute(f"[name={name}][value='{value}']", "data-key"))
 
     def mark(self, title, step):
@@ -105,7 +105,7 @@ class Keyboard:
 
 
 class Mouse:
-    """Clicks; keys write texts alone."""
+    """Operate a page by mouse. Texts are typed."""
 
     def __init__(self, page):
         self.page = page
@@ -144,7 +144,7 @@ class Mouse:
     ]
 )
 def hand(request, browser):
-    """Opens a person's page with the keyboard or the mouse; nothing may be wider than the screen."""
+    """Open a person's page with keyboard or mouse. No content may be wider than the screen."""
     kind, width, scheme = request.param
 
     def opened(address, store, name, do):
@@ -157,19 +157,19 @@ def hand(request, browser):
 
 
 def until(page, expression):
-    """Waits; the page's own policy forbids Playwright to."""
+    """Wait for an expression. The page's policy prevents Playwright from doing so."""
     wait_until(lambda: page.evaluate(expression))
 
 
 def watch(hand):
-    """The clip is there and plays to its end, or to the cut."""
+    """Play the clip to its end or to the cut."""
     until(hand.page, "document.querySelector('video').readyState >= 2")
     hand.play()
     until(hand.page, "document.querySelector('video').paused && document.querySelector('video').currentTime > 0")
 
 
 def seen(page):
-    """Pictures have come."""
+    """Wait until the pictures are loaded."""
     until(page, "[...document.images].every((image) => image.complete && image.naturalWidth)")
 
 
@@ -179,25 +179,25 @@ def test_egoplan(start, hand, tmp_path):
     golden = {item.shown["goal"] + "".join(sorted(item.shown["choices"].values())): item for item in store.items()}
     skipped = store.items()[1].id
 
-    def verify(own):
-        if own.page.locator("#label").count():
-            watch(own)
-        while own.page.locator("#label").count():
-            seen(own.page)
-            goal = own.page.inner_text(".part-prose p")
-            texts = own.page.locator("[data-name=choice] .option span").all_inner_texts()
+    def verify(user):
+        if user.page.locator("#label").count():
+            watch(user)
+        while user.page.locator("#label").count():
+            seen(user.page)
+            goal = user.page.inner_text(".part-prose p")
+            texts = user.page.locator("[data-name=choice] .option span").all_inner_texts()
             item = golden[goal + "".join(sorted(text for text in texts if text != "Skip"))]
             if item.id == skipped:
-                own.choose("choice", "skip")
-                own.choose("reason", "unclear")
-                own.comment("dark")
+                user.choose("choice", "skip")
+                user.choose("reason", "unclear")
+                user.comment("dark")
             else:
-                own.choose("choice", item.hidden["golden"])
-            own.save()
+                user.choose("choice", item.hidden["golden"])
+            user.save()
 
-    def let_pass(own):
+    def let_pass(user):
         for place in (0, 1):
-            own.follow(f"section:nth-of-type({place + 1}) button[value=pass]")
+            user.follow(f"section:nth-of-type({place + 1}) button[value=pass]")
 
     with served(store) as address:
         for name in ("annotator-1", "annotator-2"):
@@ -216,19 +216,19 @@ def test_egothink(start, hand, tmp_path):
     store = start("egothink")
 
     def rate(values):
-        def do(own):
+        def do(user):
             for value in values:
-                seen(own.page)
-                own.choose("rating", value)
-                own.save()
-            assert own.page.locator("#label").count() == 0
+                seen(user.page)
+                user.choose("rating", value)
+                user.save()
+            assert user.page.locator("#label").count() == 0
 
         return do
 
-    def look(own):
-        assert "66.7" not in own.page.inner_text("main")
-        own.follow("li a[href*='/item/']")
-        assert own.page.locator("#label").count() == 0
+    def look(user):
+        assert "66.7" not in user.page.inner_text("main")
+        user.follow("li a[href*='/item/']")
+        assert user.page.locator("#label").count() == 0
 
     with served(store) as address:
         hand(address, store, "annotator-1", rate(["1", "0"]))
@@ -243,33 +243,33 @@ def test_egothink(start, hand, tmp_path):
 def test_actplan(start, hand, tmp_path):
     store = start("actplan")
 
-    def label(own, correct="0"):
-        while own.page.locator("#label").count():
-            seen(own.page)
-            own.choose("correct", correct)
-            own.choose("commonsense", "1")
-            own.mark("Missing actions", 0)
-            own.mark("Incorrect form", 2)
-            own.save()
+    def label(user, correct="0"):
+        while user.page.locator("#label").count():
+            seen(user.page)
+            user.choose("correct", correct)
+            user.choose("commonsense", "1")
+            user.mark("Missing actions", 0)
+            user.mark("Incorrect form", 2)
+            user.save()
 
-    def decide(own):
-        """On both plans, and once more on the first, whose decision is taken back."""
+    def decide(user):
+        """Decide both plans, then withdraw the first decision and repeat it."""
         for place in (1, 2):
-            own.follow(f"li:nth-of-type({place}) > a[href*='/adjudicate/']")
-            assert "annotator-2" in own.page.inner_text("main")
-            # Marks are those that both people made.
-            assert own.page.locator("details.marks[open]").count() == 2
-            own.choose("correct", "0")
-            own.save()
-        assert own.page.locator("form[action*='/undecide/']").count() == 2
-        own.follow("form[action*='/undecide/'] button")
-        assert own.page.locator("form[action*='/undecide/']").count() == 1
-        own.follow("li:nth-of-type(1) > a[href*='/adjudicate/']")
-        own.save()
+            user.follow(f"li:nth-of-type({place}) > a[href*='/adjudicate/']")
+            assert "annotator-2" in user.page.inner_text("main")
+            # The form starts with the marks that both people made.
+            assert user.page.locator("details.marks[open]").count() == 2
+            user.choose("correct", "0")
+            user.save()
+        assert user.page.locator("form[action*='/undecide/']").count() == 2
+        user.follow("form[action*='/undecide/'] button")
+        assert user.page.locator("form[action*='/undecide/']").count() == 1
+        user.follow("li:nth-of-type(1) > a[href*='/adjudicate/']")
+        user.save()
 
     with served(store) as address:
         hand(address, store, "annotator-1", label)
-        hand(address, store, "annotator-2", lambda own: label(own, "1"))
+        hand(address, store, "annotator-2", lambda user: label(user, "1"))
         hand(address, store, "lead", decide)
     assert "2 of 2" in export(store, tmp_path / "out")[0]
     for line in read_text(tmp_path / "out" / "plans.jsonl").splitlines():
@@ -283,33 +283,33 @@ def test_egointent(start, hand, tmp_path):
     store = start("egointent")
     (item,) = store.items()
 
-    def answer(own, text=None):
-        until(own.page, "document.querySelector('video').readyState >= 2")
+    def answer(user, text=None):
+        until(user.page, "document.querySelector('video').readyState >= 2")
         if text is not None:
-            own.earlier()
-            own.earlier()
-            own.write("next_step_plan", text)
-            own.choose("supported_next_step_plan", "no")
+            user.earlier()
+            user.earlier()
+            user.write("next_step_plan", text)
+            user.choose("supported_next_step_plan", "no")
         else:
-            own.choose("boundary", "yes")
-            own.choose("supported_next_step_plan", "yes")
-        watch(own)
-        own.choose("supported_local_intent", "yes")
-        own.choose("supported_global_intent", "yes")
-        own.save()
+            user.choose("boundary", "yes")
+            user.choose("supported_next_step_plan", "yes")
+        watch(user)
+        user.choose("supported_local_intent", "yes")
+        user.choose("supported_global_intent", "yes")
+        user.save()
 
     with served(store) as address:
-        hand(address, store, "annotator-1", lambda own: answer(own, "wash the cloth"))
+        hand(address, store, "annotator-1", lambda user: answer(user, "wash the cloth"))
         hand(address, store, "annotator-2", answer)
     assert "1 of 1" in export(store, tmp_path / "out")[0]
     step = json.loads(read_text(tmp_path / "out" / "steps.jsonl"))
     assert step["next_step_plan"] == "wash the cloth"
-    # From the end, which lies behind the last frame, to that frame, and to the one before it.
+    # Two steps from the end, which is after the last frame: to that frame, then to the previous one.
     assert step["end_sec"] == item.shown["times"][-2]
 
 
 def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):
-    """Five fields with options, each with keys of its own; the second person finds what the first has chosen."""
+    """Five fields have options, each with its own keys. The second person sees the choices of the first."""
     root = demo / "egointent-steps"
     step = json.loads(read_text(root / "steps.jsonl").splitlines()[0])
     step |= {"unverified": True, "scenario": None, "environment": None, "next_step_plan_candidates": ["rest a while"]}
@@ -318,19 +318,19 @@ def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):
     flow = load_flow("egointent")
     store = open_store(flow, tmp_path / "labels.sqlite", lambda _: read_items(steps, root / "videos"), "steps", Team(2))
 
-    def answer(own):
-        until(own.page, "document.querySelector('video').readyState >= 2")
-        if own.page.locator("[name=boundary]").count():
-            own.choose("boundary", "yes")
-            assert own.page.is_checked("[name=environment][value=outdoor]")
-            assert own.page.input_value("[name=scenario]") == "yard"
+    def answer(user):
+        until(user.page, "document.querySelector('video').readyState >= 2")
+        if user.page.locator("[name=boundary]").count():
+            user.choose("boundary", "yes")
+            assert user.page.is_checked("[name=environment][value=outdoor]")
+            assert user.page.input_value("[name=scenario]") == "yard"
         else:
-            assert "rest a while" in own.page.inner_text("[data-name=next_step_plan]")
-            own.choose("environment", "outdoor")
-            own.write("scenario", "yard")
+            assert "rest a while" in user.page.inner_text("[data-name=next_step_plan]")
+            user.choose("environment", "outdoor")
+            user.write("scenario", "yard")
         for field in ("local_intent", "global_intent", "next_step_plan"):
-            own.choose(f"supported_{field}", "yes")
-        own.save()
+            user.choose(f"supported_{field}", "yes")
+        user.save()
 
     with served(store) as address:
         for name in ("annotator-1", "annotator-2"):
@@ -343,7 +343,7 @@ def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):
 
 @pytest.mark.whole
 @pytest.mark.parametrize("name", LABELLED)
-def test_no_page_has_a_flaw_that_axe_finds(start, browser, name):
+def test_axe_finds_no_flaws(start, browser, name):
     skip_without_axe()
     store = start(name)
 
@@ -355,7 +355,7 @@ def test_no_page_has_a_flaw_that_axe_finds(start, browser, name):
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
     def label(page):
-        """What is first in each field, of all items."""
+        """Choose the first option of each field, for all items."""
         while page.locator("#label").count():
             page.evaluate("document.querySelectorAll('.option:first-child input').forEach((one) => one.click())")
             with page.expect_navigation():

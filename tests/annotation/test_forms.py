@@ -1,4 +1,4 @@
-"""Keys of options, and labels of several people as one."""
+"""Keys of options, and the majority of several labels."""
 
 import re
 
@@ -31,21 +31,21 @@ def forms():
     yield from (Form((), tuple(choice(str(number), texts) for number in range(5))) for texts in TEXTS)
 
 
-def test_no_key_contradicts_its_label():
+def test_keys_are_unique_and_match_option_texts():
     for form in forms():
         keys = field_keys(form)
-        given = [key for of_field in keys.values() for key in of_field.values()]
-        assert len({*given}) == len(given)
+        all_keys = [key for of_field in keys.values() for key in of_field.values()]
+        assert len({*all_keys}) == len(all_keys)
         for field in form.fields:
             texts = {option.value: option.text for option in field.options}
             for value, key in keys.get(field.name, {}).items():
                 number = re.match(r"[\d.]+", texts[value])
                 assert not key.isdigit() or number is None or number[0][-1] == key
-                others = [text for other, text in texts.items() if other != value and text.startswith(key)]
-                assert not key.isdigit() or number is not None or not others
+                conflicting_texts = [text for other, text in texts.items() if other != value and text.startswith(key)]
+                assert not key.isdigit() or number is not None or not conflicting_texts
 
 
-def test_ratings_are_their_own_keys():
+def test_ratings_have_matching_keys():
     (rating,) = field_keys(EGOTHINK.form({"image": "i", "question": "", "reference": "", "answer": ""})).values()
     assert rating == {"0": "0", "0.5": "5", "1": "1"}
     plan = field_keys(ACTPLAN.form({"description": "d", "images": [], "plan": "a(b)"}))
@@ -86,5 +86,5 @@ FORM = Form(
         ([{"kind": "kind 1", "errors": {}}], {"kind": "kind 1", "errors": {}}),
     ],
 )
-def test_labels_of_several_people_as_one(labels, together):
+def test_majority_combines_labels(labels, together):
     assert majority(FORM, labels) == together

@@ -1,4 +1,4 @@
-"""The page in a browser: keys, what is chosen, and texts that would be scripts."""
+"""Test the page in a browser: keys, drafts, and texts that look like scripts."""
 
 from contextlib import ExitStack
 
@@ -15,13 +15,13 @@ HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 2'>"
 
 @pytest.fixture
 def start(tmp_path):
-    """Opens a database of texts, for one annotator, and serves it."""
+    """Create databases of texts for one annotator."""
     opened = []
 
     def start(items):
         path = tmp_path / "labels.sqlite"
         create(path, Settings(Rating.name, 1, 1), items, Rating.stages)
-        store = Store(Database(path, alone=True), Rating())
+        store = Store(Database(path, exclusive=True), Rating())
         opened.append(store)
         return store
 
@@ -31,7 +31,7 @@ def start(tmp_path):
 
 
 def press(page, key):
-    """A key that leads to another page."""
+    """Press a key that leads to another page."""
     with page.expect_navigation():
         page.keyboard.press(key)
 
@@ -51,12 +51,12 @@ def test_keys_save_open_and_comment(browser, start):
         page.keyboard.press("Escape")
         page.keyboard.press("0")
         press(page, "Enter")
-    labels = [label for given in store.labelled().labels.values() for label in given]
+    labels = [label for item_labels in store.labelled().labels.values() for label in item_labels]
     assert [(label.values["rating"], label.comment) for label in labels] == [("1", ""), ("0", "2 odd")]
     assert all(label.seconds is not None for label in labels)
 
 
-def test_nothing_is_sent_before_it_is_chosen(browser, start):
+def test_incomplete_form_is_not_sent(browser, start):
     store = start(texts(1))
     with served(store) as address, browser.tab(address, store, "annotator-1") as page:
         page.keyboard.press("Enter")
@@ -64,7 +64,7 @@ def test_nothing_is_sent_before_it_is_chosen(browser, start):
     assert store.labelled().labels == {}
 
 
-def test_what_is_not_sent_yet_survives_a_reload_but_stays_with_its_item(browser, start):
+def test_draft_survives_a_reload_but_stays_with_its_item(browser, start):
     store = start(texts(2))
     with served(store) as address, browser.tab(address, store, "annotator-1") as page:
         page.keyboard.press("1")
@@ -76,11 +76,11 @@ def test_what_is_not_sent_yet_survives_a_reload_but_stays_with_its_item(browser,
         press(page, "Enter")
         assert page.locator("input:checked").count() == 0
         assert page.input_value("[name=comment]") == ""
-    (label,) = [label for given in store.labelled().labels.values() for label in given]
+    (label,) = [label for item_labels in store.labelled().labels.values() for label in item_labels]
     assert (label.values["rating"], label.comment) == ("1", "half a thought")
 
 
-def test_a_key_that_is_held_down_acts_once(browser, start):
+def test_held_key_acts_once(browser, start):
     store = start(texts(6))
     with served(store) as address, browser.tab(address, store, "annotator-1") as page:
         with page.expect_navigation():
@@ -88,17 +88,17 @@ def test_a_key_that_is_held_down_acts_once(browser, start):
         page.wait_for_load_state()
         page.evaluate("document.body.dataset.here = 1")
         for _ in range(5):
-            page.keyboard.down("z")  # As a system repeats it.
+            page.keyboard.down("z")  # The system repeats a held key.
         page.keyboard.up("z")
         page.wait_for_timeout(500)
         assert page.locator("body[data-here]").count() == 1
 
 
-def test_a_draft_stays_with_its_database_and_keeps_its_time(browser, start, tmp_path):
-    """Two studies, one after the other at one address; their items have the same numbers."""
+def test_draft_stays_with_its_database_and_keeps_its_time(browser, start, tmp_path):
+    """Serve two databases in turn at one address. Their items have the same numbers."""
     store = start(texts(2))
     create(tmp_path / "other.sqlite", Settings(Rating.name, 1, 1), texts(2), Rating.stages)
-    other = Store(Database(tmp_path / "other.sqlite", alone=True), Rating())
+    other = Store(Database(tmp_path / "other.sqlite", exclusive=True), Rating())
     (token,) = (person.token for person in other.people() if person.role == "annotator")
     with ExitStack() as last, ExitStack() as first:
         address = first.enter_context(served(store))
@@ -118,7 +118,7 @@ def test_a_draft_stays_with_its_database_and_keeps_its_time(browser, start, tmp_
     other.close()
 
 
-def test_what_could_not_be_saved_is_still_there(browser, start):
+def test_input_survives_a_failed_save(browser, start):
     store = start(texts(1))
     with served(store) as address, browser.tab(address, store, "annotator-1", refused="507") as page:
         page.keyboard.press("1")
@@ -137,7 +137,7 @@ def test_what_could_not_be_saved_is_still_there(browser, start):
     assert (label.values["rating"], label.comment) == ("1", "long thought")
 
 
-def test_two_tabs_of_one_person_make_one_label_of_an_item(browser, start):
+def test_two_tabs_of_one_person_save_one_label(browser, start):
     store = start(texts(1))
     with (
         served(store) as address,
@@ -157,7 +157,7 @@ def test_two_tabs_of_one_person_make_one_label_of_an_item(browser, start):
     assert label.values["rating"] == "1"
 
 
-def test_texts_are_no_scripts(browser, start):
+def test_texts_are_not_run_as_scripts(browser, start):
     store = start([Item(f"a{HOSTILE}", {"text": HOSTILE}), Item("b", {"text": "</textarea>" + HOSTILE})])
     with served(store) as address:
         with browser.tab(address, store, "annotator-1") as page:

@@ -1,4 +1,4 @@
-"""Many people at once over real HTTP, and servers that are killed."""
+"""Many concurrent annotators over real HTTP, and killed servers."""
 
 import random
 import re
@@ -27,31 +27,31 @@ PEOPLE = 10
 
 
 def label_all(address, store, name):
-    """Labels all that is served to a person; the slots that the browser was told, and the seconds of each answer."""
+    """Label everything that a person gets. Return the slots, and the seconds of each response."""
     client, slots, times = enter(address, store, name), [], []
     while 'id="label"' in client.page.text:
         where, _ = form_in(client.page.text)
-        began = time.perf_counter()
+        start = time.perf_counter()
         assert post(client, rating=random.choice("01")).status_code == 200
-        times.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - start)
         slots.append(int(where.rpartition("/")[2]))
     return slots, times
 
 
 @pytest.mark.parametrize(("count", "per_item"), [(20, 3), pytest.param(500, 2, marks=pytest.mark.whole)])
-def test_ten_people_at_once(tmp_path, count, per_item):
+def test_ten_concurrent_annotators(tmp_path, count, per_item):
     store = new_store(tmp_path / "labels.sqlite", count, PEOPLE, per_item)
     with served(store) as address, ThreadPoolExecutor(PEOPLE) as pool:
         names = [f"annotator-{number}" for number in range(1, PEOPLE + 1)]
-        found = list(pool.map(lambda name: label_all(address, store, name), names))
-    slots = [slot for own, _ in found for slot in own]
+        results = list(pool.map(lambda name: label_all(address, store, name), names))
+    slots = [slot for slots, _ in results for slot in slots]
     assert len(slots) == len({*slots}) == len(store.database.rows("SELECT id FROM labels")) == count * per_item
     labels = store.labelled().labels
     assert len(labels) == count
-    for given in labels.values():
-        assert len({label.person for label in given}) == len(given) == per_item
+    for item_labels in labels.values():
+        assert len({label.person for label in item_labels}) == len(item_labels) == per_item
     store.close()
-    times = sorted(seconds for _, own in found for seconds in own)
+    times = sorted(seconds for _, times in results for seconds in times)
     print(f"answer to a label, with the next page: 95 % under {1000 * times[int(0.95 * len(times))]:.0f} ms")
 
 
@@ -62,12 +62,12 @@ from annotation.rating import Rating
 from lmms_egoplan.annotation.database import Database
 from lmms_egoplan.annotation.serve import serve
 from lmms_egoplan.annotation.store import Store
-serve(Store(Database(Path(sys.argv[1]), alone=True), Rating()), "127.0.0.1", int(sys.argv[2]))
+serve(Store(Database(Path(sys.argv[1]), exclusive=True), Rating()), "127.0.0.1", int(sys.argv[2]))
 """
 
 
 def label_until_it_dies(address, token, saved):
-    """What a browser is told is saved, until there is no answer any more."""
+    """Label until the server stops responding. Add each slot whose label the server confirmed to `saved`."""
     try:
         with httpx.Client(base_url=address, timeout=FOREVER_S) as client:
             page = client.get(f"/enter/{token}", follow_redirects=True).text
@@ -82,7 +82,7 @@ def label_until_it_dies(address, token, saved):
 
 @contextmanager
 def server_of(path):
-    """A server in a process of its own, and its address."""
+    """Start a server in another process. Yield the process and the address."""
     port, tests = free_port(), Path(__file__).parents[1]
     server = subprocess.Popen([sys.executable, "-c", _SERVER, path, str(port)], stdout=subprocess.PIPE, cwd=tests)
     try:
@@ -113,7 +113,7 @@ def replace_by_a_copy(path):
 
 @pytest.mark.whole
 @pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.rename(path.with_suffix(".old")), replace_by_a_copy])
-def test_nothing_is_saved_once_the_database_is_not_in_its_place(tmp_path, lose):
+def test_nothing_is_saved_after_the_database_is_moved_or_replaced(tmp_path, lose):
     path = tmp_path / "labels.sqlite"
     (token,) = new_database(path, 30)
     with server_of(path) as (_, address), httpx.Client(base_url=address, timeout=FOREVER_S) as client:
@@ -123,7 +123,7 @@ def test_nothing_is_saved_once_the_database_is_not_in_its_place(tmp_path, lose):
             assert client.post(where, data=hidden | {"rating": "1"}).status_code == 303
             page = client.get(where.partition("label/")[0]).text
             if number == 10:
-                # A copy lacks nothing, whoever makes it.
+                # A plain copy is complete.
                 shutil.copy(path, tmp_path / "copy.sqlite")
                 assert num_labels(tmp_path / "copy.sqlite") == 11
         lose(path)
@@ -131,22 +131,22 @@ def test_nothing_is_saved_once_the_database_is_not_in_its_place(tmp_path, lose):
         answer = client.post(where, data=hidden | {"rating": "1"})
         assert answer.status_code == 507
         assert "labels.sqlite" in answer.text
-    left = [each for each in (path, path.with_suffix(".old")) if each.exists()]
-    assert [num_labels(each) for each in left] == [20] * len(left)
+    databases = [file for file in (path, path.with_suffix(".old")) if file.exists()]
+    assert [num_labels(file) for file in databases] == [20] * len(databases)
 
 
 @pytest.mark.whole
-def test_no_second_server_opens_a_database_by_another_name(tmp_path):
+def test_second_server_cannot_open_a_hard_link(tmp_path):
     path, other = tmp_path / "labels.sqlite", tmp_path / "other.sqlite"
     new_database(path, 2)
     with server_of(path):
         other.hardlink_to(path)
         with pytest.raises(StoreError, match=r"other\.sqlite"):
-            Store(Database(other, alone=True), Rating())
+            Store(Database(other, exclusive=True), Rating())
 
 
 @pytest.mark.whole
-def test_a_backup_while_people_label(tmp_path):
+def test_backup_while_people_label(tmp_path):
     path, out = tmp_path / "labels.sqlite", tmp_path / "backups" / "monday.sqlite"
     command = ["annotate", "backup", str(path), "--out", str(out)]
     tokens, saved = new_database(path, 2000, 4), []
@@ -165,11 +165,11 @@ def test_a_backup_while_people_label(tmp_path):
     assert refused.exit_code == 1
     assert (tmp_path / "mine.sqlite").read_text() == "mine"
     assert out.stat().st_mode & 0o077 == 0
-    assert [each.name for each in out.parent.iterdir() if each.name != MANIFEST] == ["monday.sqlite"]
+    assert [file.name for file in out.parent.iterdir() if file.name != MANIFEST] == ["monday.sqlite"]
 
 
 @pytest.mark.whole
-def test_killed_servers_lose_nothing_that_a_browser_was_told(tmp_path):
+def test_killed_servers_lose_no_confirmed_label(tmp_path):
     path = tmp_path / "labels.sqlite"
     tokens = new_database(path, 2000, 4)
     saved = []
@@ -187,7 +187,7 @@ def test_killed_servers_lose_nothing_that_a_browser_was_told(tmp_path):
     stored = {slot for (slot,) in store.database.rows("SELECT slot FROM counting")}
     assert len(saved) == len({*saved}) > 20
     assert {*saved} <= stored
-    # A kill may hit between the disk and the answer: one label for each person and kill at most.
+    # A kill may hit between the write and the response: at most one label per person and kill.
     assert len(stored) - len(saved) <= 20 * len(tokens)
     assert re.fullmatch("ok", store.database.rows("PRAGMA integrity_check")[0][0])
     store.close()

@@ -1,4 +1,4 @@
-"""The pages on published data, from the command's items to what reads the export."""
+"""Label published data, from reading items to the commands that read the export."""
 
 import json
 import math
@@ -30,7 +30,7 @@ from shared_data import DATA
 
 GOALSTEP = DATA / "ego4d-goalstep" / "goalstep_valid_public.json"
 EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
-# The video of Goal-Step's with the most steps per minute.
+# The Goal-Step video with the most steps per minute.
 VIDEO = "54337e20"
 
 
@@ -52,7 +52,7 @@ def run(*arguments):
 
 
 def label(store, values_of):
-    """All annotators label all that they are served; `values_of` gets the item and the page."""
+    """Label all items of all annotators. `values_of` gets the item and the page."""
 
     def of(name, page):
         number = int(re.search('/label/([0-9]+)"', page)[1])
@@ -63,15 +63,15 @@ def label(store, values_of):
 
 
 @pytest.mark.whole
-def test_egothink_whole(tmp_path):
+def test_all_egothink_answers(tmp_path):
     run("data", "prepare", "egothink", needs(DATA / "egothink"))
     rows = [row for dimension in DIMENSIONS for row in EGOTHINK.load(dimension.name).remove_columns("image")]
     assert len(rows) == 700
     answers = tmp_path / "model.jsonl"
     lines = [
-        # Every other answer is the next question's.
-        {"id": row["id"], "answer": rows[(place + place % 2) % 700]["answer"], "rating": 1.0 - place % 2, "judge": "j"}
-        for place, row in enumerate(rows)
+        # Every other answer belongs to the next question.
+        {"id": row["id"], "answer": rows[(index + index % 2) % 700]["answer"], "rating": 1.0 - index % 2, "judge": "j"}
+        for index, row in enumerate(rows)
     ]
     answers.write_text("".join(json.dumps(line | {"judgement": f"[[{line['rating']}]]"}) + "\n" for line in lines))
     db = tmp_path / "labels.sqlite"
@@ -124,7 +124,7 @@ def test_goalstep_steps(tmp_path):
 
 @pytest.mark.whole
 def test_questions_from_real_narrations(tmp_path):
-    """Goals are windows of EPIC-KITCHENS' narrations; the videos are rendered."""
+    """Label questions whose goals are windows of EPIC-KITCHENS' narrations. The videos are rendered."""
     needs(DATA / "egothink" / "Activity" / "images")
     goals = [
         Goal(video, SUBGOAL, f"deal with {video.actions[start].object}", video.actions[start : start + 8])

@@ -1,4 +1,4 @@
-"""Ctrl-C ends the page and all its processes."""
+"""Ctrl+C stops the server and all its processes."""
 
 import signal
 import sys
@@ -9,7 +9,7 @@ from cli.test_signals import Command
 
 
 @pytest.mark.whole
-def test_a_page_that_is_served(tmp_path):
+def test_ctrl_c_stops_the_server(tmp_path):
     command = Command(sys.executable, "-m", "lmms_egoplan", "annotate", "demo", "egothink", "--out", tmp_path / "demo")
     for line in command.process.stdout:
         if "Ctrl+C" in line:

@@ -44,24 +44,24 @@ def label_all(store, people, rating="1"):
         pass
 
 
-def test_every_item_gets_its_annotators_once(open_store):
+def test_every_item_gets_distinct_annotators(open_store):
     store = open_store(count=7, annotators=3, per_item=2)
     label_all(store, ["annotator-1", "annotator-2", "annotator-3"])
     labelled = store.labelled()
     for item in labelled.items:
-        people = [given.person for given in labelled.of(item, "rate")]
+        people = [label_.person for label_ in labelled.of(item, "rate")]
         assert len(people) == len({*people}) == 2
     assert {progress.state for progress in store.progress()} == {"finished"}
 
 
-def test_what_is_open_is_served_again_after_a_restart(open_store):
+def test_open_slot_survives_a_restart(open_store):
     store = open_store()
     first = store.assignments.next_slot("annotator-1")
     store.close()
     assert open_store().assignments.next_slot("annotator-1").id == first.id
 
 
-def test_no_free_slot_is_told_to_two_people(open_store):
+def test_concurrent_annotators_never_share_a_slot(open_store):
     store = open_store(count=40, annotators=10, per_item=3)
     people = [f"annotator-{number}" for number in range(1, 11)]
 
@@ -73,12 +73,12 @@ def test_no_free_slot_is_told_to_two_people(open_store):
         return slots
 
     with ThreadPoolExecutor(10) as pool:
-        slots = [slot for found in pool.map(work, people) for slot in found]
+        slots = [slot for saved in pool.map(work, people) for slot in saved]
     assert len({number for number, _ in slots}) == len(slots) == 120
     assert sum(map(len, store.labelled().labels.values())) == 120
 
 
-def test_the_same_form_with_other_values_is_a_correction(open_store):
+def test_same_form_with_other_values_is_a_correction(open_store):
     store = open_store()
     slot = store.assignments.next_slot("annotator-1")
     for rating in ("0", "1"):
@@ -86,20 +86,20 @@ def test_the_same_form_with_other_values_is_a_correction(open_store):
         assert not store.save(slot, "form", {"rating": rating})
         assert sum(map(len, store.labelled().labels.values())) == 1
     assert store.save(slot, "form", {"rating": "1"}, "a comment")
-    ((given,),) = store.labelled().labels.values()
-    assert (given.values, given.comment) == ({"rating": "1"}, "a comment")
+    ((saved,),) = store.labelled().labels.values()
+    assert (saved.values, saved.comment) == ({"rating": "1"}, "a comment")
     assert store.num_labelled("annotator-1") == 1
 
 
-def test_the_median_of_two_times_lies_between_them(open_store):
+def test_median_of_two_times_is_their_mean(open_store):
     store = open_store(annotators=1, per_item=1)
-    for place, seconds in enumerate((10.0, 100.0)):
-        store.save(store.assignments.next_slot("annotator-1"), f"form {place}", {"rating": "1"}, "", seconds)
+    for number, seconds in enumerate((10.0, 100.0)):
+        store.save(store.assignments.next_slot("annotator-1"), f"form {number}", {"rating": "1"}, "", seconds)
     assert store.progress()[0].seconds == 55.0
 
 
 def change(store, person, rating="0"):
-    """Save another label in place of a person's newest one."""
+    """Replace a person's newest label."""
     (number, *_), *_ = store.own_labels(person, "", 0)
     slot = store.assignments.slot(number, person)
     return store.save(slot, f"changed {slot.last}", {"rating": rating})
@@ -111,14 +111,14 @@ def skip(store, person, reason="too dark"):
     return slot
 
 
-def test_own_labels_are_found_and_changed_and_rows_stay(open_store):
+def test_own_labels_can_be_found_and_changed_and_rows_are_appended(open_store):
     store = open_store(count=5)
     first = label(store, "annotator-1", "0")
     skip(store, "annotator-1", "Too 100% dark_")
     label(store, "annotator-1"), label(store, "annotator-2")
     assert len(store.own_labels("annotator-1", "", 0)) == 3
-    (found,) = store.own_labels("annotator-1", "100% DARK_", 0)
-    assert found[3] == "Too 100% dark_"
+    (row,) = store.own_labels("annotator-1", "100% DARK_", 0)
+    assert row[3] == "Too 100% dark_"
     assert store.own_labels("annotator-1", "%", 1) == store.own_labels("annotator-1", "nothing of it", 0) == []
     assert store.save(store.assignments.slot(first.id, "annotator-1"), "later", {"rating": "1"})
     assert store.labelled().labels[first.item.id][0].values == {"rating": "1"}
@@ -126,7 +126,7 @@ def test_own_labels_are_found_and_changed_and_rows_stay(open_store):
         assert connection.execute("SELECT count(*) FROM labels").fetchone() == (5,)
 
 
-def test_a_skipped_item_goes_to_another_person_and_never_back(open_store):
+def test_skipped_item_is_reassigned_for_good(open_store):
     store = open_store(count=1, annotators=3, per_item=2)
     slot = skip(store, "annotator-1")
     assert store.assignments.next_slot("annotator-1") is None
@@ -140,12 +140,12 @@ def test_a_skipped_item_goes_to_another_person_and_never_back(open_store):
     again = store.assignments.slot(slot.id, "annotator-1")
     with pytest.raises(NotYoursError):
         store.save(again, "yes, I can", {"rating": "1"})
-    assert [(each.item, each.person, each.reason) for each in store.labelled().skips] == [
+    assert [(skip_.item, skip_.person, skip_.reason) for skip_ in store.labelled().skips] == [
         ("text/0", "annotator-1", "too dark")
     ]
 
 
-def test_the_lead_may_decide_on_an_item_that_all_skipped(open_store):
+def test_lead_may_decide_an_item_that_everyone_skipped(open_store):
     store = open_store(count=1, annotators=2, per_item=2)
     skip(store, "annotator-1"), skip(store, "annotator-2")
     assert [store.assignments.state(f"annotator-{number}") for number in (1, 2)] == ["finished"] * 2
@@ -153,7 +153,7 @@ def test_the_lead_may_decide_on_an_item_that_all_skipped(open_store):
     assert store.labelled().adjudicated(store.assignments.item(0)).values == {"rating": "1"}
 
 
-def test_an_item_that_was_given_back_goes_to_another_person_first(open_store):
+def test_released_item_goes_to_another_person_first(open_store):
     store = open_store(count=3, annotators=2, per_item=1)
     slot = store.assignments.next_slot("annotator-1")
     with pytest.raises(NotYoursError):
@@ -161,14 +161,14 @@ def test_an_item_that_was_given_back_goes_to_another_person_first(open_store):
     assert store.assignments.release("annotator-1") == 1
     with pytest.raises(NotYoursError):
         store.save(slot, "late", {"rating": "1"})
-    others = [label(store, "annotator-1").item.id for _ in range(2)]
-    assert slot.item.id not in others
+    item_ids = [label(store, "annotator-1").item.id for _ in range(2)]
+    assert slot.item.id not in item_ids
     assert store.assignments.next_slot("annotator-2").item == slot.item
     assert store.assignments.release("annotator-2") == 1
     assert store.assignments.next_slot("annotator-1").item == slot.item
 
 
-def test_an_older_form_replaces_no_newer_label(open_store):
+def test_stale_form_cannot_replace_a_newer_label(open_store):
     store = open_store()
     slot = store.assignments.next_slot("annotator-1")
     store.save(slot, "one tab", {"rating": "1"})
@@ -179,7 +179,7 @@ def test_an_older_form_replaces_no_newer_label(open_store):
 
 
 def recount(connection, stages, settings):
-    """Free places by slow queries of one's own, by stage and item."""
+    """Compute whether each place is free with slow queries, by stage and item."""
     failed = {row[0] for row in connection.execute("SELECT person FROM failed")}
     newest = dict(connection.execute("SELECT slot, max(id) FROM labels GROUP BY slot"))
     rows = dict(connection.execute("SELECT id, choices IS NOT NULL FROM labels"))
@@ -187,23 +187,23 @@ def recount(connection, stages, settings):
     free = {}
     for item, part in connection.execute("SELECT position, part FROM items"):
         slots = connection.execute("SELECT id, stage, person FROM slots WHERE item = ? AND released IS NULL", (item,))
-        given, taken = Counter(), Counter()
+        labelled, taken = Counter(), Counter()
         for slot, stage, person in slots:
             row = newest.get(slot)
-            given[stage] += bool(row and rows[row])
+            labelled[stage] += bool(row and rows[row])
             taken[stage] += person not in failed and not (row and skips[row])
         before = None
         for stage in stages if part == "main" else (Stage("qualification", "", settings.annotators),):
             needed = settings.needed(stage)
-            is_ready = before is None or given[before.name] >= settings.needed(before)
-            free[stage.name, item] = taken[stage.name] < needed and is_ready and not given["adjudication"]
+            is_ready = before is None or labelled[before.name] >= settings.needed(before)
+            free[stage.name, item] = taken[stage.name] < needed and is_ready and not labelled["adjudication"]
             before = stage
     return free
 
 
 @pytest.mark.parametrize("flow", [Rating, Reviewed])
 @pytest.mark.parametrize("seed", range(2))
-def test_free_places_are_those_of_a_slow_count(open_store, flow, seed):
+def test_free_places_match_a_slow_count(open_store, flow, seed):
     source = random.Random(seed)
     qualification = 2 if flow is Rating else 0
     settings = {"qualification": qualification, "seniors": 1} if qualification else {}
@@ -236,7 +236,7 @@ def test_free_places_are_those_of_a_slow_count(open_store, flow, seed):
             stored = {(stage, item): bool(is_free) for stage, item, is_free in places}
             assert stored == recount(connection, flow.stages, store.database.settings)
         for name in people:
-            # What is remembered of where to look hides nothing.
+            # The remembered search positions hide no free item.
             remembered = store.assignments._free(name)
             store.assignments._first_free.clear()
             assert store.assignments._free(name) == remembered
@@ -253,7 +253,7 @@ def test_labels_are_only_appended(open_store, change):
         connection.execute(change)
 
 
-def test_a_review_comes_after_and_by_another_person(open_store):
+def test_review_follows_and_needs_another_person(open_store):
     store = open_store(count=2, annotators=2, per_item=1, flow=Reviewed)
     first = label(store, "annotator-1")
     review = store.assignments.next_slot("annotator-2")
@@ -262,11 +262,11 @@ def test_a_review_comes_after_and_by_another_person(open_store):
         change(store, "annotator-1")
     label_all(store, ["annotator-1", "annotator-2"])
     for labels in store.labelled().labels.values():
-        assert [given.stage for given in labels] == ["rate", "review"]
+        assert [label_.stage for label_ in labels] == ["rate", "review"]
         assert labels[0].person != labels[1].person
 
 
-def test_qualification_comes_first_and_seniors_let_pass(open_store):
+def test_qualification_comes_first_and_needs_all_seniors(open_store):
     store = open_store(count=6, annotators=2, per_item=2, qualification=2, seniors=2)
     with pytest.raises(NotYoursError, match="annotator-2"):
         store.judge_qualification("annotator-2", "senior-1", passed=True)
@@ -293,7 +293,7 @@ def decide(store, position, rating="1"):
     return slot
 
 
-def test_the_lead_decides_when_an_item_has_all_of_its_labels(open_store):
+def test_lead_decides_once_an_item_has_all_labels(open_store):
     store = open_store(count=1, annotators=2, per_item=2)
     with pytest.raises(NotYoursError, match="0 of 2"):
         store.adjudicate(0, "lead")
@@ -309,11 +309,11 @@ def test_the_lead_decides_when_an_item_has_all_of_its_labels(open_store):
     assert store.labelled().adjudicated(store.assignments.item(0)) is None
     assert change(store, "annotator-1", "0")
     assert store.adjudicate(0, "lead").values == {"rating": "1"}
-    assert sorted(given.values["rating"] for given in store.labelled().labels["text/0"]) == ["0", "1"]
+    assert sorted(label_.values["rating"] for label_ in store.labelled().labels["text/0"]) == ["0", "1"]
 
 
-def test_nobody_is_shown_an_item_that_is_decided(open_store):
-    """One who failed leaves a place that another takes; passed after all, all three have the item."""
+def test_decided_items_are_not_shown(open_store):
+    """An annotator fails, another takes the item, and the first one passes after all."""
     store = open_store(count=3, annotators=3, per_item=1, qualification=1, seniors=1)
     people = pass_all(store, 3)
     open_ = store.assignments.next_slot(people[0])
@@ -331,7 +331,7 @@ def test_nobody_is_shown_an_item_that_is_decided(open_store):
 
 
 def pass_all(store, count):
-    """The annotators, who have passed their qualification."""
+    """Return the annotators after all have passed their qualification."""
     people = [f"annotator-{number}" for number in range(1, count + 1)]
     label_all(store, people)
     for person in people:
@@ -339,7 +339,7 @@ def pass_all(store, count):
     return people
 
 
-def test_who_fails_later_leaves_their_places_to_others(open_store):
+def test_places_of_a_failed_annotator_are_reassigned(open_store):
     store = open_store(count=4, annotators=3, per_item=2, qualification=1, seniors=1)
     people = pass_all(store, 3)
     for _ in range(3):
@@ -354,10 +354,10 @@ def test_who_fails_later_leaves_their_places_to_others(open_store):
     labelled = store.labelled()
     for item in labelled.items:
         if item.id not in labelled.qualification:
-            assert {given.person for given in labelled.of(item, "rate")} == {people[0], people[2]}
+            assert {label_.person for label_ in labelled.of(item, "rate")} == {people[0], people[2]}
 
 
-def test_annotators_are_added_and_keep_their_links(open_store):
+def test_adding_annotators_keeps_existing_links(open_store):
     store = open_store(annotators=2)
     before = store.people()
     store.add_annotators(3)
@@ -375,9 +375,9 @@ def test_other_items_are_refused(open_store):
         store.renew_items(texts(5), "items.json")
 
 
-def test_what_may_change_is_taken_over_and_nothing_else(open_store, tmp_path):
-    def items(place, text="text"):
-        return [Item("id", {"text": text, "place": place}, {"rating": place}, ("place", "rating"))]
+def test_only_changing_values_are_updated(open_store, tmp_path):
+    def items(path, text="text"):
+        return [Item("id", {"text": text, "place": path}, {"rating": path}, ("place", "rating"))]
 
     create(tmp_path / "labels.sqlite", Settings("rating", 1, 1), items("old"), Rating.stages)
     store = open_store()
@@ -392,19 +392,19 @@ def test_what_may_change_is_taken_over_and_nothing_else(open_store, tmp_path):
     ("settings", "facts"),
     [
         ({"count": 0}, None),
-        ({"per_item": 4}, "4.*3"),
-        ({"flow": Reviewed, "annotators": 1, "per_item": 1}, "2.*1"),
+        ({"per_item": 4}, r"--annotators 3\b.*\b4\b"),
+        ({"flow": Reviewed, "annotators": 1, "per_item": 1}, r"--annotators 1\b.*\b2\b"),
         ({"qualification": 4}, "--qualification 4"),
         ({"flow": Reviewed, "per_item": 1, "qualification": 1}, None),
     ],
 )
-def test_settings_that_cannot_work(open_store, tmp_path, settings, facts):
+def test_impossible_settings_are_refused(open_store, tmp_path, settings, facts):
     with pytest.raises(LmmsEgoplanError, match=facts):
         open_store(**settings)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_database_is_not_written_over(open_store):
+def test_existing_database_is_not_overwritten(open_store):
     store = open_store()
     label(store, "annotator-1")
     with pytest.raises(StoreError, match=r"labels\.sqlite"):
@@ -413,7 +413,7 @@ def test_a_database_is_not_written_over(open_store):
 
 
 @pytest.mark.parametrize("version", [1, 9])
-def test_other_formats_are_refused_with_what_to_do(open_store, version):
+def test_other_formats_are_refused_with_advice(open_store, version):
     path = open_store().database.path
     with sqlite3.connect(path) as connection:
         connection.execute(f"PRAGMA user_version = {version}")
@@ -421,7 +421,7 @@ def test_other_formats_are_refused_with_what_to_do(open_store, version):
         Store(Database(path), Rating())
 
 
-def test_a_damaged_file_is_named(open_store, tmp_path):
+def test_error_names_the_damaged_file(open_store, tmp_path):
     store = open_store(count=300)
     store.close()
     content = bytearray(store.database.path.read_bytes())
@@ -433,7 +433,7 @@ def test_a_damaged_file_is_named(open_store, tmp_path):
             Store(Database(tmp_path / name), Rating())
 
 
-def test_the_words_of_sqlite_are_passed_on(open_store):
+def test_sqlite_messages_are_passed_on(open_store):
     store = open_store()
     slot = store.assignments.next_slot("annotator-1")
     store.database._connection.execute("PRAGMA query_only = ON")
@@ -444,7 +444,7 @@ def test_the_words_of_sqlite_are_passed_on(open_store):
 
 
 def test_opening_writes_nothing(open_store):
-    """So that whoever may only read a database can see its status."""
+    """Readers without write access can see the status."""
     path = open_store().database.path
     assert path.stat().st_mode & 0o077 == 0
     before = path.read_bytes()
@@ -453,18 +453,18 @@ def test_opening_writes_nothing(open_store):
     assert sqlite3.connect(path).execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
-def test_halves_of_surrogate_pairs_are_stored_as_question_marks(open_store, tmp_path):
+def test_unpaired_surrogates_are_stored_as_question_marks(open_store, tmp_path):
     path = tmp_path / "labels.sqlite"
     create(path, Settings("rating", 1, 1), [Item("a\ud83d", {"text": "b\ud83d"}, {"c": "\ud83d\ude00"})], Rating.stages)
     store = open_store()
     (item,) = store.items()
     assert (item.id, item.shown, item.hidden) == ("a?", {"text": "b?"}, {"c": "\U0001f600"})
     store.save(store.assignments.next_slot("annotator-1"), "form", {"rating": "1", "text": "\ud83d"}, "\ud83d")
-    ((given,),) = store.labelled().labels.values()
-    assert (given.values["text"], given.comment) == ("?", "?")
+    ((saved,),) = store.labelled().labels.values()
+    assert (saved.values["text"], saved.comment) == ("?", "?")
 
 
-def test_a_full_disk_loses_nothing(open_store):
+def test_full_disk_loses_nothing(open_store):
     store = open_store()
     label(store, "annotator-1")
     (pages,) = store.database._connection.execute("PRAGMA page_count").fetchone()
@@ -477,17 +477,17 @@ def test_a_full_disk_loses_nothing(open_store):
     assert len(open_store().labelled().labels) == 2
 
 
-def test_a_second_server_is_refused(open_store, tmp_path):
+def test_second_server_is_refused(open_store, tmp_path):
     open_store().close()
-    first = Store(Database(tmp_path / "labels.sqlite", alone=True), Rating())
+    first = Store(Database(tmp_path / "labels.sqlite", exclusive=True), Rating())
     with pytest.raises(StoreError, match=r"labels\.sqlite"):
-        Store(Database(tmp_path / "labels.sqlite", alone=True), Rating())
+        Store(Database(tmp_path / "labels.sqlite", exclusive=True), Rating())
     Store(Database(tmp_path / "labels.sqlite"), Rating()).close()
     (tmp_path / "link.sqlite").symlink_to(tmp_path / "labels.sqlite")
     with pytest.raises(StoreError, match=r"link\.sqlite"):
-        Store(Database(tmp_path / "link.sqlite", alone=True), Rating())
+        Store(Database(tmp_path / "link.sqlite", exclusive=True), Rating())
     first.close()
-    Store(Database(tmp_path / "link.sqlite", alone=True), Rating()).close()
+    Store(Database(tmp_path / "link.sqlite", exclusive=True), Rating()).close()
 
 
 _KILLED = """
@@ -496,7 +496,7 @@ from pathlib import Path
 from annotation.rating import Rating
 from lmms_egoplan.annotation.database import Database
 from lmms_egoplan.annotation.store import Store
-store = Store(Database(Path(sys.argv[1]), alone=True), Rating())
+store = Store(Database(Path(sys.argv[1]), exclusive=True), Rating())
 while slot := store.assignments.next_slot("annotator-1"):
     store.save(slot, f"form {slot.id}", {"rating": "1"})
     print(slot.item.id, flush=True)
@@ -505,7 +505,7 @@ while slot := store.assignments.next_slot("annotator-1"):
 """
 
 
-def test_a_kill_loses_no_label_that_was_saved(open_store):
+def test_kill_loses_no_saved_label(open_store):
     path = open_store(count=23, annotators=1, per_item=1).database.path
     saved = []
     for _ in range(5):

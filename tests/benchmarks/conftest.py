@@ -1,4 +1,4 @@
-"""The small report of the benchmark in whose folder a test module is."""
+"""Provide the small report of the benchmark that a test module's folder names."""
 
 import pytest
 

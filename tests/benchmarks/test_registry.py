@@ -1,4 +1,4 @@
-"""The registry: what it names is there, and no shared module knows a benchmark by its name."""
+"""Check that all entries of the registry exist, and that no shared module names a benchmark."""
 
 import json
 import pickle
@@ -22,11 +22,11 @@ from report.printed_tables import DESCRIBED
 from report.small_reports import SMALL
 
 PACKAGE = Path(lmms_egoplan.__file__).parent
-# The package's own name and commands, its variables, and the key of the page's theme in a browser.
+# Name, commands and variables of the package, and the key of the report page's theme in a browser.
 OWN_NAMES = re.compile(r"`lmms-egoplan [^`]+|lmms[-_]egoplan\w*|LmmsEgoplan\w*|egoplan-report-theme", re.IGNORECASE)
-# Rooms with a module or folder for each benchmark, and the command's help, which lists benchmarks.
+# Packages with a module or folder per benchmark, and the CLI, whose help lists benchmarks.
 NAMING = ("annotation", "benchmarks", "cli", "construction", "planner", "training")
-# The tasks of both versions of one benchmark have it as their base.
+# Base of the tasks of both versions of one benchmark.
 BASE_OF_TASKS = PACKAGE / "harnesses" / "lm_eval" / "choices.py"
 GOALSTEP = r"goal-?step"
 
@@ -37,12 +37,12 @@ def benchmark(request):
 
 
 def names_in(folder):
-    """Of the tasks and groups in a folder."""
-    found = set()
+    """Return the names of the tasks and groups in a folder."""
+    task_names = set()
     for path in folder.glob("*.yaml"):
         content = read_task_file(path)
-        found |= {name for key in ("task", "group") if isinstance(name := content.get(key), str)}
-    return found
+        task_names |= {name for key in ("task", "group") if isinstance(name := content.get(key), str)}
+    return task_names
 
 
 def test_every_folder_of_a_benchmark_is_in_the_registry():
@@ -54,7 +54,7 @@ def test_every_folder_of_a_benchmark_is_in_the_registry():
         assert {path.name for path in tasks.iterdir() if any(path.glob("*.yaml"))} == set(names)
 
 
-def test_hooks_are_there(benchmark):
+def test_hooks_exist(benchmark):
     assert benchmark.load_splits().benchmark == benchmark.name
     assert benchmark.load_splits().official
     assert issubclass(benchmark.load_report(), BenchmarkReport)
@@ -67,7 +67,7 @@ def test_hooks_are_there(benchmark):
 
 
 def test_without_runs_no_figure_is_drawn(benchmark):
-    """As for a report of labels alone."""
+    """Reports of labels only have no runs."""
     assert [figure.key for figure in benchmark.load_report()([]).figures() if figure is not None] == []
 
 
@@ -91,7 +91,7 @@ def test_the_reports_help_names_the_published_tables(benchmark):
 
 
 def test_all_judged_tasks_have_their_judge(benchmark):
-    """A task is judged where its filter's answers are."""
+    """A task is judged if its filter's answers are."""
     folder = LMMS_EVAL_TASKS / benchmark.name
     judged = {path.name for path in folder.glob("*.yaml") if "judged" in str(read_task_file(path).get("filter_list"))}
     listed = set(benchmark.judges)
@@ -100,20 +100,20 @@ def test_all_judged_tasks_have_their_judge(benchmark):
 
 
 def tasks_in(folder):
-    """The tasks' files, without those that others include and those of groups."""
+    """Return the task files, without included files and groups."""
     contents = {path: read_task_file(path) for path in folder.glob("*.yaml")}
     return {path: content for path, content in contents.items() if isinstance(content.get("task"), str)}
 
 
 def test_the_help_names_the_default_judges():
-    """A help that would load them would be slow."""
+    """Help that loads them would be slow."""
     defaults = [model for benchmark in BENCHMARKS for model, _ in benchmark.load_judges(benchmark.judges)]
     words = [word.strip(".,") for word in command_tree()[0]["judge"].split()]
     assert [word for word in words if word in defaults] == defaults
 
 
 def test_scored_tasks_name_their_benchmark_and_their_metrics_end_with_a_count(benchmark):
-    """The report recognises the tasks by it, and counts questions by their last metric."""
+    """The report uses the benchmark's name to find tasks, and their last metric to count questions."""
     shared = [read_task_file(path) for path in (LMMS_EVAL_TASKS.parent / "shared").glob(f"{benchmark.name}*.yaml")]
     assert shared
     assert all(task["metric_list"][-1]["metric"].startswith("num_") for task in shared)
@@ -125,12 +125,12 @@ def test_scored_tasks_name_their_benchmark_and_their_metrics_end_with_a_count(be
 
 
 def test_cached_responses_are_bound_to_the_data(benchmark):
-    """lmms-eval's; lm-eval's base task writes the fingerprint into each document."""
+    """Applies to lmms-eval; lm-eval's base task adds the fingerprint to each document."""
     for path, content in tasks_in(LMMS_EVAL_TASKS / benchmark.name).items():
         assert content["metadata"].get("data"), path
 
 
-def test_no_answer_ends_at_an_empty_line(benchmark):
+def test_no_answer_stops_at_an_empty_line(benchmark):
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
         for path, content in tasks_in(tasks / benchmark.name).items():
             if content["output_type"] == "generate_until":
@@ -138,14 +138,14 @@ def test_no_answer_ends_at_an_empty_line(benchmark):
 
 
 def files_of_all():
-    """Modules and templates that are no benchmark's own."""
+    """Yield the modules and templates that all benchmarks share."""
     for path in sorted(PACKAGE.rglob("*")):
         if path.suffix in (".py", ".js", ".jinja", ".css") and path.relative_to(PACKAGE).parts[0] not in NAMING:
             yield path
 
 
 def test_no_shared_module_names_a_benchmark():
-    """In comments and docstrings neither; only the registry's YAML, and the names of files in ``tasks/shared``."""
+    """Includes comments and docstrings. Exceptions: the registry's YAML and the file names in ``tasks/shared``."""
     names = re.compile("|".join([GOALSTEP, *(re.escape(benchmark.name) for benchmark in BENCHMARKS)]), re.IGNORECASE)
     scanned = [path for path in files_of_all() if path != BASE_OF_TASKS]
     assert len(scanned) > 100
@@ -159,16 +159,16 @@ def test_no_shared_module_names_a_benchmark():
     assert not [path for path in scanned if names.search(path.relative_to(PACKAGE).as_posix())]
 
 
-def test_no_benchmarks_task_names_another(benchmark):
+def test_no_task_names_another_benchmark(benchmark):
     room = rf"benchmarks\.{benchmark.report.partition('.')[0]}\b"
-    own = re.compile(f"{OWN_NAMES.pattern}|{room}|{benchmark.name}|{benchmark.title}", re.IGNORECASE)
-    others = re.compile("|".join(other.name for other in BENCHMARKS if other is not benchmark), re.IGNORECASE)
+    own_names = re.compile(f"{OWN_NAMES.pattern}|{room}|{benchmark.name}|{benchmark.title}", re.IGNORECASE)
+    other_names = re.compile("|".join(other.name for other in BENCHMARKS if other is not benchmark), re.IGNORECASE)
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
         for path in [*(tasks / benchmark.name).glob("*.yaml"), *(tasks / benchmark.name).glob("*.py")]:
-            assert not others.search(own.sub("", path.read_text(encoding="utf-8"))), path
+            assert not other_names.search(own_names.sub("", path.read_text(encoding="utf-8"))), path
 
 
-def test_a_benchmark_is_added_in_ten_steps_whose_files_others_have():
+def test_contributing_adds_a_benchmark_in_ten_steps_with_existing_files():
     text = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
     steps = re.findall(r"^\| (\d+) \| (.+?) \| ", text.partition("## Adding a benchmark")[2], re.MULTILINE)
     assert [int(number) for number, _ in steps] == [*range(1, len(steps) + 1)]
@@ -179,13 +179,13 @@ def test_a_benchmark_is_added_in_ten_steps_whose_files_others_have():
         assert any(path.exists() for path in [*here, *(folder / name for folder in folders)]), name
 
 
-def test_splits_go_from_process_to_process(benchmark):
-    """lm-eval gathers its tasks, which hold them, from all processes."""
+def test_splits_can_be_pickled(benchmark):
+    """lm-eval sends its tasks, which contain the splits, between processes."""
     assert pickle.loads(pickle.dumps(benchmark.load_splits())) == benchmark.load_splits()
 
 
 @pytest.mark.parametrize("use", ["folder", "fingerprint", "load"])
-def test_data_that_are_not_prepared_say_how(benchmark, use, tmp_path, monkeypatch):
+def test_missing_data_name_the_command(benchmark, use, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     prepared = benchmark.load_splits()
     split = [*prepared.official][-1]
@@ -197,7 +197,7 @@ def test_data_that_are_not_prepared_say_how(benchmark, use, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_prepared_data_are_found_until_they_are_damaged(name, tmp_path, monkeypatch):
+def test_prepared_data_are_found_unless_damaged(name, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     (prepared,) = (benchmark.load_splits() for benchmark in BENCHMARKS if benchmark.name == name)
     prepare_data(tmp_path, **{name: 3})

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - the signs are the point
-"""Forms of verdicts on EgoThink and EgoIntent with the ratings that they must be read as."""
+"""Generate forms of verdicts on EgoThink and EgoIntent, each with the expected rating."""
 
 from collections.abc import Iterator
 from itertools import permutations, product
@@ -11,10 +11,12 @@ import yaml
 
 
 class Form(NamedTuple):
-    """A judge's reply that has ended.
+    """A complete reply of a judge.
 
-    kind: the class of forms that it belongs to.
-    rating: what it must be read as; None if no rating may be read.
+    Attributes:
+        kind: Class of the form.
+        reply: Text of the reply.
+        rating: Expected rating; None if there must be none.
     """
 
     kind: str
@@ -26,7 +28,7 @@ TEXTS = SimpleNamespace(**yaml.safe_load(Path(__file__).with_suffix(".yaml").rea
 
 
 def egothink_forms() -> Iterator[Form]:
-    """Forms of verdicts in the manner of Table 7."""
+    """Yield forms of verdicts for the prompt of Table 7."""
     for index, (rating, texts) in enumerate(TEXTS.spelled.items()):
         bracketed = [f"[[{text}]]" for text in texts]
         plain, other = bracketed[0], f"[[{(0, 0.5, 1)[index - 1]}]]"
@@ -83,7 +85,7 @@ def egothink_forms() -> Iterator[Form]:
 
 
 def egointent_forms() -> Iterator[Form]:
-    """Forms of verdicts on one field, which the prompt asks for alone on the last line."""
+    """Yield forms of verdicts on one field. The prompt requests the rating alone on the last line."""
     for (text, rating), reason in product(TEXTS.numbers.items(), TEXTS.reasons):
         yield Form("alone", f"{reason}\n[[{text}]]", rating)
     for marks, (text, rating) in product((*TEXTS.marks, *TEXTS.fences), list(TEXTS.numbers.items())[:4]):
@@ -125,7 +127,7 @@ def egointent_forms() -> Iterator[Form]:
 
 
 def egointent_several_forms() -> Iterator[tuple[str, str, tuple[float | None, ...]]]:
-    """Forms of verdicts on three fields, by kind, with the rating of each field."""
+    """Yield forms of verdicts on three fields: kind, text and the rating of each field."""
     ratings = (80.0, 5.0, 62.5)
     for names, reason in product(TEXTS.field_names, TEXTS.reasons):
         lines = [f"[[{name}: {rating:g}]]" for name, rating in zip(names, ratings, strict=True)]
@@ -144,5 +146,5 @@ def egointent_several_forms() -> Iterator[tuple[str, str, tuple[float | None, ..
         yield "no number", f"{reason}\n{lines[0]}\n[[{names[1]}: n]]\n[[{names[2]}: 101]]", (80.0, None, None)
         yield "starts anew", f"{whole}\n\n[Start of the reference: {names[0]}]\na\n{whole}", (None,) * 3
     for order in permutations(range(3)):
-        lines = [f"[[{TEXTS.field_names[1][place]}: {ratings[place]:g}]]" for place in order]
+        lines = [f"[[{TEXTS.field_names[1][index]}: {ratings[index]:g}]]" for index in order]
         yield "any order", "\n\n".join(lines), ratings

@@ -61,7 +61,7 @@ def test_missing_frames_end_with_one_message(folder):
     assert not split_dir("egoplan", "val").exists()
 
 
-def test_prepares_and_shows_what_is_there(folder):
+def test_prepares_and_shows_status(folder):
     result = prepare(folder, "--skip-missing")
     assert result.exit_code == 0, result.output
     assert ["questions", "1", "2", "3355", "no"] in rows(result.stdout)
@@ -123,7 +123,7 @@ def test_counts_are_not_cut_at_80_columns(folder, monkeypatch):
     assert "…" not in result.stdout
 
 
-def test_verify_refuses_damaged_videos_or_goes_on_without(folder):
+def test_verify_refuses_or_skips_damaged_videos(folder):
     questions = [FIRST_STEP, FIRST_STEP | {"sample_id": 9, "video_source": "Ego4D", "video_id": "v"}]
     (folder / "a.json").write_text(json.dumps(questions))
     damage_packet(write_numbered_video(folder / "ego4d" / "v.mp4", 30), 1)

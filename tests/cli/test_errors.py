@@ -1,4 +1,4 @@
-"""What ends a command: one line where the user can mend something, a traceback where only we can."""
+"""Errors of commands: one line if the user can correct it, a traceback for programming errors."""
 
 import os
 import subprocess
@@ -27,20 +27,20 @@ def ending(monkeypatch):
 
 
 @pytest.mark.parametrize("error", [LmmsEgoplanError("a.json: no list"), OSError(28, "No space left", "a.json")])
-def test_what_the_user_can_mend_is_one_line(ending, error):
+def test_an_error_that_the_user_can_correct_is_one_line(ending, error):
     result = ending(error)
     assert (result.exit_code, result.stderr) == (1, f"lmms-egoplan: {error}\n")
     assert isinstance(result.exception, SystemExit)
 
 
 @pytest.mark.parametrize("error", [ValueError("a bug"), KeyError("a bug"), RuntimeError("a bug")])
-def test_what_only_we_can_mend_keeps_its_traceback(ending, error):
+def test_a_programming_error_has_a_traceback(ending, error):
     result = ending(error)
     assert result.exception is error
     assert "lmms-egoplan: " not in result.stderr
 
 
-def test_a_wrong_use_is_answered_with_the_usage(ending):
+def test_wrong_usage_prints_the_usage(ending):
     result = ending(typer.BadParameter("above 0", param_hint="--rate"))
     assert result.exit_code == 2
     assert all(fact in result.stderr for fact in ("Usage: ", "--rate", "above 0"))
@@ -59,7 +59,7 @@ def test_an_error_of_a_real_command():
     assert "Traceback" not in result.output
 
 
-def test_a_reader_who_has_ended_gets_no_message(tmp_path):
+def test_a_broken_pipe_is_silent(tmp_path):
     """As with ``| head``: nobody reads what the command writes."""
     reading, writing = os.pipe()
     os.close(reading)

@@ -31,7 +31,7 @@ def narrow(monkeypatch):
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
 
 
-def test_every_room_has_commands_below_known_groups():
+def test_every_subpackage_has_commands_in_known_groups():
     assert len(COMMANDS) > 20
     parts = [path.split() for path in (*GROUPS, *COMMANDS)]
     above = {" ".join(path[:end]) for path in parts for end in range(1, len(path))}
@@ -49,7 +49,7 @@ def test_every_command_names_a_function_with_help(path):
 
 
 @pytest.mark.parametrize("path", OWN_HELP)
-def test_help_is_shown_whole_and_has_an_example(path):
+def test_help_is_complete_and_has_an_example(path):
     result = run(*path.split(), "-h")
     assert result.exit_code == 0, result.output
     assert max(map(len, result.stdout.splitlines())) <= COLUMNS
@@ -80,13 +80,13 @@ def test_long_and_short_option_give_the_same_help():
     assert run("data").output.strip() == run("data", "-h").output.strip()
 
 
-def test_the_version_is_told():
+def test_the_version_is_printed():
     result = run("--version")
     assert (result.exit_code, result.stdout) == (0, f"lmms-egoplan {lmms_egoplan.__version__}\n")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["run", "--help"], []])
-def test_lm_evals_help_tells_of_the_model_class(arguments, monkeypatch):
+def test_lm_evals_help_names_the_model_class(arguments, monkeypatch):
     pytest.importorskip("lm_eval")
     monkeypatch.setattr(sys, "argv", sys.argv)  # the command sets it
     ran = run("lm-eval", *arguments)
@@ -143,7 +143,7 @@ def test_wrong_inputs_and_options_are_usage_errors(typed):
         ("xyz", []),
     ],
 )
-def test_a_wrong_name_gets_the_names_that_are_meant(typed, meant):
+def test_a_wrong_name_gets_suggestions(typed, meant):
     if not set(meant) <= {*GROUPS, *COMMANDS}:
         pytest.skip("a room is not installed")
     result = run(*typed.split())

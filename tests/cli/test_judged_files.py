@@ -96,14 +96,14 @@ BENCHMARKS = pytest.mark.parametrize(
 
 
 def numbers(benchmark):
-    """All that the benchmark's part of the report tells, but for the names of runs and of harnesses."""
+    """Return the benchmark's part of the report without the names of runs and harnesses."""
     text = json.dumps({name: benchmark[name] for name in benchmark if name != "runs"})
     return json.loads(re.sub(r"(Model|judged)[-\w. ,()]*", "RUN", text))
 
 
 @BENCHMARKS
 @pytest.mark.parametrize("harness", ["lmms-eval", "lm-eval"])
-def test_the_same_numbers_as_of_a_run(judge, tmp_path, monkeypatch, benchmark, answers, harness):
+def test_judged_files_have_the_same_numbers_as_a_run(judge, tmp_path, monkeypatch, benchmark, answers, harness):
     monkeypatch.setitem(synthetic._PROMPTS, "judge_prompt", RELEASE_JUDGE_VERSION)
     write_run(tmp_path / "judged", harness, "org/Model", answers(True))
     write_run(tmp_path / "later", harness, "org/Model", answers(False))
@@ -123,8 +123,8 @@ def test_the_same_numbers_as_of_a_run(judge, tmp_path, monkeypatch, benchmark, a
 
 
 @BENCHMARKS
-def test_a_part_of_the_questions_is_a_part(judge, tmp_path, benchmark, answers):
-    """Of another framework, without a run: an unknown version, a share of the questions, no comparison."""
+def test_a_part_of_the_questions_has_partial_coverage(judge, tmp_path, benchmark, answers):
+    """Answers of another framework have no run: unknown version, partial coverage, no comparison."""
     samples = tmp_path / "answers.jsonl"
     lines = {
         "egothink": [{"id": f"existence/{number}", "answer": f"r{50 * (number % 3)}"} for number in (1, 2, 3)],
@@ -193,7 +193,7 @@ def test_the_demo_judge_is_marked(judge, tmp_path, monkeypatch):
         ({"id": "existence/99", "rating": 1.0, "judge": "gpt", "answer": "Yes."}, ["line 1", "existence/99"]),
     ],
 )
-def test_other_files_are_named(judge, tmp_path, line, facts):
+def test_other_files_are_reported(judge, tmp_path, line, facts):
     path = tmp_path / "file.jsonl"
     path.write_text(f"{json.dumps(line)}\n")
     for arguments in (["show", path], ["report", path, "--out", tmp_path / "out"]):
@@ -204,7 +204,7 @@ def test_other_files_are_named(judge, tmp_path, line, facts):
     assert not (tmp_path / "out").exists()
 
 
-def test_answers_of_two_runs_are_no_row(judge, tmp_path):
+def test_answers_of_two_runs_are_refused(judge, tmp_path):
     out = tmp_path / "judged.jsonl"
     for model in ("A", "B"):
         write_run(tmp_path / model, "lmms-eval", f"org/{model}", rated_answers(False))

@@ -83,7 +83,7 @@ def path_below_a_file(there):
 
 @pytest.mark.parametrize(("path", "function"), ALL)
 @pytest.mark.parametrize("obstacle", [foreign_folder, file_in_the_way, path_below_a_file])
-def test_what_is_not_the_commands_own_stays(path, function, obstacle, tmp_path):
+def test_files_of_other_origin_are_not_changed(path, function, obstacle, tmp_path):
     there = tmp_path / "there"
     there.mkdir()
     out = obstacle(there)
@@ -111,7 +111,7 @@ def test_a_full_volume_is_named_before_any_work(path, function, tmp_path):
     assert "out" not in left
 
 
-def test_files_that_are_written_at_once_next_to_each_other_are_all_known(tmp_path):
+def test_concurrent_commands_in_one_folder_all_record_their_files(tmp_path):
     program = """
 import sys
 from importlib import import_module

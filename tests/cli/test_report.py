@@ -41,7 +41,7 @@ def environment(data, monkeypatch):
 
 
 def write_runs(folder):
-    """Of two harnesses."""
+    """Write runs of two harnesses."""
     for seed, harness in enumerate(("lmms-eval", "lm-eval")):
         write_run(folder / harness, harness, f"org/Model-{seed}", {"actplan": actplan_answers(COUNT, 0.7, seed)})
     return folder
@@ -73,9 +73,9 @@ MINE = ("tables/mine.txt", "tables/mine.csv", "tables/mine.md", "figures/mine.sv
 
 @pytest.fixture(scope="module")
 def twice(data, tmp_path_factory):
-    """The folder of a report of one run and then of both, each as the command told, and the first one's pictures.
+    """Return the folder, the outputs of a report on one run and then on both, and the first report's pictures.
 
-    Between the two, files are there that neither report has; of one of each kind, the first says that it wrote it.
+    Before the second report, foreign files are added. The manifest lists one file of each kind as the first report's.
     """
     folder = write_runs(tmp_path_factory.mktemp("twice"))
     out = folder / "out"
@@ -92,7 +92,7 @@ def twice(data, tmp_path_factory):
     return out, first, strips, second
 
 
-def test_one_line_sums_up_and_one_tells_where_the_page_is(twice):
+def test_one_line_has_the_counts_and_one_the_path_of_the_page(twice):
     out, *_, result = twice
     assert result.exit_code == 0, result.output
     tables, figures = (len([*(out / name).glob("actplan_*")]) // 2 for name in ("tables", "figures"))
@@ -104,13 +104,13 @@ def test_one_line_sums_up_and_one_tells_where_the_page_is(twice):
     assert all(f"\n{name}  0." in scores for name in ("Model-0", "Model-1"))
 
 
-def test_files_of_an_earlier_report_that_this_one_lacks_are_deleted(twice):
+def test_stale_files_of_an_earlier_report_are_deleted(twice):
     out, *_ = twice
     assert not [path.name for path in out.rglob("old.*")]
     assert all((out / name).exists() for name in MINE)
 
 
-def test_a_second_report_takes_the_pictures_of_the_first(twice):
+def test_a_second_report_reuses_the_pictures_of_the_first(twice):
     out, first, before, second = twice
     assert "pictures" in first.stderr
     assert len(before) == COUNT
@@ -119,7 +119,7 @@ def test_a_second_report_takes_the_pictures_of_the_first(twice):
     assert all(name in page_of(out) for name in ("Model-0", "Model-1"))
 
 
-def test_a_name_that_is_given_is_in_the_page(folder):
+def test_a_chosen_name_is_in_the_page(folder):
     """With a tag, a sign of equality and characters that no page can show."""
     name = f"{folder / 'lm-eval'}=The <best> temp=0.5 a\x1bb\ud800"
     result = report(folder, "--out", folder / "out", "--name", name)
@@ -139,7 +139,7 @@ def test_a_malformed_name_is_a_usage_error(folder, name):
     assert not (folder / "out").exists()
 
 
-def test_a_line_that_is_missing_from_the_samples_is_one_error(folder):
+def test_a_missing_sample_is_one_error(folder):
     (samples,) = folder.rglob("*samples_actplan_2*.jsonl")
     samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:-1]))
     result = report(folder, "--out", folder / "out")
@@ -153,7 +153,7 @@ def test_a_line_that_is_missing_from_the_samples_is_one_error(folder):
     assert not (folder / "out").exists()
 
 
-def test_results_that_are_cut_off_are_named_and_skipped(folder):
+def test_truncated_results_are_reported_and_skipped(folder):
     (results,) = folder.rglob("*_results.json")
     results.write_text(results.read_text()[:-100])
     result = report(folder, "--out", folder / "out")
@@ -165,7 +165,7 @@ def test_results_that_are_cut_off_are_named_and_skipped(folder):
     assert "Model-0" not in page.replace(str(results.parent), "")
 
 
-def test_a_run_without_samples_is_in_the_tables_and_said_to_have_none(folder):
+def test_a_run_without_samples_is_in_the_tables_and_reported(folder):
     for samples in folder.rglob("*.jsonl"):
         samples.unlink()
     result = report(folder, "--out", folder / "out")
@@ -207,7 +207,7 @@ def test_a_model_card_has_letters_settings_and_published_rows(tmp_path):
     assert columns[1:-1] == ["Model", "EgoPlan: egoplan_val", "EgoPlan: egoplan_val_generate", "ActPlan-1K: actplan"]
 
 
-def test_published_rows_stand_under_letters():
+def test_published_rows_are_in_columns_of_generated_answers():
     line = Headline("Own", "B", "ranked", "accuracy", 40.0, 2, (30.0, 50.0), is_generated=False)
     sections = [
         Section(key, key, "", (line,), further=(replace(line, task="letters", is_generated=True),))
@@ -232,7 +232,7 @@ def test_published_rows_are_of_the_benchmarks():
 
 
 @pytest.mark.whole
-def test_a_report_that_was_killed_is_made_again_and_leaves_other_files(tmp_path):
+def test_a_killed_report_can_be_repeated_and_does_not_change_other_files(tmp_path):
     folder, out = write_runs(tmp_path), tmp_path / "report"
     command = [sys.executable, "-m", "lmms_egoplan", "report", folder, "--out", out]
     process = subprocess.Popen(command, start_new_session=True)

@@ -46,7 +46,7 @@ def change(path, edit):
 
 
 @pytest.mark.parametrize("harness", HARNESSES)
-def test_scores_of_all_benchmarks_are_those_of_the_results_with_what_they_are_over(tmp_path, harness):
+def test_scores_of_all_benchmarks_are_printed_with_coverage(tmp_path, harness):
     path = write_run(tmp_path, harness, "org/Model-7B", all_tasks(), log_samples=False)
     metrics = {
         task: {key.partition(",")[0]: value for key, value in entry.items()}
@@ -68,7 +68,7 @@ def test_scores_of_all_benchmarks_are_those_of_the_results_with_what_they_are_ov
     assert cells(result, "judge") == [["org/judge"], ["org/judge"]]
 
 
-def test_several_runs_stand_side_by_side_and_the_rest_below(tmp_path):
+def test_runs_that_do_not_fit_side_by_side_are_below(tmp_path):
     for number in range(9):
         tasks = {"egoplan_val": egoplan_answers(10, 0.4, seed=number)} if number == 8 else egothink_bench(2, 0.5)
         write_run(tmp_path / str(number), HARNESSES[number % 2], f"org/Model-{number}B", tasks, log_samples=False)
@@ -91,7 +91,7 @@ def test_a_run_without_a_task_has_an_empty_cell(tmp_path):
     assert [len(row) for row in cells(result, "acc")] == [1, 1]
 
 
-def test_nan_is_no_score_and_paths_are_no_values(tmp_path):
+def test_nan_is_not_a_score_and_paths_are_not_values(tmp_path):
     path = write_run(
         tmp_path,
         "lmms-eval",
@@ -116,7 +116,7 @@ def test_nan_is_no_score_and_paths_are_no_values(tmp_path):
     assert "/" not in result.stdout.replace("n/a", "")
 
 
-def test_who_judged_is_told(tmp_path):
+def test_the_judge_is_named(tmp_path):
     path = write_run(
         tmp_path,
         "lmms-eval",
@@ -129,7 +129,7 @@ def test_who_judged_is_told(tmp_path):
     assert result.stdout.count("'demo'") == 1
 
 
-def test_goal_step_steps_stand_under_their_own_name(tmp_path):
+def test_goal_step_steps_have_a_separate_heading(tmp_path):
     answers = {"egointent": egointent_answers(10, 50)}
     write_run(tmp_path / "1", "lmms-eval", "org/one", answers, log_samples=False)
     other = write_run(tmp_path / "2", "lmms-eval", "org/two", answers, log_samples=False)
@@ -140,7 +140,7 @@ def test_goal_step_steps_stand_under_their_own_name(tmp_path):
     assert "egointent (Goal-Step steps)" in result.stdout
 
 
-def test_texts_of_results_do_nothing_to_the_terminal(tmp_path):
+def test_control_characters_in_results_are_harmless(tmp_path):
     path = write_run(tmp_path, "lmms-eval", "org/m\x1b[31m[red]", one_task())
     change(path, lambda content: content["versions"].update(egoplan_val="\x1b[2J"))
     result = show(path)
@@ -193,7 +193,7 @@ def test_an_empty_folder_is_an_error(tmp_path):
     assert "nowhere" in result.stderr
 
 
-def test_a_run_that_was_stopped_while_it_wrote_is_named_and_the_others_are_shown(tmp_path):
+def test_an_interrupted_run_is_reported_and_the_other_runs_are_shown(tmp_path):
     write_run(tmp_path / "good", "lmms-eval", "org/m", one_task(), log_samples=False)
     killed = write_run(tmp_path / "killed", "lmms-eval", "org/m", one_task())
     killed.write_bytes(killed.read_bytes()[:100])
@@ -216,7 +216,7 @@ def test_a_run_that_was_stopped_while_it_wrote_is_named_and_the_others_are_shown
         lambda content: content.update(config=None, versions=[], date={}),
     ],
 )
-def test_results_that_someone_changed_end_in_a_message_or_a_table(tmp_path, damage):
+def test_edited_results_lead_to_a_message_or_a_table(tmp_path, damage):
     path = write_run(tmp_path, "lmms-eval", "org/m", egothink_bench(2, 0.5))
     change(path, damage)
     result = show(path)

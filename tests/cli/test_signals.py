@@ -49,7 +49,7 @@ class Command:
         return self.process.returncode, error
 
     def processes(self, *words):
-        """What it and its descendants still run, with these words on the command line."""
+        """Return running processes of the command and its descendants, by words on the command line."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):

@@ -1,4 +1,4 @@
-"""The suite: what is prepared runs, in either harness, and the rest is left out with a line."""
+"""The suite runs all prepared benchmarks in either harness, and logs one line for each skipped one."""
 
 import pytest
 from lm_eval.tasks import TaskManager
@@ -17,8 +17,8 @@ SUITE = "egocentric_planning_suite"
 
 
 @pytest.fixture
-def told(tmp_path, monkeypatch):
-    """Lines of the log; nothing is prepared."""
+def log_lines(tmp_path, monkeypatch):
+    """Log lines of a run without prepared data."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     suite._absence.cache_clear()
     lines = []
@@ -29,7 +29,7 @@ def told(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def prepared(told, tmp_path):
+def prepared(log_lines, tmp_path):
     demo = DEMO_SETS["egoplan_bench2"]
     copy_set(demo, tmp_path)
     prepare_egoplan_bench2(tmp_path / demo.prepare[1], Media({"Ego4D": tmp_path / demo.prepare[3]}))
@@ -55,34 +55,34 @@ def in_lm_eval(name):
         (f"{SUITE}_thinking", ["egoplan_bench2_thinking", "egoplan_bench2"]),
     ],
 )
-def test_what_is_prepared_runs_and_the_rest_has_a_line_each(prepared, told, load, name, tasks):
+def test_prepared_benchmarks_run_and_each_skipped_one_is_logged(prepared, log_lines, load, name, tasks):
     assert load(name) == tasks
-    left_out = [line for line in told if line.startswith(f"{SUITE}: ")]
-    assert len(left_out) == len(BENCHMARKS) - 1
-    assert all(len(line.splitlines()) == 1 for line in left_out)
+    skipped = [line for line in log_lines if line.startswith(f"{SUITE}: ")]
+    assert len(skipped) == len(BENCHMARKS) - 1
+    assert all(len(line.splitlines()) == 1 for line in skipped)
     for benchmark in BENCHMARKS:
-        assert any(f" {benchmark.title}: " in line for line in left_out) is (benchmark.name != "egoplan_bench2")
+        assert any(f" {benchmark.title}: " in line for line in skipped) is (benchmark.name != "egoplan_bench2")
 
 
 @pytest.mark.parametrize("load", [in_lmms_eval, in_lm_eval])
-def test_nothing_prepared_is_an_error(told, load):
-    """lmms-eval makes an error of its own of each that a function of YAML raises."""
+def test_nothing_prepared_is_an_error(log_lines, load):
+    """lmms-eval wraps errors raised by functions in YAML files."""
     with pytest.raises((LmmsEgoplanError, ImportError)):
         load(SUITE)
-    assert "lmms-egoplan data status" in told[-1]
+    assert "lmms-egoplan data status" in log_lines[-1]
 
 
-def test_damaged_data_are_not_left_out_in_silence(prepared, told):
+def test_damaged_data_raise_instead_of_being_skipped(prepared, log_lines):
     summary_path("egoplan_bench2", "test").write_text("{")
     with pytest.raises((LmmsEgoplanError, ImportError)):
         in_lmms_eval(SUITE)
-    assert "summary.json" in told[-1]
+    assert "summary.json" in log_lines[-1]
 
 
-def test_the_suite_has_tasks_that_both_harnesses_know():
-    known = set(LMMSTaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False).all_tasks)
+def test_both_harnesses_have_all_tasks_of_the_suite():
+    task_names = set(LMMSTaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False).all_tasks)
     theirs = set(TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False).all_tasks)
     for benchmark in BENCHMARKS:
         assert benchmark.suite
-        assert {*benchmark.suite, *benchmark.suite_thinking} <= known & theirs
+        assert {*benchmark.suite, *benchmark.suite_thinking} <= task_names & theirs
         assert {*benchmark.suite_splits} <= {*benchmark.load_splits().official}

@@ -1,4 +1,4 @@
-"""Ranking on a server: what it is asked, what its answers become, and what happens where it fails."""
+"""Ranking on a server: requests, parsed answers, and failures."""
 
 import json
 
@@ -67,20 +67,20 @@ def test_scores_are_those_of_the_checkpoints_tokens(name, method, score_eos):
     assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
 
 
-def test_a_template_that_ends_no_turn_cannot_score_its_end():
+def test_score_eos_needs_a_template_that_ends_turns():
     processor = build("llava")[1]
     with ChatServer(processor) as server, pytest.raises(EngineError, match="score_eos"):
         rank(server, processor, method=PROMPT_LOGPROBS, score_eos=True)
 
 
-def test_text_alone(processor):
+def test_text_only(processor):
     with ChatServer(processor) as server:
         rows, right, ranked = rank(server, processor, images=0)
     assert rows == right
     assert ranked.methods == {"text": FORCED}
 
 
-def test_a_server_without_the_processor_reads_prompts(processor):
+def test_a_server_without_the_logits_processor_uses_prompt_logprobs(processor):
     with ChatServer(processor, forces=False) as server:
         rows, right, ranked = rank(server, processor)
         with pytest.raises(RankingError, match=r"method=forced: .*--logits-processors lmms_egoplan\.ranking\.engine"):
@@ -89,7 +89,7 @@ def test_a_server_without_the_processor_reads_prompts(processor):
     assert ranked.methods == {"image": PROMPT_LOGPROBS}
 
 
-def test_log_probabilities_of_forced_tokens_that_are_certain_are_not_taken(processor):
+def test_log_probabilities_from_after_forcing_are_not_used(processor):
     def forget(answer):
         for each in (answer["choices"][0]["logprobs"] or {"content": []})["content"]:
             each["logprob"] = 0.0
@@ -111,7 +111,7 @@ def test_log_probabilities_of_forced_tokens_that_are_certain_are_not_taken(proce
     ],
     ids=["500", "429", "dropped", "half a body", "no choices"],
 )
-def test_a_server_that_fails_once_is_asked_again(processor, fault):
+def test_a_failed_request_is_retried(processor, fault):
     with ChatServer(processor, lambda body, before: None if before else fault) as server:
         rows, right, _ = rank(server, processor, count=2, method=FORCED)
     assert rows == right
@@ -131,7 +131,7 @@ def later(number, fault):
     ],
     ids=["400", "401", "page"],
 )
-def test_what_was_ranked_before_a_refusal_is_kept(processor, reply, facts):
+def test_scores_before_a_rejected_request_are_kept(processor, reply, facts):
     with ChatServer(processor, later(2, reply)) as server:
         ranked = ranker(server, processor, PROMPT_LOGPROBS)
         rows = []
@@ -175,7 +175,7 @@ def forget(answer):
     ],
     ids=["no prompt_logprobs", "one too few", "no tokens", "no logprobs", "other template", "other template, forced"],
 )
-def test_answers_that_leave_something_out_are_refused(processor, edit, method, facts):
+def test_incomplete_answers_are_rejected(processor, edit, method, facts):
     with ChatServer(processor) as server:
         ranked = ranker(server, processor, method)
         server.edit = edit
@@ -183,7 +183,7 @@ def test_answers_that_leave_something_out_are_refused(processor, edit, method, f
             list(ranked.scores([ranked.encode(*question(0))]))
 
 
-def test_images_that_the_server_resizes_are_seen_in_its_tokens(processor):
+def test_images_resized_by_the_server_are_detected_by_token_counts(processor):
     with ChatServer(processor) as server:
         ranked = ranker(server, processor)
         asked = ranked.encode(*question(0))
@@ -204,7 +204,7 @@ def test_a_context_that_does_not_fit_is_never_sent(processor):
         assert len(server.bodies) == 1  # that of the start
 
 
-def test_another_model_is_named(processor):
+def test_an_unknown_model_is_named_in_the_error(processor):
     with ChatServer(processor) as server:
         with pytest.raises(EngineError, match=r"served.*other/model"):
             ServedEngine(server.url, "other/model", probe)
@@ -214,7 +214,7 @@ def test_another_model_is_named(processor):
 
 
 @pytest.mark.parametrize("key", [KEY, None])
-def test_what_a_server_can_do_is_logged_and_no_other_key_is_sent(processor, monkeypatch, log, key):
+def test_the_servers_abilities_are_logged_and_only_its_key_is_sent(processor, monkeypatch, log, key):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody-else")
     if key is None:
         monkeypatch.delenv("LMMS_EGOPLAN_SERVER_API_KEY")
@@ -239,7 +239,7 @@ def paths(server, processor, count=3, method="auto", edit=lambda: None):
 
 @pytest.mark.parametrize("most", [1, 2, 5])
 @pytest.mark.parametrize("is_late", [False, True], ids=["at the start", "later"])
-def test_a_server_that_generates_few_tokens_reads_prompts_of_longer_candidates(processor, most, is_late, log):
+def test_candidates_beyond_the_servers_limit_use_prompt_logprobs(processor, most, is_late, log):
     longest = max(len(each) for each in processor.tokenizer(CANDIDATES, add_special_tokens=False)["input_ids"])
     assert longest > 5
     with ChatServer(processor, most=None if is_late else most) as server:
@@ -251,7 +251,7 @@ def test_a_server_that_generates_few_tokens_reads_prompts_of_longer_candidates(p
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_one_question_that_a_server_does_not_force_reads_prompts(processor, number, log):
+def test_a_question_that_is_not_forced_uses_prompt_logprobs(processor, number, log):
     def fault(body, before):
         is_forced = "vllm_xargs" in body and f"{number}: next?" in json.dumps(body)
         return Reply("forced_token_ids must be of the vocabulary", status=400) if is_forced else None
@@ -264,7 +264,7 @@ def test_one_question_that_a_server_does_not_force_reads_prompts(processor, numb
 
 
 @pytest.mark.parametrize("shift", [60.0, 700.0])
-def test_a_server_that_returns_logits_is_refused_at_the_start(processor, shift):
+def test_a_server_that_returns_logits_is_rejected_at_startup(processor, shift):
     def edit(answer):
         for each in answer["choices"][0]["logprobs"]["content"]:
             each["logprob"] += shift
@@ -293,7 +293,7 @@ def test_each_image_is_sent_once(processor, method, log):
     assert sum("MiB" in line for line in log) == 2
 
 
-def test_an_image_that_the_server_has_forgotten_is_sent_again(processor):
+def test_an_image_dropped_from_the_servers_cache_is_sent_again(processor):
     def fault(body, before):
         if len(server.bodies) % 4 == 0:
             server.stored.clear()
@@ -303,7 +303,7 @@ def test_an_image_that_the_server_has_forgotten_is_sent_again(processor):
         assert 5 < len(with_data(server.bodies)) < len(server.bodies)
 
 
-def test_a_server_that_stores_no_images_gets_them_with_each_request(processor):
+def test_a_server_without_an_image_cache_gets_images_with_each_request(processor):
     def fault(body, before):
         return Reply("url", status=400) if '"image_url": null' in json.dumps(body) else None
 
@@ -321,7 +321,7 @@ def test_a_server_that_stores_no_images_gets_them_with_each_request(processor):
         ({"logits_processors": "a:B"}, ["a:B"]),
     ],
 )
-def test_a_users_logits_processors_stay(given, processors):
+def test_the_users_logits_processors_are_kept(given, processors):
     arguments = ranking_arguments(given | {"dtype": "float32"})
     assert arguments == {
         "dtype": "float32",
@@ -331,12 +331,12 @@ def test_a_users_logits_processors_stay(given, processors):
 
 
 @pytest.mark.parametrize("value", [False, "False", "false", 0])
-def test_a_prefix_cache_that_is_switched_off_is_an_error(value):
+def test_a_disabled_prefix_cache_is_an_error(value):
     with pytest.raises(RankingError, match="enable_prefix_caching"):
         ranking_arguments({"enable_prefix_caching": value})
 
 
-def test_an_address_without_a_server(processor):
+def test_a_url_without_a_server_is_an_error(processor):
     with ChatServer(processor) as server:
         url = server.url
     with pytest.raises(EngineError, match=rf"{url}.*base_url, model.*LMMS_"):

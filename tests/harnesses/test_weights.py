@@ -1,4 +1,4 @@
-"""What tells a checkpoint from any other."""
+"""Identify a checkpoint by its weights and files."""
 
 import json
 import os
@@ -16,7 +16,7 @@ def folder(tmp_path):
     return tmp_path / "model"
 
 
-def test_a_folder_is_known_by_its_files(folder):
+def test_a_folder_is_identified_by_its_files(folder):
     version = weights_version(str(folder), None)
     assert weights_version(str(folder), "ignored") == version
     status = (folder / "weights.bin").stat()
@@ -26,13 +26,13 @@ def test_a_folder_is_known_by_its_files(folder):
 
 
 @pytest.mark.parametrize("name", ["new.json", "processor/config.json"])
-def test_a_file_more_or_changed_is_another_version(folder, name):
+def test_an_added_or_changed_file_changes_the_version(folder, name):
     version = weights_version(str(folder), None)
     (folder / name).write_text("{ }")
     assert weights_version(str(folder), None) != version
 
 
-def test_an_adapter_is_known_by_its_base_too(folder, tmp_path):
+def test_an_adapters_version_includes_its_base(folder, tmp_path):
     adapter = tmp_path / "adapter"
     adapter.mkdir()
     (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(folder)}))
@@ -41,7 +41,7 @@ def test_an_adapter_is_known_by_its_base_too(folder, tmp_path):
     assert weights_version(str(adapter), None) != version
 
 
-def test_a_name_on_the_hub_is_known_by_its_commit():
+def test_a_hub_name_is_identified_by_its_commit():
     assert (
         weights_version("org/model", "abc") == weights_version("org/model", "abc") != weights_version("org/model", "d")
     )

@@ -1,4 +1,4 @@
-"""A small judge's scale and requests; in a process of its own: ``python asked.py URL FIRST LAST`` judges a range."""
+"""Define a small judge's scale and requests. ``python asked.py URL FIRST LAST`` judges a range of them."""
 
 import re
 import signal
@@ -19,8 +19,8 @@ READS_CUSTOM_HEADERS = Version(version("openai")) >= Version("2.34")
 
 
 def read(verdict: str) -> float | None:
-    found = re.findall(r"\[\[([^\[\]]*)\]\]", verdict)
-    return float(found[-1]) if found and found[-1] in ("0", "0.5", "1") else None
+    ratings = re.findall(r"\[\[([^\[\]]*)\]\]", verdict)
+    return float(ratings[-1]) if ratings and ratings[-1] in ("0", "0.5", "1") else None
 
 
 SCALE = RatingScale(read=read, best=1.0)
@@ -38,6 +38,6 @@ def judge(
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, also where the parent ignores Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, even if the parent ignores Ctrl-C
     url, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     print(*(judgement.rating for judgement in judge(url, [f"prompt {n}" for n in range(first, last)], concurrency=4)))

@@ -1,4 +1,4 @@
-"""Coefficients against slow versions of their definitions, intervals against a plain bootstrap."""
+"""Compare coefficients with slow versions of their definitions, and intervals with a plain bootstrap."""
 
 import itertools
 import random
@@ -41,14 +41,14 @@ def unequal(a, b):
 
 
 def slow_kappa(first, second, disagreement=distance):
-    """One minus observed over expected disagreement; the linear weight of two ratings is their distance."""
+    """Compute one minus observed over expected disagreement. The linear weight of two ratings is their distance."""
     observed = fmean(disagreement(a, b) for a, b in zip(first, second, strict=True))
     expected = fmean(disagreement(a, b) for a, b in itertools.product(first, second))
     return 1 - observed / expected
 
 
 def slow_alpha(units, disagreement):
-    """One minus the mean disagreement of two ratings of an item over that of any two ratings; each rating weighs 1."""
+    """Compute one minus the mean disagreement within items over that of any two ratings. Each rating has weight 1."""
     several = [unit for unit in units if len(unit) > 1]
     every = [rating for unit in several for rating in unit]
     observed = sum(
@@ -66,22 +66,22 @@ def correlated(count, seed=0, levels=LEVELS):
 
 @settings(max_examples=60, deadline=None)
 @given(st.data(), st.sampled_from([LEVELS, (0.0, 1.0), (0.0, 1.0, 2.0, 3.0), (0.0, 1.0, 2.0, 3.0, 4.0)]))
-def test_coefficients_are_those_of_the_definitions(data, levels):
+def test_coefficients_match_slow_definitions(data, levels):
     pairs = data.draw(st.lists(st.tuples(st.sampled_from(levels), st.sampled_from(levels)), max_size=25))
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = agreement(first, second, levels)
-    assert found.questions == len(pairs)
+        result = agreement(first, second, levels)
+    assert result.questions == len(pairs)
     if len(pairs) < MIN_ITEMS or len(set(first)) < 2 or len(set(second)) < 2:
-        assert found == Agreement(len(pairs), None, None, None)
+        assert result == Agreement(len(pairs), None, None, None)
         return
-    assert found.pearson.value == pytest.approx(slow_pearson(first, second), abs=1e-9)
-    assert found.kappa_linear.value == pytest.approx(slow_kappa(first, second), abs=1e-9)
-    assert found.kappa_unweighted.value == pytest.approx(slow_kappa(first, second, unequal), abs=1e-9)
-    for estimate in (found.pearson, found.kappa_unweighted, found.kappa_linear):
+    assert result.pearson.value == pytest.approx(slow_pearson(first, second), abs=1e-9)
+    assert result.kappa_linear.value == pytest.approx(slow_kappa(first, second), abs=1e-9)
+    assert result.kappa_unweighted.value == pytest.approx(slow_kappa(first, second, unequal), abs=1e-9)
+    for estimate in (result.pearson, result.kappa_unweighted, result.kappa_linear):
         assert -1 - 1e-9 <= estimate.low <= estimate.high <= 1 + 1e-9
-    assert 0 <= found.undefined_resamples < RESAMPLES
+    assert 0 <= result.undefined_resamples < RESAMPLES
 
 
 def test_intervals_are_percentiles_of_a_paired_bootstrap():
@@ -94,20 +94,20 @@ def test_intervals_are_percentiles_of_a_paired_bootstrap():
         pearsons.append(slow_pearson(*sample))
         kappas.append(slow_kappa(*sample))
         unweighted.append(slow_kappa(*sample, unequal))
-    found = agreement(first, second, LEVELS)
-    assert found.undefined_resamples == 0
-    estimates = (found.pearson, found.kappa_linear, found.kappa_unweighted)
+    result = agreement(first, second, LEVELS)
+    assert result.undefined_resamples == 0
+    estimates = (result.pearson, result.kappa_linear, result.kappa_unweighted)
     for estimate, resampled in zip(estimates, (pearsons, kappas, unweighted), strict=True):
         assert (estimate.low, estimate.high) == pytest.approx(np.percentile(resampled, (2.5, 97.5)), abs=0.03)
         assert estimate.low < estimate.value < estimate.high
 
 
-def test_undefined_resamples_are_counted_and_left_out():
-    # A resample is undefined where it misses the one question that is rated 1: (29 / 30) ** 30 of them.
+def test_undefined_resamples_are_counted_and_excluded():
+    # A resample is undefined if it misses the only question with rating 1: (29 / 30) ** 30 of them.
     first = [0.0] * 29 + [1.0]
-    found = agreement(first, first, LEVELS)
-    assert found.undefined_resamples / RESAMPLES == pytest.approx((29 / 30) ** 30, abs=0.04)
-    for estimate in (found.pearson, found.kappa_unweighted, found.kappa_linear):
+    result = agreement(first, first, LEVELS)
+    assert result.undefined_resamples / RESAMPLES == pytest.approx((29 / 30) ** 30, abs=0.04)
+    for estimate in (result.pearson, result.kappa_unweighted, result.kappa_linear):
         assert (estimate.value, estimate.low, estimate.high) == pytest.approx((1, 1, 1))
 
 
@@ -120,8 +120,8 @@ def test_below_ten_questions_there_is_no_coefficient():
     assert krippendorff_alpha([*units[1:], (0.0,), ()], LEVELS, is_ordered=True) is None
 
 
-def test_the_interval_depends_on_no_order():
-    """One r has one interval, whichever page lists the questions and the raters."""
+def test_the_interval_does_not_depend_on_order():
+    """All pages must show the same interval, in any order of questions and raters."""
     first, second = correlated(40)
     expected = agreement(first, second, LEVELS)
     assert agreement(second, first, LEVELS) == expected
@@ -154,14 +154,14 @@ def test_gaps_of_raters():
     }  # fmt: skip
 
 
-def test_means_of_several_raters_have_pearson_alone():
+def test_means_of_several_raters_have_only_pearson():
     first, second = [0.0, 0.833, 1.0, 0.5] * 3, [0.0, 0.5, 1.0, 1.0] * 3
-    found = agreement(first, second, None)
-    assert found.pearson.value == pytest.approx(slow_pearson(first, second))
-    assert found.kappa_unweighted is found.kappa_linear is None
+    result = agreement(first, second, None)
+    assert result.pearson.value == pytest.approx(slow_pearson(first, second))
+    assert result.kappa_unweighted is result.kappa_linear is None
 
 
-def test_several_raters_as_one():
+def test_several_raters_are_combined_into_one():
     ratings = {
         "a": {"q1": 1.0, "q2": 0.0, "q3": None, "q4": 1.0},
         "b": {"q1": 1.0, "q2": 0.5, "q3": 1.0},
@@ -175,36 +175,36 @@ OBSERVERS = ("1 2 3 3 2 1 4 1 2 . . .", "1 2 3 3 2 2 4 1 2 5 . 3", ". 3 3 3 2 3 
 
 
 @pytest.mark.parametrize(("is_ordered", "value"), [(False, 0.743), (True, 0.849)])
-def test_krippendorffs_own_example(is_ordered, value):
+def test_krippendorffs_published_example(is_ordered, value):
     units = [[int(cell) for cell in column if cell != "."] for column in zip(*map(str.split, OBSERVERS), strict=True)]
-    found = krippendorff_alpha(units, (1, 2, 3, 4, 5), is_ordered=is_ordered)
-    assert found.value == pytest.approx(value, abs=5e-4)
-    assert found.low < found.value <= found.high <= 1
+    result = krippendorff_alpha(units, (1, 2, 3, 4, 5), is_ordered=is_ordered)
+    assert result.value == pytest.approx(value, abs=5e-4)
+    assert result.low < result.value <= result.high <= 1
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(rating, max_size=4), max_size=25), st.booleans())
-def test_alpha_is_that_of_the_definition(units, is_ordered):
-    found = krippendorff_alpha(units, LEVELS, is_ordered=is_ordered)
+def test_alpha_matches_a_slow_definition(units, is_ordered):
+    result = krippendorff_alpha(units, LEVELS, is_ordered=is_ordered)
     several = [unit for unit in units if len(unit) > 1]
     if len(several) < MIN_ITEMS or len({rating for unit in several for rating in unit}) < 2:
-        assert found is None
+        assert result is None
     else:
         disagreement = (lambda a, b: (a - b) ** 2) if is_ordered else unequal
-        assert found.value == pytest.approx(slow_alpha(units, disagreement), abs=1e-9)
-        assert found.low <= found.high <= 1 + 1e-9
+        assert result.value == pytest.approx(slow_alpha(units, disagreement), abs=1e-9)
+        assert result.low <= result.high <= 1 + 1e-9
 
 
 def test_the_interval_of_alpha_is_a_bootstrap_over_items():
     source = random.Random(1)
     units = [unit[: 2 + source.randrange(2)] for unit in zip(*correlated(40), correlated(40, 2)[1], strict=True)]
     values = [slow_alpha(source.choices(units, k=len(units)), unequal) for _ in range(400)]
-    found = krippendorff_alpha(units, LEVELS, is_ordered=False)
-    assert (found.low, found.high) == pytest.approx(np.percentile(values, (2.5, 97.5)), abs=0.05)
+    result = krippendorff_alpha(units, LEVELS, is_ordered=False)
+    assert (result.low, result.high) == pytest.approx(np.percentile(values, (2.5, 97.5)), abs=0.05)
 
 
 def test_nominal_levels_may_be_anything():
     units = [["yes", "yes"], ["no", "no"], ["yes", "no"], ["no", "no", "no"]] * 4
     numbers = [[float(level == "yes") for level in unit] for unit in units]
-    found = krippendorff_alpha(units, ("yes", "no"), is_ordered=False)
-    assert found.value == pytest.approx(slow_alpha(numbers, unequal))
+    result = krippendorff_alpha(units, ("yes", "no"), is_ordered=False)
+    assert result.value == pytest.approx(slow_alpha(numbers, unequal))

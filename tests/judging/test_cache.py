@@ -24,7 +24,7 @@ def _rated(prompt="prompt \N{SNOWMAN}", **judgement):
 
 
 def _loaded(cache, keys):
-    """What is stored, but for the time of storing."""
+    """Return stored judgements without their time."""
     return {key: replace(judgement, time=None) for key, judgement in cache.load(keys).items()}
 
 
@@ -37,12 +37,12 @@ def path(tmp_path):
     return tmp_path / "data" / "judgements.sqlite"
 
 
-def test_is_in_the_data_root(tmp_path, monkeypatch):
+def test_the_default_path_is_in_the_data_root(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     assert default_cache_path() == tmp_path / "judgements.sqlite"
 
 
-def test_keeps_entries(path):
+def test_stored_entries_are_loaded(path):
     entries = {f"key {n}": _rated(str(n)) for n in range(1200)}
     with JudgementCache(path) as cache:
         assert cache.load(entries) == {}
@@ -61,7 +61,7 @@ def test_keeps_entries(path):
         *("prompt_tokens = 'many'", "seconds = x'00'"),
     ],
 )
-def test_an_entry_of_wrong_types_is_absent(path, change):
+def test_an_entry_of_wrong_types_is_ignored(path, change):
     with JudgementCache(path) as cache:
         cache.store({"a": _rated(), "b": _rated()})
         cache._database.execute(f"UPDATE judgements SET {change} WHERE key = 'a'")
@@ -70,7 +70,7 @@ def test_an_entry_of_wrong_types_is_absent(path, change):
         assert _loaded(cache, ["a", "b"]) == {"a": _rated(), "b": _rated()}
 
 
-def test_keys_tell_questions_apart():
+def test_different_questions_have_different_keys():
     keys = {
         cache_key(model, {"temperature": temperature}, prompt)
         for model in ("a", "ab")
@@ -97,7 +97,7 @@ def test_stores_all_or_nothing(path):
 
 
 def _of_an_earlier_version(path, replies):
-    """A database as it was before replies told how they end."""
+    """Create a database from before finish reasons were stored."""
     path.parent.mkdir(exist_ok=True)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute(
@@ -111,7 +111,7 @@ def _of_an_earlier_version(path, replies):
             database.execute("INSERT INTO judgements VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
-def test_an_earlier_database_is_brought_up_to_date_in_place(path):
+def test_an_earlier_database_is_upgraded_in_place(path):
     _of_an_earlier_version(path, {str(n): "[[1]]" for n in range(300)})
     together = threading.Barrier(8)
 
@@ -129,20 +129,26 @@ def test_an_earlier_database_is_brought_up_to_date_in_place(path):
         assert cache.load([key])[key].finish == "stop"
 
 
-def test_of_an_earlier_database_replies_that_end_with_their_rating_are_kept(path, monkeypatch):
+def test_an_earlier_databases_replies_count_if_they_end_with_a_rating(path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(path.parent))
-    kept = ["so [[1]]", "Rating: [[0.5]].", "**Rating: [[1]]**\n", "[[0]] or rather [[1]]", "<think>[[0]]</think>[[1]]"]
+    complete_replies = [
+        "so [[1]]",
+        "Rating: [[0.5]].",
+        "**Rating: [[1]]**\n",
+        "[[0]] or rather [[1]]",
+        "<think>[[0]]</think>[[1]]",
+    ]
     cut = ["It would get [[1]]. But let me compare", "[[1]] or", "<think>so [[1]]", "Rating: [[1]]\n\nThe reason: no"]
-    _of_an_earlier_version(path, {reply: reply for reply in kept + cut})
+    _of_an_earlier_version(path, {reply: reply for reply in complete_replies + cut})
     with JudgeServer(lambda *_: Reply("[[0]]")) as server:
-        judgements = judge(server.url, kept + cut)
+        judgements = judge(server.url, complete_replies + cut)
         assert sorted(server.prompts) == sorted(cut)
-        assert [judgement.cached for judgement in judgements] == [True] * len(kept) + [False] * len(cut)
+        assert [judgement.cached for judgement in judgements] == [True] * len(complete_replies) + [False] * len(cut)
         assert [judgement.rating for judgement in judgements] == [1, 0.5, 1, 1, 1, 0, 0, 0, 0]
-        assert all(judgement.cached for judgement in judge(server.url, kept + cut))
+        assert all(judgement.cached for judgement in judge(server.url, complete_replies + cut))
 
 
-def test_an_earlier_database_that_cannot_be_written_is_told_and_left(path, monkeypatch):
+def test_a_read_only_earlier_database_is_an_error(path, monkeypatch):
     _of_an_earlier_version(path, {"a": "[[1]]"})
     before = path.read_bytes()
     connect = sqlite3.connect
@@ -175,7 +181,7 @@ def test_waits_for_other_writers(path):
         assert _loaded(other, ["a"]) == {"a": _rated()}
 
 
-def test_a_writer_that_never_ends_is_told(path, monkeypatch):
+def test_a_locked_database_is_an_error(path, monkeypatch):
     monkeypatch.setattr(cache_module, "_BUSY_S", 0.1)
     with JudgementCache(path) as cache:
         cache._database.execute("BEGIN IMMEDIATE")
@@ -207,7 +213,7 @@ def _foreign(path: Path):
 
 
 @pytest.mark.parametrize("damage", [_garbage, _torn, _overwritten, _foreign])
-def test_damage_is_told_at_opening(path, damage):
+def test_opening_a_damaged_database_names_the_file(path, damage):
     path.parent.mkdir()
     damage(path)
     before = path.read_bytes()
@@ -217,7 +223,7 @@ def test_damage_is_told_at_opening(path, damage):
     assert path.read_bytes() == before
 
 
-def test_places_that_cannot_be_written_are_told(path):
+def test_an_unwritable_folder_names_the_variable(path):
     path.mkdir(parents=True)
     with pytest.raises(CacheError, match="LMMS_EGOPLAN_DATA"):
         JudgementCache(path)

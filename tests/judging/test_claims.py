@@ -1,4 +1,4 @@
-"""Several processes over the same prompts: each prompt is asked by one of them, and what has come is on the disk."""
+"""Judge the same prompts in several processes. Only one sends each prompt, and all replies are stored."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ MINUTES = 180
 
 
 def start(server, first, last, lease=30.0):
-    """A process that judges a range of prompts, 4 at a time, and prints the ratings."""
+    """Start a process that judges a range of prompts, 4 at a time, and prints the ratings."""
     asked = str(Path(__file__).with_name("asked.py"))
     program = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
@@ -68,7 +68,7 @@ def claim(prompt, owner, expires):
 
 
 def other_process():
-    """A connection to the cache by which another process could hold it."""
+    """Open a connection to the cache, which can lock it like another process."""
     JudgementCache(default_cache_path()).__exit__()
     return sqlite3.connect(default_cache_path(), isolation_level=None, check_same_thread=False)
 
@@ -78,7 +78,7 @@ def claims():
         return database.execute("SELECT * FROM claims").fetchall()
 
 
-def test_three_processes_ask_nothing_twice():
+def test_three_processes_send_no_duplicate_requests():
     with JudgeServer(lambda *_: Reply(delay=0.05)) as server:
         processes = [start(server, first, first + 60) for first in (0, 0, 40)]
         assert [ratings_of(process) for process in processes] == [["1.0"] * 60] * 3
@@ -89,7 +89,7 @@ def test_three_processes_ask_nothing_twice():
         assert len(server.prompts) == 100
 
 
-def test_a_refusal_by_another_process_is_taken_over():
+def test_a_refusal_of_another_process_is_reused():
     def reply(prompt, _):
         wait_until(lambda: len(server.prompts) >= 4)  # both have started
         return Reply(f"{prompt} is bad", status=400)
@@ -102,7 +102,7 @@ def test_a_refusal_by_another_process_is_taken_over():
         assert [j.error.partition("HTTP ")[2] for j in judgements] == [f"400: {name} is bad" for name in "abcdefgh"]
 
 
-def test_what_had_arrived_is_stored_before_the_next_is_asked():
+def test_replies_are_stored_before_the_next_request():
     stored = []
 
     def reply(prompt, _):
@@ -114,7 +114,7 @@ def test_what_had_arrived_is_stored_before_the_next_is_asked():
     assert [len(prompts) for prompts in stored] == list(range(12))
 
 
-def test_after_a_kill_nothing_that_had_arrived_is_asked_again_and_nobody_waits():
+def test_after_a_kill_stored_replies_are_reused_without_waiting():
     held = threading.Event()
 
     def reply(prompt, _):
@@ -124,12 +124,12 @@ def test_after_a_kill_nothing_that_had_arrived_is_asked_again_and_nobody_waits()
 
     with JudgeServer(reply) as server:
         process = start(server, 0, 18, lease=200)
-        # What another slot of the process has answered since is on its way.
+        # Newer replies to other slots of the process may not be stored yet.
         wait_until(lambda: len(server.prompts) == 18 and len(stored_prompts()) == 17, process)
         process.kill()
         process.communicate()
         held.set()
-        assert ratings_of(start(server, 0, 18)) == ["1.0"] * 18  # the claim of a process that is gone is free at once
+        assert ratings_of(start(server, 0, 18)) == ["1.0"] * 18  # claims of an ended process expire immediately
         assert server.prompts[18:] == ["prompt 17"]
 
 
@@ -156,7 +156,7 @@ def test_a_claim_that_is_not_renewed_is_free():
 
 
 @pytest.mark.whole
-def test_a_claim_is_renewed_while_its_prompt_is_asked(monkeypatch):
+def test_a_claim_is_renewed_during_its_request(monkeypatch):
     monkeypatch.setattr(cache_module, "LEASE_S", 6.0)
     with JudgeServer(lambda *_: Reply(delay=9)) as server:
         first = start(server, 0, 1, lease=6.0)
@@ -167,7 +167,7 @@ def test_a_claim_is_renewed_while_its_prompt_is_asked(monkeypatch):
     assert (judgement.rating, judgement.cached) == (1, True)
 
 
-def test_what_another_asks_is_waited_for_and_told(monkeypatch, capfd):
+def test_waiting_for_another_process_is_shown(monkeypatch, capfd):
     monkeypatch.setattr(judge_module, "_TICK_S", 0.1)
     claim("a", "another-machine 1 x", time.time() + 4)
     with JudgeServer(lambda *_: Reply()) as server:
@@ -179,17 +179,17 @@ def test_what_another_asks_is_waited_for_and_told(monkeypatch, capfd):
 
 @pytest.mark.parametrize(
     "owner",
-    [f"another-machine {2**22 + 7} x", f"{cache_module._place()} {os.getpid()} x", "odd"],
+    [f"another-machine {2**22 + 7} x", f"{cache_module._machine()} {os.getpid()} x", "odd"],
     ids=["another machine", "this machine", "odd"],
 )
 @pytest.mark.parametrize("expires_in", [-1, 1e9])
-def test_claims_that_have_lapsed_or_are_of_a_wrong_clock_are_not_waited_for(owner, expires_in):
+def test_expired_claims_and_claims_of_wrong_clocks_are_ignored(owner, expires_in):
     claim("a", owner, time.time() + expires_in)
     with JudgeServer(lambda *_: Reply()) as server:
         assert judge(server.url, ["a"])[0].rating == 1
 
 
-def test_a_run_that_ends_by_an_error_leaves_no_claim():
+def test_a_failed_run_leaves_no_claim():
     with JudgeServer(lambda prompt, _: Reply(status=401) if prompt == "3" else Reply(delay=0.1)) as server:
         with pytest.raises(JudgeError):
             judge(server.url, map(str, range(20)), concurrency=4)
@@ -208,15 +208,15 @@ def test_an_interrupted_run_leaves_no_claim():
 
 
 def dispatched(cache, url, prompts, concurrency=1):
-    """A run over prompts, for tests with a loop of their own."""
+    """Create a run over prompts, for tests with their own event loop."""
     settings = JudgeSettings("judge", url, concurrency=concurrency)
     answers = {Prompt(prompt): [prompt] for prompt in prompts}
     return asyncio.create_task(judge_module.Run(answers, SCALE, settings, cache).ask())
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_a_run_that_is_cancelled_just_as_a_reply_comes_ends(concurrency, monkeypatch):
-    """Before Python 3.12, `asyncio.wait_for` forgets a cancellation that comes at that moment."""
+def test_a_run_cancelled_as_a_reply_arrives_ends(concurrency, monkeypatch):
+    """Before Python 3.12, `asyncio.wait_for` loses a cancellation at that moment."""
 
     async def cancel_at_first_reply(cache, url):
         run = dispatched(cache, url, map(str, range(40)), concurrency)
@@ -230,7 +230,7 @@ def test_a_run_that_is_cancelled_just_as_a_reply_comes_ends(concurrency, monkeyp
         assert claims() == []
 
 
-def test_a_run_that_is_cancelled_as_it_ends_stores_what_has_come():
+def test_a_run_cancelled_at_its_end_stores_its_replies():
     def reply(prompt, _):
         if prompt == "0":
             holder.execute("BEGIN IMMEDIATE")
@@ -240,7 +240,7 @@ def test_a_run_that_is_cancelled_as_it_ends_stores_what_has_come():
         run = dispatched(cache, server.url, "012", concurrency=3)
         while len(server.answered) < 3:
             await asyncio.sleep(0.01)
-        await asyncio.sleep(0.5)  # it has been refused, and waits for the disk
+        await asyncio.sleep(0.5)  # the request was refused, and its result waits for the disk
         run.cancel()
         await asyncio.sleep(0.1)
         holder.execute("ROLLBACK")
@@ -254,8 +254,8 @@ def test_a_run_that_is_cancelled_as_it_ends_stores_what_has_come():
         assert claims() == []
 
 
-def test_a_claim_lasts_from_when_the_file_was_free():
-    """Where another process has held it for long, it would else be lapsed as it is written."""
+def test_a_claim_starts_when_the_lock_is_acquired():
+    """Otherwise, after a long wait for the lock, a new claim would already be expired."""
     holder = other_process()
     freed = []
 
@@ -276,7 +276,7 @@ def test_a_claim_lasts_from_when_the_file_was_free():
 
 
 @pytest.mark.parametrize(("owner", "expires"), [(b"\xff", None), ("someone else", "never")])
-def test_a_claim_that_is_damaged_is_none(owner, expires):
+def test_a_damaged_claim_is_ignored(owner, expires):
     JudgementCache(default_cache_path()).__exit__()
     key = cache_key("judge", DEFAULT_PARAMETERS, Prompt("a"))
     with closing(sqlite3.connect(default_cache_path(), isolation_level=None)) as database:
@@ -285,8 +285,8 @@ def test_a_claim_that_is_damaged_is_none(owner, expires):
         assert judge(server.url, ["a"])[0].rating == 1
 
 
-def test_a_cache_that_fails_on_the_way_costs_no_answer(log):
-    """Without claims all is asked, and what could not be stored is stored once the cache is back."""
+def test_a_cache_failure_loses_no_answer(log):
+    """All prompts are sent without claims. Unstored replies are stored once the cache works again."""
 
     def reply(prompt, _):
         if change := {"4": "claims RENAME TO other", "9": "other RENAME TO claims"}.get(prompt):
@@ -303,8 +303,8 @@ def test_a_cache_that_fails_on_the_way_costs_no_answer(log):
 
 
 @pytest.mark.whole
-def test_a_cache_that_stays_locked_does_not_hold_up_the_asking(monkeypatch, log):
-    """Each look at a locked file takes long; the endpoint is asked meanwhile."""
+def test_a_locked_cache_does_not_delay_requests(monkeypatch, log):
+    """Lookups in a locked file are slow. Requests must continue meanwhile."""
     monkeypatch.setattr(cache_module, "_BUSY_S", 2.0)
     locked = []
 
@@ -317,13 +317,13 @@ def test_a_cache_that_stays_locked_does_not_hold_up_the_asking(monkeypatch, log)
     with closing(holder), JudgeServer(reply) as server:
         started = time.monotonic()
         judgements = judge(server.url, map(str, range(60)), concurrency=1)
-        assert time.monotonic() - started < 60  # and not 2 s for each answer
+        assert time.monotonic() - started < 60  # not 2 s per answer
         assert sorted(server.prompts) == sorted(map(str, range(60)))
     assert [judgement.rating for judgement in judgements] == [1] * 60
     assert sum("Judgements are not stored: " in line for line in log) == 1
 
 
-def test_a_reader_that_fails_on_another_process_reply_ends_the_run():
+def test_an_error_reading_another_processs_reply_ends_the_run():
     def read(verdict):
         if verdict == "[[0]]":
             raise LookupError("no such verdict")
@@ -331,7 +331,7 @@ def test_a_reader_that_fails_on_another_process_reply_ends_the_run():
 
     def reply(prompt, _):
         if prompt == "a":
-            judge(server.url, ["b"])  # as another process would, meanwhile
+            judge(server.url, ["b"])  # like another process
         return Reply("[[1]]" if prompt == "a" else "[[0]]")
 
     with JudgeServer(reply) as server, pytest.raises(LookupError, match="no such verdict"):

@@ -1,4 +1,4 @@
-"""A language model asked for texts: as a judge is asked, but no rating is read, and no reply is paid for twice."""
+"""Request texts from a language model, without ratings and without paying for a reply twice."""
 
 import sqlite3
 from contextlib import closing
@@ -20,17 +20,17 @@ def complete(url, *prompts, **settings):
     return complete_all(asked, JudgeSettings("model", url, KEY, 4, **settings), title="texts")
 
 
-def test_any_text_will_do_and_is_asked_for_once():
+def test_any_text_is_accepted_and_requested_once():
     with JudgeServer(lambda prompt, _: Reply(f"{prompt}!")) as server:
         for _ in range(2):
-            found = complete(server.url, "a", "b", "a b")
-            texts = {name: reply.reply for name, reply in found.items()}
+            replies = complete(server.url, "a", "b", "a b")
+            texts = {name: reply.reply for name, reply in replies.items()}
             assert texts == {"id of a": "a!", "id of b": "b!", "id of a b": "a b!"}
-            assert {(reply.rating, reply.error) for reply in found.values()} == {(None, None)}
+            assert {(reply.rating, reply.error) for reply in replies.values()} == {(None, None)}
         assert sorted(server.prompts) == ["a", "a b", "b"]
 
 
-def test_a_reply_that_was_cut_off_is_paid_for_once_a_limit():
+def test_a_cut_off_reply_is_requested_once_per_limit():
     with JudgeServer(lambda *_: Reply("so far", finish="length")) as server:
         for _ in range(2):
             (reply,) = complete(server.url, "a").values()
@@ -43,9 +43,9 @@ def test_a_reply_that_was_cut_off_is_paid_for_once_a_limit():
 
 @pytest.mark.parametrize(
     ("answer", "error"),
-    [(Reply("too long", status=400), "HTTP 400: too long"), (Reply(body=b'{"choices": []}'), "no choices in it")],
+    [(Reply("too long", status=400), "HTTP 400: too long"), (Reply(body=b'{"choices": []}'), "no choices")],
 )
-def test_a_prompt_without_a_reply_is_asked_again(answer, error):
+def test_a_prompt_without_a_reply_is_sent_again(answer, error):
     with JudgeServer(lambda *_: answer) as server:
         for _ in range(2):
             (reply,) = complete(server.url, "a").values()
@@ -53,19 +53,19 @@ def test_a_prompt_without_a_reply_is_asked_again(answer, error):
         assert len(server.prompts) == 2
 
 
-def test_a_refusal_of_all_is_told_of_the_language_model():
+def test_a_general_refusal_names_the_language_model():
     with JudgeServer(lambda *_: Reply(f"bad key {KEY}", status=401)) as server, pytest.raises(JudgeError) as error:
         complete(server.url, "a", "b")
     assert "The language model model at http://127.0.0.1" in str(error.value)
     assert KEY not in str(error.value)
 
 
-def test_the_demo_judge_writes_nothing():
-    with pytest.raises(JudgeError, match="compares words and writes nothing"):
+def test_the_demo_judge_writes_no_text():
+    with pytest.raises(JudgeError, match=r"demo.*LMMS_EGOPLAN_JUDGE_MODEL"):
         complete_all({"a": Prompt("a")}, JudgeSettings("demo"), title="texts")
 
 
-def test_texts_and_judgements_stand_in_tables_of_their_own(log):
+def test_texts_and_judgements_have_separate_tables(log):
     with JudgeServer(lambda *_: Reply()) as server:
         complete(server.url, "a", "b")
         judge_all([request("c")], SCALE, JudgeSettings("model", server.url, KEY))

@@ -1,4 +1,4 @@
-"""Every fault of an endpoint at once, two processes over the same answers, and ten kills."""
+"""Combine all faults of an endpoint with two processes that judge the same answers, and ten kills."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def at_once(reply):
     return reply
 
 
-# What comes before the good reply, once: a fault that passes.
+# Temporary faults, once before the good reply.
 PASSING = {
     **{f"status {n}": (lambda _, n=n: at_once(Reply("busy", status=n))) for n in (408, 409, 425, 429, 500, 502, 503)},
     "dropped": lambda _: Reply(drop=True),
@@ -61,17 +61,17 @@ PASSING = {
     "no choices": lambda _: Reply(choices=0),
     "no text": lambda rating: Reply(body=body(content=None, reasoning_content=f"Surely {wrong(rating)}")),
 }
-# Good replies that are easily read wrongly.
+# Good replies that are easily misread.
 GOOD = {
     "plain": lambda rating: Reply(f"Rating: [[{rating:g}]]"),
     "closed thought": lambda rating: Reply(f"<think>Surely {wrong(rating)}</think>Rating: [[{rating:g}]]"),
     "thought of the template": lambda rating: Reply(f"Surely {wrong(rating)}</think>Rating: [[{rating:g}]]"),
-    "reasoning apart": lambda rating: Reply(body=body(content=f"[[{rating:g}]]", reasoning=wrong(rating))),
-    "no end told": lambda rating: Reply(f"[[{rating:g}]] it is", finish=None),
+    "separate reasoning": lambda rating: Reply(body=body(content=f"[[{rating:g}]]", reasoning=wrong(rating))),
+    "no finish reason": lambda rating: Reply(f"[[{rating:g}]] it is", finish=None),
     "key": lambda rating: Reply(f"{KEY}{{}} [[{rating:g}]]"),
     "slow": lambda rating: Reply(f"[[{rating:g}]]", delay=0.1),
 }
-# No rating, however often it is asked.
+# Replies that never have a rating.
 STAYING = {
     **{f"refused {n}": (lambda _, n=n: Reply("no such prompt", status=n)) for n in (400, 413, 422)},
     "always cut": lambda rating: Reply(f"So {wrong(rating)}", finish="length"),
@@ -81,16 +81,16 @@ STAYING = {
 
 
 class Faults:
-    """What the server says, and a gate: so many prompts are answered, and others wait."""
+    """Define the server's replies, and a gate that limits how many prompts are answered."""
 
     def __init__(self):
         source = random.Random(SEED)
         self.rating = {prompt: source.choice((0.0, 0.5, 1.0)) for prompt in PROMPTS}
         self.staying = {prompt: source.choice([*STAYING]) for prompt in source.sample(PROMPTS[20:], 40)}
-        others = [prompt for prompt in PROMPTS if prompt not in self.staying]
-        self.passing = {prompt: source.choice([*PASSING]) for prompt in source.sample(others, 250)}
-        self.silent = set(source.sample([prompt for prompt in others if prompt not in self.passing], 3))
-        self.good = {prompt: source.choice([*GOOD]) for prompt in others}
+        answered = [prompt for prompt in PROMPTS if prompt not in self.staying]
+        self.passing = {prompt: source.choice([*PASSING]) for prompt in source.sample(answered, 250)}
+        self.silent = set(source.sample([prompt for prompt in answered if prompt not in self.passing], 3))
+        self.good = {prompt: source.choice([*GOOD]) for prompt in answered}
         self.asked = Counter()
         self.by_process = {}
         self.rated = Counter()
@@ -100,10 +100,10 @@ class Faults:
     def __call__(self, prompt, _):
         seen, names = self.server.headers, self.server.bodies
         with self.change:
-            place = max(n for n, asked in enumerate(self.server.prompts) if asked == prompt)
-            if "max_tokens" in names[place]:
+            index = max(n for n, asked in enumerate(self.server.prompts) if asked == prompt)
+            if "max_tokens" in names[index]:
                 return Reply("Unsupported parameter: 'max_tokens'", status=400)
-            key = seen[place]["authorization"]
+            key = seen[index]["authorization"]
             process = int(re.search(r"\d+$", key)[0])
             before = self.asked[prompt]
             self.asked[prompt] += 1
@@ -136,7 +136,7 @@ class Faults:
 
 
 def judge_them(path):
-    """What the processes run."""
+    """Judge all prompts; run by the processes."""
     requests = [request(prompt) for prompt in PROMPTS]
     try:
         judgements = judge_all(requests, SCALE, judge_settings("none"))
@@ -168,7 +168,7 @@ def stored(data):
     return rated, keys
 
 
-def test_every_answer_is_rated_once_and_rightly(data):
+def test_every_answer_is_rated_once_and_correctly(data):
     faults, source = Faults(), random.Random(SEED + 1)
     in_flight = Counter()
     with JudgeServer(faults) as server:

@@ -1,4 +1,4 @@
-"""Endpoints that redirect, answer without end, or pack their answers."""
+"""Endpoints that redirect, send endless answers, or encode their answers."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ def packed(body, encoding):
 
 
 @pytest.mark.parametrize(
-    ("status", "location", "place"),
+    ("status", "location", "location_named"),
     [
         *((status, "http://me:s3cret@{}/v1/chat/completions?k={}", "http://127.0.0.1:") for status in (301, 302, 303)),
         (307, "http://{}?k={}@x", "http://127.0.0.1:"),
@@ -33,13 +33,13 @@ def packed(body, encoding):
         (307, "HTTPS://a:s3cret@{1}/", "HTTPS://"),
     ],
 )
-def test_redirects_are_not_followed(status, location, place):
+def test_redirects_are_not_followed(status, location, location_named):
     def reply(*_):
         host = elsewhere.url.removeprefix("http://").removesuffix("/v1")
         return Reply("", status, {"Location": location.format(host, KEY)})
 
     with JudgeServer(lambda *_: Reply()) as elsewhere, JudgeServer(reply) as server:
-        with pytest.raises(JudgeError, match=f"HTTP {status}: .*{place}") as raised:
+        with pytest.raises(JudgeError, match=f"HTTP {status}: .*{location_named}") as raised:
             judge(server.url, ["a"])
         assert elsewhere.prompts == []
     assert not [word for word in (KEY, "s3cret") if word in str(raised.value)]
@@ -52,7 +52,7 @@ def test_redirects_are_not_followed(status, location, place):
         *(packed(gzip.compress(gzip.compress(BODY)), "gzip, gzip"), packed(BODY, "br"), packed(BODY, "zstd")),
     ],
 )
-def test_bodies_that_are_large_or_packed_otherwise_are_no_answers(reply):
+def test_large_bodies_and_other_encodings_are_rejected(reply):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with JudgeServer(lambda prompt, _: reply if prompt == "large" else Reply()) as server:
         large, small = judge(server.url, ["large", "small"])
@@ -75,15 +75,15 @@ def test_bodies_within_the_limit_are_read(encoding):
     assert judgement.seconds > 0
 
 
-def test_a_larger_limit_lets_a_large_body_through():
+def test_a_larger_limit_accepts_a_large_body():
     with JudgeServer(lambda *_: Reply(body=LARGE)) as server:
         (judgement,) = judge(server.url, ["a"], max_mib=32)
     assert judgement.rating == 1
 
 
-@pytest.mark.parametrize(("wait", "shown"), [("1800.4", "1800 s"), ("1e300", "day"), ("9" * 300, "day")])
-def test_long_waits_are_shown_in_few_characters(wait, shown):
+@pytest.mark.parametrize(("wait", "abbreviated"), [("1800.4", "1800 s"), ("1e300", "day"), ("9" * 300, "day")])
+def test_long_waits_are_abbreviated(wait, abbreviated):
     server = JudgeServer(lambda *_: Reply("busy", status=503, headers={"Retry-After": wait}))
-    with server, pytest.raises(JudgeError, match=shown) as raised:
+    with server, pytest.raises(JudgeError, match=abbreviated) as raised:
         probe(JudgeSettings("judge", server.url))
     assert len(str(raised.value)) < 400

@@ -1,4 +1,4 @@
-"""The judge behind a real inference server: `transformers serve` with tiny chat models, on loopback."""
+"""Judge with a real inference server on loopback: `transformers serve` with tiny chat models."""
 
 import contextlib
 import importlib.util
@@ -39,7 +39,7 @@ REQUESTS = [JudgeRequest(f"question/{n}", f"Rate answer {n}: {CORPUS[n]}", "a mu
 
 
 def save_chat_model(folder, steps):
-    """A model of 40,000 parameters that has learnt for `steps` steps to say `VERDICT`, whatever it is asked."""
+    """Train a model of 40,000 parameters for `steps` steps to reply `VERDICT` to every prompt."""
     tokenizer = qwen2([])
     tokenizer.chat_template = TEMPLATE
     torch.manual_seed(0)
@@ -67,7 +67,7 @@ def save_chat_model(folder, steps):
         model(torch.cat([prompt, target], dim=1), labels=labels).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-    # The end becomes ever likelier behind 24 tokens, or else the server lets an untrained model say a thousand.
+    # After 24 tokens, the end becomes increasingly likely. Otherwise an untrained model generates a thousand tokens.
     model.generation_config.exponential_decay_length_penalty = (24, 2.0)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -86,7 +86,7 @@ def trained_model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    """A server that loads whatever model it is asked for."""
+    """Start a server that loads every requested model."""
     folder = tmp_path_factory.mktemp("server")
     address = f"http://127.0.0.1:{(port := free_port())}"
     environment = os.environ | {"HF_HOME": str(folder), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
@@ -118,7 +118,7 @@ def healthy(address):
 
 @pytest.fixture
 def settings(url, tmp_path, monkeypatch):
-    """Settings for a model of the server, as they are read from the environment."""
+    """Return settings for a model of the server, read from the environment."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", url)
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", "none")
@@ -152,5 +152,5 @@ def test_a_trained_model_rates_and_is_asked_once(settings, trained_model):
     assert all(judgement.cached for judgement in judge_all(REQUESTS, SCALE, judge))
 
 
-def test_the_server_tells_its_model(settings, random_model):
+def test_the_server_names_its_model(settings, random_model):
     assert random_model in probe(settings(random_model))

@@ -1,4 +1,4 @@
-"""JSON asked of a language model, on loopback: read out of its replies, or one reason why there is none."""
+"""Request JSON from a language model on loopback; each prompt gets its JSON or one reason."""
 
 import json
 from collections import Counter
@@ -28,8 +28,8 @@ def ask(server, names, **options):
     settings = JudgeSettings("model", server.url, KEY, 4, asking=Asking(**options))
     prompts = {name: name for name in names}
     values, rejections = ask_json("step", prompts, settings, "things", schema={"type": "object"})
-    found = values | {rejection.where: rejection for rejection in rejections}
-    return {name: found[name] for name in names}
+    results = values | {rejection.where: rejection for rejection in rejections}
+    return {name: results[name] for name in names}
 
 
 def test_each_prompt_has_its_json_or_one_reason():
@@ -39,12 +39,12 @@ def test_each_prompt_has_its_json_or_one_reason():
         "refused": (Reply("too long", status=400), NO_REPLY),
     }
     with JudgeServer(lambda prompt, _: spoilt[prompt][0] if prompt in spoilt else Reply(GOOD)) as server:
-        found = ask(server, ["good", *spoilt])
-    assert found.pop("good") == VALUE
-    assert {name: (each.step, each.reason) for name, each in found.items()} == {
+        results = ask(server, ["good", *spoilt])
+    assert results.pop("good") == VALUE
+    assert {name: (rejection.step, rejection.reason) for name, rejection in results.items()} == {
         name: ("step", reason) for name, (_, reason) in spoilt.items()
     }
-    assert "HTTP 400: too long" in found["refused"].detail
+    assert "HTTP 400: too long" in results["refused"].detail
 
 
 SPOILT = {
@@ -58,45 +58,45 @@ SPOILT = {
 }
 
 
-def test_what_cannot_be_used_is_asked_once_more():
+def test_unusable_replies_are_requested_a_second_time():
     with JudgeServer(lambda prompt, before: Reply(GOOD) if before else SPOILT[prompt]) as server:
         for _ in range(2):
             assert ask(server, SPOILT) == dict.fromkeys(SPOILT, VALUE)
-    # A reply that the endpoint stopped is never stored for good; the one after it is.
+    # A reply that the endpoint stopped is not reused. The reply to the second request is.
     assert Counter(server.prompts) == dict.fromkeys(SPOILT, 2) | {"filter": 3}
 
 
 def test_rejected_replies_are_kept_until_they_are_retried():
     spoilt = dict(SPOILT)
-    del spoilt["filter"]  # is asked for by every run
+    del spoilt["filter"]  # sent in every run
     with JudgeServer(lambda prompt, _: spoilt.get(prompt, Reply(GOOD))) as server:
         for _ in range(2):
-            found = ask(server, [*spoilt, "good"])
-            assert found.pop("good") == VALUE
-            assert [value.reason for value in found.values()] == [NOT_JSON, SEVERAL, REPEATED_KEY, *[CUT_OFF] * 3]
+            results = ask(server, [*spoilt, "good"])
+            assert results.pop("good") == VALUE
+            assert [value.reason for value in results.values()] == [NOT_JSON, SEVERAL, REPEATED_KEY, *[CUT_OFF] * 3]
             assert Counter(server.prompts) == dict.fromkeys(spoilt, 2) | {"good": 1}
         mended = spoilt.pop("prose"), spoilt.pop("ends early")
         assert len(mended) == 2
         names = [*SPOILT, "good"]
         names.remove("filter")
-        # An estimate counts what would be retried, and neither sends nor deletes anything.
+        # An estimate counts the retries, but sends and deletes nothing.
         before = len(server.prompts)
         asking = Asking(retry_rejected=True, is_estimate=True)
         settings = JudgeSettings("model", server.url, KEY, 4, asking=asking)
         ask_json("step", {name: name for name in names}, settings, "things")
         assert (len(server.prompts), sum(step[1] for step in asking.steps)) == (before, 6)
-        found = ask(server, names, retry_rejected=True)
-        assert [name for name, value in found.items() if value == VALUE] == ["prose", "ends early", "good"]
-        # Those that are still spoilt are asked for twice, as by a new run.
+        results = ask(server, names, retry_rejected=True)
+        assert [name for name, value in results.items() if value == VALUE] == ["prose", "ends early", "good"]
+        # Replies that are still unusable are requested twice, as in a new run.
         assert Counter(server.prompts) == dict.fromkeys(spoilt, 4) | {"prose": 3, "ends early": 3, "good": 1}
-        # What was accepted stays, without and with the option.
+        # Accepted replies are reused with and without the option.
         accepted = ["prose", "ends early", "good"]
         assert ask(server, accepted, retry_rejected=True) == dict.fromkeys(accepted, VALUE)
         assert len(server.prompts) == before + 10
 
 
-def test_replies_that_an_earlier_version_refused_are_read_from_the_cache():
-    """The cache's key has neither the schema nor the way of reading."""
+def test_cached_replies_that_an_earlier_version_rejected_are_read():
+    """The cache key does not depend on the schema or on the rule for reading."""
     careless = f"Sure! Here it is:\n{GOOD[:-1]},}}\nAnything else?"
     with JudgeServer(lambda *_: Reply(careless)) as server:
         settings = JudgeSettings("model", server.url, KEY, 4)
@@ -127,22 +127,22 @@ def test_a_schema_is_sent_until_the_endpoint_refuses_one(status):
 
 
 @pytest.mark.parametrize(("lost", "is_error"), [(10, False), (11, True), (0, False)])
-def test_more_losses_than_a_tenth_are_an_error(lost, is_error):
+def test_losing_more_than_a_tenth_is_an_error(lost, is_error):
     asking = Asking(asked=100, lost=lost)
     with pytest.raises(LmmsEgoplanError, match="11 of 100") if is_error else nullcontext():
         asking.check_losses()
 
 
-def test_the_language_model_is_set_as_a_judge_is(monkeypatch):
+def test_the_judges_variables_set_the_language_model(monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", "http://127.0.0.1:1/v1")
     monkeypatch.delenv("LMMS_EGOPLAN_JUDGE_MODEL", raising=False)
     assert [language_model("gpt-4").model, language_model("gpt-4", "mine").model] == ["gpt-4", "mine"]
     monkeypatch.delenv("LMMS_EGOPLAN_JUDGE_BASE_URL")
-    with pytest.raises(LmmsEgoplanError, match="no language model is set"):
+    with pytest.raises(LmmsEgoplanError, match="LMMS_EGOPLAN_JUDGE_MODEL"):
         language_model("gpt-4")
 
 
-def test_rejections_are_counted_in_order_and_written_one_a_line():
+def test_rejections_are_counted_in_order_and_written_one_per_line():
     rejections = [Rejection("a", "late", "x"), Rejection("b", "early", "y", "é"), Rejection("a", "late", "z")]
     assert counted(rejections) == [("late", 2), ("early", 1)]
     lines = json_lines(map(vars, rejections)).splitlines()

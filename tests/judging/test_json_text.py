@@ -1,4 +1,4 @@
-"""Texts of careless models: exactly one JSON value is read, and none is made up."""
+"""Read exactly one JSON value from sloppy replies, and invent none."""
 
 import json
 from contextlib import suppress
@@ -44,7 +44,7 @@ def test_the_only_object_is_read(reply):
         *(('{"GOAL": 1}', {"GOAL": 1}), ("{}", {})),
     ],
 )
-def test_what_an_object_says_is_not_changed(reply, value):
+def test_values_are_not_changed(reply, value):
     assert read_json_reply(reply) == value
 
 
@@ -80,7 +80,7 @@ def test_the_only_array_is_read(reply, value):
         ('{"a": true} {"a": 1}', SEVERAL),
     ],
 )
-def test_nothing_is_made_up(reply, reason):
+def test_no_value_is_invented(reply, reason):
     with pytest.raises(UnreadableError) as error:
         read_json_reply(reply)
     assert error.value.reason == reason
@@ -93,13 +93,13 @@ def test_nothing_is_made_up(reply, reason):
         *('{"a": [' + "b : " * 250_000 + "]}", "{'" * 500_000, '{"a": "' + '" ' * 300_000 + '"}'),
     ],
 )
-def test_long_texts_end_soon(reply):
+def test_long_texts_are_read_quickly(reply):
     with pytest.raises(UnreadableError):
         read_json_reply(reply)
     assert read_json_reply(f"{'word ' * 200_000}{GOOD}") == VALUE
 
 
-# Hypothesis also draws words of the package's own code, such as the tags of a model's thinking, which no text may hold.
+# Hypothesis also draws words from the package's code, such as thinking tags, which texts must not contain.
 TEXTS = st.text().filter(lambda text: without_thinking(f"Here: {text} Done.") == f"Here: {text} Done.")
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
 OBJECTS = st.dictionaries(
@@ -114,26 +114,26 @@ OBJECTS = st.dictionaries(
 
 
 @given(OBJECTS, st.booleans())
-def test_any_object_is_read_as_it_is(value, is_ascii):
+def test_any_object_is_read_unchanged(value, is_ascii):
     reply = json.dumps(value, ensure_ascii=is_ascii)
     assert read_json_reply(f"Here: {reply} Done.") == value
 
 
 @given(OBJECTS, st.integers(0), st.sampled_from(["", ",", "}", '"', ":", "'", "{", "]", " a "]))
-def test_a_spoilt_object_is_read_unchanged_or_not_at_all(value, place, sign):
-    """One character is replaced; numbers and words that were in no text stay what they are."""
+def test_a_damaged_object_is_read_unchanged_or_rejected(value, position, sign):
+    """Replace one character. Numbers and bare words must not change."""
     reply = json.dumps(value)
-    place %= len(reply)
+    position %= len(reply)
     try:
-        found = read_json_reply(reply[:place] + sign + reply[place + 1 :])
+        result = read_json_reply(reply[:position] + sign + reply[position + 1 :])
     except UnreadableError:
         return
-    assert isinstance(found, dict)
-    assert len(json.dumps(found)) <= len(reply) + 4 * len(sign) + 4
+    assert isinstance(result, dict)
+    assert len(json.dumps(result)) <= len(reply) + 4 * len(sign) + 4
 
 
 @given(st.text(alphabet="{}[]\",:'\\/*# \nab1-", max_size=60))
-def test_any_text_is_read_or_refused(text):
+def test_any_text_is_read_or_rejected(text):
     for kind in (dict, list):
         with suppress(UnreadableError):
             assert isinstance(read_json_reply(text, kind), kind)

@@ -16,7 +16,7 @@ from patience import FOREVER_S
 pytestmark = pytest.mark.usefixtures("data")
 
 
-def test_judgements_come_in_order(log):
+def test_judgements_are_in_order(log):
     ratings = {f"prompt {n}": ("0", "0.5", "1")[n % 3] for n in range(30)}
 
     def reply(prompt, _):
@@ -47,7 +47,7 @@ def test_sends_one_user_message_at_temperature_0():
     assert headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_parameters_are_sent_and_make_another_question(log):
+def test_parameters_are_sent_and_change_the_cache_key(log):
     def reply(*_):
         body = server.bodies[-1]
         if "temperature" in body:
@@ -64,7 +64,7 @@ def test_parameters_are_sent_and_make_another_question(log):
                 judgement = ratings(parameters={"reasoning_effort": effort}, limit_name="max_completion_tokens")
                 assert judgement.rating == (effort == "high")
                 assert judgement.judge == f'o-1 (reasoning_effort="{effort}", temperature=null)'
-        # Another limit is no other question.
+        # The limit is not part of the cache key.
         assert ratings(parameters={"reasoning_effort": "low"}, max_tokens=9).cached
     sent = [{"model": "judge", "max_completion_tokens": 4096, "reasoning_effort": effort} for effort in ("low", "high")]
     assert [{k: v for k, v in body.items() if k != "messages"} for body in server.bodies[1:]] == sent
@@ -75,12 +75,12 @@ def test_sends_images_before_the_text():
     images = ("data:image/jpeg;base64,AA==", "data:image/png;base64,AQ==")
     with JudgeServer(lambda *_: Reply()) as server:
         judge_all([replace(request("how good?"), images=images)], SCALE, JudgeSettings("judge", server.url))
-    shown = [{"type": "image_url", "image_url": {"url": url}} for url in images]
+    image_parts = [{"type": "image_url", "image_url": {"url": url}} for url in images]
     (message,) = server.bodies[0]["messages"]
-    assert message == {"role": "user", "content": [*shown, {"type": "text", "text": "how good?"}]}
+    assert message == {"role": "user", "content": [*image_parts, {"type": "text", "text": "how good?"}]}
 
 
-def test_the_same_text_about_other_images_is_another_question():
+def test_images_change_the_cache_key():
     requests = [replace(request("a"), images=images) for images in (("x",), ("y",), ("y", "x"), (), ("x",))]
     with JudgeServer(lambda *_: Reply()) as server:
         for _ in range(2):
@@ -101,34 +101,34 @@ def test_stores_prompt_reply_rating_model_and_tokens():
     assert row == ("how good?", "Fine. [[0.5]]", 0.5, "m-1", server.url, 2, 2)
 
 
-def test_another_model_is_another_judge_and_another_address_is_not(log):
+def test_the_model_but_not_the_address_changes_the_cache_key(log):
     with JudgeServer(lambda *_: Reply()) as first, JudgeServer(lambda *_: Reply()) as server:
         judge(first.url, ["a", "b"])
-        assert "asked at" not in log[-1]
+        assert " from http" not in log[-1]
         judge(server.url, ["a", "c", "a", "b"])
         assert server.prompts == ["c"]
-    assert f"1 now, 3 from the cache (3 of them asked at {first.url}); 0 failed" in log[-1]
+    assert f"1 now, 3 from the cache (3 of them from {first.url}); 0 failed" in log[-1]
     with JudgeServer(lambda *_: Reply()) as server:
         judge(server.url, ["a"], model="other")
     assert server.prompts == ["a"]
 
 
-def test_as_many_at_once_as_are_allowed():
-    """Each reply waits until twelve are asked for."""
+def test_the_concurrency_is_limited():
+    """Hold every reply until twelve requests have arrived."""
     twelve = threading.Barrier(12, timeout=FOREVER_S)
     with JudgeServer(lambda *_: twelve.wait() >= 0 and Reply()) as server:
         judge(server.url, map(str, range(60)), concurrency=12)
     assert server.peak == 12
 
 
-def test_the_same_prompt_is_asked_once():
+def test_a_duplicate_prompt_is_sent_once():
     with JudgeServer(lambda *_: Reply(delay=0.05)) as server:
         judgements = judge(server.url, ["a", "b", "a", "a"])
     assert sorted(server.prompts) == ["a", "b"]
     assert judgements[0] == judgements[2] == judgements[3]
 
 
-def test_a_cached_reply_is_read_as_the_scale_reads_now():
+def test_a_cached_reply_is_read_by_the_current_scale():
     with JudgeServer(lambda *_: Reply("[[1]] or [[0]]")) as server:
         judge(server.url, ["a"])
         first = replace(SCALE, read=lambda verdict: read(verdict[:5]))
@@ -141,7 +141,7 @@ def test_a_cached_reply_is_read_as_the_scale_reads_now():
             assert "stored reply" in judgement.error
 
 
-def test_a_stored_reply_that_had_no_rating_is_read_as_the_scale_reads_now(log):
+def test_a_stored_reply_without_a_rating_is_read_by_the_current_scale(log):
     with JudgeServer(lambda *_: Reply("Rating: [1]")) as server:
         (judgement,) = judge(server.url, ["a"])
         assert (judgement.rating, len(server.prompts)) == (None, 3)
@@ -151,17 +151,17 @@ def test_a_stored_reply_that_had_no_rating_is_read_as_the_scale_reads_now(log):
         assert "1 of 1 answers judged" in log[-1]
         assert "1 from the cache" in log[-1]
         judge(server.url, ["a"])
-        assert len(server.prompts) == 6  # without a rating, it is asked again as before
+        assert len(server.prompts) == 6  # without a rating, it is requested again as before
 
 
-def test_a_stored_reply_that_did_not_end_has_no_rating(log):
+def test_an_incomplete_stored_reply_has_no_rating(log):
     with JudgeServer(lambda *_: Reply("[[1]]", finish="length")) as server:
         for _ in range(2):
             assert judge(server.url, ["a"])[0].rating is None
         assert len(server.prompts) == 6
 
 
-def test_half_a_surrogate_pair_is_asked_as_a_question_mark():
+def test_a_lone_surrogate_is_sent_as_a_question_mark():
     with JudgeServer(lambda *_: Reply()) as server:
         judgements = judge(server.url, ["half \ud800", "b", "half ?"])
         assert all(judgement.cached for judgement in judge(server.url, ["half \udfff"]))

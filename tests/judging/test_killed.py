@@ -1,4 +1,4 @@
-"""kill -9 while answers are judged, and again: nothing that had arrived is asked again, the result is the same."""
+"""Kill judging processes with -9. Stored replies are not requested again, and the result is the same."""
 
 import json
 import os
@@ -23,12 +23,12 @@ CONCURRENCY = 4
 
 
 def judge_sixty(path):
-    """What the processes run: 60 judgements, written to `path`."""
+    """Judge 60 answers and write them to `path`; run by the processes."""
     scale = RatingScale(lambda verdict: float(verdict.split("Rating: ")[1]), best=1.0)
     requests = [JudgeRequest(f"question/{n}", f"Rate answer {n}.", "a mug", "a cup") for n in range(COUNT)]
     judgements = judge_all(requests, scale, judge_settings("none"))
-    told = [[judgement.rating, judgement.reply, judgement.judge, judgement.error] for judgement in judgements]
-    Path(path).write_text(json.dumps(told), encoding="utf-8")
+    rows = [[judgement.rating, judgement.reply, judgement.judge, judgement.error] for judgement in judgements]
+    Path(path).write_text(json.dumps(rows), encoding="utf-8")
 
 
 def start(server, data, path):
@@ -56,7 +56,7 @@ def reply(prompt, before):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """The data of a process that nobody killed, and its ratings."""
+    """Return the data and ratings of a process that was not killed."""
     folder = tmp_path_factory.mktemp("undisturbed")
     with JudgeServer(reply) as server:
         ratings = result(start(server, folder, folder / "result.json"), folder / "result.json")
@@ -65,8 +65,8 @@ def undisturbed(tmp_path_factory):
     return folder, ratings
 
 
-def test_nothing_that_had_arrived_is_asked_again(tmp_path, monkeypatch, undisturbed):
-    """It is killed when all that has been answered is stored, and as many requests as may be are in flight."""
+def test_stored_replies_are_not_requested_again(tmp_path, monkeypatch, undisturbed):
+    """Kill the process when all replies are stored and the maximum number of requests is in flight."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     path, cache = tmp_path / "result.json", default_cache_path()
     held = []
@@ -102,7 +102,7 @@ def test_nothing_that_had_arrived_is_asked_again(tmp_path, monkeypatch, undistur
     assert len(again) == len(set(again))
 
 
-def test_a_second_run_asks_nothing(tmp_path, undisturbed):
+def test_a_second_run_sends_nothing(tmp_path, undisturbed):
     folder, ratings = undisturbed
     with JudgeServer(reply) as server:
         assert result(start(server, folder, tmp_path / "result.json"), tmp_path / "result.json") == ratings

@@ -1,4 +1,4 @@
-"""Refusals of one request: 400, 413, 422. They cost one answer its rating, and no other."""
+"""Refusals of one request (400, 413, 422) affect only the rating of that answer."""
 
 import pytest
 
@@ -13,12 +13,12 @@ REPLY = Reply("Rating: [[1]]")
 
 
 def server_with(refusals):
-    """Refuses the prompts that are given, and rates others."""
+    """Refuse some prompts and rate all others."""
     return JudgeServer(lambda prompt, _: refusals.get(prompt, REPLY))
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_one_answer_is_unjudged_with_the_endpoints_words_and_the_others_go_on(status, log):
+def test_a_refused_answer_has_the_endpoints_message_and_judging_continues(status, log):
     prompts = ["bad", *GOOD]
     with server_with({"bad": Reply(f"the filter said no to {KEY}", status=status)}) as server:
         bad, *good = judge(server.url, prompts, concurrency=4)
@@ -30,7 +30,7 @@ def test_one_answer_is_unjudged_with_the_endpoints_words_and_the_others_go_on(st
     assert "1 answers refused by the endpoint" in log[-1]
 
 
-def test_what_was_never_asked_comes_before_what_was_refused():
+def test_new_prompts_are_sent_before_refused_ones():
     refusals = {f"bad {n}": Reply(f"too long by {n}", status=400) for n in range(3)}
     with server_with(refusals) as server:
         judge(server.url, [*refusals, *GOOD[:5]], concurrency=1)
@@ -48,11 +48,11 @@ def test_what_was_never_asked_comes_before_what_was_refused():
 @pytest.mark.parametrize("concurrency", [1, 32])
 def test_the_same_refusal_of_the_first_ten_ends_the_run(concurrency):
     prompts = [f"{n}" for n in range(150)]
-    # Digits tell the requests apart and not the refusals.
+    # Only the digits of the requests differ, not the refusals.
     server = JudgeServer(lambda prompt, _: Reply(f"request {prompt}: no such role", status=400))
-    with server, pytest.raises(JudgeError, match=r"HTTP 400: request \d+: no such role \(so for all") as raised:
+    with server, pytest.raises(JudgeError, match=r"HTTP 400: request \d+: no such role \(the same for all") as raised:
         judge(server.url, prompts, concurrency)
-    # With several at once, one of the first ten may be answered long after others.
+    # With concurrent requests, one of the first ten may be answered late.
     assert len(server.prompts) >= 10 if concurrency > 1 else len(server.prompts) == 10
     judgements = raised.value.judgements
     assert len(judgements) == 150
@@ -61,8 +61,8 @@ def test_the_same_refusal_of_the_first_ten_ends_the_run(concurrency):
     assert all("no such role" in judgement.error for judgement in judgements)
 
 
-def test_a_quick_refusal_of_ten_among_slow_answers_ends_nothing():
-    """The first ten that are asked count, not the first that are answered."""
+def test_ten_quick_refusals_among_slow_answers_do_not_end_the_run():
+    """The first ten prompts that are sent count, not the first that are answered."""
     refusals = {f"bad {n}": Reply("filtered", status=400) for n in range(15)}
     slow = Reply("Rating: [[1]]", delay=0.3)
     with JudgeServer(lambda prompt, _: refusals.get(prompt, slow)) as server:
@@ -70,14 +70,14 @@ def test_a_quick_refusal_of_ten_among_slow_answers_ends_nothing():
     assert [judgement.rating for judgement in judgements] == [1] + [None] * 15 + [1] * 39
 
 
-def test_other_refusals_of_the_first_ten_are_each_their_own():
+def test_different_refusals_of_the_first_ten_do_not_end_the_run():
     with JudgeServer(lambda prompt, _: Reply(f"{prompt} is bad", status=400)) as server:
         judgements = judge(server.url, ["alpha", "beta"] + ["c" * n for n in range(1, 20)], concurrency=1)
     assert len(server.prompts) == 21
     assert {judgement.rating for judgement in judgements} == {None}
 
 
-def test_a_repeated_command_over_refused_answers_is_not_taken_for_a_wrong_endpoint():
+def test_a_repeated_command_may_have_only_refused_answers():
     refusals = {f"bad {n}": Reply("filtered", status=400) for n in range(20)}
     with server_with(refusals) as server:
         for _ in range(3):
@@ -88,7 +88,7 @@ def test_a_repeated_command_over_refused_answers_is_not_taken_for_a_wrong_endpoi
 
 
 @pytest.mark.parametrize("status", [401, 402, 403, 404, 405])
-def test_other_refusals_concern_all(status):
+def test_other_statuses_end_the_run(status):
     server = JudgeServer(lambda prompt, _: Reply("no", status=status) if prompt == "c" else REPLY)
     with server, pytest.raises(JudgeError, match=rf"HTTP {status}: no \(asked about c\)") as raised:
         judge(server.url, list("abcdef"), concurrency=1)
@@ -96,8 +96,8 @@ def test_other_refusals_concern_all(status):
     assert [judgement.rating for judgement in raised.value.judgements] == [1, 1] + [None] * 4
 
 
-def test_a_refusal_is_no_silence():
-    """Refused answers between those without a reply show that somebody is there."""
+def test_a_refusal_counts_as_a_reply():
+    """Refusals between missing replies show that the endpoint works."""
 
     def reply(prompt, _):
         refused = Reply("too long", status=400)
@@ -109,7 +109,7 @@ def test_a_refusal_is_no_silence():
     assert {judgement.rating for judgement in judgements} == {None}
 
 
-def test_the_same_refused_prompt_is_asked_once_for_all_its_answers():
+def test_a_refused_duplicate_prompt_is_sent_once():
     with server_with({"bad": Reply("no", status=422)}) as server:
         judgements = judge(server.url, ["bad", "a", "bad", "bad"])
         assert sorted(server.prompts) == ["a", "bad"]

@@ -1,4 +1,4 @@
-"""The progress bar as terminals of several widths show it."""
+"""Check the progress bar in terminals of several widths."""
 
 import fcntl
 import os
@@ -24,7 +24,7 @@ LINE = re.compile(rf"Judging [\w /]+ \|.*\| \d+/\d+ \[[\d:]+<[\d:?]+(?:, (?:{NOT
 
 
 class Terminal:
-    """A terminal of some columns in place of the standard error; `text` is all that is written to it."""
+    """Replace standard error by a terminal of some columns. `text` is its output."""
 
     def __init__(self, columns, monkeypatch):
         self.text = ""
@@ -51,7 +51,7 @@ class Terminal:
 
 
 def opinion(prompt, before):
-    """Some are refused, some fail once, and the last comes late, so that the bar is drawn several times."""
+    """Some requests are refused, some fail once, and the last reply is late: the bar is drawn several times."""
     number = int(prompt.split()[-1])
     if number % 7 == 3:
         return Reply("no", status=400)
@@ -61,7 +61,7 @@ def opinion(prompt, before):
 
 
 @pytest.mark.parametrize("columns", [80, 100, 200])
-def test_nothing_is_cut(columns, monkeypatch):
+def test_the_bar_fits_the_terminal(columns, monkeypatch):
     terminal = Terminal(columns, monkeypatch)
     try:
         with JudgeServer(opinion) as server:
@@ -80,7 +80,7 @@ def test_nothing_is_cut(columns, monkeypatch):
     assert "cached" in last or columns < 200
 
 
-def test_the_next_bar_takes_the_place_of_the_last(monkeypatch):
+def test_the_next_bar_replaces_the_last(monkeypatch):
     terminal = Terminal(80, monkeypatch)
     try:
         with JudgeServer(lambda *_: Reply()) as server:

@@ -1,4 +1,4 @@
-"""Keys and headers that the user set: in no error, and in no reply where that would cost a rating nothing."""
+"""Redact keys and headers from errors, and from replies without affecting ratings."""
 
 import base64
 import json
@@ -21,22 +21,22 @@ LONG = "sk-very-secret-key-123"
 
 
 def error_of(key, message, status=400):
-    """What an endpoint's error becomes."""
+    """Return the message of an endpoint's error after redaction."""
     with JudgeServer(lambda *_: Reply(message, status=status)) as server:
         return judge(server.url, ["a"], api_key=key)[0].error
 
 
 @pytest.mark.parametrize("key", ["k", "EMPTY", "s3cret", "12345678", LONG, "a/b+c==", 'q"u\\o'])
 def test_a_key_of_any_length_is_in_no_error(key, log):
-    for told in (f"no key {key}", f"({key})", f"'Authorization: Bearer {key}' is wrong", f"key={key},x"):
-        _, _, error = error_of(key, told).partition("HTTP 400: ")
+    for message in (f"no key {key}", f"({key})", f"'Authorization: Bearer {key}' is wrong", f"key={key},x"):
+        _, _, error = error_of(key, message).partition("HTTP 400: ")
         assert "[API key]" in error
         assert key not in error.replace("[API key]", "").split()
         assert "Bearer" not in error
     assert f"no key {key}" not in "".join(log)
 
 
-def test_a_short_key_is_a_word_of_its_own():
+def test_a_short_key_is_replaced_only_as_a_word():
     error = error_of("key", "the monkey has no key here: keys, key_2")
     assert error.endswith("the monkey has no [API key] here: keys, key_2")
 
@@ -69,14 +69,14 @@ def test_a_body_that_spells_the_key_by_codes():
 def test_headers_that_the_user_set_are_in_no_error(monkeypatch):
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway-Key: gate way 7\nX-Authorization: Token t0ken\nX-Id: z9")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
-    told = "X-Gateway-Key: gate way 7; X-Authorization: Token t0ken; token t0ken; X-Id: z9; org-1; application/json"
-    error = error_of("none", told)
+    message = "X-Gateway-Key: gate way 7; X-Authorization: Token t0ken; token t0ken; X-Id: z9; org-1; application/json"
+    error = error_of("none", message)
     for secret in ("gate", "way", "t0ken", "z9", "org-1"):
         assert secret not in error.replace("X-Gateway", "")
     assert "application/json" in error
 
 
-_PROXIES = {  # as written, and what a proxy that echoes its credentials may say
+_PROXIES = {  # address -> texts in which a proxy may echo its credentials
     "http://kitchen-lab:s3cr3t-pass@{}": ("s3cr3t-pass", "kitchen-lab:s3cr3t-pass"),
     "http://kitchen-lab:s3c%40r3t%2Fpass@{}": ("s3c%40r3t%2Fpass", "s3c@r3t/pass", "kitchen-lab:s3c@r3t/pass"),
     "http://tok-en-of-me@{}": ("tok-en-of-me", "tok-en-of-me:"),
@@ -95,7 +95,7 @@ def test_a_proxy_that_echoes_its_credentials(monkeypatch, variable, proxy, secre
         return Reply(echo, status=400) if prompt == "refused" else Reply(f"{echo} [[1]]", model=echo, finish=echo)
 
     with JudgeServer(reply) as server:
-        # The server is its own proxy: it serves by paths alone.
+        # The server is its own proxy, because it only looks at paths.
         host = server.url.removeprefix("http://").removesuffix("/v1")
         for name in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(name, raising=False)
@@ -120,12 +120,12 @@ def test_azures_key_is_in_no_error(header):
             probe(settings)
 
 
-def test_no_key_is_set_and_none_is_taken_out():
+def test_without_a_key_nothing_is_replaced():
     assert error_of("none", "none of these models").endswith("none of these models")
 
 
 @pytest.mark.parametrize("key", ["1", "0.5", "[[1]]", "Rating:", "[[0.5]]", "50.00000", "00000001"])
-def test_a_key_costs_no_rating(key):
+def test_redaction_keeps_the_rating(key):
     texts = {"a": f"Rating: [[1]] {key}. Rating: [[1]]", "b": "Rating: [[0.5]]"}
     with JudgeServer(lambda prompt, _: Reply(texts[prompt])) as server:
         for _ in range(2):

@@ -18,13 +18,13 @@ pytestmark = pytest.mark.usefixtures("data")
 @pytest.mark.parametrize(
     "body", [None, b'{"detail": "Bad key %s"}' % KEY.encode(), b"<p>Bad key %s</p>" % KEY.encode()]
 )
-def test_a_refusal_stops_at_once_and_keeps_the_secret(data, body, log, caplog, capfd):
+def test_a_refusal_stops_immediately_without_leaking_the_key(data, body, log, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     stopped = threading.Event()
 
     def reply(prompt, before):
         if prompt == "prompt 5":
-            wait_until(lambda: len(server.prompts) == 9)  # then five replies have come, and four requests are in flight
+            wait_until(lambda: len(server.prompts) == 9)  # five replies have arrived, and four requests are in flight
             return Reply(f"Bad key {KEY}", status=401, body=body)
         if prompt > "prompt 5":
             stopped.wait(FOREVER_S)
@@ -48,7 +48,7 @@ def test_a_refusal_stops_at_once_and_keeps_the_secret(data, body, log, caplog, c
     assert KEY not in repr(error) + str(error)
 
 
-def test_a_key_that_json_spells_otherwise_is_kept_secret():
+def test_a_key_with_json_escapes_is_redacted():
     spelled = "".join(f"\\u{ord(letter):04x}" for letter in KEY)
     body = f'{{"model": "{spelled}", "choices": [{{"message": {{"content": "{spelled} [[1]]"}}}}]}}'
     with JudgeServer(lambda *_: Reply(body=body.encode())) as server:
@@ -56,7 +56,7 @@ def test_a_key_that_json_spells_otherwise_is_kept_secret():
     assert (judgement.reply, judgement.judge) == ("[API key] [[1]]", "[API key]")
 
 
-def test_a_damaged_cache_is_told_before_anything_is_asked():
+def test_a_damaged_cache_is_reported_before_any_request():
     default_cache_path().write_bytes(b"no database" * 1000)
     refused = pytest.raises(JudgeError, match=r"judgements.sqlite: .*Move it away")
     with JudgeServer(lambda *_: Reply()) as server, refused as raised:
@@ -65,11 +65,11 @@ def test_a_damaged_cache_is_told_before_anything_is_asked():
     assert raised.value.judgements[0].rating is None
 
 
-def test_a_cache_that_fails_later_loses_nothing(monkeypatch, log):
+def test_a_later_cache_failure_loses_no_answer(monkeypatch, log):
     monkeypatch.setattr(cache_module, "_BUSY_S", 0.1)
 
     def reply(prompt, before):
-        if prompt == "a":  # from now on another process holds the file
+        if prompt == "a":  # another process locks the file from here on
             holder.execute("BEGIN IMMEDIATE")
         return Reply()
 

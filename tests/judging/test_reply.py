@@ -48,7 +48,7 @@ def test_reads_a_completion():
         ('{"choices": [{"message": {"content": "x", "content": "y"}}]}', "choices[0].message.content"),
     ],
 )
-def test_says_why_there_is_no_text(body, problem):
+def test_the_error_explains_a_missing_text(body, problem):
     reply = read_reply(body, "judge")
     assert reply.reply is None
     assert problem in reply.error
@@ -60,7 +60,7 @@ def test_reads_any_body(body):
     assert (reply.reply is None) == (reply.error is not None)
 
 
-def test_an_empty_error_is_none():
+def test_an_empty_error_is_ignored():
     assert read_reply('{"error": null, "choices": [{"error": {}, "message": {"content": "x"}}]}', "judge").reply == "x"
 
 
@@ -95,7 +95,7 @@ def test_clean_text_can_be_sent(text):
         ("[" * 100_000, False),
     ],
 )
-def test_tells_an_account_without_credit(body, out):
+def test_recognizes_an_account_without_credit(body, out):
     assert is_out_of_credit(body) is out
 
 
@@ -134,15 +134,15 @@ def test_tells_an_account_without_credit(body, out):
         ("\n<analysis>[[1]]</analysis>\n[[0]]", "\n[[0]]"),
         ("<reasoning>a</reasoning><thought>[[1]]", None),
         ("[[1]] <reasoning>as it is the same</reasoning>", "[[1]] <reasoning>as it is the same</reasoning>"),
-        ('[[0]], though it says "</think>"', '"'),  # so no answer may bring such a tag into the prompt
+        ('[[0]], though it says "</think>"', '"'),  # so answers must not bring such a tag into the prompt
     ],
 )
-def test_leaves_thinking_out(reply, verdict):
+def test_removes_thinking(reply, verdict):
     assert without_thinking(reply) == verdict
 
 
 @given(st.text(), st.text())
-def test_thinking_never_speaks(thought, verdict):
-    shown = f"Seen: {thought}"
-    assert without_thinking(f"<think>{thought}") is None or without_thinking(shown) != shown
+def test_thinking_never_counts(thought, verdict):
+    seen = f"Seen: {thought}"
+    assert without_thinking(f"<think>{thought}") is None or without_thinking(seen) != seen
     assert without_thinking(f"<think>{thought}</think>Seen: {verdict}") == without_thinking(f"Seen: {verdict}")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("data")
 _AGAIN_AT_ONCE = {"Retry-After-Ms": "1"}
 
 
-def test_waits_as_long_as_the_endpoint_asks():
+def test_waits_as_long_as_retry_after():
     arrivals = []
 
     def reply(prompt, before):
@@ -30,7 +30,7 @@ def test_waits_as_long_as_the_endpoint_asks():
     assert arrivals[1] - arrivals[0] >= 1.2
 
 
-def test_waits_longer_than_the_library_does(monkeypatch):
+def test_waits_longer_than_the_library(monkeypatch):
     monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, retry_after_s=0.5, longer_s=1.5))
     arrivals = []
 
@@ -68,7 +68,7 @@ def test_reads_retry_after(value, low, high):
     [Reply(status=status, headers=_AGAIN_AT_ONCE) for status in (408, 409, 429, 500, 503)] + [Reply(drop=True)],
     ids=lambda reply: "dropped" if reply.drop else str(reply.status),
 )
-def test_trouble_passes(trouble, log):
+def test_temporary_faults_are_retried(trouble, log):
     with JudgeServer(lambda p, before: Reply() if before else trouble) as server:
         (judgement,) = judge(server.url, ["a"])
     assert (judgement.rating, judgement.error) == (1, None)
@@ -76,7 +76,7 @@ def test_trouble_passes(trouble, log):
     assert "1 retries" in log[-1]
 
 
-def test_trouble_that_stays_is_one_answers_affair(log):
+def test_a_permanent_fault_affects_one_answer(log):
     trouble = Reply("the model is\noverloaded", status=503, headers=_AGAIN_AT_ONCE)
     with JudgeServer(lambda p, n: trouble if p == "b" else Reply()) as server:
         judgements = judge(server.url, ["a", "b", "c"])
@@ -99,7 +99,7 @@ def test_trouble_that_stays_is_one_answers_affair(log):
         (Reply("<think>Rating: [[1]]"), "no rating"),
     ],
 )
-def test_a_reply_without_a_rating_is_asked_again_twice(reply, why):
+def test_a_reply_without_a_rating_is_requested_two_more_times(reply, why):
     with JudgeServer(lambda p, before: reply if p == "bad" or before < 2 else Reply("[[0]]")) as server:
         bad, good = judge(server.url, ["bad", "good"])
         assert server.prompts.count("bad") == server.prompts.count("good") == 3
@@ -115,14 +115,14 @@ def test_a_reply_without_a_rating_is_asked_again_twice(reply, why):
 @pytest.mark.parametrize(("concurrency", "in_a_row"), [(1, 8), (4, 8), (6, 12)])
 def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
     monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, retries=1))
-    gone = Reply("gone", status=503, headers=_AGAIN_AT_ONCE)
+    unavailable = Reply("gone", status=503, headers=_AGAIN_AT_ONCE)
     prompts = [str(n) for n in range(100)]
 
     def reply(prompt, before):
         if int(prompt) < 20:
             return Reply()
         wait_until(lambda: len(server.answered) >= 20)
-        return gone
+        return unavailable
 
     with JudgeServer(reply) as server, pytest.raises(JudgeError) as raised:
         judge(server.url, prompts, concurrency)
@@ -133,7 +133,7 @@ def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
     judgements = raised.value.judgements
     assert [judgement.rating for judgement in judgements] == [1] * 20 + [None] * 80
     failed = sum(judgement.error.startswith("no answer from the judge: HTTP 503") for judgement in judgements[20:])
-    # A good reply that was still on its way starts the count anew; others may fail at the same moment.
+    # A good reply in flight resets the count. Other requests may fail at the same moment.
     assert in_a_row <= failed <= in_a_row + 2 * (concurrency - 1)
     assert "not judged: The judge judge at" in judgements[-1].error
     with JudgeServer(lambda *_: Reply()) as server:
@@ -141,14 +141,14 @@ def test_an_endpoint_that_dies_ends_the_run(monkeypatch, concurrency, in_a_row):
     assert len(server.prompts) == 80
 
 
-def test_replies_between_keep_a_run_alive(monkeypatch):
+def test_a_reply_in_between_resets_the_count(monkeypatch):
     monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, retries=0))
     with JudgeServer(lambda p, n: Reply("no idea") if int(p) % 7 == 6 else Reply(status=500)) as server:
         judgements = judge(server.url, map(str, range(30)), concurrency=1)
     assert [judgement.reply is None for judgement in judgements] == [n % 7 != 6 for n in range(30)]
 
 
-def test_an_account_without_credit_is_refused_at_once():
+def test_an_account_without_credit_is_not_retried():
     error = {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": "insufficient_quota"}
     body = json.dumps({"error": error}).encode()
     with JudgeServer(lambda *_: Reply(status=429, body=body)) as server, pytest.raises(JudgeError) as raised:

@@ -102,16 +102,16 @@ _TEXTS = st.text() | st.lists(_PIECES).map("".join)
 
 
 def suspect_sign(text):
-    """Whether a sign of it may look like a square bracket."""
+    """Return whether a character may look like a square bracket."""
     return any(unicodedata.category(sign) in ("Ps", "Pe", "Sm") for sign in unicodedata.normalize("NFKC", text))
 
 
 @pytest.mark.parametrize("answer", _SUSPECT)
 def test_suspect(answer):
-    shown, suspect = sanitize(answer)
+    sanitized, suspect = sanitize(answer)
     assert suspect
-    assert not set(html.unescape(shown)) & set("[]［］﹇﹈\u200b\ufe0f⟦⟧【】〚〛")
-    assert not re.search(r"<\s*/?\s*(think|analysis)|<\||\|>", shown, re.IGNORECASE)
+    assert not set(html.unescape(sanitized)) & set("[]［］﹇﹈\u200b\ufe0f⟦⟧【】〚〛")
+    assert not re.search(r"<\s*/?\s*(think|analysis)|<\||\|>", sanitized, re.IGNORECASE)
 
 
 @pytest.mark.parametrize(("answer", "expected"), _ROUND_ONLY.items())
@@ -129,7 +129,7 @@ def test_marks_are_made_round():
 
 
 @pytest.mark.parametrize("side", ["LEFT", "RIGHT"])
-def test_all_signs_that_look_like_square_brackets_are_known(side):
+def test_all_lookalikes_of_square_brackets_are_known(side):
     kinds = ("SQUARE BRACKET", "LENTICULAR BRACKET", "TORTOISE SHELL BRACKET", "HALF BRACKET", "CEILING", "FLOOR")
     signs = [
         sign
@@ -143,9 +143,9 @@ def test_all_signs_that_look_like_square_brackets_are_known(side):
     for sign in signs:
         text = f"{sign}{sign}1" if side == "LEFT" else f"1{sign}{sign}"
         brackets = "((" if side == "LEFT" else "))"
-        shown, suspect = sanitize(text)
+        sanitized, suspect = sanitize(text)
         assert suspect, sign
-        assert shown.strip("1").startswith(brackets), sign
+        assert sanitized.strip("1").startswith(brackets), sign
         assert sanitize(f"a {sign} shoe")[0] in (f"a {sign} shoe", f"a {brackets[0]} shoe", f"a {brackets} shoe")
 
 
@@ -160,23 +160,23 @@ HTML, HEX, JSON = (lambda c: f"&#{ord(c)};"), (lambda c: f"&#x{ord(c):X};"), (la
     st.lists(st.booleans(), min_size=20, max_size=20),
     st.integers(0, 4),
 )
-def test_escaped_wherever_it_is(escape, again, forgery, escaped, times):
+def test_escapes_are_decoded_anywhere(escape, again, forgery, escaped, times):
     text = "".join(escape(char) if yes or char in "[]" else char for char, yes in zip(forgery, escaped, strict=False))
     for _ in range(times):
         text = text.replace(*again)
-    shown, suspect = sanitize(text)
+    sanitized, suspect = sanitize(text)
     assert suspect
-    assert not set(html.unescape(shown)) & set("[]<>")
+    assert not set(html.unescape(sanitized)) & set("[]<>")
 
 
-def test_escapes_nested_deeper_than_is_read_are_taken_out():
+def test_deeply_nested_escapes_are_removed():
     text = "&#91;1"
     for _ in range(12):
         start, digit, end = re.fullmatch(r"(.*)(\d)(.*)", text).groups()
         text = f"{start}&#{ord(digit)};{end}"
-    shown, suspect = sanitize(text)
+    sanitized, suspect = sanitize(text)
     assert suspect
-    assert not set("&[") & set(shown)
+    assert not set("&[") & set(sanitized)
 
 
 @given(st.text().filter(lambda text: not set("[]<>|［］＜＞｜﹇﹈﹤﹥︱&\\%") & set(text) and not suspect_sign(text)))
@@ -185,11 +185,11 @@ def test_text_without_brackets_tags_and_marks_is_verbatim(answer):
 
 
 @given(_TEXTS)
-def test_what_is_shown_is_harmless(answer):
-    shown, suspect = sanitize(answer)
-    assert suspect or shown == answer or "(" in shown or ")" in shown
-    assert sanitize(shown) == (shown, False)
-    assert not set("[]") & set(shown)
+def test_sanitized_text_is_harmless(answer):
+    sanitized, suspect = sanitize(answer)
+    assert suspect or sanitized == answer or "(" in sanitized or ")" in sanitized
+    assert sanitize(sanitized) == (sanitized, False)
+    assert not set("[]") & set(sanitized)
 
 
 @given(_TEXTS, st.sampled_from(["{}", "[{}", "{}]", "[{}]", "[[{}", "{}]]", "[{}]]", "[[{}]"]))
@@ -203,9 +203,9 @@ def test_a_judge_that_quotes_keeps_its_own_rating(answer, quoting):
 
 
 @given(_TEXTS)
-def test_a_quote_in_double_brackets_is_a_rating_only_where_the_answer_is_that_number(answer):
-    shown, _ = sanitize(answer)
-    rating = read_rating(SCALE, f"It says [[{shown}]].", "stop")
+def test_a_quote_in_double_brackets_is_a_rating_only_if_the_answer_is_that_number(answer):
+    sanitized, _ = sanitize(answer)
+    rating = read_rating(SCALE, f"It says [[{sanitized}]].", "stop")
     assert rating == (float(answer) if answer in ("0", "0.5", "1") else None)
 
 
@@ -221,6 +221,6 @@ def test_a_quote_in_double_brackets_is_a_rating_only_where_the_answer_is_that_nu
 )
 def test_time_is_linear(start, piece):
     text = start + piece * (25_000 // len(unicodedata.normalize("NFKC", piece)))
-    with processor_time_below(2):  # usually a twentieth; in square time, many
+    with processor_time_below(2):  # usually a twentieth; with quadratic time, many
         sanitize(text)
         sanitize(f"{text}[")

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, _tell_of_borrowed_key, judge_settings
+from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, _warn_of_borrowed_key, judge_settings
 
 _VARIABLES = (
     *(
@@ -17,7 +17,7 @@ _VARIABLES = (
 
 @pytest.fixture
 def settings(monkeypatch):
-    """Reads the settings from an environment that has only what is given."""
+    """Return a function that reads the settings from only the given variables."""
 
     def read(**variables):
         for name in _VARIABLES:
@@ -35,7 +35,7 @@ def test_no_address_and_no_key_is_no_judge(settings):
     assert settings(API_TYPE="azure") is None
 
 
-def test_own_variables_come_before_the_harness(settings):
+def test_our_variables_override_the_harness(settings):
     harness = {
         "MODEL_VERSION": "theirs",
         "OPENAI_API_URL": "http://their.url/v1/chat/completions",
@@ -50,7 +50,7 @@ def test_own_variables_come_before_the_harness(settings):
     assert settings(**harness, JUDGE_CONCURRENCY="7").concurrency == 7
 
 
-def test_one_of_address_and_key_is_enough(settings):
+def test_an_address_or_a_key_is_enough(settings):
     assert settings(JUDGE_API_KEY="k").base_url is None
     local = settings(JUDGE_BASE_URL="http://localhost:8000/v1")
     assert local.model == "default"
@@ -59,21 +59,21 @@ def test_one_of_address_and_key_is_enough(settings):
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "is_warned"),
     [
         *((f"http://{host}/v1", True) for host in ("judges.example.org:8000", "10.0.0.7:8000", "[2001:db8::1]")),
         *((f"http://{host}:8000/v1", False) for host in ("localhost", "127.0.0.7", "[::1]")),
         *((f"https://{host}.openai.com/v1", False) for host in ("api", "eu.api")),
     ],
 )
-def test_a_borrowed_key_is_told(settings, log, url, told):
-    _tell_of_borrowed_key.cache_clear()
+def test_a_borrowed_key_is_reported(settings, log, url, is_warned):
+    _warn_of_borrowed_key.cache_clear()
     for _ in range(2):
         assert settings(JUDGE_BASE_URL=url, OPENAI_API_KEY="sk-secret").api_key == "sk-secret"
-    assert len(log) == told
+    assert len(log) == is_warned
     assert all("OPENAI_API_KEY is sent to " in line and "sk-secret" not in line for line in log)
     log.clear()
-    _tell_of_borrowed_key.cache_clear()
+    _warn_of_borrowed_key.cache_clear()
     settings(JUDGE_BASE_URL=url, OPENAI_API_KEY="sk-secret", JUDGE_API_KEY="sk-own")
     settings(OPENAI_BASE_URL=url, OPENAI_API_KEY="sk-secret")
     settings(JUDGE_BASE_URL=url)
@@ -101,7 +101,7 @@ def test_azure(settings):
     ],
 )
 def test_malformed_addresses_are_named_and_not_shown(settings, name, url):
-    with pytest.raises(LmmsEgoplanError, match=f"{name} is not an address") as error:
+    with pytest.raises(LmmsEgoplanError, match=f"{name} must be an address") as error:
         settings(**{name: url})
     assert "s3" not in str(error.value)
 
@@ -168,7 +168,7 @@ def test_malformed_parameters_are_named(settings, text):
         settings(JUDGE_API_KEY="k", JUDGE_PARAMETERS=text)
 
 
-def test_limits_that_differ_are_an_error(settings):
+def test_conflicting_limits_are_an_error(settings):
     limit = {"JUDGE_API_KEY": "k", "JUDGE_PARAMETERS": '{"max_completion_tokens": 100}'}
     assert settings(**limit, JUDGE_MAX_TOKENS="100").max_tokens == 100
     with pytest.raises(LmmsEgoplanError, match=r"PARAMETERS sets max_completion_tokens to 100"):
@@ -186,7 +186,7 @@ def test_malformed_keys_are_named_and_not_shown(settings):
     assert "cret" not in str(error.value)
 
 
-def test_says_how_to_set_a_judge(settings):
+def test_the_hint_lists_the_variables(settings):
     lines = [line.removeprefix("export ").split("=", 1) for line in HOW_TO_SET.splitlines()]
     assert len(lines) == 3
     assert settings(**{name.replace("LMMS_EGOPLAN_", "", 1): value for name, value in lines}) is not None

@@ -1,4 +1,4 @@
-"""Replies that did not end, and the limit on their tokens: what a judge says before its end is no verdict."""
+"""Replies that did not end, and the token limit. A judge's text before its end is not a verdict."""
 
 import json
 
@@ -27,38 +27,38 @@ MUSING = "The answer would get [[1]]. But let me compare"
 @pytest.mark.parametrize("text", [MUSING, "So it is [[1]]", "<think>a</think>[[1]]"])
 def test_a_reply_that_did_not_end_gives_no_rating(finish, text, log):
     with JudgeServer(lambda *_: Reply(text, finish=finish)) as server:
-        for _ in range(2):  # and is not in the cache
+        for _ in range(2):  # it is not in the cache
             (judgement,) = judge(server.url, ["a"])
             assert (judgement.rating, judgement.reply) == (None, text)
             assert f"finish_reason '{finish}'" in judgement.error
         assert len(server.prompts) == 6
     is_cut = finish.lower() in ("length", "max_tokens", "model_length")
     assert ("LMMS_EGOPLAN_JUDGE_MAX_TOKENS" in judgement.error) is is_cut
-    assert ("3 replies cut off at the limit on tokens" in log[-1]) is is_cut
+    assert ("3 replies cut off" in log[-1]) is is_cut
 
 
-def test_one_that_ends_the_next_time_is_rated():
+def test_a_complete_second_reply_is_rated():
     with JudgeServer(lambda _, before: Reply("[[0]]") if before else Reply(MUSING, finish="length")) as server:
         (judgement,) = judge(server.url, ["a"])
     assert (judgement.rating, len(server.prompts)) == (0, 2)
 
 
 @pytest.mark.parametrize("finish", ["stop", "STOP", "end_turn", "eos", "COMPLETE", "stop_sequence", None, ""])
-def test_a_reply_that_ended_is_read_as_a_whole(finish):
+def test_a_complete_reply_is_read_as_a_whole(finish):
     with JudgeServer(lambda *_: Reply("[[0.5]] is what it gets.", finish=finish)) as server:
         assert [judge(server.url, ["a"])[0].rating for _ in range(2)] == [0.5, 0.5]
         assert len(server.prompts) == 1
 
 
 @pytest.mark.parametrize(("text", "rating"), [(MUSING, None), ("Hence [[0.5]].", 0.5), ("[[0]] no, [[1]]\n", 1)])
-def test_a_reason_that_nobody_knows_counts_only_with_the_rating_at_the_end(text, rating):
+def test_with_an_unknown_finish_reason_the_rating_must_be_at_the_end(text, rating):
     with JudgeServer(lambda *_: Reply(text, finish="whatever")) as server:
         (judgement,) = judge(server.url, ["a"])
     assert judgement.rating == rating
     assert rating is not None or "finish_reason 'whatever'" in judgement.error
 
 
-def test_a_server_that_always_says_stop_is_found_out_by_the_count():
+def test_the_token_count_reveals_a_cut_off_reply():
     text = "one two [[1]] four five"
     with JudgeServer(lambda *_: Reply(text)) as server:
         (judgement,) = judge(server.url, ["a"], max_tokens=5)
@@ -68,7 +68,7 @@ def test_a_server_that_always_says_stop_is_found_out_by_the_count():
         assert judgement.rating == 1
 
 
-def test_reasoning_in_its_own_field_is_no_verdict():
+def test_reasoning_in_a_separate_field_is_no_verdict():
     def body(**message):
         choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
         return json.dumps({"choices": [choice]}).encode()
@@ -83,7 +83,7 @@ def test_reasoning_in_its_own_field_is_no_verdict():
 
 
 @given(st.text(max_size=30), st.sampled_from(["0", "0.5", "1"]), st.sampled_from(["", ".", "**", "\n\n", '"', " _"]))
-def test_old_replies_count_where_no_word_is_behind_the_rating(before, rating, after):
+def test_old_replies_count_if_no_word_follows_the_rating(before, rating, after):
     text = f"{before} [[{rating}]]{after}"
     if "think" not in before and "[[" not in before:
         assert read_rating(SCALE, text, None) == float(rating)
@@ -91,28 +91,28 @@ def test_old_replies_count_where_no_word_is_behind_the_rating(before, rating, af
         assert read_rating(SCALE, f"{text} but", "") == read_rating(SCALE, f"{text} but", "stop") == float(rating)
 
 
-def test_old_replies_about_several_fields_count_with_all_of_them():
+def test_old_replies_about_several_fields_must_have_all_of_them():
     fields = ("local_intent", "global_intent", "next_step_plan")
     scale = scale_of(fields)
-    text = "Fine.\n" + "\n".join(f"[[{field}: {10 * place}]]" for place, field in enumerate(fields, 1))
+    text = "Fine.\n" + "\n".join(f"[[{field}: {10 * index}]]" for index, field in enumerate(fields, 1))
     assert read_rating(scale, text, None) == 20
     assert read_rating(scale, text + "\nOr rather", None) is None
 
 
 @given(st.text(), st.text())
-def test_old_replies_are_never_read_otherwise(before, after):
+def test_old_replies_never_have_another_rating(before, after):
     for text in (before, f"{before}[[1]]{after}"):
         assert read_rating(SCALE, text, None) in (None, read_rating(SCALE, text, "stop"))
 
 
-def test_a_long_old_reply_is_read_at_once():
+def test_a_long_old_reply_is_read_quickly():
     scale = RatingScale(read, best=1)
     text = "a [ b ]] " * 100_000
     assert read_rating(scale, text + "[[1]]", None) == 1
     assert read_rating(scale, "[[1]]" + text, None) is None
 
 
-# The limit on tokens.
+# Tests of the token limit.
 
 
 def unknown(parameter, **more):
@@ -121,7 +121,7 @@ def unknown(parameter, **more):
 
 
 @pytest.mark.parametrize("status", [400, 422])
-def test_the_limit_has_another_name_where_the_first_is_refused(status):
+def test_the_limit_is_sent_under_the_other_name_after_a_refusal(status):
     body = json.dumps({"detail": [{"loc": ["body", "max_tokens"], "msg": "extra fields"}]}).encode()
 
     def reply(*_):
@@ -142,23 +142,23 @@ def test_the_probe_learns_the_name():
         assert all("max_tokens" not in body for body in server.bodies)
 
 
-def test_a_limit_that_does_not_fit_is_told_with_its_variable():
+def test_a_refused_limit_names_its_variable():
     def reply(*_):
         return Reply("'max_tokens' or 'max_completion_tokens' is too large: 4096. The context is 2048", status=400)
 
     with JudgeServer(reply) as server:
         (judgement,) = judge(server.url, ["a"])
-        assert len(server.prompts) == 2  # under both names, and no more
-    assert judgement.error.endswith("(LMMS_EGOPLAN_JUDGE_MAX_TOKENS sets the limit, 4096 tokens now)")
+        assert len(server.prompts) == 2  # only one under each name
+    assert judgement.error.endswith("4096 tokens, set by LMMS_EGOPLAN_JUDGE_MAX_TOKENS)")
 
 
-def test_a_server_that_knows_neither_name_gives_the_first_refusal():
+def test_if_both_names_are_refused_the_first_refusal_is_reported():
     with JudgeServer(lambda *_: unknown(next(name for name in server.bodies[-1] if name[:4] == "max_"))) as server:
         (judgement,) = judge(server.url, ["a"])
     assert "'max_tokens' is not supported" in judgement.error
 
 
-def test_another_refusal_under_the_second_name_is_that_answers():
+def test_another_refusal_under_the_second_name_affects_one_answer():
     def reply(prompt, _):
         if "max_tokens" in server.bodies[-1]:
             return unknown("max_tokens")
@@ -171,7 +171,7 @@ def test_another_refusal_under_the_second_name_is_that_answers():
     assert good.rating == 1
 
 
-def test_openai_is_asked_under_the_newer_name():
+def test_openai_gets_the_newer_name():
     assert _first_name(JudgeSettings("gpt")) == "max_completion_tokens"
     assert _first_name(JudgeSettings("gpt", "https://eu.api.openai.com/v1")) == "max_completion_tokens"
     assert _first_name(JudgeSettings("gpt", "https://notopenai.com/v1")) == "max_tokens"
@@ -179,7 +179,7 @@ def test_openai_is_asked_under_the_newer_name():
     assert _first_name(azure) == "max_tokens"
 
 
-def test_another_limit_is_the_same_question():
+def test_the_limit_does_not_change_the_cache_key():
     with JudgeServer(lambda *_: Reply("so it is [[1]]")) as server:
         judge(server.url, ["a"], max_tokens=100)
         (judgement,) = judge(server.url, ["a"], max_tokens=200)

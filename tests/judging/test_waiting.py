@@ -1,4 +1,4 @@
-"""An endpoint that takes requests and gives no answer: how long it is waited for, and what is told meanwhile."""
+"""Wait for an endpoint that accepts requests but does not answer, and report the wait."""
 
 import re
 import socket
@@ -20,7 +20,7 @@ from lmms_egoplan.judging.settings import JudgeSettings
 pytestmark = pytest.mark.usefixtures("data")
 
 
-def test_a_silent_endpoint_is_asked_three_times_for_as_long_as_is_set(monkeypatch):
+def test_a_silent_endpoint_gets_three_requests_with_the_set_timeout(monkeypatch):
     monkeypatch.setattr(client_module, "_FIRST_WAIT_S", 0.01)
     with JudgeServer(lambda *_: Reply(delay=30)) as server:
         (judgement,) = judge(server.url, ["a"], timeout=1)
@@ -28,7 +28,7 @@ def test_a_silent_endpoint_is_asked_three_times_for_as_long_as_is_set(monkeypatc
     assert re.search(r"\(ReadTimeout\).* 1 s; LMMS_EGOPLAN_JUDGE_TIMEOUT", judgement.error)
 
 
-def test_the_longest_silence_is_bounded():
+def test_the_default_timeout_is_bounded():
     assert JudgeSettings("judge").timeout == 300
     assert client_module._CONNECT_S == 10
     assert JUDGING.timeouts <= 2
@@ -37,7 +37,7 @@ def test_the_longest_silence_is_bounded():
 
 @contextmanager
 def dripping():
-    """An address whose answers come byte by byte and never end."""
+    """Return an address that sends endless answers byte by byte."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         stopped = threading.Event()
 
@@ -67,33 +67,33 @@ def dripping():
             listening.shutdown(socket.SHUT_RDWR)
 
 
-def test_an_answer_that_never_ends_is_lost_too(monkeypatch):
+def test_an_endless_answer_times_out(monkeypatch):
     monkeypatch.setattr(client_module, "_CONNECT_S", 1.0)
     monkeypatch.setattr(judge_module, "JUDGING", replace(JUDGING, timeouts=0))
     with dripping() as url:
         (judgement,) = judge(url, ["a"], timeout=1)
-    assert "No answer in 1 s" in judgement.error
+    assert "No answer within 1 s" in judgement.error
 
 
-def test_the_line_tells_for_how_many_and_since_when(monkeypatch, capfd):
+def test_the_bar_shows_pending_requests_and_their_start(monkeypatch, capfd):
     monkeypatch.setattr(judge_module, "_TICK_S", 0.1)
     monkeypatch.setattr(progress_module, "_LONG_S", 0.2)
     started = time.strftime("%H:%M")
     with JudgeServer(lambda prompt, _: Reply(delay=2 if prompt < "c" else 0)) as server:
         judge(server.url, "abcdef", concurrency=4)
-    shown = capfd.readouterr().err
-    since = re.search(r"waiting for 2 since (\d\d:\d\d):\d\d", shown)
+    stderr = capfd.readouterr().err
+    since = re.search(r"waiting for 2 since (\d\d:\d\d):\d\d", stderr)
     assert since
     assert since[1] in (started, time.strftime("%H:%M"))
 
 
-def test_nothing_is_told_where_replies_come(capfd):
+def test_no_wait_is_shown_while_replies_arrive(capfd):
     with JudgeServer(lambda *_: Reply()) as server:
         judge(server.url, ["a"])
     assert "waiting" not in capfd.readouterr().err
 
 
-def test_the_endpoint_may_forbid_that_it_is_asked_again():
+def test_the_endpoint_can_forbid_retries():
     with JudgeServer(lambda *_: Reply("down", status=503, headers={"x-should-retry": "false"})) as server:
         (judgement,) = judge(server.url, ["a"])
         assert server.prompts == ["a"]

@@ -1,4 +1,4 @@
-"""Small media whose frames carry their own number, so that a test sees which frame it got."""
+"""Small media whose frames show their own number, which identifies them in tests."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -82,6 +82,6 @@ def damage_packet(path: Path, number: int) -> Path:
         packets = [packet for packet in container.demux(video=0) if packet.size]
         start, size = packets[number].pos, packets[number].size
     content = bytearray(path.read_bytes())
-    content[start + 5 : start + size] = bytes(size - 5)  # behind length and type of its first unit
+    content[start + 5 : start + size] = bytes(size - 5)  # after the length and type of its first unit
     path.write_bytes(content)
     return path

@@ -1,4 +1,4 @@
-"""Which questions have all of their frames, and what is said of the others."""
+"""Find questions with complete footage, and report the others."""
 
 import pytest
 
@@ -35,14 +35,14 @@ def footage_of(find, verify=False):
 GONE = Lost("gone", "gone: no such video", ["d"])
 
 
-def test_questions_by_video_keep_their_footage_and_the_others_their_reason(paths):
+def test_questions_have_their_footage_or_a_reason(paths):
     footage, lost = footage_of(find_in(paths, length=10))
     assert [*footage] == ["a", "b"]
     assert footage["a"] == Footage(paths["first"], "1", range(3, 6))
     assert lost == [Lost("first", "c: too long", ["c"]), GONE]
 
 
-def test_an_error_of_the_system_loses_a_video_alone(paths):
+def test_an_os_error_affects_only_its_video(paths):
     def find(questions):
         if questions[0][1] == "first":
             raise PermissionError("not yours")
@@ -64,7 +64,7 @@ def test_verified_frames_are_all_decoded(paths):
     assert str(paths["first"]) in reason
 
 
-def test_a_video_that_is_gone_by_the_time_of_decoding_is_lost(paths):
+def test_a_video_deleted_before_decoding_is_reported(paths):
     find = find_in(paths)
 
     def find_and_remove(questions):

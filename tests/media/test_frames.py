@@ -48,7 +48,7 @@ def video(request, tmp_path_factory):
     return write_numbered_video(tmp_path_factory.mktemp("video") / f"{name}{suffix}", FRAMES, **VIDEOS[name])
 
 
-def test_every_frame_alone(video):
+def test_every_single_frame(video):
     for index in range(FRAMES):
         assert read_numbers(read_video_frames(video, [index])) == [index]
 
@@ -62,7 +62,7 @@ def test_any_selection(video):
     assert read_numbers(read_video_frames(video, everything[::-1])) == everything[::-1]
 
 
-def test_frames_that_nobody_wants_or_refers_to_are_not_decoded(tmp_path):
+def test_unused_frames_are_not_decoded(tmp_path):
     path = write_numbered_video(tmp_path / "video.mp4", 60, gop=60, b_frames=2)
     skipped: set[int] = set()
     with av.open(path) as container:
@@ -73,7 +73,7 @@ def test_frames_that_nobody_wants_or_refers_to_are_not_decoded(tmp_path):
     assert shown == [number for number in range(60) if number not in skipped]
 
 
-def test_counts_and_refuses_what_is_not_there(video):
+def test_missing_frames_raise_with_the_frame_count(video):
     assert count_video_frames(video) == FRAMES
     for index in (-1, FRAMES, 10**6):
         with pytest.raises(FrameError, match=rf"{video.name}: .*{index}.*{FRAMES}"):
@@ -148,13 +148,13 @@ def test_images_are_rgb_and_loaded(tmp_path):
 
 def test_threads_share_a_video(tmp_path):
     path = write_numbered_video(tmp_path / "v.mp4", 60)
-    wanted = [[i, 59 - i, (7 * i) % 60] for i in range(24)]
+    selections = [[i, 59 - i, (7 * i) % 60] for i in range(24)]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda indices: read_numbers(read_video_frames(path, indices)), wanted))
-    assert found == wanted
+        found = list(pool.map(lambda indices: read_numbers(read_video_frames(path, indices)), selections))
+    assert found == selections
 
 
-def test_a_replaced_video_is_read_anew(tmp_path):
+def test_a_replaced_video_is_read_again(tmp_path):
     path = write_numbered_video(tmp_path / "v.mp4", 10)
     assert count_video_frames(path) == 10
     write_numbered_video(path, 20)
@@ -162,7 +162,7 @@ def test_a_replaced_video_is_read_anew(tmp_path):
     assert count_video_frames(path) == 20
 
 
-def test_no_file_stays_open(tmp_path):
+def test_files_are_closed(tmp_path):
     path = write_numbered_video(tmp_path / "v.mp4", 20)
     folder = write_epic_folder(tmp_path / "frames", 1, 3)
     read_video_frames(path, [3])
@@ -171,7 +171,7 @@ def test_no_file_stays_open(tmp_path):
     assert not [handle for handle in handles if handle.is_relative_to(tmp_path)]
 
 
-def test_absent_and_broken_videos(tmp_path):
+def test_missing_and_broken_videos(tmp_path):
     with pytest.raises(FrameError, match=r"absent\.mp4: "):
         read_video_frames(tmp_path / "absent.mp4", [0])
     whole = write_numbered_video(tmp_path / "whole.mp4", 30).read_bytes()
@@ -181,7 +181,7 @@ def test_absent_and_broken_videos(tmp_path):
             count_video_frames(tmp_path / "broken.mp4")
 
 
-def test_damaged_frames_are_refused(tmp_path):
+def test_damaged_frames_are_rejected(tmp_path):
     path = write_numbered_video(tmp_path / "v.mp4", 40, gop=10, b_frames=0)
     with av.open(path) as container:
         packets = [packet for packet in container.demux(video=0) if packet.size]
@@ -202,8 +202,8 @@ def decoding_order(path):
         order = [times.index(packet.pts) for packet in packets]
     with av.open(path) as container:
         container.streams.video[0].codec_context.skip_frame = "NONREF"
-        kept = {times.index(frame.pts) for frame in container.decode(video=0)}
-    return order, set(order) - kept
+        visible = {times.index(frame.pts) for frame in container.decode(video=0)}
+    return order, set(order) - visible
 
 
 LOGGING = """
@@ -227,7 +227,7 @@ def test_a_decoder_that_logs_is_closed(tmp_path):
 
 @pytest.mark.parametrize("kind", ["constant", "open_gop", "many_b_frames", "all_intra"])
 @pytest.mark.parametrize("number", [0, 13, 14, 15, 31, 32, 59])
-def test_damage_concerns_the_frames_that_need_it(tmp_path, kind, number):
+def test_damage_affects_only_dependent_frames(tmp_path, kind, number):
     path = write_numbered_video(tmp_path / "v.mp4", FRAMES, **VIDEOS[kind])
     order, unused = decoding_order(path)
     with av.open(path) as container:
@@ -258,7 +258,7 @@ def test_the_error_names_the_first_damaged_frame(tmp_path):
 
 
 @pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.whole)])
-def test_no_frame_of_a_damaged_video_is_another_moment(tmp_path, seeds):
+def test_a_damaged_video_never_returns_a_wrong_frame(tmp_path, seeds):
     """200 random bytes within 20 KB, as a bad disk or a broken download leaves them."""
     pixels = random.Random(1)
     noise = [Image.frombytes("RGB", (64, 64), pixels.randbytes(64 * 64 * 3)).resize((256, 192)) for _ in range(3)]
@@ -327,7 +327,7 @@ def test_other_encoders(tmp_path, codec, suffix, options):
         assert read_numbers(read_video_frames(path, [index])) == [index]
 
 
-def test_after_a_loss_in_a_transport_stream_no_position_is_sure(tmp_path):
+def test_frames_after_a_loss_in_a_transport_stream_are_rejected(tmp_path):
     path = write_numbered_video(tmp_path / "v.ts", 60, gop=10)
     content = path.read_bytes()
     middle = len(content) // 2 // 188 * 188
@@ -337,7 +337,7 @@ def test_after_a_loss_in_a_transport_stream_no_position_is_sure(tmp_path):
         read_video_frames(path, [50])
 
 
-def test_sound_is_no_video(tmp_path):
+def test_an_audio_file_is_rejected(tmp_path):
     path = tmp_path / "sound.wav"
     with wave.open(str(path), "wb") as sound:
         sound.setparams((1, 2, 16000, 0, "NONE", ""))
@@ -389,7 +389,7 @@ def test_written_videos_read_back(tmp_path, fps):
     assert [entry.name for entry in path.parent.iterdir()] == ["v.mp4"]
 
 
-def test_writing_fails_whole(tmp_path):
+def test_failed_writing_leaves_no_file(tmp_path):
     path = tmp_path / "v.mp4"
     path.write_bytes(b"older")
     sizes = [number_image(0), number_image(1).resize((64, 32))]

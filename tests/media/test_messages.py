@@ -18,7 +18,7 @@ def kinds(items):
     return [item["type"] for item in items]
 
 
-def test_text_alone():
+def test_text_only():
     assert content([]) == [{"type": "text", "text": "What next?"}]
 
 
@@ -50,7 +50,7 @@ def test_video_path_is_a_video_of_evenly_spaced_frames(tmp_path):
     assert text == {"type": "text", "text": "What next?"}
 
 
-def test_short_video_is_taken_whole_and_one_frame_is_the_last(tmp_path):
+def test_short_videos_are_complete_and_a_single_frame_is_the_last(tmp_path):
     path = write_numbered_video(tmp_path / "video.mp4", 3)
     assert read_numbers(content([path])[0]["video"]) == [0, 1, 2]
     assert read_numbers([content([path], max_frames_num=1)[0]["image"]]) == [2]
@@ -70,20 +70,20 @@ def test_frames_are_images_for_a_model_without_video(tmp_path):
     assert read_numbers([item["image"] for item in items[:-1]]) == [8, 9, 0, 1, 2]
 
 
-def test_a_placeholder_for_each_visual_says_where_it_stands():
+def test_visuals_replace_their_placeholders():
     items = content([number_image(1), number_image(2)], "First <image> then <image>, what next?")
     assert kinds(items) == ["text", "image", "text", "image", "text"]
     assert items[0]["text"] == "First "
     assert read_numbers([items[1]["image"], items[3]["image"]]) == [1, 2]
 
 
-def test_placeholders_of_another_number_are_text():
+def test_a_different_number_of_placeholders_is_text():
     items = content([number_image(1)], "<image> and <image>")
     assert kinds(items) == ["image", "text"]
     assert items[1]["text"] == "<image> and <image>"
 
 
 @pytest.mark.parametrize("visual", [5, [], [1, 2], np.zeros((4, 4, 3)), [Image.new("RGB", (2, 2)), "a.jpg"]])
-def test_anything_else_is_refused(visual):
+def test_other_values_are_rejected(visual):
     with pytest.raises(TypeError):
         content([visual])

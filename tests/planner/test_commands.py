@@ -51,7 +51,7 @@ def test_wrong_calls_of_the_kitchen(arguments, problem, monkeypatch):
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_virtualhome_that_is_not_there():
+def test_a_missing_virtualhome_is_reported():
     arguments = ("virtualhome", "--goal", "cook", "--model", "x", "--url", "http://127.0.0.1:9")
     result = plan(*arguments, "--until", "stove=ON")
     assert result.exit_code == 1
@@ -59,7 +59,7 @@ def test_virtualhome_that_is_not_there():
     assert "OBJECT=STATE" in plan(*arguments, "--until", "stove").stderr
 
 
-def test_a_model_that_is_none(tmp_path, prepared):
+def test_an_invalid_model_is_named(tmp_path, prepared):
     result = plan("video", "--model", tmp_path, "--method", "rank", "--out", tmp_path / "out")
     assert result.exit_code == 1
     assert result.stderr.startswith(f"lmms-egoplan: --model {tmp_path}: ")
@@ -103,7 +103,7 @@ def prepared(monkeypatch, tmp_path):
 
 @pytest.mark.whole
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_keeps_the_steps_done(monkeypatch, tmp_path, number, code):
+def test_a_signal_keeps_the_earlier_steps(monkeypatch, tmp_path, number, code):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     prepare(tmp_path, [(f"take cup {start}", start, start + 1) for start in range(35, 115)], videos=1)
     write_checkpoint(tmp_path / "model")
@@ -126,7 +126,7 @@ def test_a_signal_keeps_the_steps_done(monkeypatch, tmp_path, number, code):
     assert str(len(episode["steps"])) in numbers(output)
 
 
-def test_the_encoder_is_missed_before_the_model_loads(prepared, monkeypatch, tmp_path):
+def test_a_missing_encoder_is_reported_before_the_model_loads(prepared, monkeypatch, tmp_path):
     monkeypatch.setenv("LMMS_EGOPLAN_ENCODER", str(tmp_path / "no-encoder"))
     result = plan("video", "--model", tmp_path / "no-model", "--out", tmp_path / "out")
     assert result.exit_code == 1
@@ -134,7 +134,7 @@ def test_the_encoder_is_missed_before_the_model_loads(prepared, monkeypatch, tmp
     assert "no-model" not in result.stderr
 
 
-def test_videos_are_replayed_although_one_breaks_off(prepared, tmp_path):
+def test_other_videos_are_replayed_after_a_failure(prepared, tmp_path):
     write_checkpoint(tmp_path / "model")
     result = plan("video", "--model", tmp_path / "model", "--method", "rank", "--out", tmp_path / "out")
     assert result.exit_code == 1
@@ -148,16 +148,16 @@ def test_videos_are_replayed_although_one_breaks_off(prepared, tmp_path):
 
 
 @pytest.mark.whole
-def test_a_volume_that_fills_up_is_named_with_the_file(monkeypatch, tmp_path):
+def test_a_full_disk_is_reported_with_the_file(monkeypatch, tmp_path):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     prepare(tmp_path, [(f"take cup {start}", start, start + 1) for start in range(35, 60)], videos=1)
     write_checkpoint(tmp_path / "model")
     out = tmp_path / "volume" / "out"
     with volume_of(tmp_path / "volume", 8192) as volume:
         result = plan("video", "--model", tmp_path / "model", "--method", "rank", "--out", out)
-        left = {path.suffix for path in out.rglob("*.*") if path.is_file()}
+        suffixes = {path.suffix for path in out.rglob("*.*") if path.is_file()}
     assert result.exit_code == 1, result.output
     (message,) = result.stderr.splitlines()
     assert str(out / "0001") in message
     assert str(volume) in message
-    assert left <= {".json", ".jpg"}
+    assert suffixes <= {".json", ".jpg"}

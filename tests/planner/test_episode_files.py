@@ -31,7 +31,7 @@ def frames_of(path):
         return [frame.to_image() for frame in film.decode(video=0)]
 
 
-def test_page_numbers_and_film(episode, tmp_path):
+def test_an_episode_has_a_page_data_and_a_video(episode, tmp_path):
     page = write_episode(episode, tmp_path, model="a model").read_text(encoding="utf-8")
     content = json.loads((tmp_path / "episode.json").read_text(encoding="utf-8"))
     assert (content["goal"], content["success"], content["model"]) == ("drink <water>", True, "a model")

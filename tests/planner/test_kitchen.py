@@ -28,7 +28,7 @@ class InOrder:
     def __init__(self, *texts):
         self.texts = list(texts)
 
-    def propose(self, question, visuals, actions, place):
+    def propose(self, question, visuals, actions, step_name):
         text = self.texts.pop(0)
         return [Proposal(text, -1.0, 1, text if text in actions else None)]
 
@@ -59,7 +59,7 @@ def test_all_goals_are_of_elements_that_the_kitchen_has():
     assert len({tuple(sorted(parts)) for parts in GOALS.values()}) == 30
 
 
-def test_an_element_that_is_not_there():
+def test_an_unknown_element_is_named():
     with pytest.raises(LmmsEgoplanError, match=r"sauna.*bottom burner"):
         Kitchen(["sauna"])
 
@@ -73,7 +73,7 @@ def test_an_element_that_is_not_there():
         {"MUJOCO_GL": "glfw", "DISPLAY": ""},
     ],
 )
-def test_a_renderer_that_is_not_there_is_one_line(variables):
+def test_a_missing_renderer_gives_a_one_line_error(variables):
     command = [sys.executable, "-m", "lmms_egoplan", "plan", "kitchen", "--goal", "heat water", "--model", "none"]
     result = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True)
     assert result.returncode == 1
@@ -81,7 +81,7 @@ def test_a_renderer_that_is_not_there_is_one_line(variables):
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_another_version_of_the_simulator(monkeypatch):
+def test_an_incompatible_simulator_is_reported(monkeypatch):
     from gymnasium_robotics.envs.franka_kitchen import kitchen_env
 
     def fail(*_):

@@ -1,4 +1,4 @@
-"""The loop, with a real tiny model and a small world made for it."""
+"""Run episodes with a real tiny model in a small world."""
 
 import copy
 import math
@@ -59,7 +59,7 @@ class KnowsWhatToDo:
     def __init__(self, world):
         self.world = world
 
-    def propose(self, question, visuals, actions, place):
+    def propose(self, question, visuals, actions, step_name):
         text = actions[self.world.on.index(False)]
         return [Proposal(text, 0.0, 1, text)]
 
@@ -78,12 +78,12 @@ def tiny(tmp_path_factory):
 
 def test_an_oracle_reaches_the_goal():
     world = Lamps()
-    told = []
-    episode = run_episode(KnowsWhatToDo(world), world, "have light", on_step=told.append)
+    reported = []
+    episode = run_episode(KnowsWhatToDo(world), world, "have light", on_step=reported.append)
     assert episode.is_success
     assert episode.end == planning.DONE
-    assert [step.tried.text for step in episode.steps] == ["turn on lamp 0", "turn on lamp 1", "turn on lamp 2"]
-    assert told == episode.steps
+    assert [step.executed.text for step in episode.steps] == ["turn on lamp 0", "turn on lamp 1", "turn on lamp 2"]
+    assert reported == episode.steps
     assert episode.last_view is not None
 
 
@@ -91,27 +91,27 @@ def test_the_prompt_has_the_goal_the_last_four_actions_and_the_view():
     says = Says(*(f"turn on lamp {number}" for number in range(6)))
     episode = run_episode(says, Lamps(6), "have light", max_steps=30)
     assert episode.is_success
-    question, visuals = says.shown[-1]
+    question, visuals = says.requests[-1]
     assert question == (
         "Considering the progress shown in the video and my current observation in the last frame, what action should "
         "I take next in order to have light?"
     )
     assert [len(clip) for clip in visuals[:-1]] == [8, 8, 8, 8]
     assert isinstance(visuals[-1], Image.Image)
-    assert says.shown[0][1] == [episode.steps[0].view]
+    assert says.requests[0][1] == [episode.steps[0].view]
 
 
 def test_a_model_that_repeats_itself_tries_the_next_best_and_then_stops():
     episode = run_episode(Says("wait", "fly to the moon"), Lamps(), "have light")
     assert episode.end == planning.STUCK
-    assert [step.tried.text for step in episode.steps] == ["wait", "fly to the moon"]
+    assert [step.executed.text for step in episode.steps] == ["wait", "fly to the moon"]
     assert [step.outcome.changed for step in episode.steps] == [False, False]
     assert "no such action: fly to the moon" in episode.steps[1].outcome.message
 
 
-def test_what_was_in_vain_may_be_tried_again_once_something_has_changed():
+def test_a_failed_action_may_be_repeated_after_a_change():
     episode = run_episode(Says("wait", "turn on lamp 0"), Lamps(), "have light", max_steps=4)
-    assert [step.tried.text for step in episode.steps] == ["wait", "turn on lamp 0", "wait", "turn on lamp 0"]
+    assert [step.executed.text for step in episode.steps] == ["wait", "turn on lamp 0", "wait", "turn on lamp 0"]
     assert [step.outcome.changed for step in episode.steps] == [False, True, False, False]
     assert episode.end == planning.BUDGET
 
@@ -121,7 +121,7 @@ def test_what_was_in_vain_may_be_tried_again_once_something_has_changed():
     [(LmmsEgoplanError("the lamps have gone"), "the lamps have gone"), (KeyError("lamp\n 7"), "KeyError: 'lamp\\n 7'")],
 )
 @pytest.mark.parametrize(("fails_at", "steps"), [(1, 0), (2, 0), (4, 1)])
-def test_an_environment_that_fails_ends_the_episode_with_what_there_is(fails_at, steps, error, problem):
+def test_a_failing_environment_ends_the_episode_with_the_earlier_steps(fails_at, steps, error, problem):
     world = Lamps(fails_at=fails_at, error=error)
     episode = run_episode(KnowsWhatToDo(world), world, "have light")
     assert episode.end == planning.ENVIRONMENT_FAILED
@@ -131,7 +131,7 @@ def test_an_environment_that_fails_ends_the_episode_with_what_there_is(fails_at,
     assert not episode.is_success
 
 
-def test_a_goal_that_is_reached_stays_so_without_a_last_view():
+def test_a_reached_goal_stays_reached_without_a_last_view():
     world = Lamps(count=1, fails_at=4)
     episode = run_episode(KnowsWhatToDo(world), world, "have light")
     assert episode.is_success
@@ -139,7 +139,7 @@ def test_a_goal_that_is_reached_stays_so_without_a_last_view():
 
 
 @pytest.mark.parametrize(("stops_at", "steps"), [(2, 0), (4, 1)])
-def test_a_signal_keeps_the_steps_before(stops_at, steps):
+def test_a_signal_keeps_the_earlier_steps(stops_at, steps):
     interrupt = KeyboardInterrupt(15)
     world = Lamps(fails_at=stops_at, error=interrupt)
     episode = run_episode(KnowsWhatToDo(world), world, "have light")
@@ -147,7 +147,7 @@ def test_a_signal_keeps_the_steps_before(stops_at, steps):
     assert episode.interrupt is interrupt
 
 
-def test_a_model_that_fails_later_keeps_the_steps_before():
+def test_a_failing_model_keeps_the_earlier_steps():
     world = Lamps()
     world.actions = lambda: ["turn on lamp 0"]  # the oracle finds no second one
     episode = run_episode(KnowsWhatToDo(world), world, "have light")
@@ -175,7 +175,7 @@ def test_an_environment_without_a_list_of_actions_cannot_be_ranked(tiny):
 
 
 @pytest.mark.parametrize(("steps", "end"), [(3, planning.DONE), (2, planning.BUDGET)])
-def test_a_budget_that_is_just_enough(steps, end):
+def test_a_budget_that_is_exactly_enough(steps, end):
     world = Lamps()
     assert run_episode(KnowsWhatToDo(world), world, "have light", max_steps=steps).end == end
 
@@ -207,7 +207,7 @@ def test_a_ranking_model_proposes_the_likeliest_actions(tiny):
     ranked = sorted(zip(world.actions(), scores, strict=True), key=lambda pair: pair[1].nll)[:3]
     assert [proposal.text for proposal in step.proposals] == [action for action, _ in ranked]
     assert [proposal.logprob for proposal in step.proposals] == pytest.approx([score.logprob for _, score in ranked])
-    assert step.tried == step.proposals[0]
+    assert step.executed == step.proposals[0]
 
 
 def test_beams_have_the_log_probabilities_of_their_tokens(tiny):
@@ -238,7 +238,7 @@ def test_beams_have_the_log_probabilities_of_their_tokens(tiny):
         assert math.isclose(beam.logprob, expected, abs_tol=1e-3)
 
 
-def test_there_are_as_many_proposals_as_beams_and_actions(tiny):
+def test_the_number_of_proposals_is_limited_by_beams_and_actions(tiny):
     world = Lamps()
     (step,) = run_episode(Proposer(*tiny, method="rank", beams=50), world, "have light", max_steps=1).steps
     assert {proposal.action for proposal in step.proposals} == set(world.actions())

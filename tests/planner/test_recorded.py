@@ -1,4 +1,4 @@
-"""Narrated videos: frames tell their numbers."""
+"""Replay narrated videos whose frames show their numbers."""
 
 import csv
 import json
@@ -12,7 +12,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import frame_path
 from lmms_egoplan.planner.planner import ENVIRONMENT_FAILED, Proposal, run_episode
 from lmms_egoplan.planner.recorded import (
-    Narrated,
+    NarratedAction,
     RecordedVideo,
     egoplan_videos,
     goalstep_videos,
@@ -79,22 +79,27 @@ class Frames:
 
 
 class Sees:
-    """Proposes an action. shown: frame numbers of each step's clips and view. latest: the last frame read by then."""
+    """Proposes an action.
+
+    numbers_shown: frame numbers of each step's clips and view. latest: the last frame read by then.
+    """
 
     def __init__(self, number, read=(0,)):
-        self.number, self.read, self.shown, self.latest = number, read, [], []
+        self.number, self.read, self.numbers_shown, self.latest = number, read, [], []
 
-    def propose(self, question, visuals, actions, place):
+    def propose(self, question, visuals, actions, step_name):
         *clips, view = visuals
-        self.shown.append(([[self.number(frame) for frame in clip] for clip in clips], self.number(view)))
+        self.numbers_shown.append(([[self.number(frame) for frame in clip] for clip in clips], self.number(view)))
         self.latest.append(max(self.read))
         return [Proposal(actions[0], -1.0, 1, actions[0])]
 
 
 def check(sees, segments, first, half_second):
-    """Compare what was shown with sec. 3.3 and C.1 written out; returns how many steps it was."""
-    assert len(sees.shown) == len(segments)
-    for number, ((start, _), (clips, view), latest) in enumerate(zip(segments, sees.shown, sees.latest, strict=True)):
+    """Compare the frames shown with sec. 3.3 and C.1; return the number of steps."""
+    assert len(sees.numbers_shown) == len(segments)
+    for number, ((start, _), (clips, view), latest) in enumerate(
+        zip(segments, sees.numbers_shown, sees.latest, strict=True)
+    ):
         assert view == max(first, start - half_second)
         assert latest <= view
         begun = [(begin, min(end, view)) for begin, end in segments[:number] if begin <= view]
@@ -104,9 +109,9 @@ def check(sees, segments, first, half_second):
 
 
 def replay(segments, fps, last):
-    """What is shown of a video with these segments."""
+    """Return the frames shown for a video with these segments."""
     frames = Frames()
-    narrated = [Narrated(f"action {number}", *segment) for number, segment in enumerate(segments)]
+    narrated = [NarratedAction(f"action {number}", *segment) for number, segment in enumerate(segments)]
     sees = Sees(Frames.number, frames.read)
     episode = run_episode(sees, RecordedVideo("v", "g", narrated, frames, fps, 1, last), "g", len(narrated))
     assert (episode.problem, episode.is_success) == (None, True)
@@ -134,20 +139,20 @@ def test_no_frame_is_later_than_the_view(video_id, half_second, segments):
     ("order", "chance", "not_done"),
     [
         ("ab", 1 / 2 + 1 / 2, 1 / 2 + 1),
-        ("aab", 3 / 2, 1 / 2 + 0 + 1),  # a second time is never guessed while another action is left
+        ("aab", 3 / 2, 1 / 2 + 0 + 1),  # an action is not guessed again while another one remains
         ("aba", 3 / 2, 1 / 2 + 1 + 1 / 2),  # once all were done, any is guessed
         ("abab", 4 / 2, 1 / 2 + 1 + 1 / 2 + 1),
         ("abac", 4 / 3, 1 / 3 + 1 / 2 + 0 + 1),
         ("aaaa", 4, 4),
     ],
 )
-def test_guesses_are_right_so_often_on_average(order, chance, not_done):
+def test_guesses_equal_hand_counted_averages(order, chance, not_done):
     segments = [(100 * number, 100 * number + 50) for number in range(1, len(order) + 1)]
-    narrated = [Narrated(text, *segment) for text, segment in zip(order, segments, strict=True)]
+    narrated = [NarratedAction(text, *segment) for text, segment in zip(order, segments, strict=True)]
     video = RecordedVideo("v", "g", narrated, Frames(), 60, 1, 1000)
     episode = run_episode(Says("juggle"), video, "g", len(order))
     assert guesses(episode, video.actions()) == pytest.approx((chance, not_done))
-    assert step_accuracy([episode]) == (0, len(order))  # the proposal means nothing, and the video goes on
+    assert step_accuracy([episode]) == (0, len(order))  # the proposal means nothing, and the video continues
 
 
 def test_guesses_are_over_the_steps_before_a_failure(tmp_path):
@@ -179,7 +184,7 @@ def test_no_narration_of_epic_kitchens_shows_a_frame_later_than_the_view():
         fps = frames_per_second("EpicKitchens", video_id)
         sees = replay(segments, fps, max(stop for _, stop in segments))
         steps += check(sees, segments, 1, fps // 2)
-        for (_, view), row in zip(sees.shown, of_video, strict=True):  # on the clock of the file's times
+        for (_, view), row in zip(sees.numbers_shown, of_video, strict=True):  # on the clock of the file's times
             hours, minutes, seconds = row["start_timestamp"].split(":")
             start = 3600 * int(hours) + 60 * int(minutes) + float(seconds)
             assert view == 1 or view / fps == pytest.approx(start - 0.5, abs=0.1)
@@ -194,7 +199,7 @@ def test_texts_with_the_same_words_are_one_action(epic):
 
 
 @pytest.mark.parametrize("fault", [None, b"no picture"])
-def test_a_frame_that_cannot_be_read_ends_the_replay_with_the_steps_before(tmp_path, fault):
+def test_an_unreadable_frame_ends_the_replay_with_the_earlier_steps(tmp_path, fault):
     folder = write_epic_folder(tmp_path / "P01_01", 1, 120)
     frame = frame_path(folder, 85)
     frame.write_bytes(fault) if fault else frame.unlink()
@@ -249,7 +254,7 @@ def test_a_video_that_ends_before_its_steps(tmp_path):
     assert all(seconds in episode.problem for seconds in ("1.0 s", "4.5 s"))
 
 
-def test_a_file_that_is_no_video(tmp_path):
+def test_an_invalid_video_is_named(tmp_path):
     (tmp_path / f"{UID}.mp4").write_bytes(b"no video")
     (video,) = goalstep_videos(write_goalstep(tmp_path, [("wash", 0.2, 0.9), ("cut", 1, 2)]), tmp_path)
     episode = run_episode(Says("wash"), video, video.goal)

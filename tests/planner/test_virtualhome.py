@@ -140,7 +140,7 @@ def nothing(simulator, line):
     ("act", "changed"),
     [(hold, True), (sit, True), (sit_as_a_state, True), (walk, False), (reorder, False), (nothing, False)],
 )
-def test_what_the_graph_shows_is_changed_and_not_what_the_simulator_says(simulator, act, changed, success):
+def test_the_graph_and_not_the_simulators_reply_shows_a_change(simulator, act, changed, success):
     simulator.act = lambda *call: act(*call) or {"success": success, "message": "so it says"}
     home = VirtualHome(address(simulator), [("stove", "ON")], camera=0)
     outcome = home.execute("take the water glass")
@@ -152,7 +152,7 @@ def test_an_action_that_succeeds_and_changes_nothing_is_not_repeated(simulator):
     """The simulator says success again and again; the next best action is tried once the stove is on."""
     home = VirtualHome(address(simulator), [("water_glass", "CLEAN")], camera=0)
     episode = run_episode(Says("turn on the stove", "open the stove"), home, "have a clean glass")
-    assert [(step.tried.action, step.outcome.changed) for step in episode.steps] == [
+    assert [(step.executed.action, step.outcome.changed) for step in episode.steps] == [
         ("turn on the stove", True),
         ("turn on the stove", False),
         ("open the stove", False),
@@ -181,7 +181,7 @@ def test_a_graph_without_edges(simulator):
         {"success": True, "message": None, "message_list": [None]},
     ],
 )
-def test_a_simulator_that_answers_otherwise(simulator, fault):
+def test_a_simulator_with_unexpected_replies(simulator, fault):
     home = VirtualHome(address(simulator), [("stove", "ON")], camera=0)
     simulator.fault = fault
     for call in (home.observe, home.actions, home.done):
@@ -189,7 +189,7 @@ def test_a_simulator_that_answers_otherwise(simulator, fault):
             call()
 
 
-def test_an_object_that_is_not_there_or_no_simulator(simulator):
+def test_a_missing_object_or_simulator_is_named(simulator):
     with pytest.raises(LmmsEgoplanError, match="sauna"):
         VirtualHome(address(simulator), [("sauna", "ON")], camera=0)
     simulator.shutdown()
@@ -207,12 +207,12 @@ def test_a_simulator_that_does_not_answer(monkeypatch):
 
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8080", "http://[1", "ftp://127.0.0.1"])
-def test_an_address_that_is_none(url):
+def test_an_invalid_address_is_named(url):
     with pytest.raises(LmmsEgoplanError, match=re.escape(url)):
         VirtualHome(url, [("stove", "ON")], camera=0)
 
 
-def test_a_simulator_that_ends_in_between_leaves_the_steps_before(simulator):
+def test_a_simulator_that_stops_keeps_the_earlier_steps(simulator):
     home = VirtualHome(address(simulator), [("water_glass", "CLEAN")], camera=0)
 
     def end(step):

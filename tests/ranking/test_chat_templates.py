@@ -1,4 +1,4 @@
-"""What a chat template can hold is found by rendering it, with templates of many forms."""
+"""Detect the abilities of a chat template by rendering it, for templates of many forms."""
 
 import pytest
 from jinja2 import BaseLoader, Environment
@@ -43,10 +43,10 @@ HAVE_NOT = {
     "an assistant's turn": turns(),
     "a user's turn": "{% for message in messages %}{% if message['role'] == 'assistant' %}ASSISTANT: {% else %}USER: "
     "{% endif %}" + ITEMS + "\n{% endfor %}",
-    "left out": "{% for message in messages %}{% if message['role'] != 'system' %}" + ITEMS + "{% endif %}{% endfor %}",
+    "omitted": "{% for message in messages %}{% if message['role'] != 'system' %}" + ITEMS + "{% endif %}{% endfor %}",
     "no turns at all": "{% for message in messages %}" + ITEMS + "{% endfor %}",
     "refused": turns(more="{% elif message['role'] == 'system' %}{{ raise_exception('no system messages') }}"),
-    "refused beside images": "{% if messages[0]['role'] == 'system' and messages[-1]['content'][0]['type'] == 'image' "
+    "rejected with images": "{% if messages[0]['role'] == 'system' and messages[-1]['content'][0]['type'] == 'image' "
     "%}{{ raise_exception('images and system messages') }}{% endif %}{% for message in messages %}"
     "{{ message['role'] }}: " + ITEMS + "{% endfor %}",
     "a list that is printed": "{% for message in messages %}{% if message['role'] == 'system' %}{{ message['content'] "
@@ -61,18 +61,18 @@ def test_templates_with_a_system_turn(name):
 
 
 @pytest.mark.parametrize("name", HAVE_NOT)
-def test_templates_without(name):
+def test_templates_without_a_system_turn(name):
     assert not has_system_turn(renderer(HAVE_NOT[name]))
 
 
-def test_contents_may_be_texts():
+def test_contents_may_be_text():
     joined = "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
     assert has_system_turn(renderer(joined), "<image>?")
     assert not has_system_turn(renderer(joined.replace("message['role']", "'User'")), "<image>?")
 
 
 @pytest.mark.parametrize("name", [name for name, family in FAMILIES.items() if family.has_chat_template])
-def test_videos_where_the_template_writes_one(name):
+def test_templates_with_videos(name):
     _, processor = build(name)
     if FAMILIES[name].takes_video:
         assert has_video(processor.apply_chat_template)

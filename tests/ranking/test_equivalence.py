@@ -61,7 +61,7 @@ def assert_full(ranker, model, processor, messages, candidates, atol=1e-4):
 
 @pytest.mark.parametrize("name", ["minimax", "jamba"])
 @pytest.mark.parametrize("first", [LETTERS, ["mug", "pan"]], ids=["letters", "words"])
-def test_short_candidates_settle_no_path_that_they_do_not_exercise(name, first):
+def test_short_candidates_do_not_choose_an_untested_path(name, first):
     model, processor = build_around(name)
     ranker = CandidateRanker(model, processor)
     assert_full(ranker, model, processor, question(), first)
@@ -70,7 +70,7 @@ def test_short_candidates_settle_no_path_that_they_do_not_exercise(name, first):
 
 
 @pytest.mark.skipif(BEFORE_5_16, reason="Zamba2's tokens see later ones: refused, as it should be")
-def test_candidates_of_two_tokens_behind_longer_ones():
+def test_candidates_of_two_tokens_after_longer_ones():
     """For one token on a cache Zamba2's layers take a step of their own, which clamps other time steps."""
     model, processor = build_around("zamba2")
     ranker = CandidateRanker(model, processor)
@@ -81,7 +81,7 @@ def test_candidates_of_two_tokens_behind_longer_ones():
     assert set(ranker.paths.values()) == {"cached"}
 
 
-def test_contexts_with_more_keys_than_sparse_attention_takes_are_another_kind():
+def test_contexts_beyond_the_limit_of_sparse_attention_are_another_kind():
     """Beyond 64 tokens, ties between keys are broken by the length of the whole: full passes themselves are no use."""
     model, processor = build_around("deepseek_v32")
     ranker = CandidateRanker(model, processor)
@@ -93,14 +93,14 @@ def test_contexts_with_more_keys_than_sparse_attention_takes_are_another_kind():
 
 
 @pytest.mark.parametrize("candidates", [LETTERS, ["A"], ACTIONS], ids=["letters", "one", "actions"])
-def test_a_model_that_chooses_keys_behind_a_token_is_refused(candidates):
+def test_a_model_that_attends_to_later_keys_is_rejected(candidates):
     ranker = CandidateRanker(*build_around("doge"))
     with pytest.raises(RankingError, match="nats"):
         ranker.score(question(images=3), candidates)
 
 
 @pytest.mark.parametrize("candidates", [LETTERS, ACTIONS])
-def test_a_model_in_training_mode_is_refused_for_that_reason(candidates):
+def test_a_model_in_training_mode_is_rejected(candidates):
     model, processor = build("llava")
     model = copy.deepcopy(model)
     ranker = CandidateRanker(model, processor)
@@ -134,7 +134,7 @@ def test_frequencies_that_depend_on_the_whole_length(order, name):
 
 
 @pytest.mark.parametrize("name", ["minimax", "jamba"])
-def test_half_precision_admits_no_inexact_path(name):
+def test_half_precision_rejects_inexact_paths(name):
     model, processor = build_around(name)
     model = copy.deepcopy(model).to(torch.bfloat16)
     ranker = CandidateRanker(model, processor)
@@ -185,7 +185,7 @@ def values_by_order(model, processor, asked, order):
 
 
 @pytest.mark.parametrize("name", ["llava", "qwen2_5_vl", "gemma3", "blip2"])
-def test_a_value_depends_on_its_question_alone(name):
+def test_a_value_depends_only_on_its_question(name):
     """Whichever questions settle the path and are audited, and whatever other kinds are asked in between."""
     model, processor = build(name)
     asked = [(question(f"What next? {'Now. ' * (seed % 4)}", 1, seed), ACTIONS) for seed in range(9)]
@@ -197,7 +197,7 @@ def test_a_value_depends_on_its_question_alone(name):
         assert values_by_order(model, processor, asked, part).items() <= mixed.items()
 
 
-def test_a_close_lead_takes_full_passes_in_float32_and_counts_in_half_precision(monkeypatch):
+def test_near_ties_use_full_passes_in_float32_and_are_counted_in_half_precision(monkeypatch):
     model, processor = build("llava")
     rankers = [CandidateRanker(model, processor, path=path) for path in ("auto", "packed", "full")]
     first = [ranker.score(question(seed=0), ACTIONS) for ranker in rankers]
@@ -219,7 +219,7 @@ def test_a_close_lead_takes_full_passes_in_float32_and_counts_in_half_precision(
     assert half.score(question(), ACTIONS)[0].use.near_tie
 
 
-def test_audits_tell_the_largest_difference():
+def test_audits_report_the_largest_difference():
     model, processor = build("llava")
     ranker = CandidateRanker(model, processor)
     for seed in range(2):
@@ -229,7 +229,7 @@ def test_audits_tell_the_largest_difference():
 
 
 class Forgetful(LlavaForConditionalGeneration):
-    """A model whose passes on a cache are wrong behind more than two images, or more than 130 tokens."""
+    """A model whose passes on a cache are wrong after more than two images, or more than 130 tokens."""
 
     def forward(self, input_ids=None, pixel_values=None, past_key_values=None, **kwargs):
         if pixel_values is not None:
@@ -249,7 +249,7 @@ def forgetful():
     return copied, processor
 
 
-def test_more_images_than_ever_are_audited():
+def test_more_images_than_before_are_audited():
     model, processor = forgetful()
     ranker = CandidateRanker(model, processor)
     for images in (1, 2, 1, 2, 1):
@@ -258,8 +258,8 @@ def test_more_images_than_ever_are_audited():
         ranker.score(question(images=3), ACTIONS, question_id="q3")
 
 
-def test_a_longer_context_than_ever_is_audited():
-    """The model's limit stands in no setting."""
+def test_a_longer_context_than_before_is_audited():
+    """No setting contains the model's limit."""
     model, processor = forgetful()
     ranker = CandidateRanker(model, processor)
     for words in (0, 1, 3, 0, 2):
@@ -268,7 +268,7 @@ def test_a_longer_context_than_ever_is_audited():
         ranker.score(question("tap " * 90), ACTIONS, question_id="long")
 
 
-def test_after_a_failed_audit_the_path_is_not_taken_again():
+def test_a_path_is_not_used_after_a_failed_audit():
     model, processor = forgetful()
     ranker = CandidateRanker(model, processor)
     ranker.score(question(images=2), ACTIONS)
@@ -292,7 +292,7 @@ def test_a_context_beyond_a_window_is_another_kind():
     assert list(ranker.paths) == ["text", "text; across sliding_window 40", "text; past sliding_window 40"]
 
 
-def test_each_of_two_limits_of_one_name_counts():
+def test_two_limits_with_the_same_name_both_apply():
     """As in a text model's configuration that also holds one of an audio encoder, or of each type of layer."""
     settings = {"sliding_window": 48, "audio_encoder_config": {"sliding_window": 250}}
     finder = KindFinder(SimpleNamespace(to_dict=lambda: settings))
@@ -301,7 +301,7 @@ def test_each_of_two_limits_of_one_name_counts():
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["used first", "rejected first"])
-def test_what_one_process_rejects_no_other_uses(tmp_path, order):
+def test_a_path_rejected_by_one_process_is_not_used_by_another(tmp_path, order):
     """Each process settles a kind's path by a question of its own; the model is inexact for the second one's."""
     processes = [(CandidateRanker(*forgetful()), PathLedger(tmp_path, "model"), images) for images in (1, 3)]
 
@@ -330,7 +330,7 @@ def test_a_path_can_be_forced(path, warned):
 
 
 @pytest.mark.parametrize(("name", "path"), [("llava", "shared"), ("blip2", "packed"), ("llava", "fast")])
-def test_a_path_that_the_model_cannot_take_is_an_error(name, path):
+def test_an_unsupported_path_is_an_error(name, path):
     with pytest.raises(ValueError, match=f"ranking_path={path}: .*auto, "):
         CandidateRanker(*build(name), path=path)
 
@@ -359,8 +359,8 @@ def test_a_candidate_with_a_placeholder_is_named(name, candidate):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_sharp_logits_in_half_precision_end_no_honest_run(dtype):
-    """Logits of 20 have steps of 0.125 in bfloat16, which alone would set equal passes far apart."""
+def test_large_logits_in_half_precision_do_not_fail_audits(dtype):
+    """Logits of 20 have steps of 0.125 in bfloat16, which alone would make equal passes differ."""
     model, processor = build("llava")
     sharp = copy.deepcopy(model)
     with torch.no_grad():

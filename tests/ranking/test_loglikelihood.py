@@ -46,7 +46,7 @@ def test_text_passes_the_evaluator_unchanged():
 
 
 @given(st.floats(), st.booleans())
-def test_stock_pair_as_the_evaluator_hands_it_on(loss, is_greedy):
+def test_stock_pairs_as_the_evaluator_passes_them_on(loss, is_greedy):
     text, _ = unwrap_generation_output((loss, is_greedy))
     cached, _ = unwrap_generation_output([loss, is_greedy])  # the response cache knows no tuples
     for response in (text, cached, (loss, is_greedy), [loss, is_greedy]):
@@ -61,25 +61,25 @@ def test_logprob_is_the_sum():
     assert Loglikelihood(None, None, True, -1.5).logprob == -1.5
 
 
-def test_a_sum_is_a_mean_where_tokens_are_counted():
+def test_a_sum_with_a_token_count_gives_a_mean():
     assert Loglikelihood(None, 3, False, -1.5) == Loglikelihood(0.5, 3, False)
     assert Loglikelihood(None, 3, None, -1.5).logprob == -1.5
 
 
-def test_a_sum_alone_has_no_mean():
+def test_a_sum_without_a_token_count_has_no_mean():
     score = Loglikelihood(None, None, True, -1.5)
     assert (score.loss, score.num_tokens, score.is_greedy, score.logprob) == (None, None, True, -1.5)
 
 
 @given(st.floats(-1e6, 0), st.booleans(), st.none() | st.integers(1, 10_000))
-def test_a_sum_travels_as_text(logprob, is_greedy, num_tokens):
+def test_a_sum_can_be_encoded_as_text(logprob, is_greedy, num_tokens):
     score = parse_loglikelihood(LoglikelihoodText.of(Loglikelihood(None, num_tokens, is_greedy, logprob)))
     assert score.logprob == pytest.approx(logprob)
     assert (score.num_tokens, score.is_greedy) == (num_tokens, is_greedy)
     assert (score.loss is None) == (num_tokens is None)
 
 
-def test_a_sum_that_is_no_number_travels_as_text():
+def test_a_sum_that_is_nan_can_be_encoded_as_text():
     score = parse_loglikelihood(LoglikelihoodText.of(Loglikelihood(None, None, False, math.nan)))
     assert math.isnan(score.logprob)
     assert score.loss is None
@@ -127,13 +127,13 @@ def test_copies_of_a_pair_keep_its_count(copied):
         b"ab",
     ],
 )
-def test_anything_else_is_refused(response):
+def test_other_values_are_rejected(response):
     with pytest.raises(ValueError, match=r"\(loss, is_greedy\)") as error:
         parse_loglikelihood(response)
     assert len(str(error.value)) < 500
 
 
 @given(st.text() | st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists))
-def test_never_another_error(response):
+def test_arbitrary_text_raises_only_value_errors(response):
     with suppress(ValueError):
         assert isinstance(parse_loglikelihood(response), Loglikelihood)

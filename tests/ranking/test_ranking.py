@@ -122,7 +122,7 @@ def test_vision_and_context_run_once_per_question():
 
 
 def test_questions_do_not_influence_each_other():
-    """Qwen-VL keeps position offsets on the model; a text question behind an image question must not see them."""
+    """Qwen-VL keeps position offsets on the model; a text question after an image question must not see them."""
     ranker = CandidateRanker(*build("qwen2_5_vl"))
     alone = {kind: ranker.score(question(kind), CANDIDATES) for kind in ("images", "text", "video")}
     for kind in ("text", "images", "video", "text", "video", "images"):
@@ -153,7 +153,7 @@ def test_the_order_of_the_candidates_does_not_matter(name):
     np.testing.assert_allclose([s.nll for s in backwards], [s.nll for s in scores], atol=1e-4)
 
 
-def test_one_candidate_alone_scores_as_among_others():
+def test_a_single_candidate_scores_as_among_others():
     ranker = CandidateRanker(*build("internvl"))
     together = ranker.score(question("images"), CANDIDATES)
     for candidate, expected in zip(CANDIDATES, together, strict=True):
@@ -171,7 +171,7 @@ def test_one_candidate_alone_scores_as_among_others():
         max_size=4,
     )
 )
-def test_any_text_is_split_where_its_first_character_is(candidates):
+def test_any_text_is_split_at_its_first_character(candidates):
     """The prefix and the candidate's tokens together are the tokens of the whole conversation."""
     for name in ("llava", "qwen2_vl", "smolvlm" if "smolvlm" in FAMILIES else "idefics3"):
         model, processor = build(name)
@@ -190,7 +190,7 @@ def test_any_text_is_split_where_its_first_character_is(candidates):
             assert tokens.scored_tokens
 
 
-def test_too_long_a_context_names_both_lengths_and_the_question():
+def test_a_context_that_is_too_long_raises_with_both_lengths_and_the_question():
     model, processor = build("llava")
     limit = model.config.text_config.max_position_embeddings
     messages = question("image", "word " * (limit + 10))
@@ -236,7 +236,7 @@ class IgnoringMasks(LlavaForConditionalGeneration):
 @pytest.mark.parametrize(
     ("broken", "reason"), [(WithoutCache, "no cache here"), (IgnoringMasks, "nats"), (LosingNumbers, "")]
 )
-def test_a_model_without_an_exact_fast_path_takes_full_passes_and_says_so_once(broken, reason, warned):
+def test_a_model_without_an_exact_fast_path_uses_full_passes_and_logs_one_warning(broken, reason, warned):
     model, processor = build("llava")
     copied = broken(model.config).eval()
     copied.load_state_dict(model.state_dict())
@@ -251,14 +251,14 @@ def test_a_model_without_an_exact_fast_path_takes_full_passes_and_says_so_once(b
 
 
 class Bidirectional(LlavaForConditionalGeneration):
-    """A model whose tokens see those behind them."""
+    """A model whose tokens see later tokens."""
 
     def forward(self, input_ids=None, attention_mask=None, **kwargs):
         length = input_ids.shape[1]
         return super().forward(input_ids=input_ids, attention_mask=torch.zeros(1, 1, length, length), **kwargs)
 
 
-def test_a_model_that_sees_ahead_is_refused():
+def test_a_model_that_sees_later_tokens_is_rejected():
     model, processor = build("llava")
     copied = Bidirectional(model.config).eval()
     copied.load_state_dict(model.state_dict())
@@ -267,13 +267,13 @@ def test_a_model_that_sees_ahead_is_refused():
         ranker.score(question("images"), CANDIDATES)
 
 
-def test_paligemma_is_refused_and_not_scored_wrongly():
-    """Its processor sets a line break behind the text, so a continuation of the text cannot be told apart."""
+def test_paligemma_is_rejected():
+    """Its processor adds a line break after the text, so the tokens of a continuation cannot be identified."""
     with pytest.raises(RankingError, match="PaliGemmaProcessor"):
         CandidateRanker(*build("paligemma")).score(question("image"), CANDIDATES)
 
 
-def test_a_template_that_changes_answers_is_refused():
+def test_a_template_that_changes_answers_is_rejected():
     model, processor = build("llava")
     processor = copy.copy(processor)
     processor.chat_template = processor.chat_template.replace("item['text'] + ' '", "(item['text'] | upper) + ' '")

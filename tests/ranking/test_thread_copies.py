@@ -36,7 +36,7 @@ def use(copies, meeting=None):
         return lent
 
 
-def test_each_thread_has_its_own_and_they_are_kept():
+def test_each_thread_reuses_its_own_copy():
     original = Shared()
     copies = ThreadCopies(original)
     assert use(copies) is original
@@ -48,7 +48,7 @@ def test_each_thread_has_its_own_and_they_are_kept():
     assert id(original) not in made
 
 
-def test_threads_take_turns_with_what_cannot_be_copied():
+def test_threads_take_turns_if_copying_fails():
     original = Shared(may_be_copied=False)
     copies = ThreadCopies(original)
     with ThreadPoolExecutor(4) as pool:
@@ -75,7 +75,7 @@ def question(number, media):
 @pytest.mark.parametrize(
     ("name", "media"), [("llava", "image"), ("qwen2_5_vl", "video"), ("internvl", "video"), ("instructblip", "image")]
 )
-def test_questions_are_encoded_alike_in_every_thread(name, media):
+def test_questions_are_encoded_equally_in_every_thread(name, media):
     ranker = CandidateRanker(*build(name))
     questions = [question(number, media) for number in range(8)]
     expected = [ranker.encode(*each) for each in questions]

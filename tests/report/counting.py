@@ -11,11 +11,11 @@ from report.report_json import ends
 
 
 class Counting:
-    """A benchmark's answers, of which each has a ``score`` or None, and a cluster under the key `CLUSTER`.
+    """A benchmark's answers. Each has a ``score``, which may be None, and a cluster under the key `CLUSTER`.
 
     TASK: that of a run whose name in the gallery names none.
-    WITHOUT_SAMPLES: names of runs that have scores alone.
-    LABELLED: the run of which people have labelled answers; IS_LABELLED_ALONE if the others have other answers.
+    WITHOUT_SAMPLES: names of runs that have only scores.
+    LABELLED: the run whose answers people have labelled; IS_LABELLED_ALONE if the others have other answers.
     HEADLINE: the main score's name and decimals.
     OFFICIAL: how many official questions a task has; None for the whole benchmark's.
     TABLE: the table in which runs are among the published rows.
@@ -61,7 +61,7 @@ class Counting:
         return fmean(answer["score"] for answer in self.known(answers)) if self.known(answers) else None
 
     def difference(self, values, answers):
-        """Of two runs, by the differences of those answers that both runs have a score for."""
+        """Return the mean difference of two runs over the answers for which both have a score."""
         return fmean(values)
 
     def coverage(self, answers, task):

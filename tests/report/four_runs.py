@@ -1,4 +1,4 @@
-"""A report of four runs of EgoPlan-Val's size, with a demo's judge and few videos beside them."""
+"""A report on four runs of EgoPlan-Val's size, with further runs by the demo judge and over few videos."""
 
 from pathlib import Path
 

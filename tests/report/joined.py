@@ -8,7 +8,7 @@ from lmms_egoplan.report.tables import Row
 
 
 def joined(section, key):
-    """The table of this key; behind its rows those of the one beside it, whose own column of reasons is left out."""
+    """Return a table by key, with the rows of its table of incomparable runs appended, without their reasons."""
     (table,) = (table for table in section.tables if table.key == key)
     beside = [table for table in section.tables if table.key == f"{key}_apart"]
     rows = list(table.rows)
@@ -40,7 +40,7 @@ def figure(section, key):
 
 
 def near(value):
-    """Equal but for the order of additions; None is None, in a sequence too."""
+    """Return a value that equals results up to floating-point rounding. None equals None, in sequences, too."""
     if isinstance(value, tuple | list):
         return type(value)(map(near, value))
     return None if value is None else pytest.approx(value, rel=1e-9, abs=1e-12)

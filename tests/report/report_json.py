@@ -21,10 +21,10 @@ def groups(benchmark: dict[str, Any], attribute: str) -> dict[tuple[str, str], d
 
 
 def attributes(benchmark: dict[str, Any]) -> list[str]:
-    """Of the slices."""
+    """Return the attributes of the slices."""
     return [part["attribute"] for part in benchmark["slices"]]
 
 
 def ends(group: dict[str, Any]) -> tuple[float | None, float | None]:
-    """Of an interval."""
+    """Return the ends of an interval."""
     return group["low"], group["high"]

@@ -39,7 +39,7 @@ _KINDS = {
 }
 # EgoIntent's versions, as its tasks log them.
 _PROMPTS = {"prompt": PROMPT_VERSION, "judge_prompt": JUDGE_VERSION}
-# What lm-eval's tasks put into a question beside the prepared row.
+# Fields that lm-eval's tasks add to the prepared row of a question.
 _ADDED = {
     "egoplan": {"shown": {"num_frames": 8}},
     "egothink": {"row": 0, "shown": {"prompts": "default"}},
@@ -106,7 +106,7 @@ def write_run(
 
 
 def _seconds(time):
-    """Of a run that starts and ends in one second, on a machine whose clock is UTC."""
+    """Return the start time of a run that takes one second, on a machine in UTC."""
     return datetime.strptime(time[:19], "%Y-%m-%dT%H-%M-%S").replace(tzinfo=timezone.utc).timestamp()
 
 

@@ -68,7 +68,7 @@ class LettersReport(BenchmarkReport[Letters]):
         return ShownAnswer("right" if answer.scores["acc"] else "wrong", answer.record)
 
 
-def test_one_class_gives_section_gallery_and_compact_table(tmp_path):
+def test_a_benchmark_report_has_section_gallery_and_compact_table(tmp_path):
     for seed, name in enumerate(("One-7B", "Two-7B")):
         write_run(tmp_path, "lmms-eval", f"org/{name}", {"egoplan_val_generate": egoplan_replies(COUNT, 0.6, seed)})
     runs = read_runs([tmp_path]).runs
@@ -83,6 +83,6 @@ def test_one_class_gives_section_gallery_and_compact_table(tmp_path):
     assert report.compact_table().rows[1].values == ("  acc", *(f"{value:.2f}" for value in told.values()))
 
 
-def test_runs_without_its_tasks_have_no_part():
+def test_runs_without_the_benchmarks_tasks_have_no_part():
     report = LettersReport([])
     assert (report.tasks, report.section(), report.items()) == ([], None, [])

@@ -58,7 +58,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Folder, what was built, and what progress was told."""
+    """Return the folder, the built report and the reported progress."""
     folder, told = tmp_path_factory.mktemp("whole"), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
@@ -90,7 +90,7 @@ def test_the_page_has_a_section_for_each_benchmark(whole, page):
     assert page.sections == ["summary", *COUNTS, "gallery", "runs"]
 
 
-def test_the_page_loads_nothing(page):
+def test_the_page_loads_no_external_files(page):
     assert page.loads == []
 
 
@@ -107,7 +107,7 @@ def test_both_runs_are_in_every_benchmark_of_page_and_json(whole, page):
     assert {run["name"] for run in content["runs"]} == set(NAMES)
 
 
-def test_what_does_not_compare_stands_in_a_table_of_its_own(whole):
+def test_incomparable_rows_have_a_separate_table(whole):
     apart = sorted(path.stem for path in (whole[0] / "tables").glob("*_apart.csv"))
     assert {name.partition("_")[0] for name in apart} == set(COUNTS)
     for name in apart:
@@ -132,7 +132,7 @@ def test_every_file_is_linked_and_every_link_leads_to_a_file(whole, page):
     assert len(keys) == built.counts["tables"] + built.counts["figures"]
 
 
-def test_every_table_is_whole_in_both_forms(whole, page):
+def test_every_table_is_complete_as_csv_and_markdown(whole, page):
     for path in sorted((whole[0] / "tables").glob("*.csv")):
         table = pandas.read_csv(path)
         # Among rows that are all own, the page marks none.
@@ -144,7 +144,7 @@ def test_every_table_is_whole_in_both_forms(whole, page):
         assert sum(row[0].startswith(" ▸") for row in rows) == table["own"].sum(), path
 
 
-def test_every_figure_is_there_in_both_forms(whole):
+def test_every_figure_exists_as_svg_and_png(whole):
     svgs = sorted((whole[0] / "figures").glob("*.svg"))
     assert svgs
     for path in svgs:
@@ -154,7 +154,7 @@ def test_every_figure_is_there_in_both_forms(whole):
             assert min(image.size) > 300, path
 
 
-def test_what_was_built_is_counted(whole):
+def test_the_parts_of_a_report_are_counted(whole):
     _, built, _ = whole
     assert (built.counts["runs"], built.counts["benchmarks"], built.counts["questions"], built.skipped) == (
         2,
@@ -172,7 +172,7 @@ def test_every_question_has_its_pictures(whole, page):
     assert "All have pictures." in page.text
 
 
-def test_progress_is_told_to_the_end(whole):
+def test_progress_is_reported_to_the_end(whole):
     _, built, told = whole
     last = {what: (done, total) for what, done, total in told}
     assert all(done == total for done, total in last.values())
@@ -181,7 +181,7 @@ def test_progress_is_told_to_the_end(whole):
     assert last["pictures"] == last["questions"] == (QUESTIONS, QUESTIONS)
 
 
-def test_a_report_holds_the_benchmarks_that_were_run_alone(tmp_path, monkeypatch):
+def test_a_report_contains_only_the_benchmarks_of_its_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "nothing"))
     write_run(tmp_path / "runs", "lmms-eval", "m", {"actplan": actplan_answers(8, 0.7)}, log_samples=False)
     built = build_report([tmp_path / "runs"], tmp_path / "out", {}, BENCHMARKS, lambda *each: None)
@@ -190,7 +190,7 @@ def test_a_report_holds_the_benchmarks_that_were_run_alone(tmp_path, monkeypatch
     assert all(path.name.startswith(("actplan_", "summary.")) for path in (tmp_path / "out" / "tables").iterdir())
 
 
-def test_nothing_is_written_when_the_scores_are_not_those_of_the_samples(tmp_path):
+def test_nothing_is_written_if_scores_contradict_the_samples(tmp_path):
     path = write_run(tmp_path / "runs", "lm-eval", "m", {"actplan": actplan_answers(8, 0.7)})
     (samples,) = path.parent.glob("samples_*.jsonl")
     samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:-1]))

@@ -1,11 +1,11 @@
-"""What the report's figures share."""
+"""Common parts of the report's figures."""
 
 import warnings
 
 from lmms_egoplan.report.charts import finish, new_figure
 
 
-def test_the_legend_tells_runs_whose_names_begin_with_an_underscore(tmp_path):
+def test_the_legend_includes_runs_with_a_leading_underscore(tmp_path):
     figure, axes = new_figure(5, 3)
     axes.bar([0, 1], [1, 2], label="_bars")
     axes.plot([0, 1], [1, 2], label="__line")

@@ -85,7 +85,7 @@ def test_no_difference_is_better_than_another():
     assert [column.decimals for column in found.columns] == [None, None, None, 1, 1, 1, None, 4, 4]
 
 
-def test_pairs_without_a_common_question_are_left_out():
+def test_pairs_without_a_common_question_are_omitted():
     half = {"early": run(0.5, 4, QUESTIONS[:50]), "late": run(0.5, 5, QUESTIONS[50:])}
     found = table({"all": SCORES["low"], **half})
     assert {(row["first"], row["second"], row["questions"]) for row in values(found)} == {
@@ -111,7 +111,7 @@ def test_notes_name_the_clusters_and_the_tests():
     assert "permutation" not in notes
 
 
-def test_notes_warn_only_where_there_is_reason():
+def test_notes_warn_only_if_there_is_a_reason():
     apart = {question: question for question in QUESTIONS}
     quiet = {name: SCORES[name] for name in ("middle", "alike")}
     assert len(table(quiet, apart).notes) == 4

@@ -20,7 +20,7 @@ from report.report_json import benchmark_of
 from report.synthetic import write_run
 
 
-def test_without_prepared_data_questions_are_those_that_lm_eval_logs(small, monkeypatch, tmp_path):
+def test_without_prepared_data_questions_come_from_lm_evals_logs(small, monkeypatch, tmp_path):
     items = small.report(small.runs).items()
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     logged = small.report(small.runs).items()
@@ -35,7 +35,7 @@ def test_without_prepared_data_questions_are_those_that_lm_eval_logs(small, monk
     )
 
 
-def test_the_same_ids_with_other_gold_answers_are_other_questions(small, tmp_path):
+def test_equal_ids_with_other_gold_answers_are_other_questions(small, tmp_path):
     tasks = min((tasks for *_, tasks, _ in small.counting.runs()), key=len)
     other = {
         task: Answers([doc | small.counting.other_gold(doc) for doc in answers.docs], answers.responses)
@@ -71,7 +71,7 @@ def rounded(value):
     return pytest.approx(value, abs=5.1e-5) if isinstance(value, float) else value
 
 
-def test_a_run_without_samples_has_its_scores_alone(small, tmp_path):
+def test_a_run_without_samples_has_only_its_scores(small, tmp_path):
     _, harness, model, tasks, _ = min(small.counting.runs(), key=lambda run: len(run[3]))
     write_run(tmp_path, harness, model, tasks, log_samples=False)
     runs = read_runs([tmp_path]).runs
@@ -116,11 +116,11 @@ def run(tmp_path_factory):
         (ActPlanReport, "actplan_text_only", lambda sample: f"instance {sample['lcs_norm']['id']}"),
     ],
 )
-def test_a_question_that_is_there_twice_is_an_error_that_names_it(run, benchmark, task, question):
+def test_a_duplicate_question_is_an_error_that_names_it(run, benchmark, task, question):
     own = run.tasks[task]
     first, second, *others = own.samples
     broken = replace(own, samples=(first, second, *others[1:], second, first))
     with pytest.raises(LmmsEgoplanError) as error:
         benchmark([replace(run, tasks=run.tasks | {task: broken})])
-    assert f"run Model-7B, samples of {task}: {question(second)} is there twice" in str(error.value)
+    assert f"run Model-7B, samples of {task}: duplicate {question(second)}" in str(error.value)
     assert benchmark([run]).section() is not None

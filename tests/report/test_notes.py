@@ -1,4 +1,4 @@
-"""Sentences and columns in YAML: each is used, and each use gives what stands in the sentence."""
+"""Sentences and columns in YAML: each is used, and each use provides the sentence's values."""
 
 import ast
 from importlib import import_module
@@ -24,7 +24,7 @@ def uses_in(path):
 
 
 @pytest.mark.parametrize("path", [path for folder in FOLDERS for path in folder.glob("*.py") if uses_in(path)], ids=str)
-def test_every_use_gives_what_stands_in_the_sentence(path):
+def test_every_use_provides_the_values_of_the_sentence(path):
     name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
     module = import_module(name)
     for use in uses_in(path):
@@ -38,7 +38,7 @@ def read(path):
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=str)
-def test_nothing_stands_there_unused(folder):
+def test_every_note_is_used(folder):
     """A note is named in a module or in ``spec.yaml``, a table in a module."""
     specs = read(folder / "spec.yaml").values()
     tables = [item for spec in specs for item in spec["tables"].items()]
@@ -51,14 +51,14 @@ def test_nothing_stands_there_unused(folder):
 
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.name)
-def test_every_note_of_a_table_can_be_written(benchmark):
+def test_every_note_of_a_table_can_be_formatted(benchmark):
     spec = benchmark.load_report().SPEC
     for table in spec.tables.values():
         for name in " ".join(table.notes).split():
             assert "{" not in spec.note(name, measure="cosine", group="scenario")
 
 
-def test_what_a_sentence_is_not_given_is_an_error(tmp_path):
+def test_a_missing_value_of_a_sentence_is_an_error(tmp_path):
     (tmp_path / "notes.yaml").write_text("count: >-\n  {count:,} of\n  {all:,} answers\n")
     note = read_notes(str(tmp_path / "module.py"), all=2000)
     assert note("count", count=1234) == "1,234 of 2,000 answers"

@@ -52,12 +52,12 @@ def test_a_table_marks_own_rows_best_and_second_best(tab):
     ) == ["tables/egoplan_table1.csv", "tables/egoplan_table1.md"]
 
 
-def test_a_table_of_own_runs_alone_marks_no_rows(tab):
+def test_a_table_of_only_own_runs_marks_no_rows(tab):
     assert column(tab, "egoplan_scores", 2)[:2] == ["egoplan_val", "egoplan_val_generate"]
     assert tab.locator("#table-egoplan_scores :is(tr.own, .own-mark)").count() == 0
 
 
-def test_the_ends_of_an_interval_stand_below_their_value(tmp_path):
+def test_the_ends_of_an_interval_are_below_their_value(tmp_path):
     columns = (Column("run", "Run"), Column("low", "Low", 1, None, "acc"), Column("acc", "Accuracy", 2, True))
     columns += (
         Column("n", "n"),
@@ -77,7 +77,7 @@ def test_the_ends_of_an_interval_stand_below_their_value(tmp_path):
     assert csv_of(table).splitlines()[0] == "run,low,acc,n,high,other_low,own"
 
 
-def test_p_values_are_0_only_where_they_are(tab):
+def test_p_values_are_0_only_if_exactly_0(tab):
     assert column(tab, "egoplan_scores", 11)[:3] == ["0.0000", "<0.0001", "0.0001"]
     assert column(tab, "egoplan_scores", 12)[:3] == ["1.0000", "<0.0001", "0.0312"]
     tab.locator("#table-egoplan_scores thead th:nth-child(11) button").click()
@@ -125,7 +125,7 @@ def test_a_column_sorts_with_missing_values_last_and_back(tab):
     assert column(tab, "egoplan_table1", 4) == before
 
 
-def test_columns_where_less_is_better_and_texts_sort_upwards_first(tab):
+def test_columns_with_lower_is_better_and_texts_sort_ascending_first(tab):
     tab.locator("#table-egoplan_table1 thead th:nth-child(5) button").click()
     assert column(tab, "egoplan_table1", 5)[:3] == ["3", "12", "\u2013"]
     tab.locator("#table-egoplan_table1 thead th:nth-child(1) button").click()
@@ -185,7 +185,7 @@ def test_print_shows_whole_tables_and_no_controls(tab):
     assert max(ends) <= 1000
 
 
-def test_the_theme_can_be_chosen_and_is_kept(tab):
+def test_the_theme_can_be_chosen_and_is_stored(tab):
     colour = "getComputedStyle(document.body).backgroundColor"
     system = tab.evaluate(colour)
     tab.click("#theme")
@@ -209,7 +209,7 @@ def test_figures_share_no_ids_and_carry_no_styles():
     assert ">past actions</text>" in one
 
 
-def test_numbers_are_written_as_people_read_them():
+def test_numbers_are_formatted_for_readers():
     values = ((None, 1), (float("nan"), 1), (-0.04, 1), (-2.25, 2), (3355, None))
     shown = ["\u2013", "\u2013", "0.0", "\u22122.25", "3,355"]
     assert [show(value, decimals) for value, decimals in values] == shown
@@ -223,14 +223,14 @@ def test_numbers_are_written_as_people_read_them():
 
 
 @pytest.mark.parametrize(("by_sum", "shown"), [(36.5, "by sum 36.50"), (0.0, "by sum 0.00"), (None, "by sum n/a")])
-def test_the_summary_has_other_readings_beside_a_score(tmp_path, by_sum, shown):
+def test_the_summary_has_other_scores_of_the_same_answers(tmp_path, by_sum, shown):
     section, *_ = SECTIONS
     headline = replace(section.headlines[0], beside=(("by sum", by_sum),))
     write_page(tmp_path, [replace(section, headlines=(headline,))], [], [Run(headline.run, Path(), "", "", "", {})], ())
     assert f" \u00b7 {shown}" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
-def test_a_page_of_a_whole_validation_set_is_small(tmp_path):
+def test_a_page_of_a_complete_validation_set_is_small(tmp_path):
     names = [f"{LONG}-{number}" for number in range(4)]
     answers = {name: ShownAnswer("wrong", None, (-7.15712345, -7.0161234, -6.7451234, -8.2341234), 1) for name in names}
     items = [replace(plan_item(number, (True, True)), images=None, answers=answers) for number in range(3355)]

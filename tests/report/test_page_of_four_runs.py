@@ -72,7 +72,7 @@ def test_a_bar_opens_the_gallery_filtered_to_its_questions(tab, out):
     tab.wait_for_function("document.querySelector('#gallery').getBoundingClientRect().top < 900")
 
 
-def test_tokens_of_ranked_answers_are_told(tab):
+def test_tokens_of_ranked_answers_are_shown(tab):
     tab.evaluate("location.hash = '#gallery/egoplan/1'")
     heads = tab.locator("#item-body .choices thead th")
     heads.first.wait_for()
@@ -93,7 +93,7 @@ def test_one_attribute_is_shown_at_a_time(tab):
     assert box.locator(".slice:visible tbody").count() == 12
 
 
-def test_the_navigation_tells_the_section_that_is_read(tab):
+def test_the_navigation_marks_the_current_section(tab):
     current = tab.locator(".top nav a[aria-current]")
     assert current.all_inner_texts() == ["Summary"]
     for key, title in (("egointent", "EgoIntent"), ("actplan", "ActPlan-1K"), ("summary", "Summary")):
@@ -103,13 +103,13 @@ def test_the_navigation_tells_the_section_that_is_read(tab):
         assert tab.locator(".top").evaluate("(top) => top.getBoundingClientRect().top") == 0
 
 
-def test_a_link_to_what_is_folded_unfolds_it(tab):
+def test_a_link_to_a_folded_part_unfolds_it(tab):
     assert not tab.locator("#table-egoplan_table1").is_visible()
     tab.evaluate("location.hash = '#table-egoplan_table1'")
     tab.locator("#table-egoplan_table1").wait_for(state="visible")
 
 
-def test_what_is_folded_is_printed(tab):
+def test_folded_parts_are_printed(tab):
     folded = tab.locator("main details:not([open])").count()
     assert folded > 20
     tab.emulate_media(media="print")
@@ -143,13 +143,13 @@ def test_figures_are_dark_in_a_dark_theme(tab):
             assert (light(text) > 450) == is_dark, text
 
 
-def test_at_most_so_many_words_are_open(tab):
+def test_the_unfolded_page_is_short(tab):
     words = tab.evaluate("document.body.innerText.split(/\\s+/).filter(Boolean).length")
     assert 300 < words <= MOST_WORDS
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_finding_is_on_the_first_screen_and_the_main_column_is_seen_whole(tab, width):
+def test_the_finding_is_on_the_first_screen_and_the_main_column_is_fully_visible(tab, width):
     tab.set_viewport_size({"width": width, "height": 900})
     first = tab.locator(".finding p").first.bounding_box()
     assert first["y"] + first["height"] < 900
@@ -181,7 +181,7 @@ def test_axe_finds_nothing(tab, scheme):
         tab.click("#item-close")
 
 
-def test_a_run_of_the_demos_judge_is_named_at_the_top_and_compared_with_nothing(tab, out):
+def test_a_run_with_the_demo_judge_is_named_at_the_top_and_not_compared(tab, out):
     (egothink,) = (one for one in content(out)["benchmarks"] if one["key"] == "egothink")
     (demo,) = (score for score in egothink["scores"] if score["is_demo"])
     assert demo["run"] == "One-7B"

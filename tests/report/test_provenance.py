@@ -1,4 +1,4 @@
-"""What is told of where a run's numbers come from, and the command that repeats it, which the harnesses can read."""
+"""The provenance of a run's numbers, and the command that repeats the run, which the harnesses must accept."""
 
 import json
 import shlex
@@ -65,7 +65,7 @@ def test_lmms_eval_reads_the_command_that_repeats_a_run(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("harness", ["lmms-eval", "lm-eval"])
-def test_no_key_is_told(tmp_path, harness):
+def test_keys_are_hidden(tmp_path, harness):
     keys = {"Authorization": "Bearer secret-four", "x-api-key": "secret-five", "secret_key": "secret-six"}
     address = "https://me:secret-two@host/v1?key=secret-seven&sig=secret-eight"
     arguments = {"pretrained": "m", "api_key": "secret-one", "base_url": address, "other": "AIzasecret-nineabcdefghijk"}
@@ -85,12 +85,12 @@ def test_no_key_is_told(tmp_path, harness):
 
 
 @pytest.mark.parametrize("arguments", ["pretrained=m,revision=abc", {"pretrained": "m", "revision": "abc"}])
-def test_a_revision_is_told(tmp_path, arguments):
+def test_the_revision_is_reported(tmp_path, arguments):
     found = told(tmp_path, "lm-eval", lambda content: content["config"].update(model_args=arguments))
     assert found["revision"] == "abc"
 
 
-def test_what_the_results_do_not_tell_is_left_out(tmp_path):
+def test_details_missing_in_the_results_are_omitted(tmp_path):
     def edit(content):
         content |= {"config": None, "git_hash": "unknown@unknown", "lm_eval_version": None}
 

@@ -65,7 +65,7 @@ def test_every_file_is_listed():
 
 
 @pytest.mark.parametrize("stem", ROWS)
-def test_as_many_rows_as_in_the_paper(stem):
+def test_tables_have_as_many_rows_as_in_the_paper(stem):
     assert len(printed(stem)) == ROWS[stem]
     benchmark, _, number = stem.partition("_table")
     titles = {"egoplan": "EgoPlan-Bench", "egothink": "EgoThink", "egointent": "EgoIntent", "actplan": "ActPlan-1K"}
@@ -94,7 +94,7 @@ def test_contradictions_inside_a_paper_are_notes_of_its_tables(stem, facts):
 
 
 @pytest.mark.parametrize("stem", DESCRIBED)
-def test_described_by_its_own_columns(stem):
+def test_descriptions_name_columns_of_the_table(stem):
     table, columns = DESCRIBED[stem], list(printed(stem).columns)
     assert set(table) == KEYS
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", column) for column in columns)
@@ -121,7 +121,7 @@ def test_numbers_parse(stem):
 
 
 @pytest.mark.parametrize("stem", DESCRIBED)
-def test_label_and_no_stray_space(stem):
+def test_rows_have_a_label_and_cells_no_stray_space(stem):
     text = printed(stem)
     assert text[DESCRIBED[stem]["label"]].str.len().min() > 0
     assert (text == text.apply(lambda column: column.str.strip())).all(axis=None)
@@ -138,7 +138,7 @@ def test_derived_columns_have_the_stated_digits(stem):
 
 
 @pytest.mark.parametrize("stem", DESCRIBED)
-def test_derived_columns_come_out_but_for_the_exceptions(stem):
+def test_derived_columns_are_correct_except_for_the_listed_exceptions(stem):
     listed = [(e["row"], e["column"], e["printed"], e["computed"]) for e in DESCRIBED[stem]["exceptions"]]
     assert sorted(not_coming_out(stem)) == sorted(listed)
 
@@ -153,7 +153,7 @@ def test_notes_name_every_exception(stem):
 
 
 @pytest.mark.parametrize("stem", DESCRIBED)
-def test_loaded_rows_are_those_of_the_file(stem):
+def test_loaded_rows_equal_the_file(stem):
     text, table = printed(stem), load(stem)
     assert (table.stem, table.label, table.columns) == (stem, DESCRIBED[stem]["label"], tuple(text.columns))
     assert [list(row.values()) for row in table.printed] == text.values.tolist()
@@ -166,7 +166,7 @@ def test_loaded_rows_are_those_of_the_file(stem):
 
 
 @pytest.mark.parametrize("stem", DESCRIBED)
-def test_loaded_decimals_are_those_of_the_print(stem):
+def test_loaded_decimals_are_the_printed_ones(stem):
     for column, places in load(stem).decimals.items():
         printed_places = {len(cell.partition(".")[2]) for cell in printed(stem)[column] if cell}
         assert places in printed_places
@@ -197,7 +197,7 @@ def column(found, key):
 
 
 @pytest.mark.parametrize("stem", DESCRIBED)
-def test_published_rows_alone_stand_as_the_paper_prints_them(stem):
+def test_without_runs_the_table_is_as_in_the_paper(stem):
     with FILES[stem].open(encoding="utf-8", newline="") as lines:
         head, *printed = csv.reader(lines)
     found = table((), stem)
@@ -213,13 +213,13 @@ def test_published_rows_alone_stand_as_the_paper_prints_them(stem):
 
 
 @pytest.mark.parametrize("stem", DESCRIBED)
-def test_heads_are_words(stem):
+def test_headings_are_words(stem):
     titles = [each.title for each in table((), stem).columns]
     assert len(set(titles)) == len(titles)
     assert all(title[0].isupper() and "_" not in title for title in titles)
 
 
-def test_own_rows_stand_above_the_published_ones_best_first():
+def test_own_rows_are_above_the_published_ones_best_first():
     own = [{"model": "middling", "acc": 28.0}, {"model": "best", "acc": 99.0}, {"model": "worst", "acc": 0.5}]
     found = table(own)
     scores = column(found, "acc")
@@ -231,14 +231,14 @@ def test_own_rows_stand_above_the_published_ones_best_first():
     assert {name for name, row in zip(names, found.rows, strict=True) if row.is_own} == {"middling", "best", "worst"}
 
 
-def test_best_and_second_best_are_over_published_and_own_rows():
+def test_best_and_second_best_include_published_and_own_rows():
     found = table([{"model": "mine", "acc": 37.99}])
     place = [each.key for each in found.columns].index("acc")
     marked = {mark: found.rows[index].values[0] for (index, where), mark in found.marks().items() if where == place}
     assert marked == {"best": "mine", "second": "GPT-4V"}
 
 
-def test_a_row_over_other_data_is_never_marked_best_and_stands_apart():
+def test_a_row_over_other_data_is_in_a_separate_table_and_never_marked():
     own = [{"model": "easy", "acc": 99.0, "apart": ("other data", "in part")}, {"model": "mine", "acc": 37.99}]
     found = table(own)
     place = [each.key for each in found.columns].index("acc")
@@ -248,7 +248,7 @@ def test_a_row_over_other_data_is_never_marked_best_and_stands_apart():
     assert column(kept, "model")[:2] == ["mine", "GPT-4V"]
     assert [each.key for each in apart.columns] == ["model", "acc", "why"]
     assert [row.values for row in apart.rows] == [("easy", 99.0, "other data; in part")]
-    assert (apart.key, apart.title) == ("egoplan_table1_apart", "Do not compare: beside")
+    assert (apart.key, apart.title) == ("egoplan_table1_apart", "Not comparable: beside")
     assert table(own[1:]).parted() == [table(own[1:])]
 
 
@@ -256,7 +256,7 @@ def test_a_row_over_other_data_is_never_marked_best_and_stands_apart():
     ("low", "high", "told"),
     [(27.0, 29.0, (8, 17)), (38.5, 60.0, (1, 1)), (1.0, 2.0, (29, 29)), (37.98, 60.0, (1, 1)), (1.0, 99.0, (1, 29))],
 )
-def test_where_an_own_row_would_stand_is_counted_among_the_published_rows(low, high, told):
+def test_the_rank_of_an_own_row_is_among_the_published_rows(low, high, told):
     published = [float(row["acc"]) for row in load("egoplan_table1").rows]
     first, last = (1 + sum(score > end for score in published) for end in (high, low))
     if told[0] in (1, 29):
@@ -266,10 +266,10 @@ def test_where_an_own_row_would_stand_is_counted_among_the_published_rows(low, h
     found = table(rows, extra=(*EXTRA, Column("high", "High", 2)))
     assert column(found, "would_stand")[0] == f"{shown} of {len(published) + 1}"
     assert set(column(found, "would_stand")[1:]) == {None}
-    assert any(text.startswith("Would stand: ") for text in found.notes)
+    assert any(text.startswith("Would rank: ") for text in found.notes)
 
 
-def test_without_an_interval_there_is_no_place():
+def test_without_an_interval_there_is_no_rank():
     for own in ({"acc": 30.0}, {"acc": 30.0, "low": None, "high": None}, {"low": 29.0, "high": 31.0}):
         found = table([{"model": "mine"} | own], extra=(*EXTRA, Column("high", "High", 2)))
         assert "would_stand" not in [each.key for each in found.columns]
@@ -282,7 +282,7 @@ def test_rows_without_the_main_score_come_last():
     assert column(found, "acc")[:3] == [None, None, None]
 
 
-def test_further_columns_are_filled_by_own_rows_alone():
+def test_only_own_rows_fill_further_columns():
     found = table([{"model": "mine", "acc": 30.0, "low": 29.0, "questions": 3298}])
     assert found.columns[-2:] == EXTRA
     filled = [row.values[-2:] for row in found.rows if row.is_own]
@@ -290,7 +290,7 @@ def test_further_columns_are_filled_by_own_rows_alone():
     assert all(row.values[-2:] == (None, None) for row in found.rows if not row.is_own)
 
 
-def test_another_score_may_come_first():
+def test_tables_can_be_sorted_by_another_score():
     own = [{"model": "mine", "lcs": 99.0, "norm_lcs": 0.5}]
     assert column(table(own, "actplan_table4"), "model")[0] == "mine"
     second = {"model": "other", "lcs": 1.0, "norm_lcs": 0.6}
@@ -298,7 +298,7 @@ def test_another_score_may_come_first():
     assert column(table([*own, second], "actplan_table4"), "model")[:2] == ["mine", "other"]
 
 
-def test_averages_and_totals_are_what_tables_are_sorted_by():
+def test_tables_are_sorted_by_averages_and_totals():
     main = {stem: load(stem).main for stem in DESCRIBED}
     assert main["egoplan_table3"] == "all"
     assert main["egothink_table3"] == "average"
@@ -307,7 +307,7 @@ def test_averages_and_totals_are_what_tables_are_sorted_by():
     assert main["egoplan_table1"] == "acc"
 
 
-def test_source_and_notes_tell_where_the_numbers_are_from():
+def test_source_and_notes_name_the_origin_of_the_numbers():
     found = table([{"model": "mine", "acc": 30.0}], notes=("Other frames.",))
     assert found.source == "EgoPlan-Bench, Table 1, and the runs"
     told = load("egoplan_table1")
@@ -316,6 +316,6 @@ def test_source_and_notes_tell_where_the_numbers_are_from():
 
 
 @pytest.mark.parametrize("row", [{"acc": 30.0}, {"model": "", "acc": 30.0}, {"model": "mine", "accuracy": 30.0}])
-def test_a_value_for_no_column_and_a_row_without_name_are_errors(row):
+def test_a_value_without_column_and_a_row_without_name_are_errors(row):
     with pytest.raises(ValueError, match="egoplan_table1: expected model and any of model, llm, acc, low, questions"):
         table([row])

@@ -67,7 +67,7 @@ def real_run(tmp_path_factory):
     return path
 
 
-def test_a_run_that_lm_eval_has_made_is_shown(real_run, monkeypatch):
+def test_a_real_lm_eval_run_is_shown(real_run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     result = CliRunner().invoke(app, ["show", str(real_run)])
     assert (result.exit_code, result.stderr) == (0, "")
@@ -78,7 +78,7 @@ def test_a_run_that_lm_eval_has_made_is_shown(real_run, monkeypatch):
     assert "24 of 3,355" in result.stdout
 
 
-def test_a_run_that_lm_eval_has_made_is_read_and_its_scores_are_those_of_its_samples(real_run):
+def test_the_scores_of_a_real_lm_eval_run_equal_those_of_its_samples(real_run):
     runs = read_runs([real_run.parent.parent])
     run = only(runs)
     assert runs.skipped == ()
@@ -96,7 +96,7 @@ def test_a_run_that_lm_eval_has_made_is_read_and_its_scores_are_those_of_its_sam
     assert 0 < run.tasks["egothink_object_existence"].metrics["score"] < 100
 
 
-def test_synthetic_runs_have_the_form_of_those_that_lm_eval_makes(tmp_path, real_run):
+def test_synthetic_runs_have_the_form_of_real_lm_eval_runs(tmp_path, real_run):
     egothink = {name: value for name, value in egothink_bench(2, 0.5).items() if name.startswith("egothink_object")}
     made = write_run(
         tmp_path,

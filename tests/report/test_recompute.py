@@ -1,4 +1,4 @@
-"""Scores from logged samples, beside those that a harness wrote and those that are counted here."""
+"""Compare scores from logged samples with those of a harness and those computed here."""
 
 import json
 import math
@@ -58,7 +58,7 @@ def share(flags):
     return sum(flags) / len(flags)
 
 
-def test_the_scores_of_both_harnesses_are_those_of_their_samples(run):
+def test_the_scores_of_both_harnesses_equal_those_of_their_samples(run):
     assert run.tasks.keys() == ANSWERS.keys()
     for task in run.tasks.values():
         check(run, task)
@@ -66,7 +66,7 @@ def test_the_scores_of_both_harnesses_are_those_of_their_samples(run):
 
 
 def ranked(task, score):
-    """Whether the choice with the highest score is right, by question; those that could not be scored are left out."""
+    """Return true for each question whose best choice is right. Questions without scores are omitted."""
     for doc, choices in asked(task):
         scores = [score(choice, text) for choice, text in zip(choices, doc["choices"], strict=True)]
         if not any(map(math.isnan, scores)):
@@ -74,7 +74,7 @@ def ranked(task, score):
 
 
 @pytest.mark.parametrize("task", ["egoplan_val", "egoplan_val_blind"])
-def test_rankings_are_counted_as_the_likelihoods_say(run, task):
+def test_rankings_are_scored_by_the_likelihoods(run, task):
     found = recompute(run.tasks[task])
     by_mean = list(ranked(task, lambda choice, _: -choice["loss"]))
     assert found["acc"] == pytest.approx(share(right for _, right in by_mean))
@@ -89,7 +89,7 @@ def test_rankings_are_counted_as_the_likelihoods_say(run, task):
     assert (len(by_mean) < 80) is (task == "egoplan_val")
 
 
-def test_replies_are_counted_as_their_letters_say(run):
+def test_replies_are_scored_by_their_letters(run):
     found = recompute(run.tasks["egoplan_val_generate"])
     letters = [(doc, reply[0] if reply[1:] == "." else None) for doc, reply in asked("egoplan_val_generate")]
     assert found["acc"] == pytest.approx(share(letter == doc["golden_choice_idx"] for doc, letter in letters))
@@ -99,7 +99,7 @@ def test_replies_are_counted_as_their_letters_say(run):
 
 
 @pytest.mark.parametrize("task", EGOTHINK_TASKS)
-def test_judged_answers_are_averaged_over_those_that_are_judged(run, task):
+def test_averages_include_only_judged_answers(run, task):
     found = recompute(run.tasks[task])
     ratings = [answer["rating"] for _, answer in asked(task)]
     judged = [rating for rating in ratings if rating is not None]
@@ -144,7 +144,7 @@ def test_steps_are_averaged_by_field_environment_and_scenario(run):
 
 
 @pytest.mark.parametrize("task", ["actplan", "actplan_text_only"])
-def test_plans_are_averaged_over_those_that_have_the_gold_plan_and_by_group(run, task):
+def test_plans_are_averaged_over_those_with_a_gold_plan_and_by_group(run, task):
     found = recompute(run.tasks[task])
     norms = [
         [
@@ -190,7 +190,7 @@ RANKED, WRITTEN = ("acc", "acc_sum", "ties"), ("acc", "unparsed")
         ("mine", {"benchmark": 7}, RANKED, None),
     ],
 )
-def test_metadata_or_the_name_of_a_task_say_how_it_is_scored(task, metadata, metrics, name):
+def test_metadata_or_name_of_a_task_select_its_scoring(task, metadata, metrics, name):
     scoring = scoring_of(task, {"metadata": metadata}, metrics)
     assert (scoring and scoring.name) == name
     assert scoring_of(task, [], metrics) is None
@@ -224,7 +224,7 @@ def test_a_changed_score_is_an_error_that_names_run_task_metric_and_both_values(
 
 
 @pytest.mark.parametrize("task", ["egoplan_val", "egothink_object_existence", "egointent", "actplan"])
-def test_samples_that_are_not_whole_or_doubled_are_an_error(run, task):
+def test_incomplete_or_duplicate_samples_are_an_error(run, task):
     whole = run.tasks[task]
     for samples in (whole.samples[:-1], (*whole.samples, whole.samples[0]), ()):
         with pytest.raises(LmmsEgoplanError, match=r"samples:\n  num_(questions|steps|plans): \d+ in the results"):
@@ -247,11 +247,11 @@ def test_a_damaged_sample_is_named(tmp_path):
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     lines[4]["bleurt_correct"] = 1.0
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    (told,) = (line for line in read_runs([tmp_path / "run"]).skipped if "the file is left out" in line)
-    assert told.startswith(f"{path}, line 5: the file is left out: bleurt_correct: expected an object, found 1.0")
+    (message,) = (line for line in read_runs([tmp_path / "run"]).skipped if ", line 5: " in line)
+    assert message.startswith(f"{path}, line 5: bleurt_correct: expected an object, found 1.0")
 
 
-def test_a_metric_that_is_not_the_task_s_is_not_compared(run):
+def test_metrics_of_other_tasks_are_not_compared(run):
     task = run.tasks["actplan"]
     check(run, replace(task, metrics=task.metrics | {"of_another_version": 0.5}))
 

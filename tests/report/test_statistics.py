@@ -59,7 +59,7 @@ def flips(count):
 
 
 def compared(pairs, clusters=None):
-    """Comparison of the runs with these pairs of scores, each of its own cluster unless told."""
+    """Compare runs with these pairs of scores. By default, each pair is its own cluster."""
     names = [f"q{number:04}" for number in range(len(pairs))]
     first, second = ({name: pair[run] for name, pair in zip(names, pairs, strict=True)} for run in (0, 1))
     with warnings.catch_warnings():
@@ -307,7 +307,7 @@ def test_what_is_no_p_value(wrong):
 
 
 def strata():
-    """Of several sizes; the largest has the highest level, so that it matters what weighs."""
+    """Return strata of several sizes. The largest has the highest level, to test the weights."""
     source = random.Random(0)
     return [[source.gauss(level, 1) for _ in range(size)] for level, size in ((0, 5), (2, 11), (9, 60))]
 

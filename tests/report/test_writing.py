@@ -46,7 +46,7 @@ FIGURE = Figure("the_figure", "Bars", "Caption.", draw, "Two bars.")
 
 
 def lines_of(table):
-    """Of the Markdown: title, head, rule, rows, what is below."""
+    """Split the Markdown into title, header, rule, rows and notes."""
     title, blank, head, rule, *rest = markdown_of(table).split("\n")
     assert blank == ""
     place = rest.index("")
@@ -69,11 +69,11 @@ def test_csv_has_all_digits():
     assert [float(row["acc"]) for row in read if row["acc"]] == [26.71, 100 / 3, 41.520000000000003]
 
 
-def test_a_value_that_is_missing_is_an_empty_field():
+def test_a_missing_value_is_an_empty_field():
     assert [*csv.reader(io.StringIO(csv_of(TABLE)))][-1] == ["Empty", "", "", "", "False"]
 
 
-def test_a_table_without_rows_has_its_head():
+def test_a_table_without_rows_has_a_header():
     empty = Table("key", "Title", COLUMNS, ())
     assert csv_of(empty) == "model,acc,loss,questions,own\n"
     assert lines_of(empty)[3] == []
@@ -89,11 +89,11 @@ def test_markdown_marks_the_best_and_the_second_best():
     ]
 
 
-def test_markdown_puts_numbers_to_the_right():
+def test_markdown_aligns_numbers_to_the_right():
     assert lines_of(TABLE)[1:3] == ("| Model | Accuracy | Loss | Questions |", "| --- | ---: | ---: | ---: |")
 
 
-def test_markdown_tells_source_and_notes_and_what_the_mark_means():
+def test_markdown_has_source_notes_and_an_explanation_of_the_mark():
     title, _, _, _, below = lines_of(TABLE)
     assert title == "**Title**"
     assert below == ["Paper, Table 1  ", "First note.  ", "Second note.  ", "▸: own run.  "]
@@ -106,7 +106,7 @@ def test_markdown_tells_source_and_notes_and_what_the_mark_means():
     ("text", "shown"),
     [("a|b", "a\\|b"), ("<img src=x>", "&lt;img src=x>"), ("two\nlines\tof  it", "two lines of it"), ("{}", "{}")],
 )
-def test_markdown_keeps_a_text_in_its_cell(text, shown):
+def test_markdown_escapes_texts(text, shown):
     title, head, _, rows, _ = lines_of(table_of(text, text, text, "x"))
     assert (title, head, rows) == (f"**{shown}**", f"| {shown} |", [f"| {shown} |", "| x |"])
     noted = Table("key", "Title", COLUMNS, (), text, (text,))
@@ -120,7 +120,7 @@ def test_a_figure_is_an_svg_with_its_text_as_text(tmp_path):
     assert {"past actions", "llava & <co>"} <= {*texts}
 
 
-def test_a_figure_is_a_png_fit_for_print(tmp_path):
+def test_a_figure_is_a_png_for_print(tmp_path):
     write_figure(tmp_path, FIGURE)
     with Image.open(tmp_path / "the_figure.png") as image:
         image.load()
@@ -136,7 +136,7 @@ def test_the_same_figure_gives_the_same_files(tmp_path):
         assert one.read_bytes() == two.read_bytes()
 
 
-def test_a_figure_that_cannot_be_drawn_leaves_what_was_there(tmp_path):
+def test_a_figure_that_cannot_be_drawn_does_not_change_earlier_files(tmp_path):
     class Failing(Drawing):
         def savefig(self, file, **settings):
             file.write(b"half" if isinstance(file, io.BytesIO) else "half")

@@ -54,7 +54,7 @@ def accuracies() -> Table:
 
 
 def scores() -> Table:
-    """Of own runs alone, with more columns than the page is wide."""
+    """Return a table of only own runs that is wider than the page."""
     numbers = ("Accuracy %", "Low", "High", "By sum %", "By bytes %", "EPIC-KITCHENS %", "Ego4D %", "Unparsed %")
     columns = (
         Column("run", "Run"), Column("task", "Task"), *(Column(name.lower(), name, 2) for name in numbers),

@@ -92,7 +92,7 @@ def in_lmms_eval(
 
 
 def in_lm_eval(checkpoint: Path, *tasks: str, model: str = RANKER[0], metadata: Any = None, **more: Any) -> Run:
-    """With ``--model hf-vlm-ranker --apply_chat_template``, or as told, in float32 on the CPU."""
+    """With ``--model hf-vlm-ranker --apply_chat_template``, or as specified, in float32 on the CPU."""
     if RANKER[0] not in model_registry:
         model_registry.register(RANKER[0], target=RANKER[1])
     arguments = {"pretrained": str(checkpoint), "dtype": "float32"}
@@ -116,10 +116,10 @@ def in_both(checkpoint: Path, *tasks: str) -> tuple[Run, Run]:
 
 
 def assert_same_results(theirs: Run, own: Run, tasks: Iterable[str]) -> None:
-    """All aggregates of lm-eval's run but those of token counts, which it does not give.
+    """Compare all aggregates of lm-eval's run, except token counts, which it does not report.
 
-    Nor those of audits and of memory, of which each process has its own. One of several processes cannot know which
-    metrics the others have: their run gives NaN for one that no process has.
+    Audits and memory are also excluded: they differ between processes. One of several processes cannot know the
+    metrics of the others: their run reports NaN for a metric that no process has.
     """
     for task in tasks:
         reported = {name: value for name, value in own.results[task].items() if "," in name and "stderr" not in name}
@@ -136,7 +136,7 @@ def assert_same_results(theirs: Run, own: Run, tasks: Iterable[str]) -> None:
 
 
 def records(run: Run, task: str, name: str) -> dict[Any, dict[str, Any]]:
-    """What a run logged of each document as `name`, by id; without what is known of tokens."""
+    """Return the value of `name` that a run logged for each document, by ID; without token counts."""
     rows = [{key: value for key, value in sample[name].items() if key != "truncated"} for sample in run.samples[task]]
     by_id = {row.get("id") or row.get("step_id") or row["sample_id"]: row for row in rows}
     assert len(by_id) == len(rows) > 0

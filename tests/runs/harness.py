@@ -1,4 +1,4 @@
-"""lmms-eval as a user runs it, and what it leaves behind."""
+"""Run lmms-eval as a user does, and read its output."""
 
 import json
 import os

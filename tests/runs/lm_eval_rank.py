@@ -1,6 +1,6 @@
 """One of several processes that share the questions, as lm-eval shares them where there are several GPUs.
 
-Only there does it tell the processes apart: on a CPU each evaluates everything. With `tests` on the path:
+Only there does it distinguish the processes: on a CPU each evaluates everything. With `tests` on the path:
 ``torchrun --nproc_per_node 2 -m runs.lm_eval_rank CHECKPOINT TASKS OUT``; OUT gets results and samples as JSON.
 """
 

@@ -129,7 +129,7 @@ class SlowEgoPlan:
 
 
 def accuracies(records: list[Record], ranked: list[list[Choice]]) -> dict[str, float]:
-    """What `egoplan_val` reports."""
+    """Return the metrics of `egoplan_val`."""
     scores = {
         "acc": [[choice.logprob / choice.num_tokens for choice in choices] for choices in ranked],
         "acc_sum": [[choice.logprob for choice in choices] for choices in ranked],
@@ -148,7 +148,7 @@ def accuracies(records: list[Record], ranked: list[list[Choice]]) -> dict[str, f
 
 
 def reply_accuracies(records: list[Record], replies: list[str]) -> dict[str, float]:
-    """What `egoplan_val_generate` reports, for replies of which only a lone letter (maybe quoted) is readable."""
+    """Return the metrics of `egoplan_val_generate`; only a lone letter (maybe quoted) in a reply is readable."""
     letters = [_lone_letter(reply) for reply in replies]
     right = [letter == record["golden_choice_idx"] for record, letter in zip(records, letters, strict=True)]
     means = {"acc": sum(right) / len(right), "unparsed": letters.count(None) / len(letters)}
@@ -163,8 +163,8 @@ def _lone_letter(reply: str) -> str | None:
 def _by_source(records: list[Record], right: list[bool]) -> dict[str, float]:
     means = {}
     for source, name in (("EpicKitchens", "acc_epic_kitchens"), ("Ego4D", "acc_ego4d")):
-        own = [r for record, r in zip(records, right, strict=True) if record["video_source"] == source]
-        means[name] = sum(own) / len(own)
+        source_right = [r for record, r in zip(records, right, strict=True) if record["video_source"] == source]
+        means[name] = sum(source_right) / len(source_right)
     return means
 
 
@@ -196,7 +196,7 @@ def _coverage(records):
 
 
 def logged(run: Run, task: str) -> dict[Any, dict[str, Any]]:
-    """What a run logged of each choice or letter, by sample id; every question once."""
+    """Return a run's logged values for each choice or letter, by sample id; every question once."""
     predictions = [sample["predictions"] for sample in run.samples[task]]
     by_id = {prediction["sample_id"]: prediction for prediction in predictions}
     assert len(by_id) == len(predictions) > 0

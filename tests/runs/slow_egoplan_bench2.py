@@ -57,7 +57,7 @@ def by_scenario(records: list[Record], right: list[bool]) -> dict[str, float]:
 
 
 def right_of(records: list[Record], ranked: list[list[Choice]]) -> list[bool]:
-    """Whether the best mean is the right choice's."""
+    """Return whether the right choice has the best mean."""
     means = [[choice.logprob / choice.num_tokens for choice in choices] for choices in ranked]
     return [
         question.index(max(question)) == LETTERS.index(record["golden_choice_idx"])

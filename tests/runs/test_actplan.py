@@ -64,7 +64,7 @@ ENCODER = {"LMMS_EGOPLAN_ENCODER": str(get_model_path())}
 
 
 def steps_of(answer):
-    """Now and then something that is no word stands before what the model writes."""
+    """Sometimes the generated text starts with something that is not a word."""
     (steps,) = [steps for text, steps in ANSWERS.items() if answer.endswith(text)] or [[]]
     return steps
 
@@ -100,7 +100,7 @@ def means(rows):
 
 
 def answers(run, task):
-    """What the model wrote, by instance: nearly always one of the answers, of which no line is lost."""
+    """Return the generated plans, by instance: nearly always one of the answers, with no line lost."""
     written = {sample["lcs_norm"]["id"]: "\n".join(sample["lcs_norm"]["official"]) for sample in run.samples[task]}
     assert fmean(answer.endswith(tuple(ANSWERS)) for answer in written.values()) > 0.9
     return written
@@ -217,7 +217,7 @@ def test_settings_share_the_instances(tasks, docs):
     assert sorted(name for part in settings.values() for name in part["id"]) == sorted(docs)
 
 
-def test_a_part_of_a_setting_is_scored_against_its_own_gold_plans(tasks, docs):
+def test_a_subset_of_a_setting_is_scored_against_its_gold_plans(tasks, docs):
     task = tasks["actplan_counterfactual"]
     task.args = None  # as the evaluator sets it, without a command line
     task.build_all_requests(limit=7, offset=3, rank=0, world_size=1)

@@ -75,7 +75,7 @@ def test_letters_from_a_server(data, backend):
 
 
 @both_backends
-def test_a_chat_backend_is_sent_image_and_prompt_and_its_answers_are_judged(data, monkeypatch, backend):
+def test_a_chat_backend_gets_image_and_prompt_and_its_answers_are_judged(data, monkeypatch, backend):
     prepare_egothink(write_source(data / "source", QUESTIONS))
 
     def opinion(prompt, asked_before):

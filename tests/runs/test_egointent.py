@@ -149,7 +149,7 @@ def test_steps_of_unknown_places_are_scored(tmp_path, monkeypatch):
     assert "unknown" in (tmp_path / "report" / "index.html").read_text()
 
 
-def test_each_rating_is_of_its_own_field(judged):
+def test_each_rating_belongs_to_its_field(judged):
     done, prompts = judged
     by_digest = {hashlib.sha256(prompt.encode()).hexdigest(): prompt for prompt in prompts}
     rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
@@ -167,7 +167,7 @@ def test_each_rating_is_of_its_own_field(judged):
             assert step["ratings"][field] == rating(prompt)
 
 
-def test_nothing_of_a_record_is_in_a_request(judged):
+def test_requests_contain_no_record_data(judged):
     done, _ = judged
     rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
     for sample in done.samples["egointent"]:
@@ -212,7 +212,7 @@ def test_one_request_for_all_fields_and_parts_of_the_data_on_two_processes(data,
     assert done.results["egointent_together"]["coverage,judged"] == pytest.approx(30 / len(order))
 
 
-def test_diagnostics_show_the_judge_what_the_model_saw(data, checkpoint, tmp_path):
+def test_diagnostics_show_the_judge_the_models_images(data, checkpoint, tmp_path):
     own = tmp_path / "tasks"
     own.mkdir()
     (own / "few.yaml").write_text(

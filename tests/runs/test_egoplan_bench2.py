@@ -78,7 +78,7 @@ def test_accuracies_follow_from_the_choices(theirs, slow):
     assert_reports(theirs.results["egoplan_bench2"], expected, DERIVED + 1)
 
 
-def test_letters_are_those_of_the_slow_evaluation(theirs, slow):
+def test_letters_equal_the_slow_evaluation(theirs, slow):
     found = logged(theirs, "egoplan_bench2_generate")
     replies = [slow.reply(record, slow.uniform(record)).strip() for record in slow.records]
     assert_same_replies(theirs, "egoplan_bench2_generate", replies, slow.records)

@@ -46,7 +46,7 @@ def checkpoint(data):
 
 
 def rating(prompt):
-    """What the judge thinks of a prompt: 0, 0.5, 1 or, of one in ten, nothing."""
+    """Return the judge's rating of a prompt: 0, 0.5, 1 or, for one in ten, None."""
     return ([0, 0.5, 1] * 3 + [None])[hashlib.sha256(prompt.encode()).digest()[0] % 10]
 
 
@@ -71,7 +71,7 @@ def section(prompt, name):
 
 
 def records(run):
-    """What a run logged of each answer, by id; every question once."""
+    """Return a run's logged record of each answer, by ID; every question once."""
     found = {}
     for samples in run.samples.values():
         for sample in samples:
@@ -167,7 +167,7 @@ def test_llava_gets_its_own_prompt(data):
 
 
 @pytest.mark.whole
-def test_without_a_judge_answers_are_kept_and_judged_later(data, checkpoint, monkeypatch):
+def test_answers_without_a_judge_can_be_judged_later(data, checkpoint, monkeypatch):
     done = run(data, data / "unjudged", *hf_vlm(checkpoint, SHORT, "--limit", "6"))
     words = log(data)
     assert words.index("LMMS_EGOPLAN_JUDGE_MODEL") < words.index("Running on rank")
@@ -189,7 +189,7 @@ def test_without_a_judge_answers_are_kept_and_judged_later(data, checkpoint, mon
 
 
 @pytest.mark.whole
-def test_a_wrong_judge_is_found_before_a_model_is_loaded(data, checkpoint):
+def test_an_invalid_judge_fails_before_the_model_is_loaded(data, checkpoint):
     refusal = Reply(f"Incorrect API key provided: {KEY}.", status=401)
     with JudgeServer(lambda prompt, asked_before: refusal) as server:
         judge = judge_at(server, "wrong")
@@ -205,7 +205,7 @@ def test_a_wrong_judge_is_found_before_a_model_is_loaded(data, checkpoint):
 
 
 @pytest.mark.whole
-def test_a_judge_that_refuses_in_the_middle_costs_no_answer(data, checkpoint):
+def test_answers_are_kept_if_the_judge_rejects_requests_midway(data, checkpoint):
     asked = []
 
     def refuse_later(prompt, asked_before):
@@ -227,7 +227,7 @@ def test_a_judge_that_refuses_in_the_middle_costs_no_answer(data, checkpoint):
 
 
 @pytest.mark.whole
-def test_groups_that_overlap_give_no_wrong_average(data, checkpoint):
+def test_overlapping_groups_have_no_wrong_average(data, checkpoint):
     tasks = "egothink_bench,egothink_bench_object"
     arguments = hf_vlm(checkpoint, tasks, "--limit", "1", "--gen_kwargs", "max_new_tokens=4")
     done = run(data, data / "overlap", *arguments, judge={"LMMS_EGOPLAN_JUDGE_MODEL": "demo"})

@@ -23,7 +23,7 @@ def data(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_one_process_that_fails_an_audit_ends_the_run_of_all(data):
+def test_a_failed_audit_in_one_process_ends_the_run_of_all(data):
     """The eighth question, which is the fourth of the second process, is the inexact one."""
     folder = save_faulty(data / "faulty", "7")
     model = f"pretrained={folder},dtype=float32,trust_remote_code=True"
@@ -90,7 +90,7 @@ def test_a_foreign_backend_keeps_the_exit_code_of_the_harness(data):
     assert start(data, *arguments, "--output_path", data / "out").wait(FOREVER_S) == 0, log(data)
 
 
-def test_results_tell_the_audits(data):
+def test_results_contain_the_audits(data):
     folder = save("llava", data / "llava")
     arguments = ["--tasks", "egoplan_val", "--model", "hf_vlm", "--model_args", f"pretrained={folder},dtype=float32"]
     results = run(data, data / "out", *arguments).results["egoplan_val"]

@@ -1,4 +1,4 @@
-"""Whole runs in lm-eval: the numbers of lmms-eval, those of a slow evaluation, and language models without eyes."""
+"""Whole runs in lm-eval: the numbers of lmms-eval, those of a slow evaluation, and text-only models."""
 
 import json
 import math
@@ -62,21 +62,21 @@ def egoplan(vlm):
 
 
 def logprobs(run, task="egoplan_val"):
-    """Of each choice and its tokens, by sample id."""
+    """Return the log-probability and number of tokens of each choice, by sample ID."""
     return {
         row["sample_id"]: [(choice["logprob"], choice["num_tokens"]) for choice in row["choices"]]
         for row in records(run, task, "predictions").values()
     }
 
 
-def test_egoplan_is_ranked_alike_in_both_harnesses_and_by_full_passes(data, vlm, egoplan):
-    theirs, own = map(logprobs, egoplan)
+def test_egoplan_rankings_are_equal_in_both_harnesses_and_by_full_passes(data, vlm, egoplan):
+    lmms_run, lm_run = map(logprobs, egoplan)
     slow = SlowEgoPlan(vlm, data / "media")
     ranked = [slow.rank(record, slow.uniform(record)) for record in slow.records]
-    assert len(own) == len(theirs) == QUESTIONS
+    assert len(lm_run) == len(lmms_run) == QUESTIONS
     for record, choices in zip(slow.records, ranked, strict=True):
         expected = [(pytest.approx(choice.logprob, abs=1e-4), choice.num_tokens) for choice in choices]
-        assert own[record["sample_id"]] == theirs[record["sample_id"]] == expected
+        assert lm_run[record["sample_id"]] == lmms_run[record["sample_id"]] == expected
     for name, value in accuracies(slow.records, ranked).items():
         assert metric(egoplan[1].results["egoplan_val"], name) == pytest.approx(value), name
     assert_same_results(*egoplan, ["egoplan_val"])
@@ -95,71 +95,73 @@ def test_letters_are_the_same_in_both_harnesses(data, vlm, egoplan):
 
 
 @pytest.mark.whole
-def test_a_template_that_begins_the_text_gets_no_second_beginning(data):
+def test_a_template_with_a_bos_token_gets_no_second_one(data):
     """Llama 3.2's; the tokenizer would set a token of its own before it."""
-    theirs, own = in_both(save_letter_lover("mllama", data / "mllama"), "egoplan_val_generate")
-    written = [[sample["filtered_resps"] for sample in run.samples["egoplan_val_generate"]] for run in (theirs, own)]
+    lmms_run, lm_run = in_both(save_letter_lover("mllama", data / "mllama"), "egoplan_val_generate")
+    written = [
+        [sample["filtered_resps"] for sample in run.samples["egoplan_val_generate"]] for run in (lmms_run, lm_run)
+    ]
     assert [reply.strip() for (reply,) in written[0]] == [reply.strip() for (reply,) in written[1]]
     assert len({reply for (reply,) in written[1]}) > 1
 
 
-def test_egothink_is_answered_and_scored_alike(data):
+def test_egothink_answers_and_scores_are_equal(data):
     answers = ["The existence 1.", "The attribute 2.", "No idea.", "Nothing", "I do not know."]
     thought = [f"<think>The counting 1?</think>{answer}" for answer in ("the existence 1", "None.")]
     checkpoint = save_attentive_answerer(data / "egothink_answerer", [*answers, *thought])
-    theirs, own = in_both(checkpoint, "egothink_bench")
-    assert set(own.samples) == set(EGOTHINK)
+    lmms_run, lm_run = in_both(checkpoint, "egothink_bench")
+    assert set(lm_run.samples) == set(EGOTHINK)
     scores = []
     for task in EGOTHINK:
-        assert records(own, task, "score") == records(theirs, task, "score")
-        ratings = [record["rating"] for record in records(own, task, "score").values()]
-        assert own.results[task]["score,judged"] == pytest.approx(100 * fmean(ratings))
-        scores.append(own.results[task]["score,judged"])
+        assert records(lm_run, task, "score") == records(lmms_run, task, "score")
+        ratings = [record["rating"] for record in records(lm_run, task, "score").values()]
+        assert lm_run.results[task]["score,judged"] == pytest.approx(100 * fmean(ratings))
+        scores.append(lm_run.results[task]["score,judged"])
     assert len(set(scores)) > 2
-    assert any("</think>" in sample["resps"][0][0] for task in EGOTHINK for sample in own.samples[task])
-    assert own.results["egothink_bench"]["score,judged"] == pytest.approx(fmean(scores))
-    assert own.results["egothink_bench_object"]["score,judged"] == pytest.approx(fmean(scores[:3]))
-    groups = [name for name in own.results if name.startswith("egothink_bench")]
+    assert any("</think>" in sample["resps"][0][0] for task in EGOTHINK for sample in lm_run.samples[task])
+    assert lm_run.results["egothink_bench"]["score,judged"] == pytest.approx(fmean(scores))
+    assert lm_run.results["egothink_bench_object"]["score,judged"] == pytest.approx(fmean(scores[:3]))
+    groups = [name for name in lm_run.results if name.startswith("egothink_bench")]
     assert len(groups) == 7
     for group in groups:
         for name in ("score,judged", "judge_coverage,judged"):
-            assert own.results[group][name] == pytest.approx(theirs.results[group][name])
-    assert_same_results(theirs, own, EGOTHINK)
+            assert lm_run.results[group][name] == pytest.approx(lmms_run.results[group][name])
+    assert_same_results(lmms_run, lm_run, EGOTHINK)
 
 
-def test_egointent_is_answered_and_scored_alike(data):
+def test_egointent_answers_and_scores_are_equal(data):
     answers = [
         json.dumps({"local_intent": f"hold board {n} steady", "global_intent": "rest", "next_step_plan": f"drive {n}"})
         for n in (1, 2, 3)
     ]
     checkpoint = save_attentive_answerer(data / "egointent_answerer", [*answers, "Local intent: rest", "No idea."])
-    theirs, own = in_both(checkpoint, "egointent")
-    found = records(own, "egointent", "overall")
-    assert found == records(theirs, "egointent", "overall")
-    results = own.results["egointent"]
+    lmms_run, lm_run = in_both(checkpoint, "egointent")
+    found = records(lm_run, "egointent", "overall")
+    assert found == records(lmms_run, "egointent", "overall")
+    results = lm_run.results["egointent"]
     means = [fmean(step["ratings"][field] for step in found.values()) for field in FIELDS]
     assert [results[f"{RELEASE_NAMES[field]},judged"] for field in FIELDS] == pytest.approx(means)
     assert results["overall,judged"] == pytest.approx(fmean(means)) != 0
     assert results["num_steps,judged"] == len(found) == 6
-    assert_same_results(theirs, own, ["egointent"])
+    assert_same_results(lmms_run, lm_run, ["egointent"])
 
 
-def test_plans_are_written_and_scored_alike(data):
+def test_plans_and_their_scores_are_equal(data):
     numbered = "\n".join(f"{n}. {step}" for n, step in enumerate(PLAN.splitlines(), 1))
     checkpoint = save_attentive_answerer(
         data / "actplan_answerer", [PLAN, numbered, "grab(cup)\ngrab(cookie)", "I can not."]
     )
     tasks = ["actplan", "actplan_text_only"]
-    theirs, own = in_both(checkpoint, *tasks)
-    assert_same_results(theirs, own, tasks)
+    lmms_run, lm_run = in_both(checkpoint, *tasks)
+    assert_same_results(lmms_run, lm_run, tasks)
     docs = {doc["id"]: doc for doc in ACTPLAN.load("test").remove_columns("images")}
     for task in tasks:
-        found = records(own, task, "lcs_norm")
-        assert found == records(theirs, task, "lcs_norm")
+        found = records(lm_run, task, "lcs_norm")
+        assert found == records(lmms_run, task, "lcs_norm")
         assert found.keys() == docs.keys()
         assert len({tuple(row["official"]) for row in found.values()}) > 1
         assert all(row["goal"] for row in found.values())
-        assert_plans_scored(own, task, docs)
+        assert_plans_scored(lm_run, task, docs)
 
 
 def assert_plans_scored(run, task, docs):
@@ -232,7 +234,7 @@ def assert_ranked_as_transformers_does(data, in_transformers, run, task, in_chat
         assert metric(run.results[task], name) == pytest.approx(value), name
 
 
-def test_without_a_known_tokenizer_sums_alone_are_compared(language_model, in_transformers):
+def test_without_a_tokenizer_only_sums_are_compared(language_model, in_transformers):
     task, words = "egoplan_val_blind", []
     pretrained, tokenizer = in_transformers
     model = HFLM(pretrained=pretrained, tokenizer=tokenizer)

@@ -85,7 +85,7 @@ def scores(samples):
 
 
 def reported(results):
-    """But for the audits: a run that goes on begins with its own."""
+    """Return a run's results without the audits: a resumed run starts its own."""
     left_out = ("stderr", "ranking_audit", "ranking_memory")
     return {
         name: value for name, value in results.items() if "," in name and not any(each in name for each in left_out)
@@ -93,7 +93,7 @@ def reported(results):
 
 
 @pytest.mark.whole
-def test_a_killed_run_goes_on_where_it_was_and_a_finished_one_asks_nothing(data, caplog):
+def test_a_killed_run_resumes_and_a_finished_one_sends_no_requests(data, caplog):
     prepare_many(data)
     checkpoint = save_letter_lover("llava", data / "llava")
     cache = data / "cache" / "responses"
@@ -143,7 +143,7 @@ def words_of(*command, **more):
     return done.stdout
 
 
-def test_help_is_lm_evals():
+def test_help_shows_lm_evals_help():
     words = words_of("-m", "lmms_egoplan", "lm-eval", "run", "--help")
     own = words_of("-m", "lm_eval", "run", "--help")
     assert words.endswith(own)
@@ -186,7 +186,7 @@ def test_arguments_arrive_unchanged():
 
 
 @pytest.mark.whole
-def test_two_processes_find_what_one_finds(data, monkeypatch):
+def test_two_processes_give_the_results_of_one(data, monkeypatch):
     """The first has all questions on EPIC-KITCHENS and none on Ego4D, and no step outdoors."""
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)

@@ -154,7 +154,7 @@ runpy.run_module("lmms_eval", run_name="__main__")
 """
 
 
-def test_a_killed_run_goes_on_where_it_was(data, llava, llava_run):
+def test_a_killed_run_resumes(data, llava, llava_run):
     cache = data / "cache"
     limit = 60
     model = ["--model", "llava", "--model_args", f"pretrained={llava},dtype=float32"]

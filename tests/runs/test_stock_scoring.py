@@ -67,7 +67,7 @@ def rows(tmp_path):
     return rows
 
 
-def test_a_task_with_the_harness_own_scoring(tmp_path, rows):
+def test_a_task_with_the_harnesss_own_scoring(tmp_path, rows):
     save("llava", tmp_path / "model")
     right = {"acc": 0, "acc_norm": 0}
     for row in rows:

@@ -16,12 +16,12 @@ QUESTIONS = 6
 
 
 def texts(body):
-    """What a request asks: without its images, which the first one of a question carries."""
+    """Return the texts of a request, without images: only a question's first request contains those."""
     content = body["messages"][0]["content"]
     return json.dumps(content if isinstance(content, str) else [item.get("text") for item in content])
 
 
-def test_a_run_goes_on_where_the_server_was_gone(tmp_path):
+def test_a_run_resumes_after_the_server_was_lost(tmp_path):
     checkpoint = save("qwen2_5_vl", tmp_path / "checkpoint")
     data = tmp_path / "data"
     data.mkdir()

@@ -1,4 +1,4 @@
-"""What models are given of EgoIntent's steps and EgoThink's questions in both harnesses, and what the results say.
+"""Model inputs for EgoIntent's steps and EgoThink's questions in both harnesses, and their record in the results.
 
 The inputs are those that transformers' ``generate`` gets.
 """
@@ -97,7 +97,7 @@ def in_lm(folder, *tasks, **more):
 
 
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
-def test_steps_are_videos_with_their_rate_where_the_model_takes_them(data, checkpoint, given, run):
+def test_steps_are_videos_with_their_rate_if_the_model_accepts_video(data, checkpoint, given, run):
     done = run(checkpoint("qwen2_5_vl"), "egointent")
     expected = {f"s{n}": "video" if count > 1 else "images" for n, count in enumerate(FRAMES, 1)}
     assert shown(done) == expected
@@ -114,7 +114,7 @@ def test_steps_are_videos_with_their_rate_where_the_model_takes_them(data, check
 
 
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
-def test_steps_are_images_where_the_model_takes_no_video(data, checkpoint, given, run):
+def test_steps_are_images_if_the_model_does_not_accept_video(data, checkpoint, given, run):
     done = run(checkpoint("llava"), "egointent")
     assert set(shown(done).values()) == {"images"}
     (media,) = {value for name, value in done.results["egointent"].items() if name.startswith("media,")}
@@ -129,7 +129,7 @@ def test_both_harnesses_give_the_same_answers_to_videos(data, checkpoint):
     assert len(set(own.values())) > 1
 
 
-def test_thinned_steps_have_a_lower_rate(data, checkpoint, given):
+def test_subsampled_steps_have_a_lower_rate(data, checkpoint, given):
     done = in_lm(checkpoint("qwen2_5_vl"), "egointent", metadata={"max_frames": 4})
     rates = sorted(float(rate) for batch in given for rate in batch.get("second_per_grid_ts", ()))
     # 4 of 6 frames in 5/6 s, 4 of 18 in 17/6 s.
@@ -138,19 +138,19 @@ def test_thinned_steps_have_a_lower_rate(data, checkpoint, given):
 
 
 @pytest.mark.parametrize("more", [{"metadata": {"media": "frames"}}, {"model": "hf-multimodal"}])
-def test_lm_eval_gives_images_where_asked_and_to_stock_models(data, checkpoint, given, more):
+def test_lm_eval_shows_images_on_request_and_to_stock_models(data, checkpoint, given, more):
     done = in_lm(checkpoint("qwen2_5_vl"), "egointent", **more)
     assert set(shown(done).values()) == {"images"}
     assert not any("pixel_values_videos" in batch for batch in given)
 
 
-def test_lm_eval_refuses_other_words_for_media(data, checkpoint):
+def test_lm_eval_rejects_unknown_media(data, checkpoint):
     with pytest.raises(ValueError, match=r"egointent: .*media=movie: .*clip, frames"):
         in_lm(checkpoint("qwen2_5_vl"), "egointent", metadata={"media": "movie"})
 
 
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
-def test_answers_from_the_cache_say_what_was_shown(data, checkpoint, given, tmp_path, run):
+def test_cached_answers_record_the_media(data, checkpoint, given, tmp_path, run):
     first = run(checkpoint("qwen2_5_vl"), "egointent", use_cache=str(tmp_path / "cache"))
     asked = len(given)
     again = run(checkpoint("qwen2_5_vl"), "egointent", use_cache=str(tmp_path / "cache"))
@@ -160,7 +160,7 @@ def test_answers_from_the_cache_say_what_was_shown(data, checkpoint, given, tmp_
 
 
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
-def test_answers_to_earlier_inputs_are_not_served(data, checkpoint, given, tmp_path, run, monkeypatch):
+def test_answers_to_different_inputs_are_not_served(data, checkpoint, given, tmp_path, run, monkeypatch):
     from lmms_egoplan.harnesses.lm_eval import ranker
     from lmms_egoplan.harnesses.lmms_eval import hf_vlm
 
@@ -176,7 +176,7 @@ def test_answers_to_earlier_inputs_are_not_served(data, checkpoint, given, tmp_p
 
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
 @pytest.mark.parametrize("task", [SHORT, PLANNING])
-def test_llavas_system_prompt_stands_in_a_system_turn(data, checkpoint, given, run, task):
+def test_llavas_system_prompt_is_in_a_system_turn(data, checkpoint, given, run, task):
     done = run(checkpoint("llava"), task)
     prompt = LLAVA.planning if task == PLANNING else LLAVA.general
     dimension = task.rpartition("_")[2]
@@ -184,12 +184,12 @@ def test_llavas_system_prompt_stands_in_a_system_turn(data, checkpoint, given, r
         f"<s> {prompt} USER: <image>\nWhat is thing {number} of {dimension}?  ASSISTANT:" for number in (1, 2)
     ]
     assert set(shown(done, task, "score", "prompts").values()) == {"LLaVA series models, system turn"}
-    told = {value for name, value in done.results[task].items() if name.startswith("prompts,")}
-    assert told == {"LLaVA series models, system turn"}
+    prompts = {value for name, value in done.results[task].items() if name.startswith("prompts,")}
+    assert prompts == {"LLaVA series models, system turn"}
 
 
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
-def test_without_a_system_turn_it_stands_before_the_question(data, checkpoint, given, run, tmp_path):
+def test_without_a_system_turn_the_prompt_precedes_the_question(data, checkpoint, given, run, tmp_path):
     folder = save("llava", tmp_path / "llava")
     processor = AutoProcessor.from_pretrained(folder)
     processor.chat_template = NO_SYSTEM_TURN
@@ -215,7 +215,7 @@ def test_blips_checkpoints_get_blips_prompt(data, checkpoint):
         assert set(shown(done, SHORT, "score", "prompts").values()) == {FAMILIES[1].name}
 
 
-def test_what_is_asked_for_by_name_counts_more_than_the_model_type(data, checkpoint, given, tmp_path):
+def test_a_prompt_family_setting_overrides_the_model_type(data, checkpoint, given, tmp_path):
     done = in_lm(checkpoint("llava"), SHORT, metadata={"prompts": "default"})
     assert set(shown(done, SHORT, "score", "prompts").values()) == {"GPT-4V"}
     done = in_lm(checkpoint("qwen2_5_vl"), SHORT, metadata={"prompts": "llava"})
@@ -233,14 +233,14 @@ def test_what_is_asked_for_by_name_counts_more_than_the_model_type(data, checkpo
     assert texts(checkpoint("llava"), given)[0].startswith("<s> Be brief. USER: <image>\nSay it. What is thing 1")
 
 
-def test_a_system_instruction_stands_before_the_prompt(data, checkpoint, given):
+def test_a_system_instruction_precedes_the_prompt(data, checkpoint, given):
     in_lm(checkpoint("llava"), SHORT, system_instruction="Speak English.")
     assert all(text.startswith(f"<s> Speak English.\n\n{LLAVA.general} USER:") for text in texts(
         checkpoint("llava"), given
     ))  # fmt: skip
 
 
-def test_without_a_chat_template_the_prompt_stands_before_the_question(data, checkpoint, given):
+def test_without_a_chat_template_the_prompt_precedes_the_question(data, checkpoint, given):
     done = in_lm(checkpoint("llava"), SHORT, apply_chat_template=False)
     assert set(shown(done, SHORT, "score", "prompts").values()) == {"LLaVA series models, in the user turn"}
     assert all(f"<image>{LLAVA.general}\nWhat is" in text for text in texts(checkpoint("llava"), given))

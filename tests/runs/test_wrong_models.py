@@ -1,4 +1,4 @@
-"""What is wrong with a model or a scorer ends a run with one line, before weights load."""
+"""An invalid model or scorer ends a run with a one-line error before the weights are loaded."""
 
 import shutil
 
@@ -57,7 +57,7 @@ def failing(data, launcher, arguments, model_args, **more):
         ({"pretrained": "no-processor"}, ["no-processor"]),
     ],
 )
-def test_a_wrong_model_is_found_before_its_weights(data, model_args, facts):
+def test_an_invalid_model_fails_before_its_weights_are_loaded(data, model_args, facts):
     model_args = model_args | {"pretrained": str(data / model_args["pretrained"])}
     for model in (HFVLM, HFVLMRanker):
         with pytest.raises(LmmsEgoplanError) as caught:
@@ -67,13 +67,13 @@ def test_a_wrong_model_is_found_before_its_weights(data, model_args, facts):
 
 
 @HARNESSES
-def test_a_wrong_argument_is_one_line(data, launcher, arguments):
+def test_an_invalid_argument_is_a_one_line_error(data, launcher, arguments):
     line = failing(data, launcher, arguments, f"pretrained={data / 'llava'},dtyp=float32")
     assert "dtyp" in line
 
 
 @HARNESSES
-def test_a_missing_encoder_is_one_line(data, launcher, arguments):
+def test_a_missing_encoder_is_a_one_line_error(data, launcher, arguments):
     actplan = ["actplan" if each == "egoplan_val" else each for each in arguments]
     environment = {"LMMS_EGOPLAN_ENCODER": str(data / "no-encoder")}
     line = failing(data, launcher, actplan, f"pretrained={data / 'llava'}", judge=environment)

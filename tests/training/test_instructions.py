@@ -1,4 +1,4 @@
-"""LLaVA's, MiniGPT-4's and VideoChat's layouts as samples; wrong records are named before anything is read."""
+"""Read the layouts of LLaVA, MiniGPT-4 and VideoChat. Errors name invalid records."""
 
 import json
 
@@ -79,12 +79,12 @@ def test_videochat_and_minigpt4(read):
         ({"text": "x"}, "conversations.*QA"),
     ],
 )
-def test_wrong_records_are_named(read, record, message):
+def test_errors_name_record_and_field(read, record, message):
     with pytest.raises(LmmsEgoplanError, match=f"record 0, .*{message}"):
         read([record])
 
 
 @pytest.mark.parametrize("content", [[], {}, {"annotations": []}, "x"])
-def test_files_of_other_layouts_are_refused(read, content):
+def test_other_layouts_are_refused(read, content):
     with pytest.raises(LmmsEgoplanError, match=r"\.json: "):
         read(content)

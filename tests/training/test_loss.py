@@ -1,4 +1,4 @@
-"""Eq. 1 to 4 against sums written out."""
+"""Compare eq. 1 to 4 with explicit sums."""
 
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ def tensors(samples):
 
 
 def contrastive(samples, group):
-    """Eq. 3 with loops over groups, as processes take them that have `group` samples each."""
+    """Compute eq. 3 with loops over groups, like processes with `group` samples each."""
     means = []
     for start in range(0, len(samples), group):
         violating = [
@@ -29,7 +29,7 @@ def contrastive(samples, group):
 
 
 @given(SAMPLES, st.one_of(st.none(), st.integers(1, 9)))
-def test_the_loss_is_the_sum_written_out(samples, group):
+def test_loss_equals_explicit_sums(samples, group):
     nll = sum(-scores[0] for scores in samples) / len(samples)
     pairs = [scores for scores in samples if len(scores) == 2]
     loss = batch_loss(tensors(samples), group)
@@ -42,22 +42,22 @@ def test_the_loss_is_the_sum_written_out(samples, group):
 
 @pytest.mark.parametrize(
     ("violating", "expected"),
-    [(1, 1 / 8), (2, 1 / 8), (3, 2 / 8), (16, 1)],  # all gaps are 1 nat; before, the mean over the batch was 1
+    [(1, 1 / 8), (2, 1 / 8), (3, 2 / 8), (16, 1)],  # All gaps are 1 nat. One mean over the batch would be 1.
 )
-def test_a_batch_of_16_counts_as_8_processes_of_2(violating, expected):
+def test_batch_of_16_equals_8_processes_of_2(violating, expected):
     samples = [(-2.0, -1.0)] * violating + [(-1.0, -2.0)] * (16 - violating)
     assert batch_loss(tensors(samples), 2).contrastive.item() == pytest.approx(expected)
     assert batch_loss(tensors(samples)).contrastive.item() == pytest.approx(1)
 
 
-def test_groups_are_as_processes_whose_gradients_are_averaged():
-    """The published configuration: each process has the mean over its violating samples; gradients are averaged."""
+def test_groups_equal_processes_with_averaged_gradients():
+    """In the published configuration, each process averages over its violating samples, then gradients are averaged."""
     samples = [(-2.0, -1.0), (-3.0, -2.5), (-1.0, -2.0), (-1.0,), (-1.5, -0.5), (-1.0, -1.0)]
-    together, apart = tensors(samples), tensors(samples)
-    batch_loss(together, 2).loss.backward()
+    whole, parts = tensors(samples), tensors(samples)
+    batch_loss(whole, 2).loss.backward()
     for start in (0, 2, 4):
-        (batch_loss(apart[start : start + 2]).loss / 3).backward()
-    for one, other in zip(together, apart, strict=True):
+        (batch_loss(parts[start : start + 2]).loss / 3).backward()
+    for one, other in zip(whole, parts, strict=True):
         assert [score.grad for score in one] == [score.grad for score in other]
 
 
@@ -67,14 +67,14 @@ def test_parts_of_a_batch_sum_to_its_loss_and_gradient(samples, cuts, group):
     loss = batch_loss(whole, group)
     loss.loss.backward()
     bounds = sorted({0, len(samples), *(cut for cut in cuts if cut < len(samples))})
-    places = [
+    positioned = [
         ({"group": group, "samples": len(samples), "first": first}, parts[first:last])
         for first, last in pairwise(bounds)
     ]
     size = {"group": group or len(samples), "samples": len(samples)}
-    counts = [count_violations(part, **{**place, **size}) for place, part in places]
+    counts = [count_violations(part, **{**position, **size}) for position, part in positioned]
     violations = [sum(column) for column in zip(*counts, strict=True)]
-    losses = [batch_loss(part, **place, violations=violations) for place, part in places]
+    losses = [batch_loss(part, **position, violations=violations) for position, part in positioned]
     for part in losses:
         part.loss.backward()
     assert sum(part.loss.item() for part in losses) == pytest.approx(loss.loss.item())
@@ -85,7 +85,7 @@ def test_parts_of_a_batch_sum_to_its_loss_and_gradient(samples, cuts, group):
 
 
 @given(SAMPLES, st.integers(1, 3), st.integers(1, 3))
-def test_parts_that_hold_whole_groups_need_no_counts_of_others(samples, group, groups_in_a_part):
+def test_parts_with_whole_groups_need_no_other_counts(samples, group, groups_in_a_part):
     size = group * groups_in_a_part
     parts = [
         batch_loss(tensors(samples[first : first + size]), group, len(samples), first)
@@ -94,7 +94,7 @@ def test_parts_that_hold_whole_groups_need_no_counts_of_others(samples, group, g
     assert sum(part.contrastive.item() for part in parts) == pytest.approx(contrastive(samples, group))
 
 
-def test_a_satisfied_pair_leaves_the_answer_alone_and_the_negative_untouched():
+def test_satisfied_pair_has_no_gradient_for_the_negative():
     answer, negative = (torch.tensor(value, requires_grad=True) for value in (-1.0, -2.0))
     batch_loss([[answer, negative]]).loss.backward()
     assert answer.grad.item() == -1

@@ -1,4 +1,4 @@
-"""What is trained of each family: LoRA in the language model alone, what joins it with the encoder whole."""
+"""Trained parts of each model family: LoRA in the language model only, and all of the joining modules."""
 
 import copy
 import re
@@ -27,7 +27,7 @@ JOINING = {
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_parts_of_each_family(name):
+def test_parts_of_each_family(name):
     model, _ = build(name)
     parts = find_parts(model)
     assert parts.joining == JOINING.get(name, ("model.multi_modal_projector",))
@@ -38,7 +38,7 @@ def test_the_parts_of_each_family(name):
 
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("lora", [Lora(), None], ids=["lora", "no lora"])
-def test_what_is_trained_of_each_family(name, lora):
+def test_trained_parameters_of_each_family(name, lora):
     model = copy.deepcopy(build(name)[0])
     parts = find_parts(model)
     tuned = add_adapter(model, lora)
@@ -52,7 +52,7 @@ def test_what_is_trained_of_each_family(name, lora):
         assert all(re.search(r"\.([qkvo]|[qkvo]_proj|out_proj)\.lora_[AB]\.", n) for n in adapted)
 
 
-# Encoders, and what joins them with the language model, where names alone mislead.
+# Encoders and joining modules of families with misleading names.
 TABLE = {
     "ernie4_5_vl_moe": (("model.vision_tower",), ("model.resampler_model",)),
     "fuyu": ((), ("model.vision_embed_tokens",)),
@@ -75,7 +75,7 @@ TABLE = {
     "t5gemma2": (("model.encoder.vision_tower",), ("model.encoder.multi_modal_projector",)),
     "vision-encoder-decoder": (("encoder",), ()),
 }
-# Their default configurations build no model.
+# Families whose default configurations build no model.
 NOT_BUILT = {
     *("aya_vision", "chameleon", "cohere_compass", "deepseek_ocr2", "diffusion_gemma", "emu3", "evolla"),
     *("granite4_vision", "hunyuan_vl", "perception_lm", "qwen4_exp"),
@@ -85,7 +85,7 @@ _EXPERTS = {"num_experts", "n_routed_experts", "num_local_experts", "moe_num_exp
 
 
 def shrink(config):
-    """Four layers and four experts at most."""
+    """Limit a configuration to four layers and four experts."""
     for name, value in list(vars(config).items()):
         if isinstance(value, PretrainedConfig):
             shrink(value)
@@ -96,7 +96,7 @@ def shrink(config):
 
 
 def build_empty(family):
-    """A model of the family's default configuration, without weights."""
+    """Build a model from the family's default configuration, without weights."""
     kind = CONFIG_MAPPING[family]
     has_vision = family.startswith("gemma4")
     configs = [kind(vision_config=kind.sub_configs["vision_config"]()) if has_vision else kind() for _ in range(2)]
@@ -119,7 +119,7 @@ def build_empty(family):
         if family in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
     ],
 )
-def test_parts_whose_names_mislead(family):
+def test_parts_with_misleading_names(family):
     try:
         model = build_empty(family)
     except ValueError as problem:
@@ -130,7 +130,7 @@ def test_parts_whose_names_mislead(family):
 
 @pytest.mark.whole
 @pytest.mark.parametrize("family", MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
-def test_the_layers_of_the_decoder_are_never_trained_whole(family):
+def test_decoder_layers_are_never_trained_whole(family):
     try:
         model = build_empty(family)
     except Exception as problem:
@@ -139,10 +139,10 @@ def test_the_layers_of_the_decoder_are_never_trained_whole(family):
         raise
     parts = find_parts(model)
     assert parts.language
-    places = dict(model.named_modules())
-    decoder = next(name for name, module in places.items() if module is model.get_decoder())
+    modules = dict(model.named_modules())
+    decoder = next(name for name, module in modules.items() if module is model.get_decoder())
     outside = {*parts.encoders, *parts.joining}
-    for name, module in places.items():
+    for name, module in modules.items():
         if isinstance(module, nn.ModuleList) and name.startswith(f"{decoder}."):
             owner = {part for part in outside if name == part or name.startswith(f"{part}.")}
             assert owner <= {"model.vision_model", "git.image_encoder", "model.vlm.vision_tower"}, (name, owner)
@@ -150,7 +150,7 @@ def test_the_layers_of_the_decoder_are_never_trained_whole(family):
     assert not [name for name in parts.encoders if named.search(name)]
 
 
-def test_a_joining_module_among_the_decoders_layers_is_refused():
+def test_joining_module_in_the_decoders_layers_is_refused():
     model = copy.deepcopy(build("llava")[0])
     model.get_decoder = lambda: model.model
     model.model.connector = nn.ModuleList([nn.Linear(2, 2)])
@@ -162,7 +162,7 @@ def test_a_joining_module_among_the_decoders_layers_is_refused():
     ("name", "names"),
     [("blip2", "k, o, q, v"), ("blip2_opt", "k_proj, out_proj, q_proj, v_proj"), ("phi", "o_proj, qkv_proj")],
 )
-def test_default_targets_have_the_names_of_the_model(name, names, capsys):
+def test_default_targets_use_the_models_names(name, names, capsys):
     tuned = add_adapter(fused() if name == "phi" else copy.deepcopy(build(name)[0]), Lora(r=8))
     assert ", ".join(adapted_layers(tuned)) == names
     assert all(count % 2 == 0 for count in adapted_layers(tuned).values())
@@ -171,7 +171,7 @@ def test_default_targets_have_the_names_of_the_model(name, names, capsys):
 
 
 def fused():
-    """A LLaVA on Phi-3, whose queries, keys and values come from one layer."""
+    """Build a LLaVA on Phi-3, which has one layer for queries, keys and values."""
     text = {"model_type": "phi3", "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "vocab_size": 64}
     text |= {"num_attention_heads": 2, "num_key_value_heads": 2, "pad_token_id": 0}
     vision = {"model_type": "clip_vision_model", "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2}
@@ -181,7 +181,7 @@ def fused():
 
 
 @pytest.mark.parametrize("targets", [["q_proj", "wrong"], ["wrong"]])
-def test_targets_that_no_layer_has_are_refused(targets):
+def test_unknown_targets_are_refused(targets):
     model = copy.deepcopy(build("llava")[0])
     with pytest.raises(LmmsEgoplanError, match=r"lora\.targets: .*wrong.*q_proj"):
         add_adapter(model, Lora(targets=targets))

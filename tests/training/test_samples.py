@@ -1,4 +1,4 @@
-"""Which sample stands where in a run: each as often as its part's share says, the same for the same seed."""
+"""Test the order of samples: it follows the parts' shares and depends only on the seed."""
 
 from collections import Counter
 
@@ -20,10 +20,10 @@ PARTS = {"plan": samples("plan", 7, WRONG), "recognition": samples("recognition"
 
 
 def names(mix, first, count):
-    return [mix.at(place).sample.name for place in range(first, first + count)]
+    return [mix.at(position).sample.name for position in range(first, first + count)]
 
 
-def test_an_epoch_shows_each_sample_once_and_each_epoch_in_another_order():
+def test_epochs_show_each_sample_once_in_different_orders():
     mix = Mix(PARTS, seed=3)
     assert mix.epoch_length == 12
     epochs = [names(mix, 12 * epoch, 12) for epoch in range(5)]
@@ -31,32 +31,32 @@ def test_an_epoch_shows_each_sample_once_and_each_epoch_in_another_order():
     assert len({tuple(epoch) for epoch in epochs}) == 5
 
 
-def test_proportions_are_kept_and_all_samples_of_a_part_come_in_turn():
+def test_proportions_hold_and_samples_of_a_part_take_turns():
     mix = Mix(PARTS, {"plan": 1, "recognition": 3}, seed=0)
-    shown = Counter(names(mix, 0, 10 * mix.epoch_length))
+    counts = Counter(names(mix, 0, 10 * mix.epoch_length))
     by_part = Counter()
-    for name, count in shown.items():
+    for name, count in counts.items():
         by_part[name.split()[0]] += count
     assert by_part == {"plan": 30, "recognition": 90}
-    assert {shown[f"plan {number}"] for number in range(7)} <= {4, 5}
-    assert {shown[f"recognition {number}"] for number in range(5)} == {18}
+    assert {counts[f"plan {number}"] for number in range(7)} <= {4, 5}
+    assert {counts[f"recognition {number}"] for number in range(5)} == {18}
 
 
-def test_a_place_has_the_same_sample_and_negative_whenever_it_is_asked_for():
+def test_position_determines_sample_and_negative():
     drawn = [(one.sample.name, one.negative) for one in map(Mix(PARTS, seed=1).at, range(60))]
     backwards = [(one.sample.name, one.negative) for one in map(Mix(PARTS, seed=1).at, reversed(range(60)))]
     assert drawn == backwards[::-1]
     assert drawn != [(one.sample.name, one.negative) for one in map(Mix(PARTS, seed=2).at, range(60))]
 
 
-def test_a_record_gets_another_negative_each_time_and_each_equally_often():
+def test_negatives_are_drawn_equally_often():
     mix = Mix({"plan": PARTS["plan"]}, seed=0)
-    negatives = Counter(mix.at(place).negative for place in range(7 * 400))
+    negatives = Counter(mix.at(position).negative for position in range(7 * 400))
     assert set(negatives) == set(WRONG)
     assert all(600 < count < 800 for count in negatives.values())
 
 
-def test_a_turn_of_a_dialogue_is_learned_with_those_before_it():
+def test_every_turn_of_a_dialogue_can_be_drawn():
     sample = Sample("x", (("q1", "a1"), ("q2", "a2"), ("q3", "a3")))
     drawn = {draw(sample, str(seed)).turn for seed in range(40)}
     assert drawn == {0, 1, 2}
@@ -73,7 +73,7 @@ def test_a_turn_of_a_dialogue_is_learned_with_those_before_it():
         ({"plan": 1}, "proportions: recognition: "),
     ],
 )
-def test_wrong_proportions_are_refused(proportions, message):
+def test_invalid_proportions_are_refused(proportions, message):
     with pytest.raises(LmmsEgoplanError, match=message):
         Mix(PARTS, proportions)
 
@@ -87,7 +87,7 @@ def test_each_part_has_its_share_of_forty_epochs(parts):
     )
     before = Counter()
     for epoch in range(1, 41):
-        now = Counter(dict(zip(mix.shares, mix._places_before(epoch), strict=True)))
+        now = Counter(dict(zip(mix.shares, mix._num_before(epoch), strict=True)))
         assert all(now[name] >= before[name] for name in mix.shares)
         assert sum(now.values()) == epoch * mix.epoch_length
         for name, share in mix.shares.items():
@@ -95,11 +95,11 @@ def test_each_part_has_its_share_of_forty_epochs(parts):
         before = now
 
 
-def test_a_tiny_share_never_gets_a_negative_number_of_places():
+def test_tiny_share_gets_no_negative_count():
     sizes = {"a": 20, "b": 12, "c": 9, "d": 5, "e": 6}
     shares = dict(zip(sizes, (3, 0.03, 1, 2, 0.1), strict=True))
     mix = Mix({name: samples(name, size) for name, size in sizes.items()}, shares)
-    shown = Counter(name.split()[0] for name in names(mix, 0, 40 * mix.epoch_length))
+    counts = Counter(name.split()[0] for name in names(mix, 0, 40 * mix.epoch_length))
     total = sum(shares.values())
     for name, share in shares.items():
-        assert shown[name] == pytest.approx(share / total * 40 * 52, abs=1.5)
+        assert counts[name] == pytest.approx(share / total * 40 * 52, abs=1.5)

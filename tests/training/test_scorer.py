@@ -1,4 +1,4 @@
-"""Answers scored in one row, with gradients, against passes of their own and against `CandidateRanker`."""
+"""Compare scores and gradients of shared passes with separate passes and with `CandidateRanker`."""
 
 import numpy as np
 import pytest
@@ -31,21 +31,21 @@ def gradients(model, scores):
 
 @pytest.mark.parametrize(("name", "kind"), cases(SHARED))
 @pytest.mark.parametrize("answers", [(ANSWER, NEGATIVE), (NEGATIVE, ANSWER)], ids=["short-long", "long-short"])
-def test_one_row_equals_a_pass_each_in_scores_and_gradients(name, kind, answers):
+def test_shared_passes_equal_separate_passes(name, kind, answers):
     model, processor = build(name)
     encoded = CandidateRanker(model, processor).encode(question(kind), answers)
     passes = AnswerPasses(model)
     shared, separate = ([mean_logprob(s) for s in way(encoded)] for way in (passes.shared, passes.separate))
     np.testing.assert_allclose([s.item() for s in shared], [s.item() for s in separate], atol=1e-5)
-    expected, own = gradients(model, separate), gradients(model, shared)
-    assert own.keys() == expected.keys()
+    expected, actual = gradients(model, separate), gradients(model, shared)
+    assert actual.keys() == expected.keys()
     scale = max(gradient.abs().max() for gradient in expected.values())
     for parameter, gradient in expected.items():
-        torch.testing.assert_close(own[parameter] / scale, gradient / scale, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(actual[parameter] / scale, gradient / scale, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("name", "kind"), cases(["llava", "qwen2_5_vl", "gemma3", "blip2"]))
-def test_scores_are_those_of_the_slow_reference_and_of_the_ranker(name, kind):
+def test_scores_match_the_reference_and_the_ranker(name, kind):
     model, processor = build(name)
     ranker = CandidateRanker(model, processor)
     encoded = ranker.encode(question(kind), [ANSWER, NEGATIVE])
@@ -56,7 +56,7 @@ def test_scores_are_those_of_the_slow_reference_and_of_the_ranker(name, kind):
     np.testing.assert_allclose(scores, [-score.nll for score in ranker.score_encoded(encoded)], atol=1e-5)
 
 
-def test_the_vision_encoder_runs_once():
+def test_vision_encoder_runs_once():
     model, processor = build("llava")
     encoded = CandidateRanker(model, processor).encode(question("images"), [ANSWER, NEGATIVE])
     passes, runs = AnswerPasses(model), []
@@ -67,7 +67,7 @@ def test_the_vision_encoder_runs_once():
     assert len(runs) == 3
 
 
-def test_recurrent_layers_take_a_pass_each():
+def test_recurrent_layers_need_separate_passes():
     model, processor = build("qwen3_5")
     encoded = CandidateRanker(model, processor).encode(question("images"), [ANSWER, NEGATIVE])
     with pytest.raises(UnsupportedPathError):
@@ -83,11 +83,11 @@ def test_gradient_checkpointing_changes_nothing(name):
     model.train()
     model.gradient_checkpointing_enable({"use_reentrant": False})
     try:
-        own = gradients(model, [mean_logprob(s) for s in passes.shared(encoded)])
+        actual = gradients(model, [mean_logprob(s) for s in passes.shared(encoded)])
     finally:
         model.gradient_checkpointing_disable()
         model.eval()
-    assert all(torch.allclose(own[parameter], expected[parameter], rtol=1e-4) for parameter in expected)
+    assert all(torch.allclose(actual[parameter], expected[parameter], rtol=1e-4) for parameter in expected)
 
 
 @pytest.mark.parametrize("answers", [("put", "wash it"), ("wash it", "put"), ("put", "put")])
@@ -95,5 +95,5 @@ def test_answers_of_one_token(answers):
     model, processor = build("llava")
     encoded = CandidateRanker(model, processor).encode(question("images"), answers)
     passes = AnswerPasses(model)
-    for own, expected in zip(passes.shared(encoded), passes.separate(encoded), strict=True):
-        torch.testing.assert_close(own, expected, atol=1e-5, rtol=0)
+    for actual, expected in zip(passes.shared(encoded), passes.separate(encoded), strict=True):
+        torch.testing.assert_close(actual, expected, atol=1e-5, rtol=0)

@@ -24,7 +24,7 @@ BEFORE_5_16 = Version(transformers.__version__) < Version("5.16")
 
 @dataclass(frozen=True)
 class Family:
-    """A model family: what makes its configuration and processor, and what it can be given."""
+    """A model family: functions that build its configuration and processor, and its supported inputs."""
 
     name: str
     parts: Callable[[], tuple[PreTrainedConfig, ProcessorMixin]]

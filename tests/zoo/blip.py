@@ -60,7 +60,7 @@ def _instructblip(tokenizer, text):
 
 
 def _config(config, vision, tokenizer, text, qformer):
-    """To be made after the processor, which adds a token."""
+    """Build the configuration after the processor, which adds a token."""
     return config(
         vision_config=vision_config(vision),
         qformer_config=qformer,

@@ -19,7 +19,7 @@ _PROMPT = "{% endfor %}{% if add_generation_prompt %}"
 _TEXT = _content()
 _MEDIA = _content("{{ '<image>\\n' }}", "{{ '<video>\\n' }}", text="")
 
-# "USER: <image>\nquestion ASSISTANT: answer ": images first, no space behind the generation prompt's colon.
+# "USER: <image>\nquestion ASSISTANT: answer ": images first, no space after the generation prompt's colon.
 VICUNA = (
     _TURNS + "{% if message['role'] != 'system' %}{{ message['role'] | upper + ': ' }}{% endif %}"
     + _MEDIA + _content(text="{{ item['text'] + ' ' }}")
@@ -50,7 +50,7 @@ _NO_THOUGHT = "{{ '<think>\\n\\n</think>\\n\\n' }}"
 
 
 def _chatml(image: str, video: str, answer: str = "") -> str:
-    """ChatML; `answer` is what stands before every answer, given or still to come."""
+    """ChatML; `answer` is the text before every answer, given or to be generated."""
     return (
         _TURNS + "{{ '<|im_start|>' + message['role'] + '\\n' }}"
         + "{% if message['role'] == 'assistant' %}" + answer + "{% endif %}"
@@ -64,8 +64,8 @@ QWEN2_VL = _DEFAULT_SYSTEM + QWEN3_VL
 QWEN3_5 = _chatml(_VISION.format("image"), _VISION.format("video"), answer=_NO_THOUGHT)
 INTERNVL = _chatml("{{ '<IMG_CONTEXT>\\n' }}", "{{ '<video>\\n' }}")
 
-# "User:<image>question<end_of_utterance>\nAssistant: answer": no space behind "User:" where an image comes
-# first, none behind the generation prompt's colon.
+# "User:<image>question<end_of_utterance>\nAssistant: answer": no space after "User:" if an image comes
+# first, and none after the generation prompt's colon.
 IDEFICS3 = (
     "{{ '<|begin_of_text|>' }}" + _TURNS + "{{ message['role'] | capitalize }}"
     + "{{ ':' if message['content'] is not string and message['content'][0]['type'] == 'image' else ': ' }}"
@@ -74,7 +74,7 @@ IDEFICS3 = (
 )  # fmt: skip
 
 # "<start_of_turn>model\nanswer<end_of_turn>\n": texts are stripped, the assistant is "model", and a system
-# message stands at the head of the first user turn.
+# message comes at the start of the first user turn.
 GEMMA3 = (
     "{% set ns = namespace(system='') %}{{ bos_token }}" + _TURNS
     + "{% if message['role'] == 'system' %}{% set ns.system ="

@@ -1,4 +1,4 @@
-"""LLaVA around text models whose likelihoods are easily computed wrongly, and a model of remote code with a fault."""
+"""LLaVA around text models whose likelihoods are easily computed wrong, and a faulty model with remote code."""
 
 import json
 from functools import cache
@@ -69,7 +69,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "index_head_dim": 16,
         "index_n_heads": 2,
     },
-    # a token's keys are chosen among all of the sequence, those behind it included
+    # a token's keys are chosen from the whole sequence, including later ones
     "doge": {"keep_window_size": 16},
     # other rotary frequencies beyond 128 tokens
     "phi3": {"rope_scaling": _LONGROPE, "original_max_position_embeddings": 128},
@@ -105,7 +105,7 @@ from transformers import LlavaForConditionalGeneration
 
 
 class FaultyLlava(LlavaForConditionalGeneration):
-    """Right, but for passes on the cache of a context that holds the token of `config.faulty_token`."""
+    """Correct, except for passes on the cache of a context with the token `config.faulty_token`."""
 
     def forward(self, input_ids=None, past_key_values=None, **kwargs):
         on_cache = past_key_values is not None and past_key_values.get_seq_length() > 0
@@ -119,7 +119,7 @@ class FaultyLlava(LlavaForConditionalGeneration):
 
 
 def save_faulty(folder: Path, character: str) -> Path:
-    """Write a checkpoint of remote code into `folder`: cached passes behind a context with this character are wrong."""
+    """Write a checkpoint with remote code to `folder`: cached passes after a context with this character are wrong."""
     from . import build
 
     model, processor = build("llava")

@@ -57,7 +57,7 @@ def qwen2(special: Sequence[str], **named: str) -> Qwen2Tokenizer:
 
 
 def llama3(special: Sequence[str], eos: str) -> PreTrainedTokenizerFast:
-    """Byte-level BPE as in Llama 3: <|begin_of_text|> stands before every text."""
+    """Byte-level BPE as in Llama 3: <|begin_of_text|> precedes every text."""
     bos, pad = "<|begin_of_text|>", "<|finetune_right_pad_id|>"
     pipeline = Qwen2Tokenizer(**_bpe(True)).backend_tokenizer
     pipeline.add_special_tokens([bos, pad, *special])
@@ -68,7 +68,7 @@ def llama3(special: Sequence[str], eos: str) -> PreTrainedTokenizerFast:
 
 
 def llama2(special: Sequence[str]) -> LlamaTokenizer:
-    """BPE over "▁" with byte fallback as in Llama 2, Vicuna and Mistral: <s> stands before every text."""
+    """BPE over "▁" with byte fallback as in Llama 2, Vicuna and Mistral: <s> precedes every text."""
     pieces = _bpe(False, "<unk>", "<s>", "</s>", *BYTES)
     tokenizer = LlamaTokenizer(**pieces, pad_token="<pad>", add_bos_token=True)
     tokenizer.add_tokens(list(special), special_tokens=True)
@@ -76,7 +76,7 @@ def llama2(special: Sequence[str]) -> LlamaTokenizer:
 
 
 def gemma(special: Sequence[str], **named: str) -> GemmaTokenizer:
-    """BPE over "▁" with byte fallback as in Gemma: <bos> stands before every text, but no "▁"."""
+    """BPE over "▁" with byte fallback as in Gemma: <bos> precedes every text, but no "▁"."""
     pieces = _bpe(False, "<pad>", "<eos>", "<bos>", "<unk>", "<mask>", *BYTES)
     tokenizer = GemmaTokenizer(**pieces, add_bos_token=True, extra_special_tokens=named)
     tokenizer.add_tokens(list(special), special_tokens=True)
@@ -84,9 +84,9 @@ def gemma(special: Sequence[str], **named: str) -> GemmaTokenizer:
 
 
 def t5() -> T5Tokenizer:
-    """Unigram over "▁" as in Flan-T5: </s> behind every text; most of what is not ASCII is <unk>.
+    """Unigram over "▁" as in Flan-T5: </s> after every text; most non-ASCII characters are <unk>.
 
-    The pieces are BPE's, longer ones less likely: training a Unigram model gives other pieces every time.
+    The pieces come from BPE, and longer ones are less likely: training a Unigram model is not deterministic.
     """
     vocab = _bpe(False, "<pad>", "</s>", "<unk>")["vocab"]
     return T5Tokenizer(vocab=[(piece, -5 - index / 100) for piece, index in vocab.items()], extra_ids=0)

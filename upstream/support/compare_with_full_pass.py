@@ -1,4 +1,4 @@
-"""Compares the pull request's ranker with `full_pass.Reference` on checkpoints; prints one line of JSON for each."""
+"""Compare the pull request's ranker with `full_pass.Reference`; print one line of JSON per checkpoint."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ for folder in sys.argv[1:]:
     ranker = CandidateRanker(reference.model, reference.processor)
     largest, passes = 0.0, []
     reference.model.model.register_forward_hook(lambda *_, passes=passes: passes.append(1))
-    for number, count in enumerate([1, 2, 4]):  # the first proves, the second is checked, the third is shared
+    for number, count in enumerate([1, 2, 4]):  # the first two are checked, the third is shared
         sizes = [(70 + 30 * number, 56 + 7 * index) for index in range(count)]
         images = [Image.new("RGB", size, COLOURS[number + index]) for index, size in enumerate(sizes)]
         content = [*({"type": "image", "image": image} for image in images), {"type": "text", "text": QUESTION}]
@@ -24,7 +24,7 @@ for folder in sys.argv[1:]:
         scores = ranker.score([{"role": "user", "content": content}], CANDIDATES, str(number))
         num_passes = len(passes)
         for candidate, (loss, is_greedy) in zip(CANDIDATES, scores, strict=True):
-            wanted, wanted_greedy, _ = reference.score(images, QUESTION, candidate)
-            largest = max(largest, abs(loss - wanted))
-            assert is_greedy == wanted_greedy
+            expected, expected_greedy, _ = reference.score(images, QUESTION, candidate)
+            largest = max(largest, abs(loss - expected))
+            assert is_greedy == expected_greedy
     print(json.dumps({"model": reference.model.config.model_type, "difference": largest, "passes": num_passes}))

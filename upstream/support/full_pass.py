@@ -1,4 +1,4 @@
-"""The slow, obvious way: each candidate in a pass of its own. As a backend of lmms-eval, and as a program."""
+"""Reference scores with a full pass per candidate, as a backend of lmms-eval and as a program."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 
 
 class Reference:
-    """A checkpoint in float32 on the CPU."""
+    """Scores from a checkpoint in float32 on the CPU."""
 
     def __init__(self, pretrained: str | Path) -> None:
         self.model = AutoModelForImageTextToText.from_pretrained(pretrained, dtype=torch.float32).eval()
@@ -22,35 +22,39 @@ class Reference:
 
     @torch.inference_mode()
     def score(self, images: Sequence[Image.Image], question: str, candidate: str) -> tuple[float, bool, int]:
-        """Mean loss of a candidate behind images and question, whether it is the greedy answer, and its tokens."""
+        """Score a candidate after images and question.
+
+        Returns:
+            Its mean loss, whether it is the greedy answer, and its number of tokens.
+        """
         content = [*({"type": "image", "image": image} for image in images), {"type": "text", "text": question}]
         messages = [{"role": "user", "content": content}]
         turn = {"role": "assistant", "content": [{"type": "text", "text": candidate}]}
-        shown = self.processor.apply_chat_template(
+        inputs = self.processor.apply_chat_template(
             [[*messages, turn]], tokenize=True, return_dict=True, return_tensors="pt", continue_final_message=True
         )
         text = self.processor.apply_chat_template([*messages, turn], tokenize=False, continue_final_message=True)
-        return self._scored(shown, text, candidate)
+        return self._score(inputs, text, candidate)
 
     @torch.inference_mode()
     def score_text(self, images: Sequence[Image.Image], prompt: str, candidate: str) -> tuple[float, bool, int]:
-        """The same of a candidate behind a prompt that is rendered already."""
-        shown = self.processor(text=prompt + candidate, images=list(images), return_tensors="pt")
-        return self._scored(shown, prompt + candidate, candidate)
+        """Score a candidate after an already rendered prompt; returns the same as `score`."""
+        inputs = self.processor(text=prompt + candidate, images=list(images), return_tensors="pt")
+        return self._score(inputs, prompt + candidate, candidate)
 
-    def _scored(self, shown: Any, text: str, candidate: str) -> tuple[float, bool, int]:
-        # The tokens of the candidate are the last ones: those that begin behind the text before it, or with its space.
+    def _score(self, inputs: Any, text: str, candidate: str) -> tuple[float, bool, int]:
+        # The candidate's tokens are the last ones. The first may also cover the space before the candidate.
         encoded = self.processor.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         start = len(text) - len(candidate)
         count = sum(end > max(begin, start) for begin, end in encoded["offset_mapping"])
-        ids = shown["input_ids"][0, -count:]
-        logits = self.model(**shown).logits[0, -count - 1 : -1]
+        ids = inputs["input_ids"][0, -count:]
+        logits = self.model(**inputs).logits[0, -count - 1 : -1]
         losses = -logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0]
         return float(losses.mean()), bool((logits.argmax(-1) == ids).all()), count
 
 
 class FullPass(lmms):
-    """`Reference` as a backend; registered by an entry point of the environment."""
+    """`Reference` as a backend; an entry point registers it."""
 
     def __init__(self, pretrained: str, batch_size: int = 1, **_: Any) -> None:
         super().__init__()

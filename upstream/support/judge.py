@@ -1,4 +1,4 @@
-"""A judge on the loopback interface with a rule in place of a model, so that a score can be computed by hand."""
+"""A local judge server that applies a rule instead of a model; scores can be computed by hand."""
 
 import json
 import threading
@@ -9,12 +9,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @contextmanager
 def judge(rule: Callable[[str], str]) -> Iterator[str]:
-    """Serve chat completions, each the rule's answer to the last message; gives the URL."""
+    """Serve chat completions that apply the rule to the last message; yield the URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            message = {"role": "assistant", "content": rule(asked["messages"][-1]["content"])}
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            message = {"role": "assistant", "content": rule(request["messages"][-1]["content"])}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
             body = json.dumps(
                 {"id": "1", "object": "chat.completion", "created": 0, "model": "rule", "choices": [choice]}

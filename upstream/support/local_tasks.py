@@ -1,4 +1,4 @@
-"""Small tasks on local data: choices behind an image or a text, and a written answer to an image, all rendered here."""
+"""Small tasks on rendered local data: choices after an image or a text, and free-text answers to an image."""
 
 import json
 from pathlib import Path
@@ -56,7 +56,7 @@ metric_list:
 
 
 def write_tasks(folder: Path, num_questions: int = 6) -> None:
-    """Write `tasks/`: ``image_choice``, ``image_answer``, ``text_choice``; their data and pictures lie beside it."""
+    """Write the tasks ``image_choice``, ``image_answer`` and ``text_choice`` to `tasks/`, and their data next to it."""
     (folder / "tasks").mkdir(parents=True)
     (folder / "tasks" / "utils.py").write_text(UTILS)
     image_rows, text_rows = [], []

@@ -1,4 +1,4 @@
-"""A backend that knows the reference answers: it gives every second one, and says else that it does not know."""
+"""A backend that answers every second question with the reference, and the others with "I do not know."."""
 
 from typing import Any
 
@@ -9,7 +9,11 @@ UNKNOWN = "I do not know."
 
 
 class Told(lmms):
-    """``field``: of the document, which holds its answer."""
+    """Backend with reference answers.
+
+    Args:
+        field: The document's field with the answer: a text, or a list of lines.
+    """
 
     def __init__(self, field: str = "answer", batch_size: int = 1, **_: Any) -> None:
         super().__init__()
@@ -19,9 +23,9 @@ class Told(lmms):
         answers = []
         for _, _, _, doc_id, task, split in (request.args for request in requests):
             doc = self.task_dict[task][split][doc_id]
-            known = doc[self._field]
-            known = known if isinstance(known, str) else "\n".join(known)
-            answers.append(known if doc_id % 2 == 0 else UNKNOWN)
+            reference = doc[self._field]
+            reference = reference if isinstance(reference, str) else "\n".join(reference)
+            answers.append(reference if doc_id % 2 == 0 else UNKNOWN)
         return answers
 
     def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:

@@ -1,5 +1,5 @@
-// Keys, the time that an item takes, fields that depend on others, and the cut of a clip. Labels are saved by the forms
-// themselves, which work without any of this.
+// Keyboard shortcuts, the time spent on an item, dependent fields, and the cut of a clip. The forms save labels without
+// this script.
 
 const form = document.getElementById("label");
 
@@ -20,7 +20,7 @@ function timed() {
     form.elements.seconds.value = clock.elapsed().toFixed(1);
     form.dataset.sent = "yes";
   });
-  // Back in the history: the form may be sent again.
+  // After going back in the history, the form may be sent again.
   window.addEventListener("pageshow", () => { delete form.dataset.sent; clock.start(); });
 }
 
@@ -64,7 +64,7 @@ function candidates() {
   });
 }
 
-// The clip shows the last frame before the cut, and plays up to it; a frame at the cut is not seen any more.
+// The clip shows the last frame before the cut and plays up to it. The frame at the cut itself is not shown.
 function moments() {
   const video = document.querySelector("video");
   form.querySelectorAll("input[data-times]").forEach((input) => {
@@ -98,7 +98,7 @@ function moments() {
 function keys() {
   document.addEventListener("keydown", (event) => {
     const target = event.target;
-    // A key that is held down repeats itself, on the next page too: it would open or save one item after another.
+    // Ignore a repeating key: a held key would open or save one item after another.
     if (event.repeat && event.key !== "," && event.key !== ".") return;
     const isText = target.matches("textarea, input:not([type=radio], [type=checkbox], [type=range])");
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && form) { event.preventDefault(); form.requestSubmit(); return; }
@@ -127,8 +127,7 @@ function keys() {
   });
 }
 
-// What was not saved, and the time it took, survive a reload and a server that does not answer, in this tab alone and
-// until the next item.
+// Unsaved input and its time survive a reload and an unreachable server, in this tab only and until the next item.
 function draft() {
   const name = `draft ${form.dataset.draft}`;
   const own = [...form.elements].filter((one) => one.name && one.type !== "hidden");

@@ -1,4 +1,4 @@
-"""Activities in BDDL, the Behavior Domain Definition Language (sec. 3.2): objects, facts and goal, read and written.
+"""Read and write activities in BDDL, the Behavior Domain Definition Language (sec. 3.2): objects, facts and goal.
 
 BDDL: Srivastava et al. (2021), https://github.com/StanfordVL/bddl.
 """
@@ -17,14 +17,14 @@ from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.validation import shown
 
 Bound = Mapping[str, str]
-"""The objects, or the types, of variables."""
+"""The object, or the type, of each variable."""
 Facts = Callable[[str, tuple[str, ...]], bool]
-"""Whether a predicate of objects holds."""
+"""Returns True if a predicate holds for the objects."""
 _NONE: Bound = MappingProxyType({})
 _OF_ALL, _PAIRED = ("and", "forall"), ("forpairs", "fornpairs")
 
 _SECTIONS = (":domain", ":objects", ":init", ":goal")
-# The deepest condition of the release has 7.
+# The deepest condition in the release has 7 levels.
 _DEEPEST = 50
 _TOKEN = re.compile(r";[^\n]*|[()]|[^\s();]+")
 
@@ -33,8 +33,8 @@ _TOKEN = re.compile(r";[^\n]*|[()]|[^\s();]+")
 class Predicate:
     """A predicate that the simulator can model.
 
-    arguments: ``object`` or ``room`` for each.
-    place: Whether it is a place of an object.
+    arguments: The kind of each argument, ``object`` or ``room``.
+    place: True if the predicate says where an object is.
     """
 
     arguments: tuple[str, ...]
@@ -52,7 +52,7 @@ PREDICATES = {
 
 @dataclass(frozen=True)
 class Object:
-    """An object and its type, a WordNet synset: ``cookie.n.01_1`` of ``cookie.n.01``."""
+    """An object and its type, a WordNet synset: ``cookie.n.01_1`` has the type ``cookie.n.01``."""
 
     name: str
     type: str
@@ -60,7 +60,7 @@ class Object:
 
 @dataclass(frozen=True)
 class Variable:
-    """A quantifier's variable, over the objects of a type; its name is without the ``?``."""
+    """A quantifier's variable, which ranges over the objects of a type; the name has no ``?``."""
 
     name: str
     type: str
@@ -71,17 +71,22 @@ class Variable:
 
 @dataclass(frozen=True)
 class Formula:
-    """A condition: an atom, which is a predicate of objects or bound variables, or one made of others.
+    """A condition: an atom (a predicate of objects or bound variables), or a combination of conditions.
 
-    op: An atom's predicate, or BDDL's word. ``and``: all parts hold, at least one. ``or``: one part holds. ``not``: the
-        part does not hold. ``imply``: the second part holds if the first does. ``forall``, ``exists``, ``forn``: the
-        part holds for all objects of the variable's type, for one, for exactly `number`. ``forpairs``: objects of two
-        types go together, the part holding for a first and a second one. As many of both types have a partner as there
-        are of the rarer type, or, in ``fornpairs``, as `number` says. A partner may have several, as in BDDL's
-        implementation. No object is its own.
-    number: In ``forn`` and ``fornpairs``.
+    op: An atom's predicate, or one of these operators:
+
+        - ``and``: all parts hold (at least one part). ``or``: one part holds. ``not``: the part does not hold.
+        - ``imply``: if the first part holds, the second does.
+        - ``forall``, ``exists``, ``forn``: the part holds for all objects of the variable's type, for at least one, or
+          for exactly `number`.
+        - ``forpairs``: the part holds for pairs of objects, one of each variable's type. In both types, at least as
+          many objects have a partner as the smaller type has objects. ``fornpairs``: at least `number` do. An object
+          may have several partners, as in BDDL's implementation, but is never its own partner.
+    parts: The combined conditions.
+    variables: The variables that a quantifier binds.
+    number: The number in ``forn`` and ``fornpairs``.
     arguments: An atom's names, without the ``?`` that BDDL's goals write before objects and variables.
-    line: An atom's line in the file that it was read from, from 1; 0 elsewhere. Not part of its value.
+    line: An atom's line in its file, from 1; 0 if it was not read from a file. Ignored in comparisons.
     """
 
     op: str
@@ -93,7 +98,7 @@ class Formula:
 
     @property
     def is_atom(self) -> bool:
-        """Whether it is a predicate's."""
+        """True for a predicate, False for an operator."""
         return self.op not in _FORMS
 
     def __str__(self) -> str:
@@ -106,10 +111,11 @@ class Formula:
 class Problem:
     """An activity.
 
-    name: Such as ``making_tea_0``.
-    domain: Name of the domain with its predicates; ``igibson``.
-    init: Facts, and negated facts, about objects.
-    goal: What must hold at the end. BDDL has one formula here; a few released files have several, all of which must.
+    name: Name such as ``making_tea_0``.
+    domain: Name of the domain that defines the predicates; ``igibson``.
+    objects: The declared objects.
+    init: Initial facts and negated facts about objects.
+    goal: Formulas that must all hold at the end. BDDL has one formula here; a few released files have several.
     """
 
     name: str
@@ -120,12 +126,12 @@ class Problem:
 
     def of_type(self, kind: str) -> list[str]:
         """Return the names of a type's objects, in order."""
-        return [thing.name for thing in self.objects if thing.type == kind]
+        return [obj.name for obj in self.objects if obj.type == kind]
 
     @property
     def types(self) -> dict[str, str]:
-        """The objects' types by name."""
-        return {thing.name: thing.type for thing in self.objects}
+        """Each object's type by its name."""
+        return {obj.name: obj.type for obj in self.objects}
 
     @property
     def conditions(self) -> tuple[Formula, ...]:
@@ -133,12 +139,12 @@ class Problem:
         return tuple(part for formula in self.goal for part in (formula.parts if formula.op == "and" else [formula]))
 
     def __str__(self) -> str:
-        """Write the problem in BDDL, which `parse_problem` reads back; a line for each object, fact and condition."""
+        """Format the problem as BDDL with one line per object, fact and condition; `parse_problem` reads it back."""
         goal = [str(formula) for formula in self.goal]
         if len(self.goal) == 1 and self.goal[0].op == "and":
             goal = ["(and", *(f"    {part}" for part in self.goal[0].parts), ")"]
         sections = {
-            "objects": [f"{thing.name} - {thing.type}" for thing in self.objects],
+            "objects": [f"{obj.name} - {obj.type}" for obj in self.objects],
             "init": [str(fact).replace("?", "") for fact in self.init],
             "goal": goal,
         }
@@ -150,11 +156,11 @@ class Problem:
 
 def predicates_text() -> str:
     """List the predicates with their arguments."""
-    return ", ".join(f"({name} {' '.join(known.arguments)})" for name, known in PREDICATES.items())
+    return ", ".join(f"({name} {' '.join(predicate.arguments)})" for name, predicate in PREDICATES.items())
 
 
 def is_known(atom: Formula) -> bool:
-    """Check that an atom's predicate exists and has so many arguments."""
+    """Check that an atom's predicate exists and has the right number of arguments."""
     predicate = PREDICATES.get(atom.op)
     return predicate is not None and len(predicate.arguments) == len(atom.arguments)
 
@@ -163,35 +169,38 @@ def literals_of(formula: Formula, *, asked: bool = True, bound: Bound = _NONE) -
     """Yield the atoms of a condition, in order.
 
     Yields:
-        Each atom, whether it is asked for rather than its contrary, and the types of the variables bound around it.
+        Each atom, True if the condition asks for it or False if it asks for its negation, and the types of the
+        variables bound around it.
     """
     bound = {**bound, **{variable.name: variable.type for variable in formula.variables}}
     if formula.is_atom:
         yield formula, asked, bound
     for index, part in enumerate(formula.parts):
-        is_contrary = formula.op == "not" or (formula.op == "imply" and index == 0)
-        yield from literals_of(part, asked=asked != is_contrary, bound=bound)
+        is_negated = formula.op == "not" or (formula.op == "imply" and index == 0)
+        yield from literals_of(part, asked=asked != is_negated, bound=bound)
 
 
 def read_problem(path: Path) -> Problem:
     """Read an activity's file.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read, or does not have BDDL's form.
+        LmmsEgoplanError: The file cannot be read, or is not valid BDDL.
     """
     return parse_problem(read_text(path), str(path))
 
 
 def parse_problem(text: str, where: str) -> Problem:
-    """Parse an activity; comments (``;``) are ignored, and letters become lower case, as in BDDL's implementation.
+    """Parse an activity.
 
-    Names need not be declared, and predicates need not exist.
+    As in BDDL's implementation, comments (``;``) are ignored and letters become lower case. Undeclared names and
+    unknown predicates are accepted.
 
     Args:
+        text: The activity in BDDL.
         where: Name of the file.
 
     Raises:
-        LmmsEgoplanError: The text does not have BDDL's form; names the line, what was expected and what was found.
+        LmmsEgoplanError: The text is not valid BDDL; the error names the line, the expected form and the actual text.
 
     >>> problem = parse_problem(
     ...     "(define (problem tea_0) (:domain igibson) (:objects cup.n.01_1 - cup.n.01) (:init (dusty cup.n.01_1)) "
@@ -205,9 +214,9 @@ def parse_problem(text: str, where: str) -> Problem:
 
 
 def grounded(problem: Problem) -> list[Formula]:
-    """Return the goal's conditions in order, with objects for the variables of ``forall``.
+    """Return the goal's conditions in order, with each ``forall`` expanded to one condition per object.
 
-    The parts of ``and`` and ``forall`` are conditions, each once; all others stay whole.
+    Each part of ``and`` and ``forall`` is a separate condition, without duplicates. Other operators are not split.
 
     >>> text = '''(define (problem tea_0) (:domain igibson)
     ...     (:objects cup.n.01_1 cup.n.01_2 - cup.n.01 box.n.01_1 - box.n.01)
@@ -220,10 +229,10 @@ def grounded(problem: Problem) -> list[Formula]:
 
 
 def is_checkable(problem: Problem, condition: Formula, reachable: frozenset[str]) -> bool:
-    """Check whether a condition can be checked: all names are declared, and all types have objects.
+    """Return True if a condition can be checked: all names are declared, and all types have objects.
 
     Args:
-        reachable: The predicates that understood actions, or the problem's initial facts, decide.
+        reachable: Predicates that are decided by understood actions or by the problem's initial facts.
     """
     types = problem.types
     return all(
@@ -236,34 +245,34 @@ def is_checkable(problem: Problem, condition: Formula, reachable: frozenset[str]
 
 
 def holds(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE) -> bool:
-    """Check whether a condition holds, as in BDDL's implementation; `Formula` defines each form.
+    """Return True if a condition holds, as in BDDL's implementation; `Formula` defines each operator.
 
     Args:
-        bound: The objects of the variables around the condition.
+        bound: Objects of the variables bound around the condition.
     """
     if formula.is_atom:
         return facts(formula.op, tuple(bound.get(name, name) for name in formula.arguments))
     if formula.op in _PAIRED:
-        with_partner, wanted = _pairs(problem, formula, facts, bound)
-        return all(count >= wanted for count in with_partner)
-    of_each = (holds(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound))
+        with_partner, required = _pairs(problem, formula, facts, bound)
+        return all(count >= required for count in with_partner)
+    results = (holds(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound))
     if formula.op in ("not", "imply"):
-        return not next(of_each) or any(of_each)
+        return not next(results) or any(results)
     if formula.op == "forn":
-        return sum(of_each) == formula.number
-    return all(of_each) if formula.op in _OF_ALL else any(of_each)
+        return sum(results) == formula.number
+    return all(results) if formula.op in _OF_ALL else any(results)
 
 
 def degree(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NONE) -> float:
-    """Return how far a condition is reached, in [0, 1], 1 if it holds: this orders worlds in which it does not.
+    """Return how far a condition is reached, in [0, 1]; 1 if it holds. Used to rank worlds in which it does not hold.
 
-    The mean over the parts of ``and`` and ``forall``, the largest of those of ``or`` and ``exists``.
+    ``and`` and ``forall`` have the mean over their parts, ``or`` and ``exists`` the maximum.
     """
     if formula.is_atom or formula.op in ("not", "imply"):
         return float(holds(problem, formula, facts, bound))
     if formula.op in _PAIRED:
-        with_partner, wanted = _pairs(problem, formula, facts, bound)
-        return min(1.0, sum(min(count, wanted) for count in with_partner) / (2 * wanted)) if wanted else 1.0
+        with_partner, required = _pairs(problem, formula, facts, bound)
+        return min(1.0, sum(min(count, required) for count in with_partner) / (2 * required)) if required else 1.0
     degrees = [degree(problem, part, facts, inner) for part, inner in _parts(problem, formula, bound)]
     if formula.op == "forn":
         return max(0.0, 1 - abs(degrees.count(1.0) - formula.number) / max(formula.number, 1))
@@ -273,27 +282,27 @@ def degree(problem: Problem, formula: Formula, facts: Facts, bound: Bound = _NON
 
 
 def _ground(problem: Problem, formula: Formula, bound: Bound) -> Iterator[tuple[Formula, tuple[tuple[str, str], ...]]]:
-    """Yield conditions with the objects of their variables."""
+    """Yield conditions, each with the objects of its variables."""
     if formula.op in _OF_ALL:
         for part, inner in _parts(problem, formula, bound):
             yield from _ground(problem, part, inner)
     else:
         used = {name for atom, _, _ in literals_of(formula) for name in atom.arguments}
-        yield formula, tuple((name, thing) for name, thing in bound.items() if name in used)
+        yield formula, tuple((name, obj) for name, obj in bound.items() if name in used)
 
 
 def _substitute(formula: Formula, bound: Bound) -> Formula:
-    """Write objects for variables that the formula does not bind itself."""
-    inside = {name: thing for name, thing in bound.items() if name not in {each.name for each in formula.variables}}
+    """Replace free variables of a formula by objects."""
+    free = {name: obj for name, obj in bound.items() if name not in {variable.name for variable in formula.variables}}
     return replace(
         formula,
-        parts=tuple(_substitute(part, inside) for part in formula.parts),
+        parts=tuple(_substitute(part, free) for part in formula.parts),
         arguments=tuple(bound.get(name, name) for name in formula.arguments),
     )
 
 
 def _parts(problem: Problem, formula: Formula, bound: Bound) -> list[tuple[Formula, Bound]]:
-    """Return the parts, each with the objects of its variables; once for each object that a quantifier ranges over."""
+    """Return the parts, each with the objects of its variables; a quantifier's part once per object."""
     if not formula.variables:
         return [(part, bound) for part in formula.parts]
     (variable,) = formula.variables
@@ -301,7 +310,7 @@ def _parts(problem: Problem, formula: Formula, bound: Bound) -> list[tuple[Formu
 
 
 def _pairs(problem: Problem, formula: Formula, facts: Facts, bound: Bound) -> tuple[tuple[int, int], int]:
-    """Count the objects of either type that have a partner, and those that should."""
+    """Return how many objects of each type have a partner, and how many must have one."""
     names = [variable.name for variable in formula.variables]
     firsts, seconds = (problem.of_type(variable.type) for variable in formula.variables)
     pairs = [
@@ -310,13 +319,13 @@ def _pairs(problem: Problem, formula: Formula, facts: Facts, bound: Bound) -> tu
         if pair[0] != pair[1]
         and holds(problem, formula.parts[0], facts, {**bound, **dict(zip(names, pair, strict=True))})
     ]
-    wanted = formula.number if formula.op == "fornpairs" else min(len(firsts), len(seconds))
-    return (len({first for first, _ in pairs}), len({second for _, second in pairs})), wanted
+    required = formula.number if formula.op == "fornpairs" else min(len(firsts), len(seconds))
+    return (len({first for first, _ in pairs}), len({second for _, second in pairs})), required
 
 
 @dataclass(frozen=True)
 class _Node:
-    """A word, or a list in parentheses, with its line from 1."""
+    """A word or a parenthesised list, with its line number from 1."""
 
     line: int
     word: str = ""
@@ -338,34 +347,34 @@ class _Reader:
         define = self._tree(text)
         if define.head != "define" or len(define.items) < 2:
             self._fail(define, "(define (problem NAME) ...)")
-        heading, *others = define.items[1:]
-        name = self._named(heading, "problem")
+        heading, *section_nodes = define.items[1:]
+        name = self._read_name(heading, "problem")
         sections: dict[str, _Node] = {}
-        for section in others:
+        for section in section_nodes:
             if section.head not in _SECTIONS or section.head in sections:
                 once = ", each once" if section.head in sections else ""
                 self._fail(section, f"one of ({'), ('.join(f'{name} ...' for name in _SECTIONS)}){once}")
             sections[section.head] = section
-        if absent := [name for name in _SECTIONS if name not in sections]:
-            self._fail(define, f"a section ({absent[0]} ...)")
+        if missing := [name for name in _SECTIONS if name not in sections]:
+            self._fail(define, f"a section ({missing[0]} ...)")
         goal = sections[":goal"]
         if len(goal.items) < 2:
             self._fail(goal, "(:goal CONDITION)")
         return Problem(
             name=name,
-            domain=self._named(sections[":domain"], ":domain"),
+            domain=self._read_name(sections[":domain"], ":domain"),
             objects=self._objects(sections[":objects"]),
             init=tuple(self._fact(node) for node in sections[":init"].items[1:]),
             goal=tuple(self._condition(node) for node in goal.items[1:]),
         )
 
-    def _named(self, node: _Node, head: str) -> str:
+    def _read_name(self, node: _Node, head: str) -> str:
         if node.head != head or len(node.items) != 2:
             self._fail(node, f"({head} NAME)")
         return self._word(node.items[1], f"the {head.removeprefix(':')}'s name")
 
     def _tree(self, text: str) -> _Node:
-        """Return the one list that the text is."""
+        """Return the single list in the text."""
         lists: list[tuple[int, list[_Node]]] = [(0, [])]
         line, position = 1, 0
         for token in _TOKEN.finditer(text):
@@ -377,35 +386,35 @@ class _Reader:
             if word == "(":
                 lists.append((line, []))
                 if len(lists) > _DEEPEST:
-                    self._refuse(line, f"at most {_DEEPEST} parentheses in one another")
+                    self._refuse(line, f"at most {_DEEPEST} nested parentheses")
             elif word != ")":
                 lists[-1][1].append(_Node(line, word))
             elif len(lists) == 1:
-                self._refuse(line, "no ')' here: none is open")
+                self._refuse(line, "no ')' here, since no '(' is open")
             else:
                 start, items = lists.pop()
                 lists[-1][1].append(_Node(start, items=tuple(items)))
         if len(lists) > 1:
-            self._refuse(lists[-1][0], "a ')' for the '(' of this line, found the end")
+            self._refuse(lists[-1][0], "a ')' for the '(' on this line, found the end of the file")
         if len(lists[0][1]) != 1:
-            found = lists[0][1][1] if lists[0][1] else _Node(line, "nothing")
-            self._fail(found, "one (define ...) in the file")
+            node = lists[0][1][1] if lists[0][1] else _Node(line, "nothing")
+            self._fail(node, "one (define ...) in the file")
         return lists[0][1][0]
 
     def _objects(self, section: _Node) -> tuple[Object, ...]:
         objects: list[Object] = []
-        waiting: list[str] = []
+        untyped_names: list[str] = []
         nodes = iter(section.items[1:])
         for node in nodes:
             if self._word(node, "an object's name") != "-":
-                waiting.append(node.word)
+                untyped_names.append(node.word)
                 continue
             kind = next(nodes, None)
-            if kind is None or not waiting:
+            if kind is None or not untyped_names:
                 self._fail(node, "names, '-' and their type")
-            objects += [Object(name, self._word(kind, "a type")) for name in waiting]
-            waiting = []
-        if waiting:
+            objects += [Object(name, self._word(kind, "a type")) for name in untyped_names]
+            untyped_names = []
+        if untyped_names:
             self._fail(section.items[-1], "'-' and a type after the objects' names")
         return tuple(objects)
 
@@ -443,13 +452,13 @@ class _Reader:
         number = re.fullmatch(r"\(([0-9]{1,4})\)", str(node))
         return int(number[1]) if number else self._fail(node, "(NUMBER)")
 
-    def _word(self, node: _Node, what: str) -> str:
+    def _word(self, node: _Node, expected: str) -> str:
         if node.word in ("", "?"):
-            self._fail(node, what)
+            self._fail(node, expected)
         return node.word
 
-    def _fail(self, node: _Node, what: str) -> NoReturn:
-        self._refuse(node.line, f"{what}, found {shown(str(node))}")
+    def _fail(self, node: _Node, expected: str) -> NoReturn:
+        self._refuse(node.line, f"{expected}, found {shown(str(node))}")
 
-    def _refuse(self, line: int, what: str) -> NoReturn:
-        raise LmmsEgoplanError(f"{self._where}:{line}: expected {what}")
+    def _refuse(self, line: int, expected: str) -> NoReturn:
+        raise LmmsEgoplanError(f"{self._where}:{line}: expected {expected}")

@@ -1,4 +1,4 @@
-"""The classifier of correct plans (sec. 4.2.2), and its agreement with people (sec. 5.4, Table 5).
+"""Classify plans as correct or wrong (sec. 4.2.2), and measure the agreement with people (sec. 5.4, Table 5).
 
 The classifier is a BERT-type encoder that compares a plan with a gold plan.
 """
@@ -29,11 +29,11 @@ Positives = Literal["mixed", "gold-first"]
 Shuffled = Literal["activity", "instance"]
 
 _BATCH = 32
-# Special tokens of a pair.
+# Number of special tokens in a pair.
 _MARKS = 3
 _CLASS = "PlanPairModel"
 _FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
-_HOW = "`lmms-egoplan train actplan-bleurt` makes one"
+_ADVICE = "create one with `lmms-egoplan train actplan-bleurt`"
 _POSITIVES = {"mixed": "two correct plans in any order", "gold-first": "a gold plan first, then another correct plan"}
 
 
@@ -41,8 +41,9 @@ _POSITIVES = {"mixed": "two correct plans in any order", "gold-first": "a gold p
 class Verdict:
     """The classifier's verdict on a plan.
 
-    probability: Probability of being correct, in [0, 1]; a plan is correct above 0.5.
-    truncated: Whether the classifier saw only a part of the two plans.
+    correct: True if the probability is above 0.5.
+    probability: Probability that the plan is correct, in [0, 1].
+    truncated: True if the classifier saw only part of the two plans.
     """
 
     correct: bool
@@ -52,10 +53,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class PlanPair:
-    """The classifier's input and the right verdict.
+    """An input of the classifier with the expected verdict.
 
-    gold, candidate: Plans, their steps joined by one blank.
-    source: The model that wrote the candidate; of a training pair ``positive``, ``wrong`` or ``shuffled``.
+    gold, candidate: Plans, with steps joined by one blank.
+    correct: The expected verdict.
+    source: The model that wrote the candidate; for a training pair, ``positive``, ``wrong`` or ``shuffled``.
     """
 
     gold: str
@@ -66,15 +68,15 @@ class PlanPair:
 
 @dataclass(frozen=True)
 class SourceScores:
-    """Verdicts on a model's plans, against people's labels.
+    """Verdicts on a model's plans, compared with human labels.
 
     plans: Number of plans.
     accuracy: Share of right verdicts, in [0, 1].
     majority: Accuracy of always giving the more frequent label, in [0.5, 1].
     mcc: Matthews correlation, in [-1, 1]; None if all labels or all verdicts are the same.
-    true_correct, false_correct, false_wrong, true_wrong: Plans called correct that are and are not, and plans called
-        wrong that are not and are.
-    truncated: Pairs of which the classifier saw only a part.
+    true_correct, false_correct: Numbers of plans rightly and wrongly called correct.
+    false_wrong, true_wrong: Numbers of plans wrongly and rightly called wrong.
+    truncated: Number of pairs that the classifier saw only in part.
     """
 
     plans: int
@@ -89,7 +91,7 @@ class SourceScores:
 
 
 class PlanClassifier:
-    """A trained model, on the GPU if there is one."""
+    """A trained classifier, on the GPU if one is available."""
 
     def __init__(self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> None:
         self._model = model.to(default_device()).eval()
@@ -97,15 +99,15 @@ class PlanClassifier:
 
     @property
     def pairs(self) -> str:
-        """The kinds of pairs that it was trained on, in words."""
+        """Description of the training pairs."""
         config = self._model.config
         return f"positive pairs: {_POSITIVES[config.positives]}; shuffled gold plans: of the same {config.shuffled}"
 
     def judge(self, pairs: Sequence[tuple[str, str]]) -> list[Verdict]:
-        """Judge whether each candidate is correct, given a gold plan of the same instance.
+        """Classify each candidate as correct or wrong, given a gold plan of the same instance.
 
         Args:
-            pairs: Gold plan and candidate, as texts; steps may be separated by blanks or line breaks.
+            pairs: Gold plan and candidate as texts; steps may be separated by blanks or line breaks.
 
         Returns:
             The verdicts in the order of the pairs.
@@ -129,7 +131,7 @@ class PlanClassifier:
                 for index, probability in zip(batch, self._probabilities(inputs), strict=True):
                     probabilities[index] = probability
         if any(probability != probability for probability in probabilities):
-            raise LmmsEgoplanError("the classifier gives no numbers (NaN): its weights are damaged; train it again")
+            raise LmmsEgoplanError("the classifier returns NaN: its weights are damaged; train it again")
         return [
             Verdict(probability > 0.5, probability, is_truncated)
             for probability, (_, is_truncated) in zip(probabilities, encoded, strict=True)
@@ -141,23 +143,23 @@ class PlanClassifier:
         try:
             logits = self._model(**inputs.to(self._model.device)).logits
         except torch.OutOfMemoryError:
-            logger.warning("no GPU memory is left for the classifier of plans: it goes on on the CPU")
+            logger.warning("not enough GPU memory for the classifier of plans; continuing on the CPU")
             self._model.to("cpu")
             logits = self._model(**inputs.to("cpu")).logits
         return logits.float().softmax(-1)[:, 1].tolist()
 
 
 def classifier_path(setting: str | None = None) -> str | None:
-    """Return the classifier's absolute folder: LMMS_EGOPLAN_BLEURT if set, else `setting`; None without both."""
+    """Return the classifier's absolute folder: LMMS_EGOPLAN_BLEURT if set, else `setting`; None if neither is set."""
     path = os.environ.get(BLEURT_VARIABLE) or setting
     return str(Path(path).resolve()) if path else None
 
 
 def load_classifier(folder: str | Path) -> PlanClassifier:
-    """Load a classifier that ``lmms-egoplan train actplan-bleurt`` has written; once per process.
+    """Load a classifier written by ``lmms-egoplan train actplan-bleurt``; once per process.
 
     Raises:
-        LmmsEgoplanError: The folder has no classifier, or a damaged one.
+        LmmsEgoplanError: The folder contains no classifier, or a damaged one.
     """
     path = Path(folder).resolve()
     weights = path / "model.safetensors"
@@ -172,41 +174,43 @@ def _load(path: Path, _version: str) -> PlanClassifier:
 def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """Load a trained model with its tokenizer.
 
-    Its config has ``max_pair_length``, the tokens of a pair, and ``positives`` and ``shuffled`` as in `Recipe`.
+    Its config has ``max_pair_length`` (the most tokens of a pair), and ``positives`` and ``shuffled`` as in `Recipe`.
 
     Raises:
-        LmmsEgoplanError: The folder has no model, or a damaged one.
+        LmmsEgoplanError: The folder contains no model, or a damaged one.
     """
     from transformers import AutoConfig, AutoTokenizer
 
     if not folder.is_dir():
-        raise LmmsEgoplanError(f"{folder}: no folder with a trained classifier; {_HOW}")
+        raise LmmsEgoplanError(f"{folder}: no such folder; expected a trained classifier; {_ADVICE}")
     if missing := [name for name in _FILES if not (folder / name).is_file()]:
-        raise LmmsEgoplanError(f"{folder}: no trained classifier: it lacks {', '.join(missing)}; {_HOW}")
+        raise LmmsEgoplanError(f"{folder}: not a trained classifier: {', '.join(missing)} missing; {_ADVICE}")
     try:
         config = AutoConfig.from_pretrained(folder)
         if config.architectures != [_CLASS] or not isinstance(getattr(config, "max_pair_length", None), int):
             raise LmmsEgoplanError(
-                f"{folder}: holds {', '.join(config.architectures or ['another model'])}, no plan classifier; {_HOW}"
+                f"{folder}: contains {', '.join(config.architectures or ['another model'])}, not a plan classifier; "
+                f"{_ADVICE}"
             )
-        for name, known in (("positives", get_args(Positives)), ("shuffled", get_args(Shuffled))):
-            if (stored := getattr(config, name, None)) not in known:
+        for name, choices in (("positives", get_args(Positives)), ("shuffled", get_args(Shuffled))):
+            if (stored := getattr(config, name, None)) not in choices:
                 raise LmmsEgoplanError(
-                    f"{folder / 'config.json'}: {name}: expected {' or '.join(known)}, found {shown(stored)}; {_HOW}"
+                    f"{folder / 'config.json'}: {name}: expected {' or '.join(choices)}, found {shown(stored)}; "
+                    f"{_ADVICE}"
                 )
         tokenizer = AutoTokenizer.from_pretrained(folder)
         model, missing_weights = load_weights(folder, config)
     except LmmsEgoplanError:
         raise
     except Exception as error:  # from the loaders of many file formats
-        raise LmmsEgoplanError(f"{folder}: the classifier is damaged: {error}; {_HOW}") from error
+        raise LmmsEgoplanError(f"{folder}: the classifier is damaged: {error}; {_ADVICE}") from error
     if missing_weights or len(tokenizer) > config.vocab_size:
-        raise LmmsEgoplanError(f"{folder}: the classifier is damaged: weights and tokenizer are not complete; {_HOW}")
+        raise LmmsEgoplanError(f"{folder}: the classifier is damaged: weights or tokenizer are incomplete; {_ADVICE}")
     return model.eval(), tokenizer
 
 
 def load_weights(source: str | Path, config: "PretrainedConfig") -> "tuple[PreTrainedModel, set[str]]":
-    """Load the network with a checkpoint's weights; also return the names of missing weights."""
+    """Load the network with a checkpoint's weights, and return it with the names of missing weights."""
     import torch
 
     model, report = _model_class().from_pretrained(source, config=config, dtype=torch.float32, output_loading_info=True)
@@ -214,7 +218,7 @@ def load_weights(source: str | Path, config: "PretrainedConfig") -> "tuple[PreTr
 
 
 def joined(plan: str) -> str:
-    """Return a plan in the classifier's form: its steps joined by one blank."""
+    """Return a plan as the classifier reads it, with steps joined by one blank."""
     return " ".join(plan.split())
 
 
@@ -223,30 +227,30 @@ def encode_pair(
 ) -> tuple[dict[str, list[int]], bool]:
     """Encode a pair for ``tokenizer.pad``; tokens beyond `max_length` are cut from the end of the longer text first.
 
-    The same as the tokenizer's own ``longest_first`` truncation, which for two long texts keeps the product of all
-    that it cuts off in memory.
+    Equivalent to the tokenizer's ``longest_first`` truncation. For two long texts, that one needs memory proportional
+    to the product of the tokens that it removes.
 
     Returns:
-        Token ids with marks and whether each is of the second part; and whether some are cut off.
+        ``input_ids`` with special tokens and ``token_type_ids`` (1 for the second text); and True if tokens were cut.
     """
     texts = [clean_text(gold), clean_text(candidate)]
     first, second = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-    room = max_length - _MARKS
-    share = room // 2 + (room % 2 if len(first) > len(second) else 0)
-    first_part = first[: max(share, room - len(second))]
-    second_part = second[: room - len(first_part)]
+    budget = max_length - _MARKS
+    share = budget // 2 + (budget % 2 if len(first) > len(second) else 0)
+    first_part = first[: max(share, budget - len(second))]
+    second_part = second[: budget - len(first_part)]
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
     tokens = {
         "input_ids": [cls, *first_part, sep, *second_part, sep],
         "token_type_ids": [0] * (len(first_part) + 2) + [1] * (len(second_part) + 1),
     }
-    return tokens, len(first) + len(second) > room
+    return tokens, len(first) + len(second) > budget
 
 
 def in_split(
     instances: Sequence[LabelledInstance], activities: Mapping[str, str], split: str
 ) -> list[LabelledInstance]:
-    """Return the instances of a split's activities, in their order."""
+    """Return the instances of a split's activities, in the given order."""
     return [instance for instance in instances if activities.get(instance.id.activity) == split]
 
 
@@ -256,9 +260,9 @@ def unknown_activities(instances: Sequence[LabelledInstance], activities: Mappin
 
 
 def labelled_pairs(instances: Sequence[LabelledInstance]) -> list[PlanPair]:
-    """Pair every labelled plan with the gold plan that was not made from that model's plan.
+    """Pair every labelled plan with the gold plan that was not written from that model's plan.
 
-    GPT-4V's with gold plan 2, Gemini's with gold plan 1; with the other one if that is missing.
+    GPT-4V's plans are paired with gold plan 2 and Gemini's with gold plan 1, or with the other one if that is missing.
     """
     return [
         PlanPair(
@@ -272,32 +276,34 @@ def labelled_pairs(instances: Sequence[LabelledInstance]) -> list[PlanPair]:
 def evaluate_bleurt(
     classifier: PlanClassifier, plans: Path, activities: Path, split: str
 ) -> tuple[dict[str, SourceScores], dict[str, int]]:
-    """Classify a split's labelled plans, each with a gold plan, which comes first however the classifier was trained.
+    """Classify a split's labelled plans. The gold plan comes first, regardless of how the classifier was trained.
 
     Args:
-        plans: Read by `read_labelled_plans`.
-        activities: Read by `read_activities`.
+        classifier: The trained classifier.
+        plans: File read by `read_labelled_plans`.
+        activities: File read by `read_activities`.
         split: ``val`` or ``test``.
 
     Returns:
-        The scores by model, and the activities without a split with the number of their instances.
+        The scores by model; and the number of instances by activity, for activities without a split.
 
     Raises:
-        LmmsEgoplanError: One of the files cannot be read or has another form, or the split has no plans.
+        LmmsEgoplanError: One of the files cannot be read or has another format, or the split has no plans.
     """
     instances, splits = read_labelled_plans(plans), read_activities(activities)
     pairs = labelled_pairs(in_split(instances, splits, split))
     if not pairs:
-        known = sorted({splits[instance.id.activity] for instance in instances if instance.id.activity in splits})
+        available = sorted({splits[instance.id.activity] for instance in instances if instance.id.activity in splits})
         raise LmmsEgoplanError(
-            f"{plans}: no labelled plans of the split {split} in it; it has instances of {', '.join(known) or 'none'}"
+            f"{plans}: contains no labelled plans of the split {split}; splits with instances: "
+            f"{', '.join(available) or 'none'}"
         )
     verdicts = classifier.judge([(pair.gold, pair.candidate) for pair in pairs])
     return score_by_source(pairs, verdicts), unknown_activities(instances, splits)
 
 
 def score_by_source(pairs: Sequence[PlanPair], verdicts: Sequence[Verdict]) -> dict[str, SourceScores]:
-    """Score verdicts by model, in Table 5's order, without models that have no plans."""
+    """Score verdicts by model in Table 5's order, omitting models without plans."""
     scores: dict[str, SourceScores] = {}
     for model in MODELS:
         judged = [
@@ -309,7 +315,7 @@ def score_by_source(pairs: Sequence[PlanPair], verdicts: Sequence[Verdict]) -> d
 
 
 def score_verdicts(labels: Sequence[bool], verdicts: Sequence[Verdict]) -> SourceScores:
-    """Score at least one verdict against the labels in the same order."""
+    """Compare verdicts (at least one) with the labels in the same order."""
     from sklearn.metrics import accuracy_score, confusion_matrix, matthews_corrcoef
 
     called = [verdict.correct for verdict in verdicts]
@@ -335,7 +341,7 @@ def _model_class() -> type[Any]:
     from transformers.modeling_outputs import SequenceClassifierOutput
 
     class PlanPairModel(BertPreTrainedModel):
-        """Dropout and a linear layer on the last hidden vector of ``[CLS]``; output 1 stands for a correct plan."""
+        """Dropout and a linear layer on the last hidden vector of ``[CLS]``; class 1 means a correct plan."""
 
         def __init__(self, config: BertConfig) -> None:
             super().__init__(config)
@@ -351,7 +357,7 @@ def _model_class() -> type[Any]:
             token_type_ids: torch.Tensor,
             labels: torch.Tensor | None = None,
         ) -> SequenceClassifierOutput:
-            """Args: three of shape [pairs, tokens], labels of shape [pairs]; logits are of shape [pairs, 2]."""
+            """Compute logits, [pairs, 2], from three inputs of shape [pairs, tokens]; labels have shape [pairs]."""
             hidden = self.bert(input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
             logits = self.plan_head(self.plan_dropout(hidden.last_hidden_state[:, 0]))
             loss = None if labels is None else torch.nn.functional.cross_entropy(logits, labels)

@@ -44,7 +44,7 @@ Instances = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="The folder `annotation` of the release, for tasks and images. Without it, the prepared data.",
+        help="The release's folder `annotation` with tasks and images (default: the prepared data).",
     ),
 ]
 _TITLES = yaml_beside(__file__)
@@ -61,21 +61,24 @@ LabelledPlans = Annotated[
     ),
 ]
 Splits = Annotated[
-    Path, typer.Argument(metavar="ACTIVITIES", help="The activities' splits: activities.txt beside the plans.")
+    Path,
+    typer.Argument(metavar="ACTIVITIES", help="Splits of the activities: activities.txt, in the same folder as PLANS."),
 ]
-# Instances, or problems, that a line names.
-_NAMED = 5
+# Most instances or problems to list on one line.
+_MOST_LISTED = 5
 
 
 def prepare(
-    source: Annotated[Path, typer.Argument(metavar="DIR", help="Folder with `<scene>/<activity>/<n>/sample_<k>/`.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder that contains `<scene>/<activity>/<n>/sample_<k>/`.")
+    ],
     skip_missing: SkipMissing = False,
     bddl: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Folder with the activities' BDDL problems, for instances without `problem<n>.bddl` beside the task "
-            "description: bddl/activity_definitions of ActPlan-1K's repository. The goal check needs them.",
+            help="Folder with BDDL problems (bddl/activity_definitions in ActPlan-1K's repository), for instances "
+            "without `problem<n>.bddl` next to the task description. The goal check needs them.",
         ),
     ] = None,
 ) -> None:
@@ -83,7 +86,7 @@ def prepare(
 
     Example: `lmms-egoplan data prepare actplan ActPlan-1K/annotation`
 
-    - The folder is called `annotation` in the full release. The release is linked on
+    - The full release calls this folder `annotation`. Find the link to the release at
       https://github.com/HKUST-KnowComp/ActPlan-1K
     """
     summary = prepare_actplan(source, skip_missing=skip_missing, bddl=bddl)
@@ -96,24 +99,24 @@ def _print_gaps(summary: dict[str, Any]) -> None:
     path = summary_path(summary["benchmark"], summary["split"])
     typer.echo(
         f"Gold plan 1 is missing in {summary['without_gold_plan_1']} of {prepared} prepared instances, gold plan 2 in "
-        f"{summary['without_gold_plan_2']}; mean steps are gold plan 1's, the paper does not say which it counts."
+        f"{summary['without_gold_plan_2']}. Mean steps are over gold plan 1; the paper does not say which it counts."
     )
     if missing:
         typer.echo(
-            f"Left out: {size - prepared} instances ({missing} folders, listed with reasons under missing in {path}). "
+            f"Skipped: {size - prepared} instances ({missing} folders; {path} lists the reasons under missing). "
             f"Results will cover {prepared} of {size} instances."
         )
     if outside := summary["images_outside"]:
-        named = ", ".join(f"{entry['folder']} ({entry['images']})" for entry in outside[:_NAMED])
-        more = f" and {len(outside) - _NAMED} more, all listed under images_outside in {path}"
+        examples = ", ".join(f"{entry['folder']} ({entry['images']})" for entry in outside[:_MOST_LISTED])
+        more = f" and {len(outside) - _MOST_LISTED} more, all listed under images_outside in {path}"
         typer.echo(
-            f"Not 2 to 5 images, as the paper states for an instance: {len(outside)} of {size} instances: {named}"
-            f"{more if len(outside) > _NAMED else ''}. They are prepared like the others."
+            f"The paper states 2 to 5 images per instance. {len(outside)} of {size} instances differ: {examples}"
+            f"{more if len(outside) > _MOST_LISTED else ''}. They were prepared too."
         )
     if without := summary["without_bddl"]:
         reasons = summary["bddl_missing"]
         more = f"; {len(reasons)} reasons, all listed under bddl_missing in {path}" if len(reasons) > 1 else ""
-        typer.echo(f"Without a BDDL problem, so without a goal check: {without} of {prepared}: {reasons[0]}{more}")
+        typer.echo(f"No BDDL problem, so no goal check: {without} of {prepared} instances: {reasons[0]}{more}")
     typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}")
 
 
@@ -122,24 +125,24 @@ def score(
         Path,
         typer.Argument(
             metavar="PLANS",
-            help='JSON lines: {"id": ..., "candidate": ..., "references": [...]}. Plans are texts, the references gold '
-            'plans 1, 2, ... Where people have judged the plans: "correct" and "commonsense", too. Or the authors\' '
-            "finetuning_data.jsonl.",
+            help='JSON lines: {"id": ..., "candidate": ..., "references": [...]}. Each plan is a text; references are '
+            'gold plans 1, 2, ... Optional human labels: "correct" and "commonsense". The authors\' '
+            "finetuning_data.jsonl also works.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The scores to write, JSON.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="JSON file for the scores.")],
 ) -> None:
     """Score plans for ActPlan-1K's activities against their gold plans.
 
-    A model's thinking is removed first. A reply that ends inside a thought has no plan.
+    The model's thinking is removed first. A reply that ends inside a thought has no plan.
 
-    An id such as Beechwood_0_int/making_tea/0/sample_0 gives the setting and the type of the activity.
-    LMMS_EGOPLAN_ENCODER sets the sentence encoder, LMMS_EGOPLAN_BLEURT a classifier.
+    An id such as Beechwood_0_int/making_tea/0/sample_0 determines the setting and the activity type.
+    Set the sentence encoder with LMMS_EGOPLAN_ENCODER and a classifier with LMMS_EGOPLAN_BLEURT.
 
     Example: `lmms-egoplan score actplan plans.jsonl --out scores.json`
     """
     if out.is_dir() or out.resolve() == plans.resolve():
-        raise LmmsEgoplanError(f"{out}: --out must be a file of its own, not a folder and not the plans")
+        raise LmmsEgoplanError(f"{out}: --out must be a new file, not a folder and not the file of plans")
     scores = score_stored(read_plans(plans))
     write_whole(out, json.dumps(scores, indent=1, ensure_ascii=False) + "\n")
     _print_scores(scores["summary"])
@@ -147,15 +150,18 @@ def score(
 
 
 def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
-    """Score plans with the encoder and the classifier that are set.
+    """Score plans with the configured encoder and classifier.
 
     Returns:
-        ``samples``: for each plan `PlanScore.measures`, the fields of `PlanScore`, ``lengths`` (steps of the official
-        reading of ``candidate`` and of ``references``), setting, activity type, labels and model where known.
-        ``summary``: ``plans``, the means of all measures and labels with the number of labelled plans under
-        ``labelled``, ``repeated_ids`` (plans whose id an earlier plan has), ``empty``, ``ends_in_thought`` (of the
-        empty ones), ``unparsed``, ``encoder``, ``classifier``, and the same means by setting, length of the first
-        reference, activity type and model. Undefined values are None.
+        ``samples`` and ``summary``. Undefined values are None.
+
+        Each sample has `PlanScore.measures`, the fields of `PlanScore` and ``lengths`` (steps in the official reading
+        of ``candidate`` and of ``references``). Setting, activity type, labels and model are included if known.
+
+        The summary has ``plans`` and the means of all measures and labels; ``labelled`` counts the labelled plans.
+        ``repeated_ids`` counts plans whose id an earlier plan has, ``empty`` those without text and
+        ``ends_in_thought`` the empty ones that end inside a thought. It also has ``unparsed``, ``encoder``,
+        ``classifier``, and the same means by setting, length of the first reference, activity type and model.
 
     Raises:
         LmmsEgoplanError: One of the two models cannot be loaded.
@@ -201,7 +207,7 @@ def _summary(samples: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict
         name: [float(value) for sample in samples if (value := sample.get(field)) is not None]
         for name, field in fields.items()
     }
-    means = {name: fmean(known) if known else None for name, known in values.items()}
+    means = {name: fmean(defined) if defined else None for name, defined in values.items()}
     return {"plans": len(samples), **means, "labelled": {name: len(values[name]) for name in VERDICTS}}
 
 
@@ -223,9 +229,9 @@ def _print_scores(summary: dict[str, Any]) -> None:
             parts.add_row(f"  {group}", str(values["plans"]), *(_cell(values[name]) for name in columns))
         parts.add_section()
     Console().print(whole, parts)
-    for name, what in _TITLES["remarks"].items():
+    for name, title in _TITLES["remarks"].items():
         if summary[name]:
-            typer.echo(f"{what}: {summary[name]}")
+            typer.echo(f"{title}: {summary[name]}")
     typer.echo(f"Encoder: {summary['encoder']}")
     typer.echo(f"Classifier: {summary['classifier'] or f'none, {BLEURT_VARIABLE} is not set'}")
 
@@ -235,11 +241,13 @@ def judge(
         list[Path],
         typer.Argument(
             metavar="PLANS",
-            help="Plans, as `score actplan` takes them. Those that people called correct are passed over. With "
-            "`plans.jsonl` of `annotate export`, the judge is compared with people's types of errors.",
+            help="Plans in the format of `score actplan`. Plans that people called correct are skipped. If you pass "
+            "`plans.jsonl` from `annotate export`, the judge is compared with the annotators' error types.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for what the judge says; `report` takes it.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Output folder; pass it to `report` to show the judgements.")
+    ],
     instances: Instances = None,
     retry_rejected: RetryRejected = False,
     estimate: EstimateOnly = False,
@@ -247,9 +255,9 @@ def judge(
 ) -> None:
     """Have a judge mark the six types of errors in plans that people called wrong.
 
-    LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the endpoint, LMMS_EGOPLAN_JUDGE_MODEL the model,
-    which must read images (gpt-4o-2024-11-20 by default). Replies are stored as they come: after an interruption, the
-    same command asks for the rest only.
+    Set the endpoint with LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY, and the model with
+    LMMS_EGOPLAN_JUDGE_MODEL. It must read images (default: gpt-4o-2024-11-20). Replies are stored as they arrive: to
+    resume an interrupted run, repeat the command.
 
     Example: `lmms-egoplan judge actplan labels/plans.jsonl --out judged-errors`
     """
@@ -257,30 +265,30 @@ def judge(
     stored = [(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)]
     wrong = [(model, plan) for model, plan in stored if not plan.labels["correct"]]
     if not wrong:
-        raise LmmsEgoplanError(f"people called all {len(stored)} plans correct; there is nothing to judge")
+        raise LmmsEgoplanError(f"people called all {len(stored)} plans correct; nothing to judge")
     judged = error_judge.judge_errors(wrong, instances_of({plan.plan.id for _, plan in wrong}, instances), settings)
     settings.asking.finish_estimate()
     write_folder(out, "actplan", {error_judge.JUDGED_ERRORS: error_judge.judged_lines(judged)})
     _print_errors(judged)
     unjudged = [plan for plan in judged if plan.judge is None]
-    typer.echo(f"Passed over, as people called them correct: {len(stored) - len(wrong)} of {len(stored)} plans")
+    typer.echo(f"Skipped because people called them correct: {len(stored) - len(wrong)} of {len(stored)} plans")
     typer.echo(f"Written to {out / error_judge.JUDGED_ERRORS}")
     if unjudged:
         raise LmmsEgoplanError(
-            f"{len(unjudged)} of {len(judged)} plans are not judged, {unjudged[0].id} of {unjudged[0].model} for one: "
-            f"{unjudged[0].error}. The same command asks again for what got no "
-            "reply, --retry-rejected also for replies that cannot be used"
+            f"{len(unjudged)} of {len(judged)} plans are not judged, for example {unjudged[0].id} of "
+            f"{unjudged[0].model}: {unjudged[0].error}. Repeat the command to ask again where no reply came; add "
+            "--retry-rejected to also replace replies that cannot be used"
         )
 
 
 def _print_errors(judged: list[error_judge.JudgedPlan]) -> None:
-    found = error_judge.agreements(judged)
+    agreements = error_judge.agreements(judged)
     heads = ("judge", "judge, of both", "people, of both", "same plans", "kappa", "95 %")
-    table = Table("error", *(Column(head, justify="right") for head in heads[: 6 if found else 1]))
+    table = Table("error", *(Column(head, justify="right") for head in heads[: 6 if agreements else 1]))
     for key, title in ERRORS.items():
         cells = [str(sum(key in plan.judge for plan in judged if plan.judge is not None))]
-        if found:
-            people, judge, same, agreement = found[key]
+        if agreements:
+            people, judge, same, agreement = agreements[key]
             kappa = agreement.kappa_unweighted
             cells += [str(judge), str(people), str(same)]
             cells += ["n/a", "n/a"] if kappa is None else [f"{kappa.value:.2f}", f"{kappa.low:.2f} to {kappa.high:.2f}"]
@@ -290,29 +298,29 @@ def _print_errors(judged: list[error_judge.JudgedPlan]) -> None:
     rated = sum(plan.judge is not None for plan in judged)
     names = ", ".join(dict.fromkeys(plan.judge_model for plan in judged))
     if both:
-        typer.echo(f"kappa n/a: fewer than {MIN_ITEMS} plans that both marked, or one of them marks all plans alike")
-    typer.echo(f"Plans judged: {rated} of {len(judged)}; marked by people, too: {both}. Judge: {names}")
+        typer.echo(f"kappa n/a: fewer than {MIN_ITEMS} plans marked by both, or one side marks all plans the same")
+    typer.echo(f"Plans judged: {rated} of {len(judged)}; also marked by people: {both}. Judge: {names}")
 
 
 def bleurt(
     model: Annotated[
         Path,
-        typer.Argument(metavar="MODEL", help="The classifier: folder that `lmms-egoplan train actplan-bleurt` wrote."),
+        typer.Argument(metavar="MODEL", help="Classifier folder written by `lmms-egoplan train actplan-bleurt`."),
     ],
     plans: LabelledPlans,
     activities: Splits,
     split: Annotated[Literal["val", "test"], typer.Option(help="The split to measure on.")],
 ) -> None:
-    """Measure how far a classifier's verdicts on ActPlan-1K's plans agree with people's, beside the paper's Table 5.
+    """Measure a classifier's agreement with people on ActPlan-1K's plans, next to the paper's Table 5.
 
-    Compare each accuracy with the line "majority": that of always giving the more frequent label.
+    Compare each accuracy with the row "majority", the accuracy of always giving the more frequent label.
 
     Example: `lmms-egoplan evaluate actplan-bleurt classifier finetuning_data.jsonl activities.txt --split val`
     """
     classifier = load_classifier(model)
     scores, unknown = evaluate_bleurt(classifier, plans, activities, split)
     for activity, count in unknown.items():
-        typer.echo(f"Left out: {count} instances of {activity}, which {activities} does not name", err=True)
+        typer.echo(f"Skipped: {count} instances of {activity}, which is not listed in {activities}", err=True)
     _print_table(scores, split)
     typer.echo(f"Trained with {classifier.pairs}")
 
@@ -320,20 +328,20 @@ def bleurt(
 def _print_table(by_model: dict[str, SourceScores], split: Literal["val", "test"]) -> None:
     table = Table("", *by_model)
     scores = by_model.values()
-    table.add_row("plans", *(str(each.plans) for each in scores))
-    table.add_row("accuracy", *(f"{each.accuracy:.1%}" for each in scores))
-    table.add_row("majority", *(f"{each.majority:.1%}" for each in scores))
-    table.add_row("MCC", *("n/a" if each.mcc is None else f"{each.mcc:.3f}" for each in scores))
-    table.add_row("called correct: right, wrong", *(f"{each.true_correct}, {each.false_correct}" for each in scores))
-    table.add_row("called wrong: right, wrong", *(f"{each.true_wrong}, {each.false_wrong}" for each in scores))
-    table.add_row("pairs cut", *(str(each.truncated) for each in scores), end_section=True)
+    table.add_row("plans", *(str(score.plans) for score in scores))
+    table.add_row("accuracy", *(f"{score.accuracy:.1%}" for score in scores))
+    table.add_row("majority", *(f"{score.majority:.1%}" for score in scores))
+    table.add_row("MCC", *("n/a" if score.mcc is None else f"{score.mcc:.3f}" for score in scores))
+    table.add_row("called correct: right, wrong", *(f"{score.true_correct}, {score.false_correct}" for score in scores))
+    table.add_row("called wrong: right, wrong", *(f"{score.true_wrong}, {score.false_wrong}" for score in scores))
+    table.add_row("pairs cut", *(str(score.truncated) for score in scores), end_section=True)
     for name, rows in TABLE_5.items():
-        shown = [rows[source] for source in by_model]
-        table.add_row(f"paper's {name}: accuracy", *(f"{each[f'{split}_acc']}%" for each in shown))
+        published = [rows[source] for source in by_model]
+        table.add_row(f"paper's {name}: accuracy", *(f"{row[f'{split}_acc']}%" for row in published))
         if split == "val":
-            table.add_row(f"paper's {name}: MCC", *(f"{each['mcc']:.3f}" for each in shown))
+            table.add_row(f"paper's {name}: MCC", *(f"{row['mcc']:.3f}" for row in published))
     Console().print(table)
-    if any(each.mcc is None for each in scores):
+    if any(score.mcc is None for score in scores):
         typer.echo("MCC n/a: all labels or all verdicts are the same")
 
 
@@ -343,35 +351,35 @@ def goal_check(
         Path,
         typer.Option(
             metavar="DIR",
-            help="Folder with the activities' BDDL problems: bddl/activity_definitions of ActPlan-1K's repository, or "
-            "its full release.",
+            help="Folder with the activities' BDDL problems: bddl/activity_definitions in ActPlan-1K's repository, or "
+            "the full release.",
         ),
     ],
 ) -> None:
     """Compare ActPlan-1K's goal check with people's verdicts on published plans.
 
-    The check carries out a plan on its activity's BDDL problem. A plan is correct by the check if it reaches all goal
-    conditions that can be checked. A plan has no value without such a condition, without a step that is understood, or
-    if its names fit nothing in the problem.
+    The check executes a plan on its activity's BDDL problem. It calls a plan correct if the plan reaches all goal
+    conditions that can be checked. A plan has no value if the check finds no such condition, understands no step, or
+    matches no name in the problem.
 
-    The check's words come from the plans of the train and val activities, so its figures on these are in-sample.
+    The check's vocabulary comes from the plans of the train and val activities, so results on these are in-sample.
 
     Example: `lmms-egoplan evaluate actplan-goal-check finetuning_data.jsonl --bddl bddl/activity_definitions`
     """
-    checked, wrong = check_labelled(read_labelled_plans(plans), bddl)
+    checked, reasons = check_labelled(read_labelled_plans(plans), bddl)
     groups = {"all plans": checked} | {name: [plan for plan in checked if plan.setting == name] for name in SETTINGS}
     figures = {name: agreement(members) for name, members in groups.items() if members}
     table = Table(Column("", no_wrap=True), *(Column(name, justify="right") for name in figures))
     for field, title in _TITLES["agreement"].items():
-        table.add_row(title, *(_cell(of_group[field]) for of_group in figures.values()))
+        table.add_row(title, *(_cell(group_figures[field]) for group_figures in figures.values()))
     Console().print(table)
-    if wrong:
+    if reasons:
         count = sum(plan.check is None for plan in checked)
-        typer.echo(f"Without a problem: {count} plans: {join_list(wrong, _NAMED)}")
+        typer.echo(f"No BDDL problem: {count} plans: {join_list(reasons, _MOST_LISTED)}")
 
 
 def metrics_path() -> None:
-    """Print the folder of the metrics for Hugging Face's library evaluate: `actplan_lcs` and `actplan_classifier`.
+    """Print the folder that contains the Hugging Face evaluate metrics `actplan_lcs` and `actplan_classifier`.
 
     Example: `METRICS=$(lmms-egoplan metrics-path actplan)`
 

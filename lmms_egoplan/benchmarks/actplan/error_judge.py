@@ -1,4 +1,4 @@
-"""A judge's types of errors in plans (sec. 5.6), and their agreement with people's."""
+"""Have a judge mark types of errors in plans (sec. 5.6), and measure its agreement with people."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ from lmms_egoplan.validation import AnyText, Checked, Text, read_as, shown
 
 _TEXTS: dict[str, str] = yaml_beside(__file__)
 _PROMPT_VERSION = _TEXTS["version"]
-# A model that reads images, as it must; EgoThink's judge.
+# EgoThink's judge. The model must read images.
 DEFAULT_JUDGE = "gpt-4o-2024-11-20"
-# The file that `judge actplan` writes for the report.
+# Output file of `judge actplan`, which the report reads.
 JUDGED_ERRORS = "judged_errors.jsonl"
 _LONGER_SIDE = 768
 # JSON schema of the reply.
@@ -33,16 +33,17 @@ _STEPS = {"type": "array", "items": {"type": "integer"}}
 _SCHEMA = {"type": "object", "properties": dict.fromkeys(ERRORS, _STEPS), "additionalProperties": False}
 
 Errors = dict[str, list[int]]
-"""The steps concerned by type of error, from 1; 0 stands for the whole plan."""
+"""Affected steps by type of error, from 1; 0 means the whole plan."""
 
 
 class JudgedPlan(Checked):
-    """A plan with the types of errors that a judge, and maybe people, found in it.
+    """A plan with the types of errors that a judge marked, and those that people marked, if any.
 
-    images: Whether the plan's model was shown images.
-    people: None if people marked none of the plan.
-    judge: None if the judge gave no usable reply; `error` says why.
-    judge_model: Model that answered; without a reply, one that answered about another plan, or that was asked.
+    images: True if the plan's model saw images.
+    people: Errors that people marked; None if they did not mark this plan.
+    judge: Errors that the judge marked; None without a usable reply.
+    judge_model: Model that answered. Without a reply, a model that answered about another plan, or the requested one.
+    error: Why `judge` is None; else None.
     prompt: Version of the judge's prompt.
     """
 
@@ -58,7 +59,7 @@ class JudgedPlan(Checked):
 
     @property
     def judge_name(self) -> str:
-        """The judge's model, with the version of another prompt."""
+        """The judge's model, with the prompt's version if that is not the current one."""
         return self.judge_model if self.prompt == _PROMPT_VERSION else f"{self.judge_model}, prompt {self.prompt}"
 
 
@@ -68,8 +69,9 @@ def judge_errors(
     """Ask a judge for the types of errors in plans; replies are cached like those of other judges.
 
     Args:
-        plans: Plans, each with its model's name.
+        plans: Plans, each with the name of its model.
         instances: Instances by `instance_key`.
+        settings: The judge's settings.
 
     Raises:
         JudgeError: The judge cannot be asked.
@@ -108,10 +110,10 @@ def judge_errors(
 
 
 def errors_prompt(stored: StoredPlan, instance: ShownInstance) -> Prompt:
-    """Ask a judge about a plan, after the pictures if the plan's model had them.
+    """Build the prompt about a plan, with the pictures first if the plan's model saw them.
 
-    The judge sees the steps as they are: it reports steps of a wrong form. Its reply is JSON, so brackets in a plan
-    cannot pass for a verdict.
+    The steps are unchanged, so the judge can report incorrect forms. The reply is JSON, so brackets in a plan cannot be
+    mistaken for a verdict.
     """
     steps = official_steps(without_marks(stored.plan.text))
     images = instance.images if stored.images else ()
@@ -125,13 +127,14 @@ def errors_prompt(stored: StoredPlan, instance: ShownInstance) -> Prompt:
 
 
 def read_errors(reply: dict[str, Any], steps: int) -> Errors:
-    """Read the types of errors in a judge's reply, without types that have no steps.
+    """Read the types of errors in a judge's reply; types without steps are dropped.
 
     Args:
+        reply: The judge's JSON object.
         steps: Number of the plan's steps.
 
     Raises:
-        ValueError: The reply has other keys, or anything other than steps.
+        ValueError: The reply has unknown keys, or values that are not steps of the plan.
     """
     if not reply.keys() <= ERRORS.keys():
         raise ValueError(f"expected types of errors, found {shown(reply)}")
@@ -142,11 +145,11 @@ def read_errors(reply: dict[str, Any], steps: int) -> Errors:
 
 
 def agreements(judged: Sequence[JudgedPlan]) -> dict[str, tuple[int, int, int, Agreement]]:
-    """Compare judge and people over the plans that both have marked, by type of error.
+    """Compare judge and people on the plans that both marked, by type of error.
 
     Returns:
-        How many plans have the type according to people, to the judge and to both; and their agreement. Empty without
-        such a plan.
+        By type: the number of plans that have it according to people, to the judge and to both; and the agreement.
+        Empty if no plan was marked by both.
     """
     both = [(plan.people, plan.judge) for plan in judged if plan.people is not None and plan.judge is not None]
     by_type = {}
@@ -159,14 +162,14 @@ def agreements(judged: Sequence[JudgedPlan]) -> dict[str, tuple[int, int, int, A
 
 
 def judged_lines(judged: Sequence[JudgedPlan]) -> str:
-    """Write a JSON object in a line for each plan."""
+    """Serialize the plans as JSON lines, one object per plan."""
     return json_lines(plan.model_dump() for plan in judged)
 
 
 def read_judged(path: Path) -> list[JudgedPlan]:
-    """Read plans that `judged_lines` wrote.
+    """Read plans written by `judged_lines`.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read or has another form; names the line.
+        LmmsEgoplanError: The file cannot be read or has another format; the error names the line.
     """
     return [read_as(JudgedPlan, where, parse_record(where, line)) for where, line in read_lines(path)]

@@ -1,8 +1,8 @@
-"""The goal check: a plan carried out on its activity's BDDL problem, and the goal conditions that it reaches.
+"""Execute a plan on its activity's BDDL problem, and check which goal conditions it reaches.
 
-A diagnostic of this project, not the paper's: there, "the activity plans ... can not be directly evaluated in the
-simulator" (sec. 4.1), and people say whether "the entire plan can achieve the final activity goal". How far the check
-agrees with them is printed by ``lmms-egoplan evaluate actplan-goal-check``.
+This diagnostic is the project's, not the paper's. In the paper, "the activity plans ... can not be directly evaluated
+in the simulator" (sec. 4.1), and people say whether "the entire plan can achieve the final activity goal".
+``lmms-egoplan evaluate actplan-goal-check`` measures how far the check agrees with them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,34 +21,34 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.progress import track
 
 Fact = tuple[str, ...]
-"""A predicate and its objects."""
+"""A predicate, followed by its objects."""
 PLACES = frozenset(name for name, predicate in bddl.PREDICATES.items() if predicate.place) - {"inroom"}
-"""The predicates of places, which change as a thing is taken."""
+"""Predicates that say where an object is; taking the object ends them."""
 SUPPORTS = frozenset({"inside", "ontop", "onfloor"})
-"""The places that carry a thing."""
+"""Predicates of the places that carry an object."""
 _BOTH_WAYS = ("nextto", "touching")
 REACHABLE = SUPPORTS | {"under"} | {state for states in STATES.values() for state in states}
 """The predicates that understood actions decide.
 
-``nextto`` and ``touching`` are not among them: the main actions (sec. 3.1) put things on and in others, and do not say
-how near these then are. ``burnt`` is not: no action burns.
+Not included are ``nextto`` and ``touching``, because the main actions (sec. 3.1) put objects on and in others and do
+not say how near these then are; and ``burnt``, because no action burns an object.
 """
 _Count = Annotated[StrictInt, Field(ge=0)]
-# Words of taps, which bring water when opened or switched on; and types of basins, where things then get wet.
+# Words for taps, whose water runs when they are opened or switched on, and types of basins, where objects get wet.
 _TAPS = ("faucet", "tap", "water", "sink", "shower")
 _BASINS = ("sink.", "shower.", "bathtub.")
 
 
 @dataclass(frozen=True)
 class GoalCheck:
-    """What a plan reaches.
+    """The goal conditions that a plan reaches.
 
-    reached, missed: Goal conditions of objects (`grounded`) that hold at the plan's end, and that do not.
-    unchecked: Conditions that cannot be checked: no action decides their predicates, or names are not declared.
+    reached, missed: Grounded goal conditions (`grounded`) that hold, and do not hold, at the end of the plan.
+    unchecked: Conditions that cannot be checked, because no action decides their predicates or names are undeclared.
     steps: Number of the plan's steps.
     understood: Number of steps whose action is known.
-    names: Number of names in the understood steps that do something.
-    named: Number of these names that fit an object or a room of the problem.
+    names: Number of names in the understood steps that have an effect.
+    named: Number of these names that match an object or a room of the problem.
     """
 
     reached: tuple[str, ...]
@@ -63,23 +63,24 @@ class GoalCheck:
     def share(self) -> float | None:
         """Share of the checkable conditions that are reached, in [0, 1].
 
-        None without such a condition, without a step that is understood, and if no name fits the problem.
+        None if there is no checkable condition, no understood step, or no name that matches the problem.
         """
         checked = len(self.reached) + len(self.missed)
         return len(self.reached) / checked if checked and self.understood and self.named else None
 
     @property
     def coverage(self) -> float:
-        """Share of all conditions that `share` is over, in [0, 1]."""
+        """Share of all conditions that were checked, in [0, 1]; 0 if `share` is None."""
         checked = len(self.reached) + len(self.missed)
         return 0.0 if self.share is None else checked / (checked + len(self.unchecked))
 
 
 def check_goal(problem: bddl.Problem, steps: Sequence[str]) -> GoalCheck:
-    """Carry out a plan from the initial facts on.
+    """Execute a plan, starting from the problem's initial facts.
 
     Args:
-        steps: As `reply.parsed_steps` finds them.
+        problem: The activity.
+        steps: The plan's steps, from `reply.parsed_steps`.
 
     >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
     >>> problem = parse_problem(
@@ -112,11 +113,11 @@ def check_goal(problem: bddl.Problem, steps: Sequence[str]) -> GoalCheck:
 
 @dataclass(frozen=True)
 class CheckedPlan:
-    """A plan that people have judged, with its goal check.
+    """A plan with its human verdict and its goal check.
 
     setting: ``normal`` or ``counterfactual``.
-    correct: What people said (sec. 4.1).
-    check: None if the folder has no readable problem for the activity.
+    correct: The human verdict (sec. 4.1).
+    check: The goal check; None if the folder has no readable problem for the activity.
     """
 
     setting: str
@@ -125,51 +126,58 @@ class CheckedPlan:
 
 
 def check_labelled(instances: Sequence[LabelledInstance], folder: Path) -> tuple[list[CheckedPlan], list[str]]:
-    """Check labelled plans on their activities' problems.
+    """Check labelled plans on the problems of their activities.
 
     Args:
-        folder: Has problems in one of `instances.LAYOUTS`.
+        instances: Instances with labelled plans.
+        folder: Folder with problems in one of `instances.LAYOUTS`.
 
     Returns:
-        The plans in their order, and what is wrong with missing or damaged problems, each once.
+        The plans in order, and the distinct reasons why problems are missing or damaged.
 
     Raises:
-        LmmsEgoplanError: The folder has no problem at all, or none of these activities'.
+        LmmsEgoplanError: The folder contains no problem, or no problem of these activities.
     """
     check_folder(folder)
     problems: dict[Path, bddl.Problem | None] = {}
-    wrong: list[str] = []
+    reasons: list[str] = []
     checked: list[CheckedPlan] = []
     for instance in track(instances, "Checking plans"):
         path = problem_path(folder, instance.id)
         if path is None:
-            wrong.append(f"{instance.id.activity}: no problem{instance.id.description}.bddl in {folder}")
+            reasons.append(f"{instance.id.activity}: no problem{instance.id.description}.bddl in {folder}")
         elif path not in problems:
             try:
                 problems[path] = bddl.read_problem(path)
             except LmmsEgoplanError as error:
                 problems[path] = None
-                wrong.append(str(error))
+                reasons.append(str(error))
         problem = problems[path] if path else None
         for plan in instance.plans:
             check = check_goal(problem, parsed_steps(one_per_line(plan.text))) if problem else None
             checked.append(CheckedPlan(instance.id.setting, plan.correct, check))
     if all(plan.check is None for plan in checked):
-        raise LmmsEgoplanError(f"{folder}: no problem in it for any of the plans; the first: {wrong[0]}")
-    return checked, list(dict.fromkeys(wrong))
+        raise LmmsEgoplanError(f"{folder}: contains no problem for any of the plans, for example {reasons[0]}")
+    return checked, list(dict.fromkeys(reasons))
 
 
 def agreement(plans: Sequence[CheckedPlan]) -> dict[str, float | None]:
-    """Compare checks with people; "correct by the check" are plans that reach all checkable conditions.
+    """Compare goal checks with human verdicts. The check calls a plan correct if it reaches all checkable conditions.
 
     Returns:
-        ``plans``: all; ``checked``: those with a value (`GoalCheck.share`), which the following are over. ``correct``:
-        share that people call correct; ``reached``: share that the check does. ``accuracy`` of the check's verdict.
-        ``mcc``: Matthews' correlation of the two; None if people say the same of all plans. ``auc`` of the share of
-        conditions reached, as a score; None as ``mcc``. ``always_wrong``: the accuracy of calling every plan wrong; of
-        calling it right, ``correct``. ``condition_coverage``: checkable conditions, of all conditions of all plans with
-        a problem. ``step_coverage``: understood steps, of all steps of these plans. ``name_coverage``: names that fit
-        the problem, of all names in the understood steps of these plans. Figures over nothing are None.
+        Figures by name; None where a figure has no data.
+
+        - ``plans``: number of all plans
+        - ``checked``: number of plans with a value (`GoalCheck.share`); the next six figures are over these plans
+        - ``correct``: share that people call correct, which is also the accuracy of calling every plan correct
+        - ``reached``: share that the check calls correct
+        - ``accuracy``: accuracy of the check's verdicts
+        - ``mcc``: Matthews correlation of check and people; None if people gave all plans the same verdict
+        - ``auc``: AUC of the share of conditions reached, used as a score; None if ``mcc`` is
+        - ``always_wrong``: accuracy of calling every plan wrong
+        - ``condition_coverage``: share of checkable conditions among all conditions, over all plans with a problem
+        - ``step_coverage``: share of understood steps among all steps of these plans
+        - ``name_coverage``: share of names that match the problem among the names in understood steps of these plans
 
     >>> right = GoalCheck(("(open ?box.n.01_1)",), (), (), 1, 1, 1, 1)
     >>> wrong = GoalCheck((), ("(open ?box.n.01_1)",), (), 1, 1, 1, 1)
@@ -202,10 +210,10 @@ def agreement(plans: Sequence[CheckedPlan]) -> dict[str, float | None]:
 
 
 class World:
-    """Facts as BDDL's predicates with their objects, which actions change; anything else does not hold.
+    """The facts that hold, which actions change; every other fact is false.
 
-    facts: (predicate, object, ...).
-    held: What the agent holds, in the order in which it was taken.
+    facts: Tuples (predicate, object, ...).
+    held: The objects in the agent's hands, in the order in which it took them.
     """
 
     def __init__(self, facts: Iterable[Fact] = (), held: Iterable[str] = ()) -> None:
@@ -214,7 +222,7 @@ class World:
 
     @classmethod
     def of(cls, problem: bddl.Problem) -> "World":
-        """Make the world at the start: the initial facts whose predicates exist, with so many objects."""
+        """Create the initial world from the facts whose predicates exist and have the right number of objects."""
         return cls((fact.op, *fact.arguments) for fact in problem.init if bddl.is_known(fact))
 
     def copy(self) -> "World":
@@ -222,10 +230,9 @@ class World:
         return World(self.facts, self.held)
 
     def holds(self, predicate: str, arguments: tuple[str, ...]) -> bool:
-        """Check whether a predicate holds.
+        """Return True if a predicate holds.
 
-        ``nextto`` and ``touching`` hold both ways; what is on something touches it; what is in something in a third
-        is in the third, too.
+        ``nextto`` and ``touching`` are symmetric. An object on top of another touches it. ``inside`` is transitive.
         """
         if (predicate, *arguments) in self.facts:
             return True
@@ -236,31 +243,31 @@ class World:
         return predicate == "inside" and arguments[1] in self._around({arguments[0]}, frozenset({"inside"}))
 
     def places(self, thing: str) -> set[str]:
-        """Return a thing, and all that it is in, on, under or next to, directly or not."""
+        """Return an object and everything that it is in, on, under or next to, directly or indirectly."""
         return {thing} | self._around({thing}, PLACES)
 
     def supports(self, thing: str) -> set[tuple[str, str]]:
-        """Return what carries a thing, each with its predicate."""
+        """Return what carries an object directly, as pairs (predicate, support)."""
         return {(fact[0], fact[2]) for fact in self.facts if fact[0] in SUPPORTS and fact[1] == thing}
 
     def carriers(self, thing: str) -> set[str]:
-        """Return all that a thing is in or on, directly or not."""
+        """Return everything that an object is in or on, directly or indirectly."""
         return self._around({thing}, SUPPORTS)
 
     def take(self, thing: str) -> None:
-        """Let the agent take a thing, with what is in it or on it."""
+        """Let the agent take an object, together with everything in it or on it."""
         self._lift(thing)
         if thing not in self.held:
             self.held.append(thing)
 
     def put(self, thing: str, *relations: tuple[str, str]) -> None:
-        """Move a thing from the hand, or from its place, into relations of `PLACES` to others."""
+        """Move an object from the agent's hand, or from its place, into relations of `PLACES` to other objects."""
         self._lift(thing)
-        self.held = [other for other in self.held if other != thing]
+        self.held = [item for item in self.held if item != thing]
         self.facts |= {(relation, thing, other) for relation, other in relations}
 
     def set_states(self, thing: str, states: Mapping[str, bool]) -> None:
-        """Give a thing states, or take them away."""
+        """Set or clear states of an object."""
         for state, value in states.items():
             (self.facts.add if value else self.facts.discard)((state, thing))
 
@@ -281,23 +288,23 @@ class World:
         return around
 
 
-class _Meant(NamedTuple):
-    """The things that a name may mean: one of them, or every one."""
+class _Meaning(NamedTuple):
+    """The objects that a name may mean: one of them, or all if `every` is True."""
 
     things: list[str]
     every: bool = False
 
 
 class Executor:
-    """Carries out steps in a world.
+    """Executes steps in a world.
 
-    The agent is where it has walked to: at the things named, and at what these are in, on or next to. It takes and
-    puts down only what is there, or what it holds; from its first step until it walks, and after walking to a place
-    that is not among the problem's, everything is within reach. A step out of reach changes nothing (Table 8 names the
-    missing walk as an error).
+    The agent is at the objects that it walked to, and at everything that these are in, on or next to. It can take and
+    put down only what is there or in its hands. Everything is within reach until the first walk, and after a walk to a
+    place that the problem does not have. A step out of reach changes nothing (Table 8 names the missing walk as an
+    error).
 
-    If a name fits several objects, a plan gets the benefit of the doubt: a thing is taken that was not taken before,
-    and a target is the one after which the goal is nearest.
+    If a name matches several objects, the plan gets the benefit of the doubt. The agent takes an object that it has not
+    taken before, and chooses the target that brings the goal nearest.
     """
 
     def __init__(self, problem: bddl.Problem) -> None:
@@ -313,7 +320,7 @@ class Executor:
         self._water_runs = False
 
     def do(self, step: Step) -> None:
-        """Carry out one step."""
+        """Execute one step."""
         names = [Name.of(name) for name in step.names]
         if step.effect == "walk" and names:
             self._walk(names[0])
@@ -325,12 +332,15 @@ class Executor:
             self._change(STATES[step.effect], names)
 
     def fits(self, name: Name) -> bool:
-        """Check whether a name fits an object of the problem, or a room."""
+        """Return True if a name matches an object or a room of the problem."""
         words = name.words or name.place
         return bool(self._candidates(Name(words)) or self._names.rooms_in(words))
 
     def relations(self, world: World, relation: str, where: str) -> list[tuple[str, str]]:
-        """Return a put thing's relations: next to or under another, it is also on that one's support, or the floor."""
+        """Return the relations of an object that is put somewhere.
+
+        Next to or under another object, it is also on that object's support, or on the floor.
+        """
         if is_floor(where):
             return [("onfloor", where)]
         if relation in ("ontop", "inside", "onfloor"):
@@ -347,7 +357,7 @@ class Executor:
         return sum(round(bddl.degree(self._problem, formula, world.holds), 6) for formula in self._problem.conditions)
 
     def _walk(self, name: Name) -> None:
-        self._walked_to = self._meant(name.thing_or_place).things
+        self._walked_to = self._resolve(name.thing_or_place).things
         rooms = self._names.rooms_in((*name.words, *name.place))
         self._here = set().union(*map(self.world.places, self._walked_to)) or None
         if rooms and all(map(is_floor, self._walked_to)):
@@ -368,24 +378,25 @@ class Executor:
         second_places = [name for name in names[1:] if not name.words and name.relation in PLACES]
         options = self._walked_to
         if target is not None:
-            options = self._meant(target.thing_or_place).things
-            # As in floor_next_to_sink and under_table; a place after other words identifies the thing.
+            options = self._resolve(target.thing_or_place).things
+            # Examples: floor_next_to_sink, under_table. A place after other words identifies the object instead.
             if target.relation in PLACES and "floor" in target.words:
                 second_places.append(target)
             elif target.relation in PLACES and not target.words:
                 relation = target.relation
         more = [
-            (name.relation, other)
+            (name.relation, support)
             for name in second_places
-            for other in self._meant(Name(name.place, name.number)).things[:1]
+            for support in self._resolve(Name(name.place, name.number)).things[:1]
         ]
         for thing in things:
             self._put_one(thing, relation, [option for option in options if option != thing], more)
 
     def _split(self, relation: str, names: Sequence[Name]) -> tuple[list[str], Name | None]:
-        """Return what is put, and where; None for where the agent is.
+        """Return the objects to put, and the target; None means the agent's location.
 
-        Plans name either first: what is held is put. If a single name is not held, what was taken last is put there.
+        Plans name either one first, so the name of a held object is what to put. If the only name is not held, the
+        object taken last is put there.
         """
         first, *others = names
         if relation == "onfloor":
@@ -405,28 +416,28 @@ class Executor:
         )
         if not options and thing in self.world.held:
             self.world.put(thing, *more)
-        if self._water_runs and any(other.startswith(_BASINS) for _, other in self.world.supports(thing)):
+        if self._water_runs and any(support.startswith(_BASINS) for _, support in self.world.supports(thing)):
             self.world.set_states(thing, {"soaked": True})
 
     def _change(self, states: Mapping[str, bool], names: Sequence[Name]) -> None:
         for name in names if states else ():
             if set(states) & {"open", "toggled_on"} and any(word in _TAPS for word in (*name.words, *name.place)):
                 self._turn_water(on=any(states.values()))
-            things, every = self._meant(name, movable=len(name.words) > 1)
-            lacking = [
+            things, every = self._resolve(name, movable=len(name.words) > 1)
+            targets = [
                 thing
                 for thing in things
                 if self._reaches(thing)
                 and any(self.world.holds(state, (thing,)) != value for state, value in states.items())
             ]
             if every:
-                for thing in lacking:
+                for thing in targets:
                     self.world.set_states(thing, states)
             else:
-                self._do_nearest(lacking, lambda world, thing: world.set_states(thing, states))
+                self._do_nearest(targets, lambda world, thing: world.set_states(thing, states))
 
     def _turn_water(self, *, on: bool) -> None:
-        """Turn water on or off; it wets what is in a basin, and what the agent holds at one."""
+        """Turn water on or off; water wets everything in a basin, and what the agent holds at a basin."""
         self._water_runs = on
         if on:
             at_basin = any(place.startswith(_BASINS) for place in self._here or ())
@@ -435,7 +446,7 @@ class Executor:
                 self.world.set_states(thing, {"soaked": True})
 
     def _do_nearest(self, options: Sequence[str], act: Callable[[World, str], None]) -> None:
-        """Act on the first option after which the goal is nearest."""
+        """Act on the option that brings the goal nearest; the first one in a tie."""
         worlds = []
         for option in options:
             worlds.append(self.world.copy())
@@ -456,15 +467,15 @@ class Executor:
         return bool(set(self._candidates(name, movable=True)) & set(self.world.held))
 
     def _handled(self, name: Name) -> list[str]:
-        """Return the things meant by the name of what is taken or put."""
-        things, every = self._meant(name, movable=True)
+        """Return the objects to take or put that a name means."""
+        things, every = self._resolve(name, movable=True)
         if every or len(things) < 2:
             return things
         fresh = [thing for thing in things if thing not in self._taken]
         return ([thing for thing in fresh if self._reaches(thing)] or fresh or things)[:1]
 
     def _candidates(self, name: Name, *, movable: bool = False) -> list[str]:
-        """Return the objects that fit a name's words and the states among them."""
+        """Return the objects that match a name's words, including the states among them."""
         things = self._names.matching(name.words, movable=movable)
         rooms = self._names.rooms_in((*name.words, *name.place))
         if (not things and rooms) or any(map(is_floor, things)):
@@ -474,43 +485,43 @@ class Executor:
             things = [thing for thing in things if self._start.holds(state, (thing,))] or things
         return things
 
-    def _meant(self, name: Name, *, movable: bool = False) -> _Meant:
-        """Return what a name may mean here and now."""
+    def _resolve(self, name: Name, *, movable: bool = False) -> _Meaning:
+        """Return the objects that a name may mean in the current world."""
         things = self._candidates(name, movable=movable)
         if len(things) < 2:
-            return _Meant(things)
-        # As in book_on_shelf, and in sock_sofa.
-        others = self._names.matching(name.words) + self._names.matching(name.words[:1])
-        places = self._names.matching(name.place) or [other for other in others if other not in things]
-        there = [thing for thing in things if not self.world.places(thing).isdisjoint(places)] or things
+            return _Meaning(things)
+        # Examples: book_on_shelf, sock_sofa.
+        all_matches = self._names.matching(name.words) + self._names.matching(name.words[:1])
+        places = self._names.matching(name.place) or [match for match in all_matches if match not in things]
+        nearby = [thing for thing in things if not self.world.places(thing).isdisjoint(places)] or things
         if rooms := self._names.rooms_in((*name.words, *name.place)):
-            there = [thing for thing in there if rooms & self._rooms_of(thing)] or there
+            nearby = [thing for thing in nearby if rooms & self._rooms_of(thing)] or nearby
         if name.number is not None:
-            return _Meant([self._numbered_thing(name, things, there)])
+            return _Meaning([self._numbered_thing(name, things, nearby)])
         if self._names.is_plural(name.words):
-            return _Meant(there, every=True)
+            return _Meaning(nearby, every=True)
         held = [thing for thing in self.world.held if thing in things]
-        return _Meant(held[-1:] or [thing for thing in self._walked_to if thing in there] or there)
+        return _Meaning(held[-1:] or [thing for thing in self._walked_to if thing in nearby] or nearby)
 
-    def _numbered_thing(self, name: Name, things: Sequence[str], there: Sequence[str]) -> str:
-        """Return the same thing for the same words, number and place throughout a plan."""
-        known = [
+    def _numbered_thing(self, name: Name, things: Sequence[str], nearby: Sequence[str]) -> str:
+        """Return the same object for the same words, number and place throughout a plan."""
+        earlier = [
             thing
-            for other, thing in self._numbered.items()
-            if thing in things and (other.words, other.number) == (name.words, name.number)
-            if other.place == name.place or not name.place
+            for earlier_name, thing in self._numbered.items()
+            if thing in things and (earlier_name.words, earlier_name.number) == (name.words, name.number)
+            if earlier_name.place == name.place or not name.place
         ]
-        if known:
-            return known[-1]
+        if earlier:
+            return earlier[-1]
         number, used = name.number or 0, set(self._numbered.values())
-        ordered = [*there[number - 1 : number], *there, *things] if number else [*there, *things]
+        ordered = [*nearby[number - 1 : number], *nearby, *things] if number else [*nearby, *things]
         thing = next((thing for thing in ordered if thing not in used), ordered[0])
         self._numbered[name] = thing
         return thing
 
 
 def _usual_relations(problem: bddl.Problem) -> dict[str, set[str]]:
-    """Return which of ``ontop`` and ``inside`` a problem uses with a type; plans are less exact there."""
+    """Return, by type, which of ``ontop`` and ``inside`` the problem uses; plans often confuse the two."""
     usual: dict[str, set[str]] = {}
     for formula in (*problem.init, *problem.goal):
         for atom, _, bound in bddl.literals_of(formula):

@@ -1,4 +1,4 @@
-"""ActPlan-1K's instances: their ids, settings and types, the folders of the release, and the prepared data."""
+"""ActPlan-1K instances: ids, settings and activity types, the release's folders, and the prepared data."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -21,14 +21,14 @@ from lmms_egoplan.validation import is_text, listing
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# By the number of the task description.
+# Indexed by the number of the task description.
 SETTINGS = ("normal", "counterfactual")
-# Sec. 3.4, in its order.
+# In the order of sec. 3.4.
 ACTIVITY_TYPES = ("cleaning", "filling", "packing", "putting away", "storing", "other")
 REPOSITORY_URL = "https://github.com/HKUST-KnowComp/ActPlan-1K"
 # Table 2.
 INSTANCES = {"normal": 825, "counterfactual": 362}
-# In rows of one setting alone: instances of both.
+# Column that keeps the number of instances of both settings after a selection by setting.
 _WHOLE = "release_size"
 LAYOUT = (
     "DIR/<scene>/<activity>/<n>/sample_<k>/ with images (png, jpg, jpeg), plan_gold_1.txt and plan_gold_2.txt, and "
@@ -38,30 +38,30 @@ LAYOUT = (
 LAYOUTS = (
     "<activity>/problem<n>.bddl, activity_definitions/<activity>/... or, as the release, <scene>/<activity>/<n>/..."
 )
-# In DIR, the origin of its instances if they are not the release's.
+# File in DIR that names the origin of its instances if they are not the release's.
 ORIGIN = "origin.txt"
 _GOLD_PLANS = ("plan_gold_1.txt", "plan_gold_2.txt")
 _IMAGES = (".png", ".jpg", ".jpeg")
-# Names of folders at each level below the source.
+# Expected folder name and check for each level below the source.
 _LEVELS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("the name of a scene", is_text),
     ("the name of an activity", is_text),
     ("0 (normal) or 1 (counterfactual)", ("0", "1").__contains__),
     ("sample_<k>, k from 0", lambda name: parse_id(f"scene/activity/0/{name}") is not None),
 )
-# Without leading zeros: two folders never have the same number.
+# No leading zeros, because two folders must not have the same number.
 _SAMPLE = re.compile("sample_(0|[1-9][0-9]{0,8})")
 _Content = TypeVar("_Content")
 
 
 @dataclass(frozen=True, order=True)
 class InstanceId:
-    """Which instance: ``<scene>/<activity>/<description>/sample_<sample>``; ordered by these four.
+    """ID of an instance, ``<scene>/<activity>/<description>/sample_<sample>``; ordered by these four fields.
 
-    scene: household environment of iGibson 2, as ``Beechwood_0_int``.
-    activity: as ``making_tea``.
+    scene: Household environment of iGibson 2, such as ``Beechwood_0_int``.
+    activity: Name such as ``making_tea``.
     description: 0 for the normal activity, 1 for the counterfactual one.
-    sample: which sampling of the activity in the scene, from 0 (sec. 3.4).
+    sample: Number of the activity's sampling in the scene, from 0 (sec. 3.4).
     """
 
     scene: str
@@ -79,35 +79,36 @@ class InstanceId:
 
 
 def parse_id(text: str) -> InstanceId | None:
-    """Read an id as `InstanceId` writes it, with or without folders before it; None if it is none."""
+    """Parse an id in the format of `InstanceId`, with or without parent folders; None if it is not an id."""
     *_, scene, activity, description, sample = ["", "", "", "", *text.split("/")]
     match = _SAMPLE.fullmatch(sample)
-    named = all(is_text(name) and name not in (".", "..") for name in (scene, activity))
-    if match is None or not named or description not in ("0", "1"):
+    has_names = all(is_text(name) and name not in (".", "..") for name in (scene, activity))
+    if match is None or not has_names or description not in ("0", "1"):
         return None
     return InstanceId(scene, activity, int(description), int(match[1]))
 
 
 def activity_type(activity: str) -> str:
-    """Return the one of `ACTIVITY_TYPES` that fits an activity's name.
+    """Return an activity's type, one of `ACTIVITY_TYPES`.
 
-    Sec. 3.4 names the types without assigning activities; ``cleaning_...``, ``filling_...``, ``packing_...``,
-    ``storing_...``, ``putting_away_...`` and ``putting_..._away`` are theirs, all others are ``other``.
+    Sec. 3.4 names the types but assigns no activities, so the name decides. Types exist for ``cleaning_...``,
+    ``filling_...``, ``packing_...``, ``storing_...``, ``putting_away_...`` and ``putting_..._away``; all other
+    activities are ``other``.
     """
-    if named := re.fullmatch("(cleaning|filling|packing|storing)_.*", activity, re.DOTALL):
-        return named[1]
+    if match := re.fullmatch("(cleaning|filling|packing|storing)_.*", activity, re.DOTALL):
+        return match[1]
     is_put_away = re.fullmatch("putting_(.*_)?away(_.*)?", activity, re.DOTALL) is not None
     return "putting away" if is_put_away else "other"
 
 
 def _of_setting(docs: "Dataset", setting: str) -> "Dataset":
-    """Select a setting's instances; their split is the setting."""
-    chosen = docs.select([index for index, value in enumerate(docs["setting"]) if value == setting])
-    return chosen.rename_columns({"split_size": _WHOLE, "setting_size": "split_size"})
+    """Select the instances of one setting and count them as the split's size."""
+    selected = docs.select([index for index, value in enumerate(docs["setting"]) if value == setting])
+    return selected.rename_columns({"split_size": _WHOLE, "setting_size": "split_size"})
 
 
 def official_instances(doc: Mapping[str, Any]) -> int:
-    """Instances that the paper has for the row's task: of its setting after `only_normal` or `only_counterfactual`."""
+    """Return the paper's number of instances: of the row's setting after `only_normal` or `only_counterfactual`."""
     return INSTANCES[doc["setting"]] if _WHOLE in doc else ACTPLAN.official["test"]
 
 
@@ -116,34 +117,33 @@ only_counterfactual = partial(_of_setting, setting="counterfactual")
 
 
 def views(doc: Mapping[str, Any]) -> list[Image.Image]:
-    """Return the views of the environment as RGB images, in the order of the release; Table 6 is without them.
+    """Return the views of the environment as RGB images, in the order of the release (omitted in Table 6).
 
     Args:
-        doc: a row of the prepared dataset.
+        doc: A row of the prepared dataset.
     """
     return [image.convert("RGB") for image in doc["images"]]
 
 
 def prompt_text(doc: Mapping[str, Any]) -> str:
-    """Return the task description as released; the instruction and the eight actions are part of it (sec. 3.1).
+    """Return the task description as released, which includes the instruction and the eight actions (sec. 3.1).
 
     Args:
-        doc: a row of the prepared dataset; only ``task_description`` is read.
+        doc: A row of the prepared dataset; only ``task_description`` is read.
     """
     return doc["task_description"]
 
 
 @dataclass(frozen=True)
 class ReleasedInstance:
-    r"""One instance as its folder has it.
+    r"""One instance, read from its folder.
 
-    task_description: To the letter, except for a byte order mark and line breaks, which are ``\n``.
-    images: The image files' bytes, in the order of their names.
-    gold_plan_1, gold_plan_2: Steps, one per line that is not blank, without surrounding blanks; none if the file is
-        missing.
+    task_description: The exact text, without a byte order mark and with ``\n`` as line break.
+    images: Bytes of the image files, in the order of their names.
+    gold_plan_1, gold_plan_2: Steps, one per non-blank line, stripped; empty if the file is missing.
     bddl: The activity's problem in BDDL; "" if none can be read.
-    bddl_problem: Why there is no `bddl`, with its path; else "". No reason to refuse the instance.
-    problems: What is wrong, each with its path; the fields concerned are empty or incomplete.
+    bddl_problem: Why `bddl` is empty, with the path; else "". An instance without a problem is still valid.
+    problems: Everything that is wrong, with paths; the affected fields are empty or incomplete.
     num_images: Number of image files, including damaged ones.
     """
 
@@ -160,33 +160,33 @@ class ReleasedInstance:
 
 @dataclass(frozen=True)
 class ShownInstance:
-    """What a model was shown: the task description, and image files in their order."""
+    """A model's input: the task description, and the bytes of the image files in order."""
 
     description: str
     images: tuple[bytes, ...]
 
 
 def find_instances(source: Path) -> tuple[list[InstanceId], dict[str, str]]:
-    """Find the instances of a folder in the release's layout, and the folders that do not fit it.
+    """Find all instances in a folder with the release's layout, and the subfolders that do not fit the layout.
 
-    Files, and folders that are hidden or called ``__MACOSX``, are ignored.
+    Files, hidden folders and folders named ``__MACOSX`` are ignored.
 
     Args:
-        source: Folder with ``<scene>/<activity>/<n>/sample_<k>/``.
+        source: Folder that contains ``<scene>/<activity>/<n>/sample_<k>/``.
 
     Returns:
-        The instances, sorted; and for each folder with a wrong name or no content, its path below `source` and what
-        was expected.
+        The sorted instances; and for each folder with a wrong name or no content, its path below `source` and the
+        expected layout.
 
     Raises:
-        LmmsEgoplanError: There is no such folder, or no instance in it.
+        LmmsEgoplanError: The folder does not exist, or contains no instance.
         OSError: A folder cannot be read.
     """
     if not source.is_dir():
         raise LmmsEgoplanError(f"{source}: no such folder; expected {LAYOUT}")
     if (source / "annotation").is_dir():
         folder = source / "annotation"
-        raise LmmsEgoplanError(f"{source}: the instances are one folder below. Give that folder: {folder}")
+        raise LmmsEgoplanError(f"{source}: the instances are one folder deeper. Use that folder: {folder}")
     reasons = dict(_descend(source, ()))
     instances = sorted(instance for path, reason in reasons.items() if not reason and (instance := parse_id(path)))
     if not instances:
@@ -195,12 +195,12 @@ def find_instances(source: Path) -> tuple[list[InstanceId], dict[str, str]]:
 
 
 def read_instance(source: Path, instance: InstanceId, bddl: Path | None = None) -> ReleasedInstance:
-    """Read one instance that `find_instances` found, decoding its images; the record lists what is wrong.
+    """Read one instance from `find_instances`, decode its images, and list everything that is wrong.
 
-    Files other than images, gold plans 1 and 2, the task description and the problem next to it are ignored.
+    Only the images, gold plans 1 and 2, the task description and the problem next to it are read.
 
     Args:
-        bddl: A folder with one of `LAYOUTS`, for activities without a problem next to the task description.
+        bddl: Folder in one of `LAYOUTS`, for activities without a problem next to the task description.
 
     Raises:
         OSError: The folder cannot be read.
@@ -220,7 +220,7 @@ def read_instance(source: Path, instance: InstanceId, bddl: Path | None = None) 
     texts = (collect(_read_text, folder / name) or "" if name in names else "" for name in _GOLD_PLANS)
     first, second = (tuple(step.strip() for step in official_steps(text) if step.strip()) for text in texts)
     if not set(_GOLD_PLANS).intersection(names):
-        problems.append(f"{folder}: no gold plan: neither {' nor '.join(_GOLD_PLANS)}")
+        problems.append(f"{folder}: no gold plan; expected {' or '.join(_GOLD_PLANS)}")
     image_names = [name for name in names if name.lower().endswith(_IMAGES)]
     if not image_names:
         problems.append(f"{folder}: no image (png, jpg or jpeg)")
@@ -231,7 +231,7 @@ def read_instance(source: Path, instance: InstanceId, bddl: Path | None = None) 
 
 
 def read_origin(source: Path) -> dict[str, str]:
-    """Read the origin of instances that are not the release's: nothing, or ``{"origin": ...}``.
+    """Read the origin of instances that are not the release's: ``{"origin": ...}``, or {} for the release.
 
     Raises:
         LmmsEgoplanError: The file with the origin cannot be read or is empty.
@@ -241,9 +241,9 @@ def read_origin(source: Path) -> dict[str, str]:
 
 
 def problem_path(folder: Path, instance: InstanceId) -> Path | None:
-    """Return the path of an instance's problem in a folder with one of `LAYOUTS`; None if there is none.
+    """Return the path of an instance's problem in a folder with one of `LAYOUTS`; None if it does not exist.
 
-    n is that of the task description: the counterfactual activities have their own problems, ``problem1.bddl``.
+    n is the number of the task description: counterfactual activities have a separate problem, ``problem1.bddl``.
     """
     name = f"problem{instance.description}.bddl"
     paths = (
@@ -255,17 +255,17 @@ def problem_path(folder: Path, instance: InstanceId) -> Path | None:
 
 
 def check_folder(folder: Path) -> None:
-    """Check that a folder has problems in one of `LAYOUTS`.
+    """Check that a folder contains problems in one of `LAYOUTS`.
 
     Raises:
-        LmmsEgoplanError: It has none.
+        LmmsEgoplanError: It contains none.
     """
     if not any(folder.glob("*/problem*.bddl")) and not any(folder.glob("*/*/**/problem*.bddl")):
-        raise LmmsEgoplanError(f"{folder}: no BDDL problem in it; expected {LAYOUTS}, n 0 or 1")
+        raise LmmsEgoplanError(f"{folder}: contains no BDDL problem; expected {LAYOUTS}, n 0 or 1")
 
 
 def instances_of(ids: set[str], source: Path | None) -> dict[str, ShownInstance]:
-    """Return the instances of plans, by `instance_key`.
+    """Return the instances that plans belong to, by `instance_key`.
 
     Args:
         ids: IDs of the plans' instances.
@@ -274,44 +274,44 @@ def instances_of(ids: set[str], source: Path | None) -> dict[str, ShownInstance]
     Raises:
         LmmsEgoplanError: An instance is missing or damaged.
     """
-    wanted = {instance_key(name) for name in ids}
-    instances = _prepared(wanted) if source is None else _released(wanted, source)
-    if missing := sorted(wanted - instances.keys()):
+    keys = {instance_key(name) for name in ids}
+    instances = _prepared(keys) if source is None else _released(keys, source)
+    if missing := sorted(keys - instances.keys()):
         where = "the prepared data" if source is None else source
         raise LmmsEgoplanError(
-            f"{len(missing)} of the plans' {len(wanted)} instances are not in {where}; give the folder of the release "
-            f"with --instances, or leave their plans out\n{listing(missing)}"
+            f"{len(missing)} of the plans' {len(keys)} instances are missing in {where}; pass the release's folder "
+            f"with --instances, or remove these plans\n{listing(missing)}"
         )
     return instances
 
 
 def instance_key(name: str) -> str:
-    """Return an id without the folders before it, which plans of other frameworks have."""
+    """Return an id without its parent folders, which plans of other frameworks have."""
     instance = parse_id(name)
     return name if instance is None else str(instance)
 
 
-def _released(wanted: set[str], source: Path) -> dict[str, ShownInstance]:
-    records = [read_instance(source, each) for each in find_instances(source)[0] if str(each) in wanted]
-    if wrong := next((record.problems for record in records if record.problems), None):
-        raise LmmsEgoplanError("\n".join(wrong))
+def _released(keys: set[str], source: Path) -> dict[str, ShownInstance]:
+    records = [read_instance(source, instance) for instance in find_instances(source)[0] if str(instance) in keys]
+    if problems := next((record.problems for record in records if record.problems), None):
+        raise LmmsEgoplanError("\n".join(problems))
     return {str(record.id): ShownInstance(record.task_description, record.images) for record in records}
 
 
-def _prepared(wanted: set[str]) -> dict[str, ShownInstance]:
+def _prepared(keys: set[str]) -> dict[str, ShownInstance]:
     from datasets import Image
-    from datasets import Sequence as Several
+    from datasets import Sequence as ListOf
 
     rows = ACTPLAN.load("test").select_columns(["id", "task_description", "images"])
-    chosen = rows.select([index for index, name in enumerate(rows["id"]) if name in wanted])
+    selected = rows.select([index for index, name in enumerate(rows["id"]) if name in keys])
     return {
         row["id"]: ShownInstance(row["task_description"], tuple(image["bytes"] for image in row["images"]))
-        for row in chosen.cast_column("images", Several(Image(decode=False)))
+        for row in selected.cast_column("images", ListOf(Image(decode=False)))
     }
 
 
 def _descend(root: Path, parts: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the paths of instances, and those of folders that do not fit the layout, with the reason."""
+    """Yield the paths of instances with "", and those of folders that do not fit the layout with the reason."""
     if len(parts) == len(_LEVELS):
         yield "/".join(parts), ""
         return
@@ -319,7 +319,7 @@ def _descend(root: Path, parts: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     folders = [path for path in root.joinpath(*parts).iterdir() if path.is_dir()]
     names = [path.name for path in folders if path.name != "__MACOSX" and not path.name.startswith(".")]
     if parts and not names:
-        yield "/".join(parts), f"no folder in it; expected one: {expected}"
+        yield "/".join(parts), f"contains no folder; expected one: {expected}"
     for name in sorted(names):
         if fits(name):
             yield from _descend(root, (*parts, name))
@@ -328,7 +328,7 @@ def _descend(root: Path, parts: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 def _read_problem(source: Path, instance: InstanceId, folder: Path | None) -> tuple[str, str]:
-    """Return the text of the activity's problem, and why there is none."""
+    """Return the text of the activity's problem, or "" and why it is missing."""
     path = problem_path(source, instance) or (folder and problem_path(folder, instance))
     if path is None:
         return "", f"{instance.activity}: no problem{instance.description}.bddl"
@@ -343,7 +343,7 @@ def _read_problem(source: Path, instance: InstanceId, folder: Path | None) -> tu
 def _read_text(source: Path, path: Path) -> str:
     text = read_text(_inside(source, path))
     if not is_text(text):
-        raise LmmsEgoplanError(f"{path}: nothing but blanks in it")
+        raise LmmsEgoplanError(f"{path}: contains only blanks")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -357,7 +357,7 @@ def _read_image(source: Path, path: Path) -> bytes:
 
 
 def _inside(source: Path, path: Path) -> Path:
-    """Return the path of a file that is in the source."""
+    """Return the path after checking that the file exists inside the source."""
     if not resolve_inside(source, str(path.relative_to(source))).is_file():
         raise LmmsEgoplanError(f"{path}: no such file")
     return path

@@ -1,7 +1,7 @@
-"""ActPlan-1K's metrics: per plan what a harness collects, aggregations over a run, breakdowns.
+"""ActPlan-1K's metrics: the values of a plan that a harness collects, aggregations over a run, and breakdowns.
 
-A measure that is not defined for a plan (no such gold plan, no step) is in no mean; how many plans it is over stands
-beside it.
+A measure that is undefined for a plan (no such gold plan, no step) is excluded from the mean. The number of plans in
+the mean is reported with it.
 """
 
 import math
@@ -17,7 +17,7 @@ from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
 from lmms_egoplan.benchmarks.aggregations import Value, Values, names
 from lmms_egoplan.coverage import covered
 
-# Upper ends of the bins of gold plan 1's length, in steps. Fig. 5 has no legible ones.
+# Upper ends of the bins of gold plan 1's length, in steps. The bins of Fig. 5 are not legible.
 LENGTH_BINS = (10, 20, 30, 40, 50)
 BREAKDOWNS = ("setting", "length", "activity_type")
 
@@ -39,20 +39,23 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     """Return the values of one plan.
 
     Args:
-        doc: a row of the prepared dataset.
-        responses: one text of `PlanScore`.
+        doc: A row of the prepared dataset.
+        responses: A single text written by `PlanScore.to_text`.
 
     Returns:
-        Each of `PlanScore.measures` with ``score`` only where it is defined, ``lcs_norm`` with all fields of
-        `PlanScore`, its `PlanScore.diagnostics`, the ``setting``, ``activity`` and ``activity_type`` and both gold
-        plans; ``by_setting``, ``by_length`` and ``by_activity_type``, the normalised LCS with its group,
-        ``parsed_by_...`` that of the parsed reading, ``plans_by_...`` as ``by_...``; only with a classifier
-        ``bleurt_correct``, ``bleurt_truncated`` and ``bleurt_by_...``; ``empty``, ``unparsed``, ``truncated``,
-        ``truncated_of``, ``num_gold_1``, ``num_gold_2``, ``encoder``, ``bleurt_model``, ``num_plans`` and those
-        of `covered`.
+        Values by metric:
+
+        - each of `PlanScore.measures`, with ``score`` only if it is defined
+        - ``lcs_norm`` also has all fields of `PlanScore`, its `PlanScore.diagnostics`, ``setting``, ``activity``,
+          ``activity_type`` and both gold plans
+        - ``by_setting``, ``by_length``, ``by_activity_type``: the normalised LCS with its group; ``parsed_by_...`` for
+          the parsed reading; ``plans_by_...`` as ``by_...``
+        - only with a classifier: ``bleurt_correct``, ``bleurt_truncated`` and ``bleurt_by_...``
+        - ``empty``, ``unparsed``, ``truncated``, ``truncated_of``, ``num_gold_1``, ``num_gold_2``, ``encoder``,
+          ``bleurt_model``, ``num_plans`` and the values of `covered`
 
     Raises:
-        ValueError: not one response, one that is no scored plan, or the plan of another instance.
+        ValueError: There is not exactly one response, or it is not a scored plan, or it belongs to another instance.
 
     >>> plan, gold = ["walk_to(table)", "grab(cup)"], ["walk_to(table)", "open(box)", "grab(cup)"]
     >>> score = PlanScore(
@@ -72,8 +75,8 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     score = PlanScore.from_text(text)
     if score.id != doc["id"]:
         raise ValueError(f"instance {doc['id']} got the scored plan of {score.id}")
-    place = {name: doc[name] for name in ("setting", "activity", "activity_type")}
-    groups = place | {"length": length_bin(score.reference_lengths[0])}
+    labels = {name: doc[name] for name in ("setting", "activity", "activity_type")}
+    groups = labels | {"length": length_bin(score.reference_lengths[0])}
     cluster = {"activity": doc["activity"]}
     values = {name: cluster | ({} if value is None else {"score": value}) for name, value in score.measures().items()}
     if score.bleurt is not None:
@@ -85,7 +88,7 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
             mean_of = {"mean_of": values[measure]["score"]} if "score" in values[measure] else {}
             values |= {f"{prefix}_{name}": {"group": groups[name], **mean_of} for name in BREAKDOWNS}
     golds = {"gold_plan_1": doc["gold_plan_1"], "gold_plan_2": doc["gold_plan_2"]}
-    values["lcs_norm"] = values["lcs_norm"] | asdict(score) | score.diagnostics() | place | golds
+    values["lcs_norm"] = values["lcs_norm"] | asdict(score) | score.diagnostics() | labels | golds
     return values | {
         "empty": {"is": not score.official},
         "unparsed": {"is": not score.parsed},
@@ -101,22 +104,22 @@ def score_plan(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
 
 def mean_by_group(values: Sequence[Value]) -> dict[str, float]:
-    """Return the mean of every group, to four decimals; NaN for a group in which the measure is defined for no plan.
+    """Return the mean of every group, to four decimals; NaN if the measure is undefined for all plans of a group.
 
     Args:
-        values: records with ``group`` and, where the measure is defined, ``mean_of``.
+        values: Records with ``group`` and, if the measure is defined, ``mean_of``.
 
     >>> values = [{"group": "11-20", "mean_of": 0.25}, {"group": "1-10", "mean_of": 0.5}, {"group": "11-20"}]
     >>> mean_by_group(values)
     {'1-10': 0.5, '11-20': 0.25}
     """
     groups = by_group(values).items()
-    known = {group: [member["mean_of"] for member in members if "mean_of" in member] for group, members in groups}
-    return {group: round(fmean(numbers), 4) if numbers else math.nan for group, numbers in known.items()}
+    defined = {group: [member["mean_of"] for member in members if "mean_of" in member] for group, members in groups}
+    return {group: round(fmean(numbers), 4) if numbers else math.nan for group, numbers in defined.items()}
 
 
 def plans_by_group(values: Sequence[Value]) -> dict[str, int]:
-    """Count the plans of every group for which the measure is defined.
+    """Count the plans with a defined measure in every group.
 
     >>> values = [{"group": "11-20", "mean_of": 0.25}, {"group": "1-10", "mean_of": 0.5}, {"group": "11-20"}]
     >>> plans_by_group(values)
@@ -126,7 +129,7 @@ def plans_by_group(values: Sequence[Value]) -> dict[str, int]:
 
 
 def by_group(values: Sequence[Value], field: str = "group") -> dict[str, list[Value]]:
-    """Group records by a field, in the order of lengths or of the alphabet.
+    """Group records by a field; groups are sorted by length, or alphabetically.
 
     >>> list(by_group([{"group": "51+"}, {"group": "1-10"}, {"group": "51+"}]))
     ['1-10', '51+']
@@ -138,7 +141,7 @@ def by_group(values: Sequence[Value], field: str = "group") -> dict[str, list[Va
 
 
 def classifier_names(values: Sequence[Value]) -> str:
-    """Name the classifiers that were asked; without any, say why there is no ``bleurt_correct``.
+    """Name the classifiers; without one, say why ``bleurt_correct`` is missing.
 
     >>> classifier_names([{"name": None}])
     'none: LMMS_EGOPLAN_BLEURT is not set'

@@ -1,4 +1,4 @@
-"""Plans: as a model writes them, as files have them, and as people have labelled them, published ones among them."""
+"""Data types and readers for plans: model output, plan files, and published plans with human labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from lmms_egoplan.judging.text import without_thinking
 from lmms_egoplan.text import clean_text
 from lmms_egoplan.validation import AnyText, Checked, Expected, Text, expected, is_text, read_as, shown
 
-# Labels: verdicts (sec. 4.1) and types of errors (sec. 5.6, in its order).
+# Labels: verdicts (sec. 4.1) and types of errors (in the order of sec. 5.6).
 VERDICTS = ("correct", "commonsense")
 ERRORS = {
     "missing_actions": "Missing actions",
@@ -30,14 +30,14 @@ ERRORS = {
 PLANS = "plans.jsonl"
 
 Model = Literal["GPT-4V", "Gemini-Pro-1.5"]
-"""A model as Table 5 names it."""
+"""A model's name in Table 5."""
 MODELS: tuple[Model, ...] = get_args(Model)
 SPLITS = ("train", "val", "test")
 Steps = Sequence[str]
 
 _Gold = Annotated[list[Text], MaxLen(1), Expected("at most one gold plan")]
 _FORM = '{"id": "...", "candidate": "...", "references": ["...", ...]}'
-# A field that only the file of labelled plans has.
+# This field identifies the file of labelled plans.
 _LABELLED = "gold_gpt"
 _Label = Annotated[Any, Predicate((None, 0, 1).__contains__), Expected("true, false, 1, 0 or null")]
 
@@ -48,8 +48,8 @@ class GeneratedPlan:
 
     id: ID of the instance.
     text: The model's answer.
-    references: Lines of gold plans 1, 2, ...; empty where there is none.
-    truncated: Whether the answer ends at the limit of new tokens; None if unknown.
+    references: Lines of gold plans 1, 2, ...; empty for a missing plan.
+    truncated: True if the answer reached the limit on new tokens; None if unknown.
     problem: The instance's activity in BDDL; "" if not available.
     """
 
@@ -61,21 +61,21 @@ class GeneratedPlan:
 
     @classmethod
     def of_reply(cls, doc: Mapping[str, Any], reply: str, *, truncated: bool | None = None) -> "GeneratedPlan":
-        """Make a plan of a model's reply about an instance, a row of the prepared dataset."""
+        """Create a plan from a model's reply to an instance (a row of the prepared dataset)."""
         golds = (doc["gold_plan_1"], doc["gold_plan_2"])
         return cls(doc["id"], reply, golds, truncated, doc["problem"])
 
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """A plan as a file has it.
+    """A plan read from a file.
 
-    plan: With its gold plans, and without the model's thinking.
-    labels: What people said of it, under ``correct`` and ``commonsense`` (sec. 4.1); None where they did not.
-    model: Name of the model that wrote it; None if the file has none.
-    images: Whether the model was shown images; true if the file does not say.
-    errors: The steps that people marked, by type of error (sec. 5.6); None if they marked none.
-    ends_in_thought: Whether the reply ends inside a thought, so that it has no plan.
+    plan: The plan without the model's thinking, and its gold plans.
+    labels: Human verdicts under ``correct`` and ``commonsense`` (sec. 4.1); None if not labelled.
+    model: Name of the model that wrote the plan; None if the file does not name it.
+    images: True if the model saw images, or if the file does not say.
+    errors: Steps that annotators marked, by type of error (sec. 5.6); None if not marked.
+    ends_in_thought: True if the reply ends inside a thought and therefore has no plan.
     """
 
     plan: GeneratedPlan
@@ -88,9 +88,9 @@ class StoredPlan:
 
 @dataclass(frozen=True)
 class LabelledPlan:
-    """A model's plan that people have judged (sec. 4.1).
+    """A model's plan with a human verdict (sec. 4.1).
 
-    text: As published, the steps separated by blanks.
+    text: The plan as published, with steps separated by blanks.
     """
 
     model: Model
@@ -100,7 +100,7 @@ class LabelledPlan:
 
 @dataclass(frozen=True)
 class LabelledInstance:
-    """An instance's gold plans, at least one of which exists, and the models' plans for it."""
+    """An instance with its gold plans (at least one exists) and the models' plans for it."""
 
     id: InstanceId
     gold_1: str | None
@@ -158,20 +158,23 @@ def read_plans(path: Path) -> list[StoredPlan]:
     """Read plans in the order of the file.
 
     Args:
-        path: JSON lines with ``id`` (a text), ``candidate`` (the plan as text, may be empty), ``references`` (gold
-            plans 1, 2, ... as texts) and, optional, ``correct`` and ``commonsense`` (true, false, 1, 0 or null),
-            ``model``, ``images`` (false if the model had none) and ``errors`` (steps by type, as people marked
-            them). A plan has one step per line. If gold plan 1 has all steps on one line, as in
-            ``finetuning_data.jsonl``, a plan on one line is split like it. The path may also be that file: GPT-4V's
-            plans get gold plan 1 and Gemini's gold plan 2 (as in the authors' code; the paper does not say), or the
-            other one if that is missing.
+        path: JSON lines, or the authors' ``finetuning_data.jsonl``.
+
+            A JSON line has ``id`` (a text), ``candidate`` (the plan as text, may be empty) and ``references`` (gold
+            plans 1, 2, ... as texts). Optional fields: ``correct`` and ``commonsense`` (true, false, 1, 0 or null),
+            ``model``, ``images`` (false if the model saw none) and ``errors`` (annotated steps by type). A plan has one
+            step per line. If gold plan 1 has all steps on one line, as in ``finetuning_data.jsonl``, a plan on one line
+            is split in the same way.
+
+            In ``finetuning_data.jsonl``, GPT-4V's plans are compared with gold plan 1 and Gemini's with gold plan 2, or
+            with the other one if that is missing. This follows the authors' code; the paper does not say.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read or has another form; names line and field.
+        LmmsEgoplanError: The file cannot be read or has another format; the error names line and field.
     """
     lines = read_lines(path)
     if not lines:
-        raise LmmsEgoplanError(f"{path}: no plans in it; expected JSON lines {_FORM}")
+        raise LmmsEgoplanError(f"{path}: contains no plans; expected JSON lines {_FORM}")
     if isinstance(first := _load(*lines[0]), dict) and _LABELLED in first:
         return [
             StoredPlan(
@@ -189,22 +192,22 @@ def read_labelled_plans(path: Path) -> list[LabelledInstance]:
     """Read instances in the order of the file.
 
     Args:
-        path: JSON lines as ``finetuning_data.jsonl``: ``path`` (the instance's folder), ``activity``, ``gold_gpt`` and
-            ``gold_gemini`` (lists of at most one plan: gold plans 1 and 2), ``pos_gpt``, ``neg_gpt``, ``pos_gemini``,
-            ``neg_gemini`` (lists of a model's correct and wrong plans).
+        path: JSON lines in the format of ``finetuning_data.jsonl``: ``path`` (the instance's folder), ``activity``,
+            ``gold_gpt`` and ``gold_gemini`` (lists of at most one plan: gold plans 1 and 2), ``pos_gpt``, ``neg_gpt``,
+            ``pos_gemini``, ``neg_gemini`` (lists of a model's correct and wrong plans).
 
     Raises:
-        LmmsEgoplanError: The file cannot be read, has no instances, a duplicate, or one of another form; names line
-            and field.
+        LmmsEgoplanError: The file cannot be read, is empty, or has a duplicate or malformed instance. The error names
+            line and field.
     """
     instances: dict[InstanceId, LabelledInstance] = {}
     for where, line in read_lines(path):
         instance = _instance(where, line)
         if instance.id in instances:
-            raise LmmsEgoplanError(f"{where}: path: instance {instance.id} is there twice; remove one of the lines")
+            raise LmmsEgoplanError(f"{where}: path: duplicate instance {instance.id}; remove one of the lines")
         instances[instance.id] = instance
     if not instances:
-        raise LmmsEgoplanError(f"{path}: no instances in it; expected JSON lines as in finetuning_data.jsonl")
+        raise LmmsEgoplanError(f"{path}: contains no instances; expected JSON lines as in finetuning_data.jsonl")
     return list(instances.values())
 
 
@@ -212,10 +215,10 @@ def read_activities(path: Path) -> dict[str, str]:
     """Read the split of every activity (sec. 4.2.2: 60, 20 and 20 activities).
 
     Args:
-        path: Lines as in ``activities.txt``: an activity's name, a tab, its split.
+        path: Lines in the format of ``activities.txt``: an activity's name, a tab, its split.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read, has no activities, a duplicate, or a line of another form.
+        LmmsEgoplanError: The file cannot be read, is empty, or has a duplicate or malformed line.
     """
     activities: dict[str, str] = {}
     for where, line in read_lines(path):
@@ -223,10 +226,10 @@ def read_activities(path: Path) -> dict[str, str]:
         if not name or split not in SPLITS:
             raise LmmsEgoplanError(f"{where}: expected an activity, a tab and train, val or test, found {shown(line)}")
         if name in activities:
-            raise LmmsEgoplanError(f"{where}: activity {name} is there twice; remove one of the lines")
+            raise LmmsEgoplanError(f"{where}: duplicate activity {name}; remove one of the lines")
         activities[name] = split
     if not activities:
-        raise LmmsEgoplanError(f"{path}: no activities in it; expected lines as in activities.txt")
+        raise LmmsEgoplanError(f"{path}: contains no activities; expected lines as in activities.txt")
     return activities
 
 
@@ -256,7 +259,7 @@ def _plan(identifier: str, candidate: str, references: Sequence[str]) -> Generat
 def _instance(where: str, line: str) -> LabelledInstance:
     record = read_as(_LabelledLine, where, parse_record(where, line, "expected a line as in finetuning_data.jsonl"))
     if not (record.gold_gpt or record.gold_gemini):
-        raise LmmsEgoplanError(f"{where}: gold_gpt and gold_gemini: both empty; an instance needs a gold plan")
+        raise LmmsEgoplanError(f"{where}: gold_gpt and gold_gemini are both empty; an instance needs a gold plan")
     plans = tuple(
         LabelledPlan(model, text, correct=label == "pos")
         for model, name in zip(MODELS, ("gpt", "gemini"), strict=True)

@@ -1,4 +1,4 @@
-"""Preparation of ActPlan-1K: from the release to a dataset that the tasks load."""
+"""Prepare ActPlan-1K: convert the release to a dataset that the tasks load."""
 
 import json
 from collections import Counter
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 SPLIT = "test"
 _COUNTS = yaml_beside(__file__)
-# The paper's numbers, and the ranges that agree with them if not only the number itself does.
+# The paper's numbers, and the ranges that match them where more than the number itself does.
 PAPER = {name: count["paper"] for name, count in _COUNTS.items()}
 _RANGES = {name: count["agrees"] for name, count in _COUNTS.items() if "agrees" in count}
 LABELS = {name: count["label"] for name, count in _COUNTS.items()} | {
     name: f"instances, {name}" for name in instances.ACTIVITY_TYPES
 }
-# Rows of a batch in memory: some 20 MB of images.
+# Rows in memory per batch: about 20 MB of images.
 _ROWS = 16
 
 
@@ -37,32 +37,38 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
 
     Args:
         source: Passed to `find_instances`.
-        skip_missing: Skip folders that are wrong, instead of refusing.
+        skip_missing: Skip invalid folders instead of raising an error.
         bddl: Passed to `read_instance`.
 
     Returns:
-        The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601),
-        ``source``, ``split_size`` (instances in the source), ``questions`` (prepared), ``without_gold_plan_1`` and
-        ``without_gold_plan_2`` (how many of these), ``without_bddl`` (prepared instances without a readable problem),
-        ``bddl_missing`` (why, each reason once), ``fingerprint`` (changes with any prepared text or image),
-        ``missing`` (for each skipped folder ``folder``, its path below the source, and ``reason``),
-        ``images_outside`` (for each instance of the source with fewer images than the paper states, or more,
-        ``folder`` and ``images``, the number of files) and ``counts``: for each row of `PAPER`, and the instances of
-        each activity type, the numbers ``prepared``, ``source``, ``paper`` and ``matches``, whether source and paper
-        agree. Steps are of gold plan 1, over the instances that have it, rounded to hundredths; None if none has.
-        Numbers that the paper does not state are None.
+        The summary, which is also stored with the split:
 
-        A row of the split has ``id``, ``scene``, ``activity``, ``setting``, ``activity_type``,
-        ``task_description``, ``images`` (the files' bytes, in the order of their names), ``gold_plan_1`` and
-        ``gold_plan_2`` (steps; none if the file is missing), ``problem`` (the activity in BDDL; "" if not available),
-        ``split_size`` (as above) and ``setting_size`` (how many of these have the row's setting); ``origin`` only for
-        instances that are not the release's (see `read_origin`).
+        - ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601), ``source``
+        - ``split_size``: instances in the source; ``questions``: prepared instances
+        - ``without_gold_plan_1``, ``without_gold_plan_2``: prepared instances without that plan
+        - ``without_bddl``: prepared instances without a readable problem; ``bddl_missing``: the distinct reasons
+        - ``fingerprint``: changes with any prepared text or image
+        - ``missing``: for each skipped folder, ``folder`` (its path below the source) and ``reason``
+        - ``images_outside``: for each instance in the source with fewer or more images than the paper states,
+          ``folder`` and ``images`` (the number of files)
+        - ``counts``: for each row of `PAPER` and each activity type, the numbers ``prepared``, ``source`` and
+          ``paper``, and ``matches`` (True if source and paper agree). Steps are over the instances with gold plan 1,
+          rounded to hundredths; None if no instance has it. Numbers that the paper does not state are None.
+
+        A row of the split has:
+
+        - ``id``, ``scene``, ``activity``, ``setting``, ``activity_type``, ``task_description``
+        - ``images``: the files' bytes, in the order of their names
+        - ``gold_plan_1``, ``gold_plan_2``: steps; empty if the file is missing
+        - ``problem``: the activity in BDDL; "" if not available
+        - ``split_size`` (as above) and ``setting_size``: how many of these have the row's setting
+        - ``origin``: only for instances that are not the release's (see `read_origin`)
 
     Raises:
-        LmmsEgoplanError: The data are wrong, or no instance is left; nothing is written.
-        OSError: A folder cannot be read, or the split not be written (its size is needed twice).
+        LmmsEgoplanError: The data are invalid, or no valid instance remains; nothing is written.
+        OSError: A folder cannot be read, or the split cannot be written (it needs twice its size on disk).
     """
-    ids, strays = instances.find_instances(source)
+    ids, invalid_folders = instances.find_instances(source)
     origin = instances.read_origin(source)
     if bddl is not None:
         instances.check_folder(bddl)
@@ -72,13 +78,13 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
         rows = Path(scratch) / "rows.arrow"
         records, fingerprint = _write_rows(source, ids, rows, bddl, origin)
         usable = [record for record in records if not record.problems]
-        refused = {str(record.id): "; ".join(record.problems) for record in records if record.problems}
-        if (strays or refused) and not (skip_missing and usable):
-            problems = [f"{source / path}: {reason}" for path, reason in strays.items()]
+        invalid = {str(record.id): "; ".join(record.problems) for record in records if record.problems}
+        if (invalid_folders or invalid) and not (skip_missing and usable):
+            problems = [f"{source / path}: {reason}" for path, reason in invalid_folders.items()]
             problems += [problem for record in records for problem in record.problems]
-            found = f"ActPlan-1K's data have {len(problems)} problem(s):"
-            how = "correct them, or go on without these folders"
-            raise LmmsEgoplanError(refusal(found, problems, how, "instance", skip_missing=skip_missing))
+            heading = f"ActPlan-1K's data have {len(problems)} problem(s):"
+            advice = "correct them, or skip these folders"
+            raise LmmsEgoplanError(refusal(heading, problems, advice, "instance", skip_missing=skip_missing))
         from datasets import Dataset
 
         return ACTPLAN.save(
@@ -92,7 +98,7 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
             without_bddl=sum(not record.bddl for record in usable),
             bddl_missing=list(dict.fromkeys(record.bddl_problem for record in usable if record.bddl_problem)),
             fingerprint=fingerprint,
-            missing=[{"folder": path, "reason": reason} for path, reason in (strays | refused).items()],
+            missing=[{"folder": path, "reason": reason} for path, reason in (invalid_folders | invalid).items()],
             images_outside=[
                 {"folder": str(record.id), "images": record.num_images}
                 for record in records
@@ -105,10 +111,10 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
 def _write_rows(
     source: Path, ids: Sequence[instances.InstanceId], path: Path, bddl: Path | None, origin: dict[str, str]
 ) -> tuple[list[instances.ReleasedInstance], str]:
-    """Write the rows of all instances without problems, a batch in memory at a time.
+    """Write the rows of all valid instances, one batch at a time.
 
     Returns:
-        All records, without their images, and the fingerprint of the rows.
+        All records without their images, and the fingerprint of the rows.
     """
     from datasets.arrow_writer import ArrowWriter
 

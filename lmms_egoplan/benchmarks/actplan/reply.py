@@ -1,4 +1,4 @@
-"""A plan as text and as steps: the reference's split, the steps found in what a model writes, and their form."""
+"""Read a plan from a model's reply: the reference's split into lines, the parsed steps, and the form of a step."""
 
 import json
 import re
@@ -17,9 +17,9 @@ _RE = compile_patterns(_DATA["patterns"])
 _KEYS: dict[str, list[str]] = _DATA["keys"]
 _PROSE, _LABELS, _OTHER_TITLES, _LINKS = (frozenset(words.split()) for words in _DATA["words"].values())
 _TITLES = _LABELS | _OTHER_TITLES
-# Belong to no call.
+# Words that never belong to a call.
 _NO_WORDS = _PROSE | _TITLES | _LINKS
-# No verb, as the only key of an object.
+# Keys that are not verbs, even as the only key of an object.
 _NO_VERBS = {*_KEYS["plan"], *_KEYS["object"], *_KEYS["aside"]}
 _LONGEST_OBJECT, _LONGEST_ACTION, _LONGEST = 5, 3, 40  # words
 _FULL_WIDTH = str.maketrans("\uff08\uff09\uff0c", "(),")
@@ -27,11 +27,13 @@ _FULL_WIDTH_ENDS = str.maketrans("\uff1a\uff1f", ":?")
 
 
 class _Line(NamedTuple):
-    """A line, or a numbered item of one. It has calls, or words that may be a step, or neither.
+    """A line, or a numbered item of a line. It has calls, or words that may be a step, or neither.
 
-    indent: How many characters of white space it begins with.
-    is_item: Whether the words have a number or bullet.
-    heading: The words of a numbered heading, in place of the others.
+    indent: Number of leading whitespace characters.
+    calls: The calls in the line.
+    words: The line's words, if they may be a step.
+    is_item: True if the words have a number or bullet.
+    heading: The words of a numbered heading; `words` is then empty.
     """
 
     indent: int = 0
@@ -53,19 +55,19 @@ def plan_text(reply: str) -> str:
 def official_steps(text: str) -> list[str]:
     r"""Split a plan into lines, as the reference implementation splits a plan file (sec. 4.2.1).
 
-    ``\r\n`` and ``\r`` are line breaks too. Lines are kept as they are, blank ones among them. White space around the
-    whole text is dropped, so that the last line's break gives no step; the reference counts one more, empty step there.
+    ``\r\n`` and ``\r`` are line breaks too. Lines are unchanged, and blank lines count. White space around the whole
+    text is dropped, so the break after the last line adds no step. The reference counts an additional empty step there.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
     return text.split("\n") if text else []
 
 
 def one_per_line(text: str) -> str:
-    """Put each step of a plan on its own line if blanks separate them, as in ``finetuning_data.jsonl``.
+    """Put each step of a plan on a separate line if blanks separate the steps, as in ``finetuning_data.jsonl``.
 
-    A line for each call ``name(...)`` (see `parsed_steps`; words before the name do not belong to it here, where blanks
-    separate steps), and one for what stands before, between and after calls; if that is punctuation alone, it stays
-    with the call before it. A text of several lines stays as it is, without the white space around it.
+    Each call ``name(...)`` becomes a line (see `parsed_steps`). Words before the name do not belong to the call here,
+    because blanks separate steps. Text before, between and after calls becomes a line too; punctuation alone stays with
+    the preceding call. A text of several lines is only stripped.
     """
     text = text.strip()
     if len(text.splitlines()) != 1:
@@ -85,42 +87,50 @@ def one_per_line(text: str) -> str:
 
 
 def parsed_steps(text: str) -> list[str]:
-    r"""Find the steps of a plan as a model writes it, without what it wraps them in; their text is unchanged.
+    r"""Find the steps in a model's answer, without surrounding text; the text of a step is unchanged.
 
-    1. A call is ``name(...)`` with no blank before the parenthesis, up to the one that closes it, calls inside it
-       included. If none on its line does, it goes to the next call or to the line's end. ``cookie(s)`` is no call.
-    2. One to three plain words directly before a name belong to its call, as in ``Walk to(table)``, unless one of them
-       begins sentences or titles (rules 3 and 4) or is a linking word, such as ``then`` (`_LINKS`); linking
-       words before them are dropped.
-    3. A line with calls gives these as steps. What stands around them is dropped, calls behind ``#`` or ``//`` too. It
-       gives none if the text before its first call does not end with ``:`` and has more than 40 words, or begins with a
-       word that sentences begin with, and steps do not (``I``, ``the``, ``this``, ``here`` and so on:
-       `_PROSE`), has no number or bullet, and words follow its last call. Nor does it if that text begins
-       with a title's word (`_TITLES`), unless this is a label: ``Plan:``, ``Step 1``, ``Action``.
-    4. A line without is a step of words, such as ``Wait until tea is ready``. Dropped are numbers (``1.``, ``(1)``,
-       ``1)``, ``1.1``, ``II.``, ``Step 1:``, a number that is one sign), bullets, boxes and LaTeX's ``\item`` before
-       it, and emphasis, backticks and quotation marks around all of it. Items that are numbered one after the other on
-       one line are lines of their own. Of a table's row, the longest cell is the line; its header is none. It is no
-       step if it has more than 40 words, ends with ``:`` or ``?``, or begins with a title's word or with one that
-       sentences begin with. Nor is it if it is a heading, in bold without number or bullet, a comment, a code fence, a
-       key and its value in JSON, LaTeX's beginning or end of a list, or has no letter.
-    5. Where there are calls, steps of words count between the first line with calls and the last; before and after, as
-       long as no other line is between, not even a blank one. They must be indented as some line with calls is: others
-       are titles of calls, or remarks on them.
-    6. Where there are no calls, the list items count; where there are none of these either, numbered headings; else all
-       steps of words do, if it is one line only too. A refusal or a paragraph of prose has none (rule 4).
-    7. JSON that begins a line is read before all this: the members of a list, or of the lists in an object and the
-       objects in it, are lines; only those of ``plan``, ``steps``, ``actions`` and ``procedure``, if there are any. An
-       object such as ``{"action": "grab", "object": "cup"}`` is the line ``grab(cup)``. Nothing counts before a line
-       that is ``Final plan:`` or ``Final answer:``.
-    8. Before that, markup is resolved (`without_markup`): ``walk\_to``, ``&#40;`` and
+    1. **Calls.** A call is ``name(...)`` with no blank before the parenthesis. It ends at the matching parenthesis and
+       includes nested calls. If no parenthesis on the line matches, it ends at the next call or at the end of the line.
+       ``cookie(s)`` is not a call.
+    2. **Words of a call.** One to three plain words directly before a name belong to the call, as in
+       ``Walk to(table)``. This does not apply if one of them is a word that begins sentences or titles (rules 3 and 4),
+       or a linking word such as ``then`` (`_LINKS`). Linking words before them are dropped.
+    3. **Lines with calls.** The calls are the steps. The text around them is dropped, and so are calls after ``#`` or
+       ``//``. Let "the text" be the text before the first call. The line has no steps in these cases:
+
+       - The text does not end with ``:`` and has more than 40 words.
+       - The text does not end with ``:``, has no number or bullet, begins with a word that begins sentences but not
+         steps (``I``, ``the``, ``this``, ``here`` and so on: `_PROSE`), and words follow the last call.
+       - The text begins with a title's word (`_TITLES`), unless it is a label: ``Plan:``, ``Step 1``, ``Action``.
+    4. **Lines without calls.** The line is a step of words, such as ``Wait until tea is ready``. These are dropped:
+       leading numbers (``1.``, ``(1)``, ``1)``, ``1.1``, ``II.``, ``Step 1:``, a number that is one character),
+       bullets, boxes and LaTeX's ``\item``; and emphasis, backticks and quotation marks around the whole line. Items
+       with consecutive numbers on one line are separate lines. In a table row, the longest cell is the line; the header
+       is not a line. The line is not a step in these cases:
+
+       - It has more than 40 words, or ends with ``:`` or ``?``.
+       - It begins with a title's word, or with a word that begins sentences.
+       - It is a heading, or bold without number or bullet.
+       - It is a comment, a code fence, a JSON key with its value, or the beginning or end of a LaTeX list.
+       - It has no letter.
+    5. **Calls and words together.** Steps of words between the first and the last line with calls count. Before and
+       after these, they count until the first other line, which may be blank. They must have the indent of some line
+       with calls; others are titles of calls, or remarks on them.
+    6. **No calls at all.** The list items count; without list items, the numbered headings; otherwise all steps of
+       words, even a single line. A refusal or a paragraph of prose has no steps (rule 4).
+    7. **JSON.** JSON that begins a line is read before rules 1 to 6. The members of a list are lines, and so are the
+       members of lists in an object and its nested objects. If any of these lists has the key ``plan``, ``steps``,
+       ``actions`` or ``procedure``, only such lists count. An object such as ``{"action": "grab", "object": "cup"}`` is
+       the line ``grab(cup)``. Everything before a line ``Final plan:`` or ``Final answer:`` is ignored.
+    8. **Markup.** Markup is resolved before rule 7 (`without_markup`): ``walk\_to``, ``&#40;`` and
        ``<step id="1">walk_to(x)</step>`` are read as ``walk_to``, ``(`` and ``walk_to(x)``.
 
-    For every text without markup, the steps are pieces of it (of the strings in its JSON) and in its order; none is
-    empty, has white space around it, or a line break in it; and ``"\n".join(steps)`` has the same steps again.
+    For every text without markup, the steps are substrings of the text (or of the strings in its JSON), in order. No
+    step is empty, has surrounding white space, or contains a line break. Parsing ``"\n".join(steps)`` returns the same
+    steps.
 
     Args:
-        text: a model's answer without its thinking (`plan_text`), of any content; time is linear in its length.
+        text: A model's answer without its thinking (`plan_text`), of any content; time is linear in its length.
     """
     lines = _read_lines(text)
     with_calls = [index for index, line in enumerate(lines) if line.calls]
@@ -142,18 +152,18 @@ def parsed_steps(text: str) -> list[str]:
 
 
 def is_well_formed(step: str) -> bool:
-    """Check whether a step has the form ``action(object[, object ...])`` (secs. 3.1 and 5.6, Table 8).
+    """Return True if a step has the form ``action(object[, object ...])`` (secs. 3.1 and 5.6, Table 8).
 
-    The action is one of the eight or another verb: one word of letters, digits, ``_`` and ``-``. There is at least one
-    object, none is empty, and none has parentheses in it. Emphasis around the action, and full-width
-    parentheses and commas, are no matter. Anything else is an "incorrect form".
+    The action is one of the eight main actions or another verb: one word of letters, digits, ``_`` and ``-``. A step
+    has at least one object. Objects are not empty and contain no parentheses. Emphasis around the action, and
+    full-width parentheses and commas, are accepted. Anything else is an "incorrect form".
     """
     form = re.fullmatch(r"(\*{1,3}|`)?[^\W\d_][\w\\-]*(?(1)\1)\(([^()\n]*)\)", ascii_form(step))
     return form is not None and all(re.search(r"[^\W_]", name) for name in form[2].split(","))
 
 
 def form_validity(steps: Sequence[str]) -> float:
-    """Return the share of steps that are well formed, in [0, 1]; NaN without steps.
+    """Return the share of well-formed steps, in [0, 1]; NaN without steps.
 
     >>> form_validity(["walk_to(table)", "grab the cup"])
     0.5
@@ -162,12 +172,12 @@ def form_validity(steps: Sequence[str]) -> float:
 
 
 def ascii_form(text: str) -> str:
-    """Replace full-width parentheses and commas by ASCII ones; the length stays."""
+    """Replace full-width parentheses and commas by ASCII ones; the length is unchanged."""
     return text.translate(_FULL_WIDTH)
 
 
 def find_calls(line: str) -> list[tuple[int, int]]:
-    """Find where the calls of a line begin and end, without calls in other calls (rule 1 of `parsed_steps`)."""
+    """Return start and end of a line's calls, excluding nested calls (rule 1 of `parsed_steps`)."""
     line = ascii_form(line)
     if "(" not in line:
         return []
@@ -195,8 +205,8 @@ def find_calls(line: str) -> list[tuple[int, int]]:
 def without_markup(text: str) -> str:
     """Resolve character references and Markdown's escapes, and remove tags and tokens of chat templates.
 
-    A tag becomes a line break, and begins an item if it is named after a step; emphasis becomes asterisks. A tag
-    stays if it has no attributes and is never closed: it may name an object.
+    A tag becomes a line break, and also begins a list item if its name means a step; emphasis becomes asterisks. A tag
+    without attributes that is never closed is kept, because it may name an object.
     """
     plain = _RE.escaped.sub(r"\1", _RE.reference.sub(lambda reference: unescape(f"&{reference[1]}"), text))
     closed = {"br"} | {tag["name"].casefold() for tag in _RE.tag.finditer(plain) if tag["end"]}
@@ -204,13 +214,13 @@ def without_markup(text: str) -> str:
 
 
 def json_as_lines(text: str) -> str:
-    """Replace JSON by its steps, one per line; if the JSON is broken, replace each of its innermost objects."""
+    """Replace JSON by its steps, one per line; if the JSON is invalid, replace each of its innermost objects."""
     parts: list[str] = []
     position = 0
     while opening := _RE.json.search(text, position):
         start = opening.start("value")
         try:
-            # A long integer would take quadratic time.
+            # Parsing a long integer as int would take quadratic time.
             value, end = json.JSONDecoder(parse_int=float).raw_decode(text, start)
         except (ValueError, RecursionError):
             break
@@ -231,7 +241,7 @@ def _line_break(tag: re.Match[str], closed: set[str]) -> str:
 
 
 def _lists_of_steps(value: Any) -> Sequence[list[str]]:
-    """Return the lists of steps, with those of inner objects; only those under a plan's key, if there are any."""
+    """Return the lists of steps, including those of inner objects; only lists under a plan's key if any exist."""
     lists: list[tuple[bool, list[str]]] = []
     is_step = isinstance(value, dict) and value.keys() & _KEYS["call"]
     members: list[tuple[str, Any]] = [("", [value] if is_step else value)]
@@ -250,7 +260,7 @@ def _lists_of_steps(value: Any) -> Sequence[list[str]]:
 
 
 def _step(item: Any) -> str | None:
-    """Return a step that is a text, an object, or a list of an action and its objects; None for anything else."""
+    """Return a step that is a text, an object, or a list of an action and its objects; None for other values."""
     if isinstance(item, list) and len(item) > 1 and isinstance(item[0], str) and _RE.action.fullmatch(item[0]):
         item = {"action": item[0], "objects": item[1:]}
     if not isinstance(item, dict):
@@ -279,7 +289,7 @@ def _texts(member: Any) -> list[str]:
 
 
 def _as_item(fields: re.Match[str]) -> str:
-    """Write elements such as ``<action>grab</action><object>cup</object>`` as a call; those of one name stay."""
+    """Convert elements such as ``<action>grab</action><object>cup</object>`` to a call, unless two share a name."""
     pairs = re.findall(r"<(\w+)>([^<>]*)</", fields[0])
     step = _step(dict(pairs)) if len(dict(pairs)) == len(pairs) else None
     return f"\n- {step}\n" if step and "(" in step else fields[0]
@@ -294,7 +304,7 @@ def _as_line(value: re.Match[str]) -> str:
 
 
 def _read_lines(text: str) -> list[_Line]:
-    """Read a text's lines, with those of its JSON instead of it (rules 1 to 4, 7 and 8 of `parsed_steps`)."""
+    """Read a text's lines, with JSON replaced by its steps (rules 1 to 4, 7 and 8 of `parsed_steps`)."""
     text = json_as_lines(_final("\n".join(without_markup(text).splitlines())))
     lines: list[_Line] = []
     for line, following in pairwise([*text.splitlines(), ""]):
@@ -309,7 +319,7 @@ def _read_lines(text: str) -> list[_Line]:
 
 
 def _with_words(line: str, calls: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Add to the calls of a line the words before each name that belong to it (rule 2 of `parsed_steps`)."""
+    """Extend a line's calls by the words before each name that belong to it (rule 2 of `parsed_steps`)."""
     with_words: list[tuple[int, int]] = []
     position = 0
     for start, end in calls:
@@ -359,7 +369,7 @@ def _steps(line: str, calls: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def _numbered_items(line: str, indent: int, calls: Sequence[tuple[int, int]]) -> list[str]:
-    """Cut a line before the numbers that count on from the one it begins with, or from a 1 that a 2 follows."""
+    """Split a line before consecutive numbers, counting from the line's first number or from a 1 followed by a 2."""
     numbers = [
         (number.start(), int(number["number"]))
         for (_, start), (end, _) in pairwise([(0, 0), *calls, (len(line), 0)])
@@ -377,7 +387,7 @@ def _numbered_items(line: str, indent: int, calls: Sequence[tuple[int, int]]) ->
 
 
 def _unwrap(line: str) -> tuple[str, bool, bool, bool]:
-    """Return a line's text, whether it had a number or bullet, whether a number, and whether it was in bold."""
+    """Return a line's text, and if it had a number or bullet, if it had a number, and if it was bold."""
     is_item = is_numbered = is_bold = False
     text, before = line.strip(), None
     while text != before:
@@ -391,7 +401,7 @@ def _unwrap(line: str) -> tuple[str, bool, bool, bool]:
         if text.startswith("|") and text.endswith("|") and _RE.letter.search(text):
             is_item = True
             text = max(filter(_RE.letter.search, text.split("|")), key=len).strip()
-        # Else the steps of a broken JSON list might be whole JSON.
+        # Otherwise the steps of an invalid JSON list might be valid JSON.
         if _RE.json.match(text):
             text = text[1:].strip()
         mark = text[:1]
@@ -403,7 +413,7 @@ def _unwrap(line: str) -> tuple[str, bool, bool, bool]:
 
 
 def _is_about_calls(before: str) -> bool:
-    """Check whether a title precedes a call that is more than the label of a step or plan."""
+    """Return True if the text before a call is a title, and not only the label of a step or plan."""
     words = _RE.word.findall(before.casefold())
     if not words or words[0] not in _TITLES:
         return False
@@ -425,5 +435,5 @@ def _ends_with(text: str, mark: str) -> bool:
 
 
 def _final(text: str) -> str:
-    """Return the text after the last line that announces the final plan, if there is one."""
+    """Return the text after the last line that announces the final plan; the whole text without such a line."""
     return text[max((title.end() for title in _RE.final.finditer(text)), default=0) :]

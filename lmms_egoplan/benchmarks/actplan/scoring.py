@@ -1,4 +1,4 @@
-"""Scores of plans: longest common subsequences with gold plans (4.2.1), form, goal check and classifier (4.2.2)."""
+"""Score plans: longest common subsequence with gold plans (4.2.1), form, goal check and classifier (4.2.2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from lmms_egoplan.validation import AnyText, Expected, expected, shown
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-# The reference implementation's; the paper says "greater than 0.8".
+# As in the reference implementation; the paper says "greater than 0.8".
 THRESHOLD = 0.8
 _BATCH = 64
 
@@ -32,17 +32,17 @@ _Share = Annotated[StrictFloat, Field(ge=0, le=1), Expected("a number from 0 to 
 
 
 class Reading(NamedTuple):
-    """A plan's steps and those of its gold plans, read in the same way; a gold plan without steps is empty."""
+    """Steps of a plan and of its gold plans, read in the same way; a missing gold plan is empty."""
 
     steps: list[str]
     golds: list[Steps]
 
 
 class GoldScore(NamedTuple):
-    """What a reading scores against a gold plan; None where there is none.
+    """Score of a reading against a gold plan; both values are None without a gold plan.
 
     lcs: LCS in steps.
-    norm: `lcs_norm`.
+    norm: LCS divided by the longer plan's length (`lcs_norm`).
     """
 
     lcs: int | None = None
@@ -51,26 +51,26 @@ class GoldScore(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanScore(TextRecord):
-    """A plan's two readings and what they score.
+    """Both readings of a plan, and their scores.
 
-    id, truncated: as in `GeneratedPlan`.
-    official: the plan's lines, as the authors' code takes them (`official_steps`).
-    parsed: the steps found in the text (`parsed_steps`).
-    reference_lengths: steps of gold plans 1, 2, ...; None where there is none.
-    lcs_each: LCS of the official reading with each gold plan, in steps; None where there is none.
-    lcs_parsed_each: the same of the parsed reading.
-    form_validity: share of the parsed steps that are of the form ``action(object)``; None without any.
-    bleurt: whether the classifier calls the plan correct; None where no classifier is set. Without a step: False.
-    bleurt_probability: that of being correct; None where the classifier was not asked.
-    bleurt_truncated: whether the classifier saw only a part; None where it was not asked.
-    encoder: name or path of the sentence encoder.
-    classifier: path of the classifier; None where none is set.
-    reference_lines: lines of gold plans 1, 2, ..., blank ones among them, as the official reading counts them; None
-        where that is `reference_lengths`.
-    goal: what the parsed reading reaches of the activity's goal; None where its problem is not at hand.
+    id, truncated: As in `GeneratedPlan`.
+    official: The plan's lines, split as in the authors' code (`official_steps`).
+    parsed: The steps in the text (`parsed_steps`).
+    reference_lengths: Numbers of steps of gold plans 1, 2, ...; None for a missing plan.
+    lcs_each: LCS of the official reading with each gold plan, in steps; None for a missing plan.
+    lcs_parsed_each: LCS of the parsed reading with each gold plan, likewise.
+    form_validity: Share of the parsed steps of the form ``action(object)``; None without steps.
+    bleurt: True if the classifier calls the plan correct; False without steps; None without a classifier.
+    bleurt_probability: Probability that the plan is correct; None if the classifier was not asked.
+    bleurt_truncated: True if the classifier saw only part of the plans; None if it was not asked.
+    encoder: Name or path of the sentence encoder.
+    classifier: Path of the classifier; None without one.
+    reference_lines: Numbers of lines of gold plans 1, 2, ... in the official reading, including blank lines; None if
+        equal to `reference_lengths`.
+    goal: Goal check of the parsed reading; None if the activity's problem is not available.
     """
 
-    WHAT = "a scored plan as `score_plans` leaves it"
+    WHAT = "a scored plan in the format of `score_plans`"
 
     id: AnyText
     official: list[AnyText]
@@ -96,11 +96,11 @@ class PlanScore(TextRecord):
         return counts
 
     def measures(self) -> dict[str, float | None]:
-        """Return what is averaged over plans, by name; None where a measure is not defined.
+        """Return the measures that are averaged over plans, by name; None where a measure is undefined.
 
-        ``lcs`` (steps) and ``lcs_norm`` (in [0, 1]) against gold plan 1, with ``_gold_2`` against gold plan 2, with
-        ``_best`` the larger of the two, with ``_parsed`` of the parsed reading against gold plan 1;
-        ``form_validity`` and ``plan_length`` (steps) of the parsed reading.
+        ``lcs`` is in steps, ``lcs_norm`` in [0, 1]; both compare the official reading with gold plan 1. The suffix
+        ``_gold_2`` means gold plan 2, ``_best`` the larger of the two, and ``_parsed`` the parsed reading against gold
+        plan 1. ``form_validity`` and ``plan_length`` (steps) are of the parsed reading.
         """
         official = _gold_scores(self.lcs_each, self.official, self.reference_lines or self.reference_lengths)
         parsed = _gold_scores(self.lcs_parsed_each, self.parsed, self.reference_lengths)
@@ -119,11 +119,12 @@ class PlanScore(TextRecord):
         }
 
     def diagnostics(self) -> dict[str, float | None]:
-        """Return the goal check of the parsed reading, in [0, 1]; None where a value is not defined.
+        """Return the goal check of the parsed reading, in [0, 1]; None where a value is undefined.
 
-        ``goal_conditions`` (share of the checkable conditions reached), ``goal_conditions_coverage`` (share of all
-        conditions that were checked; 0 without a check), ``goal_steps_understood`` and ``goal_names_understood``
-        (shares). They are no scores: see the tasks' README for how little they say of a plan.
+        ``goal_conditions`` is the share of the checkable conditions that are reached. ``goal_conditions_coverage`` is
+        the share of all conditions that were checked; 0 without a check. ``goal_steps_understood`` and
+        ``goal_names_understood`` are shares too. None of them is a score: the tasks' README shows how little they say
+        about a plan.
         """
         goal = self.goal or GoalCheck((), (), (), steps=0, understood=0, names=0, named=0)
         return {
@@ -135,14 +136,14 @@ class PlanScore(TextRecord):
 
 
 def load_scorers(encoder: str = DEFAULT_ENCODER, classifier: str | None = None) -> tuple[str, str | None]:
-    """Load the models that score plans, so that errors appear before the evaluated model is asked.
+    """Load the models that score plans, to report errors before the evaluated model runs.
 
     Args:
         encoder: Passed to `encoder_name`.
         classifier: Passed to `classifier_path`.
 
     Returns:
-        The encoder's name, and the classifier's folder; None without one.
+        The encoder's name, and the classifier's folder or None.
 
     Raises:
         LmmsEgoplanError: One of the two cannot be loaded.
@@ -157,15 +158,16 @@ def load_scorers(encoder: str = DEFAULT_ENCODER, classifier: str | None = None) 
 def score_plans(
     plans: Sequence[GeneratedPlan], encoder: str | None = None, classifier: str | None = None
 ) -> list[PlanScore]:
-    """Score plans together: every distinct step is embedded once.
+    """Score plans together, embedding every distinct step once.
 
-    Both readings are of the text without the model's thinking; a text that ends inside a thought has no step. In the
-    official reading, blank lines inside a plan count on both sides, as in the authors' code; in the parsed one
-    on neither. The classifier compares a plan with gold plan 1, or with the first that exists.
+    Both readings use the text without the model's thinking; a text that ends inside a thought has no step. In the
+    official reading, blank lines inside either plan count as steps, as in the authors' code; in the parsed reading they
+    do not. The classifier compares a plan with gold plan 1, or with the first existing gold plan.
 
     Args:
+        plans: The plans with their gold plans.
         encoder: Passed to `load_encoder`.
-        classifier: Folder of a classifier (`load_classifier`); without one, no plan is called correct or wrong.
+        classifier: Folder of a classifier (`load_classifier`); without one, plans get no verdict.
 
     Returns:
         The scores in the order of the plans.
@@ -173,7 +175,7 @@ def score_plans(
     Raises:
         LmmsEgoplanError: One of the two models cannot be loaded.
     """
-    # Load both models first, so that neither fails after the work.
+    # Load both models first: an error must not come after the work.
     encoding, classifying = load_encoder(encoder), None if classifier is None else load_classifier(classifier)
     readings = [_read(plan) for plan in plans]
     pairs = [
@@ -183,12 +185,12 @@ def score_plans(
         for pair in ((official.steps, lines), (parsed.steps, steps))
     ]
     lengths = lcs_lengths(pairs, encoding)
-    both = iter(zip(lengths[::2], lengths[1::2], strict=True))
+    length_pairs = iter(zip(lengths[::2], lengths[1::2], strict=True))
     verdicts = classify_plans([parsed for _, parsed in readings], classifying)
     scores = []
     for plan, (official, parsed), verdict in zip(plans, readings, verdicts, strict=True):
         steps, lines = ([len(gold) or None for gold in reading.golds] for reading in (parsed, official))
-        lcs = [pair if gold else (None, None) for gold, pair in zip(parsed.golds, both, strict=False)]
+        lcs = [pair if gold else (None, None) for gold, pair in zip(parsed.golds, length_pairs, strict=False)]
         scores.append(
             PlanScore(
                 id=plan.id,
@@ -212,10 +214,10 @@ def score_plans(
 
 
 def classify_plans(plans: Sequence[Reading], classifier: PlanClassifier | None) -> list[Verdict | None]:
-    """Return the classifier's verdicts on plans, given the first gold plan that has steps.
+    """Classify each plan, given its first gold plan that has steps.
 
     Returns:
-        A verdict for each plan; None for those without a step or without a gold plan, and without a classifier.
+        A verdict for each plan; None for a plan without steps or without a gold plan, or if there is no classifier.
     """
     if classifier is None:
         return [None] * len(plans)
@@ -234,13 +236,14 @@ def lcs_lengths(pairs: Sequence[tuple[Steps, Steps]], encoder: "SentenceTransfor
     Two steps match if the cosine of their embeddings is at least `THRESHOLD`. Every distinct step is embedded once.
 
     Args:
-        pairs: the steps of both plans; the order of the two does not matter.
+        pairs: The steps of both plans, in any order.
+        encoder: The sentence encoder.
 
     Returns:
-        A number of steps for each pair; 0 where a plan is empty.
+        The length in steps for each pair; 0 if a plan is empty.
 
     Raises:
-        LmmsEgoplanError: the encoder gives something other than numbers.
+        LmmsEgoplanError: The encoder returns values that are not finite.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -272,7 +275,7 @@ def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float
 
 
 def _read(plan: GeneratedPlan) -> tuple[Reading, Reading]:
-    """Read a plan officially, with all lines of its gold plans, and parsed, without their blank lines."""
+    """Return the official reading, with all lines of the gold plans, and the parsed one, without blank lines."""
     text = plan_text(plan.text)
     golds = [[line for line in lines if line.strip()] for lines in plan.references]
     lines = [lines if steps else [] for lines, steps in zip(plan.references, golds, strict=True)]
@@ -280,7 +283,7 @@ def _read(plan: GeneratedPlan) -> tuple[Reading, Reading]:
 
 
 def _goal_check(problem: str, steps: Steps) -> GoalCheck | None:
-    """Check the goal; None without a problem, or if the problem is not valid BDDL (prepared data have none such)."""
+    """Check the goal; None without a problem, or if it is not valid BDDL (which prepared data never contain)."""
     try:
         return check_goal(parse_problem(problem, "problem"), steps) if problem else None
     except LmmsEgoplanError:
@@ -297,19 +300,19 @@ def _gold_scores(
 
 
 def _length(first: list[int], second: list[int], embeddings: np.ndarray) -> int:
-    """Return the LCS length of two plans of at least one step, given as rows of `embeddings`.
+    """Return the LCS length of two non-empty plans, given as rows of `embeddings`.
 
-    With L[i, j] for the first i and j steps, and m[i, j] = 1 where the last of them match, else 0, the recurrence is
-    L[i, j] = L[i-1, j-1] + 1 where they match, else max(L[i-1, j], L[i, j-1]). L grows by 0 or 1 from one prefix to
-    the next, so that this is max(L[i-1, j], L[i-1, j-1] + m[i, j], L[i, j-1]) in both cases: row i is the running
-    maximum of what the first two, from the row above, give.
+    Let L[i, j] be the LCS length of the first i and j steps, and m[i, j] = 1 if step i matches step j, else 0. Then
+    L[i, j] = L[i-1, j-1] + 1 for a match, else max(L[i-1, j], L[i, j-1]). Adding a step to a prefix increases L by 0 or
+    1, so both cases equal max(L[i-1, j], L[i-1, j-1] + m[i, j], L[i, j-1]). The first two terms come from the row
+    above; row i is their running maximum.
     """
-    distinct_first, of_first = np.unique(first, return_inverse=True)
-    distinct_second, of_second = np.unique(second, return_inverse=True)
-    alike = embeddings[distinct_first] @ embeddings[distinct_second].T >= THRESHOLD
+    distinct_first, first_indices = np.unique(first, return_inverse=True)
+    distinct_second, second_indices = np.unique(second, return_inverse=True)
+    matches = embeddings[distinct_first] @ embeddings[distinct_second].T >= THRESHOLD
     lengths = np.zeros(len(second) + 1, dtype=np.int32)
-    for step in of_first:
-        np.maximum(lengths[1:], lengths[:-1] + alike[step, of_second], out=lengths[1:])
+    for step in first_indices:
+        np.maximum(lengths[1:], lengths[:-1] + matches[step, second_indices], out=lengths[1:])
         np.maximum.accumulate(lengths, out=lengths)
     return int(lengths[-1])
 
@@ -319,7 +322,7 @@ def _embeddings(steps: list[str], encoder: "SentenceTransformer") -> np.ndarray:
     if not steps:
         return np.zeros((0, 0), dtype=np.float32)
     texts = [clean_text(step) for step in steps]
-    # By tokens: the encoder itself sorts by characters, and computes a fifth more for it, all padding.
+    # Sort by tokens. The encoder sorts by characters, which costs a fifth more computation, all of it padding.
     order = np.argsort(_token_counts(texts, encoder), kind="stable")[::-1]
     batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
     vectors = [_encode([texts[index] for index in batch], encoder) for batch in track(batches, "Embedding steps")]
@@ -328,8 +331,8 @@ def _embeddings(steps: list[str], encoder: "SentenceTransformer") -> np.ndarray:
     broken = ~np.isfinite(embeddings).all(axis=1)
     if broken.any():
         raise LmmsEgoplanError(
-            f"the sentence encoder gives no numbers for {broken.sum()} of {len(steps)} steps, the first "
-            f"{shown(steps[broken.argmax()])}: its weights are damaged, take another copy"
+            f"the sentence encoder returns no numbers for {broken.sum()} of {len(steps)} steps, the first "
+            f"{shown(steps[broken.argmax()])}: its weights are damaged; use another copy"
         )
     return embeddings
 
@@ -337,7 +340,7 @@ def _embeddings(steps: list[str], encoder: "SentenceTransformer") -> np.ndarray:
 def _token_counts(texts: list[str], encoder: "SentenceTransformer") -> list[int]:
     if callable(encoder.tokenizer):
         return [len(tokens) for tokens in encoder.tokenizer(texts, truncation=True, verbose=False)["input_ids"]]
-    # A static encoder pads nothing: any order is as fast.
+    # A static encoder does not pad, so the order does not matter.
     return [0] * len(texts)
 
 
@@ -350,6 +353,6 @@ def _encode(texts: list[str], encoder: "SentenceTransformer") -> np.ndarray:
     try:
         return encode()
     except torch.OutOfMemoryError:
-        logger.warning("no GPU memory is left for the sentence encoder: it goes on on the CPU")
+        logger.warning("not enough GPU memory for the sentence encoder; continuing on the CPU")
         encoder.to("cpu")
         return encode()

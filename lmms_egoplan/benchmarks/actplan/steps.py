@@ -1,4 +1,4 @@
-"""A plan's step: its action, and the objects of an activity that the names in its parentheses may mean."""
+"""Interpret a plan's step: its action, and the objects of an activity that its names may mean."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _DATA: Mapping[str, Mapping[str, Any]] = yaml_beside(__file__)
 STATES: Mapping[str, Mapping[str, bool]] = {
     effect: fields.get("states", {}) for effect, fields in _DATA["effects"].items()
 }
-"""By effect, the states that the things named then have (true) or no longer have."""
+"""By effect, the states that the named objects have afterwards (True) or no longer have (False)."""
 _EFFECTS = {word: effect for effect, fields in _DATA["effects"].items() for word in fields["words"]}
 
 _CALL = re.compile(r"[\s*`]*([^\W\d_][\w\\ /-]*?)[*`]*[ ]?\((.*)", re.DOTALL)
@@ -27,7 +27,7 @@ _STATES = frozenset(name for name, predicate in PREDICATES.items() if len(predic
 
 @dataclass(frozen=True)
 class Step:
-    """A step that is understood.
+    """A step whose action is known.
 
     effect: A key of ``effects`` in ``steps.yaml``.
     names: The step's objects, as written.
@@ -38,7 +38,7 @@ class Step:
 
 
 def read_step(step: str) -> Step | None:
-    """Read a step of the form ``action(object, ...)``; None if it has another form, or an unknown action.
+    """Read a step of the form ``action(object, ...)``; None for another form or an unknown action.
 
     >>> read_step("switch-on(lamp)"), read_step("sing(song)")
     (Step(effect='switch_on', names=('lamp',)), None)
@@ -47,7 +47,7 @@ def read_step(step: str) -> Step | None:
     if call is None:
         return None
     action = re.sub(r"[\\\s/_-]+", "_", call[1].strip().lower()).strip("_")
-    # A call inside, as in place_on_top(floor, next_to(toilet)), is the name of a place.
+    # A nested call names a place, as in place_on_top(floor, next_to(toilet)).
     names = (name.strip(" )") for name in _BETWEEN.split(call[2].replace("(", "_")))
     effect = _EFFECTS.get(action)
     return None if effect is None else Step(effect, tuple(name for name in names if re.search(r"[^\W_]", name)))
@@ -55,12 +55,12 @@ def read_step(step: str) -> Step | None:
 
 @dataclass(frozen=True)
 class Name:
-    """A name, split into its parts.
+    """The name of an object, split into parts.
 
-    words: The thing's own words, in lower case; none if the name begins with a place.
-    number: The name's number, or that of a letter at its end; None without.
-    place: The words of the thing's place.
-    relation: The predicate between thing and place; "" if unknown.
+    words: The words of the object, in lower case; empty if the name begins with a place.
+    number: The name's number, or the position in the alphabet of a final letter; None without either.
+    place: The words of the object's place.
+    relation: The predicate that relates the object to its place; "" if unknown.
     """
 
     words: tuple[str, ...]
@@ -92,19 +92,19 @@ class Name:
 
     @property
     def thing_or_place(self) -> "Name":
-        """The name itself, or that of its place if it begins with one."""
+        """The name itself, or the name of its place if it begins with a place."""
         return self if self.words else Name(self.place, self.number)
 
     @property
     def states(self) -> tuple[str, ...]:
-        """The states among its words, as in ``dusty_shoe``."""
+        """The words that are states, as in ``dusty_shoe``."""
         return tuple(word for word in self.words if word in _STATES)
 
 
 class Names:
-    """The objects of a problem by words.
+    """Finds the objects of a problem by words.
 
-    types: The objects' types by name.
+    types: Each object's type by its name.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -116,7 +116,7 @@ class Names:
         }
 
     def room_of(self, thing: str) -> str | None:
-        """Return the room that an object belongs to; None for movable objects."""
+        """Return the room of an object; None for movable objects."""
         return self._rooms.get(thing)
 
     def rooms_in(self, words: Sequence[str]) -> set[str]:
@@ -124,17 +124,19 @@ class Names:
         return {room for room in self._rooms.values() if room.replace("_", " ") in " ".join(words)}
 
     def floors(self, rooms: set[str]) -> list[str]:
-        """Return the floors of rooms; all floors if these have none."""
+        """Return the floors of rooms; all floors if these rooms have none."""
         floors = [name for name in self.types if is_floor(name)]
         return [name for name in floors if self.room_of(name) in rooms] or floors
 
     def matching(self, words: Sequence[str], *, movable: bool = False) -> list[str]:
-        """Return the objects of the type that words name best, in the problem's order.
+        """Return the objects of the best matching type, in the problem's order.
 
-        The most words of a type count, then the last. Objects in a room that is named, too, come before others.
+        The type with the most matching words wins; in a tie, the one that matches last. If the words also name a room,
+        only objects in that room are returned, if there are any.
 
         Args:
-            movable: Whether types of movable objects come before others, as in ``sock_sofa``.
+            words: Words in lower case.
+            movable: True to prefer types of movable objects, as in ``sock_sofa``.
         """
         forms = [singulars(word) | {word} for word in words]
         ranks = {kind: _rank(names, forms) for kind, names in self._names.items()}
@@ -146,7 +148,7 @@ class Names:
         return [name for name in things if self.room_of(name) in rooms] or things
 
     def is_plural(self, words: Sequence[str]) -> bool:
-        """Check that the last word is in the plural, and no type's own."""
+        """Return True if the last word is a plural, and not part of a type's name."""
         type_words = {word for names in self._names.values() for name in names for word in name}
         return bool(words and singulars(words[-1])) and words[-1] not in type_words
 
@@ -160,19 +162,19 @@ class Names:
 
 
 def is_floor(thing: str) -> bool:
-    """Check whether an object is a floor."""
+    """Return True if an object is a floor."""
     return thing.startswith("floor.")
 
 
 def names_of_type(kind: str) -> list[tuple[str, ...]]:
-    """Return the words of a type, its last word alone, and the everyday words of ``steps.yaml``.
+    """Return the words of a type, its last word alone, and its everyday words in ``steps.yaml``.
 
     >>> names_of_type("gym_shoe.n.01")
     [('gym', 'shoe'), ('shoe',), ('sneaker',)]
     """
     lemma = lemma_of(kind)
     words = tuple(lemma.split("_"))
-    names = [words, words[-1:], *(tuple(other.split()) for other in _DATA["types"].get(lemma, []))]
+    names = [words, words[-1:], *(tuple(synonym.split()) for synonym in _DATA["types"].get(lemma, []))]
     return list(dict.fromkeys(names))
 
 
@@ -182,12 +184,12 @@ def lemma_of(kind: str) -> str:
 
 
 def singulars(word: str) -> set[str]:
-    """Return the possible singulars of an English word; none for a word without a plural ending."""
+    """Return the possible singulars of an English word; empty for a word without a plural ending."""
     return {word.removesuffix(end) + single for end, single in _PLURALS if word.endswith(end)}
 
 
 def _rank(names: Sequence[tuple[str, ...]], forms: Sequence[set[str]]) -> tuple[int, ...]:
-    """Return how many words of a type stand together, and their last position; () if none do."""
+    """Return the number of a type's words that occur in sequence, and the last position; () without a match."""
     return max(
         (
             (len(words), start)

@@ -1,4 +1,4 @@
-"""EgoIntent's answers in files: what a run or another framework has stored, and what judging writes."""
+"""Read EgoIntent's stored answers, from a run or from another framework; judge them and write the result."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,21 +16,27 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.report.samples import Origin, stored_lines, write_lines
 from lmms_egoplan.validation import AnyText, Checked, read_as
 
-# Variants that users make have names that begin so, such as egointent_16.
+# Names of task variants that users define start with this, for example egointent_16.
 TASK = "egointent"
 V1 = "egointent_v1"
-# Version of the judge's prompt, and function that scores a step.
+# The version of the judge prompt, and the function that scores a step.
 KINDS = {TASK: (RELEASE_JUDGE_VERSION, score_release_step), V1: (JUDGE_VERSION, score_step)}
-_HOW = 'give a harness\'s samples, or lines such as {"step_id": "1", "answer": "{\\"local_intent\\": ...}"}'
+_HOW = 'use samples of a harness, or lines such as {"step_id": "1", "answer": "{\\"local_intent\\": ...}"}'
 
 
 class StoredStep(Checked):
-    """A reply as a file holds it.
+    """One reply as stored in a file.
 
-    where: file and line, for messages.
-    kind: the task whose judge's prompts apply.
-    frames_shown: 0 where the file does not say.
-    run: the run of the reply; None where it is unknown.
+    Attributes:
+        where: File and line, for messages.
+        kind: The task whose judge prompts apply.
+        step_id: Id of the step.
+        reply: The model's reply.
+        video_id: Id of the step's video; None if the file does not contain it.
+        truncated: Whether the limit on new tokens ended the reply; None if unknown.
+        frames_shown: Number of frames that the model was shown; 0 if the file does not say.
+        media: The form of the visual input; None if unknown.
+        run: The run that produced the reply; None if unknown.
     """
 
     where: str
@@ -45,20 +51,21 @@ class StoredStep(Checked):
 
 
 def read_stored(paths: Iterable[Path]) -> list[StoredStep]:
-    """Read replies in the order of the paths and lines, each step once in each task.
+    """Read replies in the order of the paths and lines; each step may occur once in each task.
 
     Args:
-        paths: files, or folders with sample files of EgoIntent's tasks. A line is a harness's sample, a judged answer,
-            or ``{"step_id": "1", "answer": "..."}``, which may have ``kind`` and ``truncated``.
+        paths: Files, or folders with sample files of EgoIntent's tasks. A line is a sample of a harness, a judged
+            answer, or ``{"step_id": "1", "answer": "..."}``, optionally with ``kind`` and ``truncated``.
 
     Raises:
-        LmmsEgoplanError: a file cannot be read, holds something else, or repeats a step; names line and field.
+        LmmsEgoplanError: A file cannot be read, has another format, or repeats a step. The message names line and
+            field.
     """
     steps: dict[tuple[str, str], StoredStep] = {}
     for step in (_stored(*line) for path in paths for line in stored_lines(path, TASK)):
         if (earlier := steps.setdefault((step.kind, step.step_id), step)) is not step:
             raise LmmsEgoplanError(
-                f"{step.where}: step {step.step_id!r} is already in {earlier.where}; give the answers of one run"
+                f"{step.where}: duplicate step {step.step_id!r}, already in {earlier.where}; use the answers of one run"
             )
     return list(steps.values())
 
@@ -67,15 +74,15 @@ def rows_of(stored: Sequence[StoredStep]) -> list[Mapping[str, Any]]:
     """Return the prepared row of each step.
 
     Raises:
-        DataMissingError: the steps are not prepared.
-        LmmsEgoplanError: a step is unknown there, or of another video.
+        DataMissingError: The steps are not prepared.
+        LmmsEgoplanError: The prepared data lack a step, or have it in another video.
     """
     rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
     for step in stored:
         if step.step_id not in rows or step.video_id not in (None, rows[step.step_id]["video_id"]):
             raise LmmsEgoplanError(
-                f"{step.where}: step_id {step.step_id!r} of video {step.video_id or 'unknown'} is no step of the "
-                "prepared data; prepare the data that the answers were made with"
+                f"{step.where}: the prepared data have no step_id {step.step_id!r} in video "
+                f"{step.video_id or 'unknown'}; prepare the data that these answers were generated from"
             )
     return [rows[step.step_id] for step in stored]
 
@@ -83,28 +90,32 @@ def rows_of(stored: Sequence[StoredStep]) -> list[Mapping[str, Any]]:
 def judge_stored(
     stored: Sequence[StoredStep], rows: Sequence[Mapping[str, Any]], settings: JudgeSettings
 ) -> list[GradedStep]:
-    """Have each reply read and judged as the filter of its task does, in order.
+    """Read and judge each reply as the filter of its task does; keep the order.
 
     Args:
-        rows: of the steps, see `rows_of`.
+        stored: The replies.
+        rows: The prepared row of each reply, see `rows_of`.
+        settings: The judge.
     """
-    judged: dict[int, GradedStep] = {}
+    judged_steps: dict[int, GradedStep] = {}
     for kind in KINDS:
-        of_kind = {index: step for index, step in enumerate(stored) if step.kind == kind}
-        is_together = '"together": true' in json.dumps([step.run and step.run.config for step in of_kind.values()])
+        steps_of_kind = {index: step for index, step in enumerate(stored) if step.kind == kind}
+        is_together = '"together": true' in json.dumps(
+            [step.run and step.run.config for step in steps_of_kind.values()]
+        )
         predictions = [
             Prediction.of_reply(
                 rows[index], step.reply, truncated=step.truncated, frames_shown=step.frames_shown, media=step.media
             )
-            for index, step in of_kind.items()
+            for index, step in steps_of_kind.items()
         ]
         graded = grade(predictions, settings, together=is_together, release=kind == TASK)
-        judged |= zip(of_kind, graded, strict=True)
-    return [judged[index] for index in range(len(stored))]
+        judged_steps |= zip(steps_of_kind, graded, strict=True)
+    return [judged_steps[index] for index in range(len(stored))]
 
 
 def write_judged(path: Path, stored: Sequence[StoredStep], judged: Sequence[GradedStep]) -> None:
-    """Write judged steps as JSON lines, which `read_stored` and the report read."""
+    """Write judged steps as JSON Lines, the format that `read_stored` and reports read."""
     lines = (
         asdict(answer) | {"kind": step.kind, "judge_prompt": KINDS[step.kind][0]}
         for step, answer in zip(stored, judged, strict=True)
@@ -115,13 +126,14 @@ def write_judged(path: Path, stored: Sequence[StoredStep], judged: Sequence[Grad
 def _stored(where: str, line: str, run: Origin | None) -> StoredStep:
     record = parse_record(where, line, _HOW)
     if not isinstance(record, dict):
-        raise LmmsEgoplanError(f"{where}: expected an object with step_id and answer; {_HOW}")
+        raise LmmsEgoplanError(f"{where}: expected an object with step_id and answer. To fix it, {_HOW}")
     if isinstance(record.get("diagnostics"), dict):
         raise LmmsEgoplanError(
-            f"{where}: an answer to the diagnostics; to judge it, set a judge and repeat the run with --use_cache"
+            f"{where}: answers of egointent_diagnostics cannot be judged here, since the judge needs the frames. Set a "
+            "judge and repeat the run with --use_cache"
         )
     if isinstance(record.get("overall"), dict):
         record = record["overall"] | {"kind": TASK if "overall_missing_zero" in record else V1}
     reply = record.get("reply", record.get("answer"))
-    known = {"where": where, "reply": reply, "run": run or record.get("run")}
-    return read_as(StoredStep, where, {"kind": TASK} | record | known)
+    known_fields = {"where": where, "reply": reply, "run": run or record.get("run")}
+    return read_as(StoredStep, where, {"kind": TASK} | record | known_fields)

@@ -1,4 +1,4 @@
-"""EgoIntent's own subcommands of ``lmms-egoplan``."""
+"""Define EgoIntent's subcommands of ``lmms-egoplan``."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,8 +23,8 @@ Annotations = Annotated[
     str,
     typer.Argument(
         metavar="FILE|DIR|hub",
-        help="The annotated steps: JSON, JSON Lines, CSV or parquet; a folder that holds the released dataset; or "
-        "`hub` for py2279105943/EgoIntent on the hub. Write `./hub` for a file or folder of that name.",
+        help="Annotated steps: a file (JSON, JSON Lines, CSV or parquet), a folder with the released dataset, or `hub` "
+        "for py2279105943/EgoIntent on the Hugging Face hub. To read a local file or folder named hub, use `./hub`.",
     ),
 ]
 
@@ -36,7 +36,7 @@ def prepare(
         list[str] | None,
         typer.Option(
             metavar="FIELD=KEY",
-            help="The key that the file has for a field of FORMAT.md, such as `start_sec=begin`. Repeat for several.",
+            help="Read a field of FORMAT.md from this key, for example `start_sec=begin`. Repeat for several fields.",
         ),
     ] = None,
     skip_missing: SkipMissing = False,
@@ -44,15 +44,15 @@ def prepare(
 ) -> None:
     """Prepare EgoIntent from its annotated steps and their videos.
 
-    Which key was taken for which field is printed.
+    Prints the key that each field was read from.
 
     Example: `lmms-egoplan data prepare egointent hub --videos ego4d/full_scale`
 
-    To find damaged frames and go on without their steps, add `--verify --skip-missing`.
+    To find damaged frames and skip their steps, add `--verify --skip-missing`.
 
     - Annotations: https://huggingface.co/datasets/py2279105943/EgoIntent
     - Videos: https://ego4d-data.org
-    - The file's form is described in `egointent/FORMAT.md` below the folder that `lmms-egoplan tasks-path` prints.
+    - File format: `egointent/FORMAT.md` in the folder that `lmms-egoplan tasks-path` prints.
     """
     pairs = [pair.partition("=") for pair in keys or ()]
     fields = {key: ALIASES.get(field, field) for field, _, key in pairs}
@@ -61,21 +61,22 @@ def prepare(
             f"expected FIELD=KEY with a field of {', '.join(Record.model_fields)}; got {', '.join(wrong)}",
             param_hint="--keys",
         )
-    summary = prepare_egointent(annotations, videos, skip_missing=skip_missing, verify=verify, given=fields)
-    typer.echo("Fields and the keys that they were read from, with the number of records that have the key:")
+    summary = prepare_egointent(annotations, videos, skip_missing=skip_missing, verify=verify, field_by_key=fields)
+    typer.echo("Fields, the keys they were read from, and the number of records with each key:")
     for line in summary["mapping"]:
         typer.echo(f"  {line}")
     print_summary(summary, "steps", LABELS)
     if "categories" in summary["counts"]:
-        typer.echo("These are Goal-Step steps, not EgoIntent's: scores do not compare with the paper's.")
+        typer.echo("These are Goal-Step steps, not EgoIntent's: their scores are not comparable with the paper's.")
     if summary["unverified"]:
-        typer.echo(f"Steps with labels that nobody has verified: {summary['unverified']}")
+        typer.echo(f"Steps with unverified labels: {summary['unverified']}")
 
 
 def list_videos(
-    annotations: Annotations, out: Annotated[Path, typer.Option(metavar="FILE", help="The list of videos to write.")]
+    annotations: Annotations,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file for the list of videos.")],
 ) -> None:
-    """List the videos that EgoIntent's steps need, as Ego4D's downloader reads them (`--video_uid_file`).
+    """List the videos that EgoIntent's steps need, for Ego4D's downloader (`--video_uid_file`).
 
     Example: `lmms-egoplan data list egointent hub --out ids.txt`
     """
@@ -83,8 +84,8 @@ def list_videos(
     videos = needed_videos(records)
     write_whole(out, "\n".join(videos) + "\n")
     typer.echo(
-        f"{len(videos)} videos, of which the {len(records)} steps show {sum(videos.values()) / 3600:.2f} hours. "
-        f"Written to {out}, for --video_uid_file of Ego4D's downloader"
+        f"{len(records)} steps in {len(videos)} videos; the steps show {sum(videos.values()) / 3600:.2f} hours. "
+        f"Video ids written to {out}; pass it to Ego4D's downloader as --video_uid_file"
     )
 
 
@@ -93,8 +94,8 @@ def judge(
     samples: Annotated[
         list[Path],
         typer.Argument(
-            help="Answers: a folder with runs, their files `*_samples_egointent*.jsonl`, JSON lines with step_id and "
-            "answer, or files that this command wrote.",
+            help="Answers to judge: folders with runs, sample files (`*_samples_egointent*.jsonl`), JSON Lines with "
+            "step_id and answer, or files that this command wrote.",
             metavar="SAMPLES",
         ),
     ],
@@ -104,19 +105,20 @@ def judge(
     estimate: EstimateOnly = False,
     prices: Prices = None,
 ) -> None:
-    """Judge answers to EgoIntent's steps, from a run or from another framework.
+    """Judge stored answers to EgoIntent's steps, from a run or from another framework.
 
-    Samples of `egointent` and `egointent_v1` are judged by the prompts of their task, other answers by those of
-    `egointent`. The judge of `egointent_diagnostics` needs the frames: its samples are refused.
-    LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the endpoint, LMMS_EGOPLAN_JUDGE_MODEL the model.
-    Judgements are stored as they come: after an interruption, the same command asks for the rest only.
+    Samples of `egointent` and `egointent_v1` are judged with the prompts of their task, other answers with those of
+    `egointent`. Samples of `egointent_diagnostics` are refused, since their judge needs the frames.
 
-    `report` and `show` take the file. To judge a run in the harness instead, set a judge and repeat its command with
-    `--use_cache`: no answer is generated again.
+    Set the endpoint with LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY, and the model with
+    LMMS_EGOPLAN_JUDGE_MODEL. Judgements are stored as they arrive. To resume an interrupted run, repeat the command.
+
+    `report` and `show` read the output. To judge within the harness instead, set a judge and repeat the run's command
+    with `--use_cache`; no answer is generated again.
 
     Example: `lmms-egoplan judge egointent runs/my-model --out judged.jsonl`
     """
-    # Reports load SciPy.
+    # Imported here because reports load SciPy.
     from lmms_egoplan.benchmarks.egointent.report import EgoIntentReport
     from lmms_egoplan.report.runs import read_judged
     from lmms_egoplan.report.summary import print_runs
@@ -131,6 +133,6 @@ def judge(
     unjudged = sum(None in step.rated.values() for step in judged)
     written = written_path(out, unjudged)
     write_judged(written, stored, judged)
-    own = [SimpleNamespace(name="egointent", load_report=lambda: EgoIntentReport)]
-    print_runs([read_judged(written, own)], Console(), own)
+    benchmarks = [SimpleNamespace(name="egointent", load_report=lambda: EgoIntentReport)]
+    print_runs([read_judged(written, benchmarks)], Console(), benchmarks)
     end(written, unjudged, len(judged))

@@ -1,12 +1,15 @@
-"""The task egointent_diagnostics: four scores without references, by a judge that is shown the frames.
+"""Score EgoIntent's replies without references: the task egointent_diagnostics, whose judge sees the frames.
 
-The benchmark's current release adds them to the paper's: GF, whether the prediction is supported by what is visible;
-HIC, whether local and procedural intent form a goal hierarchy; TPC, whether the current and future predictions follow a
-coherent temporal order; NPF, whether the next action is immediately feasible from the observed state. The prompts are
-the project's own, in ``diagnostics.yaml``, with the release's names and definitions of the fields.
+The benchmark's release of August 2026 adds these four scores to the paper's:
 
-As in `metrics`, a score is 0 if a field that it is about is missing, and one that no judge has rated counts only
-against the coverage.
+- GF: Is the prediction supported by what is visible?
+- HIC: Do local and procedural intent form a goal hierarchy?
+- TPC: Do the current and future predictions follow a coherent temporal order?
+- NPF: Is the next action immediately feasible from the observed state?
+
+The prompts in ``diagnostics.yaml`` are the project's own, with the release's names and definitions of the fields.
+
+As in `metrics`, a score is 0 if one of its fields is missing. A score that no judge has rated only lowers the coverage.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,10 +34,10 @@ from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.media.image_files import jpeg_url
 from lmms_egoplan.paths import yaml_beside
 
-# Raise with every change of the prompts or of what the judge is shown: scores of different versions do not compare.
+# Bump when the prompts or the images for the judge change: scores of different versions are not comparable.
 DIAGNOSTICS_VERSION = "3"
 
-# By name, the fields that a score is about.
+# The fields that each score rates.
 SCORES = {
     "gf": FIELDS,
     "hic": ("local_intent", "global_intent"),
@@ -44,22 +47,22 @@ SCORES = {
 
 _PROMPTS = yaml_beside(__file__)
 
-# The judge must read images, which the text score's does not.
+# Must read images, unlike the judge of `scoring`.
 DEFAULT_JUDGE = "Qwen/Qwen3-VL-32B-Instruct"
 
-# One tile of OpenAI's image models; hands and objects can still be told.
+# One tile of OpenAI's image models. Hands and objects remain recognizable.
 LONGER_SIDE = 512
-# All frames of the median step (1.87 s at 6 frames per second, sec. 3.4); of longer ones they are thinned.
+# Covers all frames of the median step (1.87 s at 6 frames per second, sec. 3.4). Longer steps are thinned.
 MAX_IMAGES = 16
 
 _QUALITY = 85
-# https://platform.openai.com/docs/guides/images-vision, for GPT-4o: in high detail 85 for an image and 170 for each
-# tile of 512 x 512 px.
+# GPT-4o in high detail: 85 tokens for an image plus 170 for each tile of 512 x 512 px,
+# https://platform.openai.com/docs/guides/images-vision
 OPENAI_TOKENS = 85 + 170
-# Qwen3-VL: one for each 32 x 32 px, sides being rounded to multiples of 32.
+# Qwen3-VL: one token for each 32 x 32 px, after rounding the sides to multiples of 32.
 QWEN_TOKENS = round(LONGER_SIDE / 32) ** 2
 
-# Steps whose encoded frames, up to 1 MB each, are held in memory at once.
+# Number of steps whose encoded frames, up to 1 MB each, are in memory at the same time.
 _CHUNK = 128
 _CHARACTERS_PER_TOKEN = 4
 
@@ -68,10 +71,11 @@ _CHARACTERS_PER_TOKEN = 4
 class Diagnosis(JudgedStep):
     """A step's prediction and its reference-free scores.
 
-    scores: of each of `SCORES`.
+    Attributes:
+        scores: The score for each name in `SCORES`.
     """
 
-    WHAT = "a diagnosis as `diagnose` leaves it"
+    WHAT = "a diagnosis, as returned by `diagnose`"
     RATINGS = "scores"
     RATED = SCORES
 
@@ -81,37 +85,34 @@ class Diagnosis(JudgedStep):
 
 
 def diagnostics_prompt(name: str, prediction: Mapping[str, str]) -> str:
-    """Return the request for one score, which goes with the frames.
+    """Return the request for one score; the frames are sent with it.
 
     Args:
-        name: of `SCORES`.
-        prediction: texts by field, as a judge may be shown them; at least of the score's fields, and only those are
-            shown.
+        name: A name in `SCORES`.
+        prediction: Texts by field, sanitized for the judge. Must contain the score's fields; others are not shown.
     """
-    needed = {RELEASE_NAMES[field]: prediction[field] for field in SCORES[name]}
+    rated_fields = {RELEASE_NAMES[field]: prediction[field] for field in SCORES[name]}
     return _PROMPTS["prompt"].format(
-        meanings="\n".join(f"{field}: {_PROMPTS['meanings'][field]}" for field in needed),
+        meanings="\n".join(f"{field}: {_PROMPTS['meanings'][field]}" for field in rated_fields),
         question=_PROMPTS["questions"][name],
-        prediction="\n".join(f"{field}: {text}" for field, text in needed.items()),
+        prediction="\n".join(f"{field}: {text}" for field, text in rated_fields.items()),
     )
 
 
 def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) -> list[Diagnosis]:
-    """Have a judge that sees the frames give each prediction the four `SCORES`; keep every prediction, in order.
+    """Let a judge that sees the frames give each prediction the four `SCORES`; keep every prediction, in order.
 
-    Each score is one request. A score that lacks a field is 0 and not asked about. A score that could not be judged is
-    None with an error, also if the frames cannot be read; a warning names such scores. Before anything is asked, the
-    log states an upper bound of the cost.
+    Each score is one request. A score that lacks a field is 0, without a request. A score is None with an error if it
+    could not be judged or the frames cannot be read; a warning names such scores. Before the first request, the log
+    states an upper bound of the cost.
 
     Args:
-        predictions: Predictions of a task, with `Prediction.load_images`, which is called once and only if needed.
+        predictions: Predictions of a task. Their `Prediction.load_images` is called at most once, and only if needed.
         settings: The judge; None if none is set.
     """
     judged: list[dict[str, Judgement]] = [{} for _ in predictions]
     if settings is not None and settings.model == DEMO:
-        logger.warning(
-            "EgoIntent diagnostics: the demo judge compares with references, and sees no images; set another"
-        )
+        logger.warning("EgoIntent diagnostics: the demo judge cannot rate frames. Set a judge that reads images")
     elif settings is not None:
         prompts = [
             {name: diagnostics_prompt(name, texts) for name in Diagnosis.askable(texts)}
@@ -145,22 +146,26 @@ def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) 
 
 def _log_cost(predictions: Sequence[Prediction], prompts: Sequence[Mapping[str, str]], settings: JudgeSettings) -> None:
     requests = sum(map(len, prompts))
-    images = sum(min(x.frames_shown, MAX_IMAGES) * len(of_x) for x, of_x in zip(predictions, prompts, strict=True))
-    text = sum(len(prompt) for of_step in prompts for prompt in of_step.values()) // _CHARACTERS_PER_TOKEN
+    images = sum(
+        min(step.frames_shown, MAX_IMAGES) * len(texts) for step, texts in zip(predictions, prompts, strict=True)
+    )
+    text_tokens = sum(len(prompt) for texts in prompts for prompt in texts.values()) // _CHARACTERS_PER_TOKEN
     logger.info(
-        f"EgoIntent diagnostics: this process asks {settings.model} {requests:,} times, with {images:,} images of "
-        f"at most {LONGER_SIDE} x {LONGER_SIDE} px together, up to about {images * OPENAI_TOKENS + text:,} input "
-        f"tokens by OpenAI's rule for GPT-4o ({OPENAI_TOKENS} an image) or {images * QWEN_TOKENS + text:,} by "
-        f"Qwen3-VL's ({QWEN_TOKENS}), the text's {text:,} among them. Less where something was judged before; a "
-        "reply without a rating is asked for up to twice more"
+        f"EgoIntent diagnostics: this process sends {settings.model} {requests:,} requests with {images:,} images of "
+        f"at most {LONGER_SIDE} x {LONGER_SIDE} px: up to about {images * OPENAI_TOKENS + text_tokens:,} input tokens "
+        f"by OpenAI's rule for GPT-4o ({OPENAI_TOKENS} an image), or {images * QWEN_TOKENS + text_tokens:,} by "
+        f"Qwen3-VL's ({QWEN_TOKENS}), including {text_tokens:,} for text. Stored judgements cost nothing. A request "
+        "whose reply has no rating is repeated up to twice"
     )
 
 
 def encode_frames(frames: Sequence[Image.Image]) -> tuple[str, ...]:
-    """Encode frames as JPEG in data URLs: at most 16, evenly spaced with the last, without sides above 512 px.
+    """Encode frames as JPEG data URLs.
+
+    At most 16 frames are encoded, evenly spaced and including the last. Sides longer than 512 px are scaled down.
 
     Raises:
-        FrameError: there are none.
+        FrameError: There are no frames.
     """
     if not frames:
         raise FrameError("the step has no frames")
@@ -171,17 +176,20 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
     """Return the values of one step.
 
     Args:
-        doc: a row of the prepared dataset.
-        responses: one text of `Diagnosis`.
+        doc: A row of the prepared dataset.
+        responses: One text from `Diagnosis`.
 
     Returns:
-        Each of `SCORES`, with ``score`` (0..100) only where there is one; ``diagnostics``, with all fields of
-        `Diagnosis`, ``missing`` (scores), ``video_id``, ``environment``, ``scenario`` or, of a Goal-Step step,
-        ``category`` and, only where all four are there, their mean as ``score``; ``judge_coverage``, ``parsed``,
-        ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``media``, ``num_steps`` and those of `covered`.
+        Values by name:
+
+        - Each of `SCORES`, with ``score`` (0..100) only if it exists.
+        - ``diagnostics``: all fields of `Diagnosis`, ``missing`` (scores), ``video_id``, ``environment``, and
+          ``scenario`` (for a Goal-Step step ``category``). If all four scores exist, also their mean as ``score``.
+        - ``judge_coverage``, ``parsed``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``media``,
+          ``num_steps`` and the values of `covered`.
 
     Raises:
-        ValueError: not one response, one that is no diagnosis, or the answer to another step.
+        ValueError: There is not exactly one response, it is no diagnosis, or it belongs to another step.
 
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction
     >>> answer = Prediction(
@@ -203,7 +211,7 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
 
 
 def mean_diagnostics(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the mean of the four scores' means over a run's steps, 0..100; NaN if one of them has none.
+    """Return the mean of a run's four scores, 0..100; NaN if one of them has no value.
 
     >>> scores = {"gf": 80.0, "hic": 60.0, "tpc": 40.0, "npf": 20.0}
     >>> mean_diagnostics([{"scores": scores, "missing": [], "video_id": "P01"}])

@@ -1,9 +1,9 @@
 # ruff: noqa: RUF001 - typographic quotation marks
-"""What a judge is asked about a prediction, and how its verdict is read (sec. 4.1).
+"""Build the requests for the judge, and read its verdicts (sec. 4.1).
 
-The paper has Qwen3 score the semantic consistency of prediction and reference in each field, and prints no prompt:
-the project's own stand in ``judge_protocol.yaml``, one with the paper's definitions of the fields and one with those of
-the release of August 2026.
+In the paper, Qwen3 scores the semantic consistency of prediction and reference in each field. The paper prints no
+prompt. The project's own are in ``judge_protocol.yaml``: one with the paper's definitions of the fields, one with those
+of the release of August 2026.
 """
 
 import re
@@ -16,8 +16,8 @@ from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, RELEASE_
 from lmms_egoplan.judging.judgement import RatingScale
 from lmms_egoplan.paths import yaml_beside
 
-# Raise with every change of the prompts or of how a verdict is read: ratings of different versions do not compare. The
-# release's prompt has its definitions, and its names of the fields where one request is about several.
+# Bump when a prompt or the reading of verdicts changes: ratings of different versions are not comparable. The release's
+# prompt uses its definitions. If one request covers several fields, it also uses the release's field names.
 JUDGE_VERSION, RELEASE_JUDGE_VERSION = "1.1", "3"
 
 _PROMPTS = yaml_beside(__file__)
@@ -25,10 +25,10 @@ _PROMPTS = yaml_beside(__file__)
 _NUMBER = re.compile(r"(?:[0-9]{1,2}|100)(?:\.[0-9]*)?")
 _BEST = 100.0
 _BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]")
-# What may surround ratings on their line: emphasis, quotation marks, a full stop.
+# Characters that may surround ratings on their line: emphasis, quotation marks, a full stop.
 _MARKS = " \t*_`\"'“”‘’„«»「」.。"
 _ALONE = re.compile(rf"(?:\[\[[^\[\]]*\]\][{_MARKS}]*)+")
-# Where a reply starts over: a heading or the first words of a prompt.
+# Where a reply starts a new text: a heading or the first words of a prompt.
 _NEW_TEXT = re.compile(
     r"^[^\w\n]{0,20}(?:\[(?:(?:start|end) of the|question|instruction)|(?:question|user|human)[^\w\n]{0,9}:"
     r"|A person does one step|The images are frames)|<\|",
@@ -37,18 +37,18 @@ _NEW_TEXT = re.compile(
 
 
 def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str], *, release: bool = False) -> str:
-    """Return the request to rate one field, or several at once.
+    """Return the request to rate one field, or several in one request.
 
     Args:
-        references: texts by field, at least of the fields in `predictions`.
-        predictions: texts by field, of one field or more; as a judge may be shown them.
-        release: use the release's definitions and names of the fields; a request about one field names none.
+        references: Texts by field, at least for the fields in `predictions`.
+        predictions: Texts by field, of one field or more, sanitized for the judge.
+        release: Use the release's definitions and field names. A request about one field names no field.
     """
     fields = list(predictions)
-    called = {field: RELEASE_NAMES[field] if release else field for field in fields}
+    labels = {field: RELEASE_NAMES[field] if release else field for field in fields}
     texts = "\n".join(
         _PROMPTS["texts"].format(
-            label=f": {called[field]}" if len(fields) > 1 else "",
+            label=f": {labels[field]}" if len(fields) > 1 else "",
             reference=references[field],
             prediction=predictions[field],
         )
@@ -58,17 +58,17 @@ def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str], 
     if len(fields) == 1:
         return _PROMPTS["one"].format(definition=definitions[fields[0]], rating=rating, texts=texts)
     return _PROMPTS["several"].format(
-        definitions="\n".join(f"{called[field]}: {definitions[field]}" for field in fields),
+        definitions="\n".join(f"{labels[field]}: {definitions[field]}" for field in fields),
         rating=rating,
         texts=texts,
-        verdicts="\n".join(f"[[{called[field]}: n]]" for field in fields),
+        verdicts="\n".join(f"[[{labels[field]}: n]]" for field in fields),
     )
 
 
 def read_rating(verdict: str) -> float | None:
     """Read the rating of one field: ``[[n]]``, a number from 0 to 100, alone on the last non-empty line.
 
-    Only emphasis, quotation marks and a full stop may surround it.
+    Only emphasis, quotation marks and a full stop may surround it. Returns None for any other verdict.
     """
     contents = next(_last_lines(verdict), [])
     return _number(contents[0]) if len(contents) == 1 else None
@@ -78,7 +78,7 @@ def read_ratings(verdict: str) -> dict[str, float]:
     """Read the ratings of several fields: ``[[field: n]]``, numbers from 0 to 100, alone on the last lines.
 
     The field's name may be in any case, with blanks or hyphens, or one of `ALIASES`. A field is absent if these lines
-    rate it differently, or give anything but a number for it.
+    rate it differently or contain anything but a number for it.
     """
     ratings: dict[str, set[float | None]] = {}
     for content in chain.from_iterable(_last_lines(verdict)):
@@ -86,15 +86,18 @@ def read_ratings(verdict: str) -> dict[str, float]:
         if colon:
             plain = re.sub(r"[\s_-]+", "_", name.strip().lower())
             ratings.setdefault(ALIASES.get(plain, plain), set()).add(_number(value))
-    only = {field: next(iter(values)) for field, values in ratings.items() if len(values) == 1}
-    return {field: rating for field in FIELDS if (rating := only.get(field)) is not None}
+    unanimous = {field: next(iter(values)) for field, values in ratings.items() if len(values) == 1}
+    return {field: rating for field in FIELDS if (rating := unanimous.get(field)) is not None}
 
 
 SCALE = RatingScale(read_rating, best=_BEST)
 
 
 def scale_of(fields: Sequence[str]) -> RatingScale:
-    """Return the scale for verdicts on these fields: `SCALE` for one; for several their mean, only if all are rated."""
+    """Return the scale for verdicts on these fields.
+
+    One field uses `SCALE`. Several use the mean of their ratings, which exists only if all are rated.
+    """
     return SCALE if len(fields) == 1 else RatingScale(partial(_mean_rating, fields), best=_BEST)
 
 
@@ -104,9 +107,9 @@ def _mean_rating(fields: Sequence[str], verdict: str) -> float | None:
 
 
 def _last_lines(verdict: str) -> Iterator[list[str]]:
-    """Yield what is in ``[[...]]`` on each of the last lines that hold nothing else, from the last line up.
+    """Yield the contents of ``[[...]]`` on each of the last lines that contain nothing else, from the last line up.
 
-    Nothing if the verdict starts over after a rating.
+    Yields nothing if the verdict starts a new text after a rating.
     """
     first = _BRACKETED.search(verdict)
     if first is None or _NEW_TEXT.search(verdict, first.end()):

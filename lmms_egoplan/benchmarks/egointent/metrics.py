@@ -1,9 +1,12 @@
-"""EgoIntent's metrics: per step what a harness collects, and the aggregations over a run.
+"""Score EgoIntent: the values of each step, as a harness collects them, and their aggregation over a run.
 
-A step's values are records, as a harness logs them. A field that is missing in the reply scores 0. The paper is silent
-about it; the leaderboard of its public release (2026-08) says that missing predictions receive zero. A field that no
-judge has rated is neither right nor wrong, and counts only against the coverage: a score is the share of the fields
-that were found times the mean rating of those that are judged, however many these are.
+A step's values are records, as a harness logs them.
+
+- A field that is missing in the reply scores 0. The paper does not mention this case; the leaderboard of the public
+  release (2026-08) says that missing predictions receive zero.
+- A field that no judge has rated is neither right nor wrong. It only lowers the coverage.
+
+A score is therefore the fraction of fields found in the replies, times the mean rating of the judged ones.
 """
 
 import math
@@ -24,23 +27,26 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     """Return the values of one step.
 
     Args:
-        doc: a row of the prepared dataset.
-        responses: one text of `GradedStep`.
+        doc: A row of the prepared dataset.
+        responses: One text from `GradedStep`.
 
     Returns:
-        Each of `FIELDS`, with ``score`` (0..100) only where there is a rating; ``overall``, with all fields of
-        `GradedStep`, ``missing`` (fields), ``video_id``, ``environment``, ``scenario`` or, of a Goal-Step step,
-        ``category`` and, only where all three fields have a rating, their mean as ``score``; ``indoor`` or
-        ``outdoor``, if known; one of ``scenario`` and ``category``; ``parsed``, ``judge_coverage``, ``truncated``,
-        ``truncated_of``, ``suspect``, ``judge_model``, ``media``, ``unverified``, ``num_steps`` and those of `covered`.
+        Values by name:
+
+        - Each of `FIELDS`, with ``score`` (0..100) only if there is a rating.
+        - ``overall``: all fields of `GradedStep`, ``missing`` (fields), ``video_id``, ``environment``, and ``scenario``
+          (for a Goal-Step step ``category``). If all three fields have a rating, also their mean as ``score``.
+        - ``indoor`` or ``outdoor``, if known; one of ``scenario`` and ``category``.
+        - ``parsed``, ``judge_coverage``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``media``,
+          ``unverified``, ``num_steps`` and the values of `covered`.
 
     Raises:
-        ValueError: not one response, one that is no graded step, or the answer to another step.
+        ValueError: There is not exactly one response, it is no graded step, or it belongs to another step.
 
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
     >>> from lmms_egoplan.judging.settings import JudgeSettings
     >>> references = {"local_intent": "cut the bread", "global_intent": "make toast", "next_step_plan": "spread butter"}
-    >>> fields = {"local_intent": "cut bread", "global_intent": "make toast"}  # no next step was found in the reply
+    >>> fields = {"local_intent": "cut bread", "global_intent": "make toast"}  # the reply has no next step
     >>> answer = Prediction(
     ...     step_id="P01/3", fields=fields, truncated=False, frames_shown=8, frames_sampled=30, references=references
     ... )
@@ -67,7 +73,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
 
 def score_release_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
-    """Return the values of `score_step` under `RELEASE_NAMES`, and ``overall_missing_zero``.
+    """Return the values of `score_step` under the names in `RELEASE_NAMES`, and ``overall_missing_zero``.
 
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
     >>> from lmms_egoplan.judging.settings import JudgeSettings
@@ -86,22 +92,22 @@ def score_release_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Valu
     (100.0, 300)
     """
     values = score_step(doc, responses)
-    whole = {name: values["overall"][name] for name in ("ratings", "missing")}
+    overall_ratings = {name: values["overall"][name] for name in ("ratings", "missing")}
     return {RELEASE_NAMES.get(name, name): value for name, value in values.items()} | {
-        "overall_missing_zero": whole | {"split_size": doc["split_size"]}
+        "overall_missing_zero": overall_ratings | {"split_size": doc["split_size"]}
     }
 
 
 def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
-    """Return the values that every judged record of a step has.
+    """Return the values that `GradedStep` and `Diagnosis` have in common.
 
     Args:
         step: The judged record.
         doc: A row of the prepared dataset.
-        mean: Name of the value with the mean of the ratings and the whole record.
+        mean: Name of the value that contains the mean of the ratings and the whole record.
 
     Raises:
-        ValueError: the record is of another step.
+        ValueError: The record belongs to another step.
 
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
     >>> fields = {"global_intent": "make toast"}
@@ -115,19 +121,19 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
     ({'missing': True, 'video_id': 'P01', 'score': 0.0}, {'missing': False, 'video_id': 'P01'})
     """
     if step.step_id != doc["step_id"]:
-        raise ValueError(f"step {doc['step_id']} got the judged answer to {step.step_id}")
-    place = {name: doc[name] for name in ("video_id", "environment")} | group_of(doc)
-    known = {name: rating for name, rating in step.rated.items() if rating is not None}
-    whole = asdict(step) | {"missing": step.missing} | place
-    if len(known) == len(step.rated):
-        whole["score"] = fmean(known.values())
+        raise ValueError(f"step {doc['step_id']}: the judged answer belongs to step {step.step_id}")
+    video_and_group = {name: doc[name] for name in ("video_id", "environment")} | group_of(doc)
+    ratings = {name: rating for name, rating in step.rated.items() if rating is not None}
+    record = asdict(step) | {"missing": step.missing} | video_and_group
+    if len(ratings) == len(step.rated):
+        record["score"] = fmean(ratings.values())
     by_rating = {
         name: {"missing": name in step.missing, "video_id": doc["video_id"]}
-        | ({"score": known[name]} if name in known else {})
+        | ({"score": ratings[name]} if name in ratings else {})
         for name in step.rated
     }
     return by_rating | {
-        mean: whole,
+        mean: record,
         "parsed": {"found": len(step.fields)},
         "judge_coverage": {"found": len(step.askable(step.fields)), "judged": len(step.judged)},
         "truncated": {"truncated": step.truncated},
@@ -136,26 +142,28 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
         "judge_model": {"judges": [step.judges[name] for name in step.judged]},
         "media": {"media": step.media},
         "num_steps": {"step_id": step.step_id},
-        **covered(doc, EGOINTENT.official["test"], len(known) / len(step.rated), origin_of(doc)),
+        **covered(doc, EGOINTENT.official["test"], len(ratings) / len(step.rated), origin_of(doc)),
     }
 
 
 def field_score(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the score of one field (Table 3), 0..100: the mean rating if all fields are judged; NaN as `overall`.
+    """Return the score of one field (Table 3), 0..100: its mean rating if all found fields are judged.
+
+    Returns NaN without any values, or if no found field is judged.
 
     >>> field_score([{"score": 80.0, "missing": False}, {"score": 0.0, "missing": True}])
     40.0
-    >>> field_score([{"score": 80.0, "missing": False}, {"missing": False}])  # the second is not judged
+    >>> field_score([{"score": 80.0, "missing": False}, {"missing": False}])  # the second is unjudged
     80.0
     """
     return _score([(value.get("score"), value["missing"]) for value in values])
 
 
 def overall(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the mean of the three fields' scores: Table 3's Overall, and its Indoor or Outdoor over such steps.
+    """Return the mean of the three fields' scores: Table 3's Overall, or Indoor and Outdoor for such steps only.
 
     Args:
-        values: records with ``ratings`` and ``missing``.
+        values: Records with ``ratings`` and ``missing``.
 
     Returns:
         0..100; NaN if a field has no score.
@@ -171,10 +179,10 @@ def overall_missing_zero(values: Sequence[Mapping[str, Any]]) -> float:
     """Return `overall` by the rule of the release's leaderboard: over all steps of the file, 0 without a prediction.
 
     Args:
-        values: records with ``ratings``, ``missing`` and ``split_size``, of the steps that were asked about.
+        values: Records with ``ratings``, ``missing`` and ``split_size``, one for each step that the model was asked.
 
     Returns:
-        0..100; NaN if the judge has not rated all of what was found: a prediction without a rating is not missing.
+        0..100; NaN if a found field is unjudged: a prediction without a rating is not missing.
 
     >>> ratings = {"local_intent": 90.0, "global_intent": 60.0, "next_step_plan": 30.0}
     >>> overall_missing_zero([{"ratings": ratings, "missing": [], "split_size": 2}])
@@ -190,8 +198,9 @@ def mean_of_ratings(values: Sequence[Mapping[str, Any]], key: str, names: Collec
     """Return the mean of several ratings' scores; NaN if one of them has none.
 
     Args:
-        values: records with the ratings under `key`, and ``missing``.
-        names: of the ratings.
+        values: Records with the ratings under `key`, and ``missing``.
+        key: Key of the ratings.
+        names: Names of the ratings.
 
     >>> mean_of_ratings([{"scores": {"gf": 80.0, "hic": 40.0}, "missing": []}], "scores", ("gf", "hic"))
     60.0
@@ -200,7 +209,7 @@ def mean_of_ratings(values: Sequence[Mapping[str, Any]], key: str, names: Collec
 
 
 def group_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return `overall` of each scenario (Fig. 7) or goal category, lowest first; those without a score last.
+    """Return `overall` for each scenario (Fig. 7) or goal category, lowest first; groups without a score come last.
 
     >>> ratings = {"local_intent": 90.0, "global_intent": 60.0, "next_step_plan": 30.0}
     >>> values = [
@@ -221,7 +230,7 @@ def group_scores(values: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def group_of(doc: Mapping[str, Any]) -> dict[str, str]:
-    """Return the ``scenario`` of a step, or the ``category`` of a Goal-Step step, by its name.
+    """Return a step's group with its name: ``scenario``, or ``category`` for a Goal-Step step.
 
     >>> group_of({"scenario": "cooking"})
     {'scenario': 'cooking'}
@@ -231,7 +240,7 @@ def group_of(doc: Mapping[str, Any]) -> dict[str, str]:
 
 
 def origin_of(doc: Mapping[str, Any]) -> str | None:
-    """Return where a step comes from if it is not the benchmark's, whose steps are verified and have no category.
+    """Return where a step comes from; None for a step of the benchmark, which is verified and has no category.
 
     >>> origin_of({"category": None, "unverified": True}), origin_of({"scenario": "cooking"})
     ('unverified steps', None)
@@ -242,7 +251,7 @@ def origin_of(doc: Mapping[str, Any]) -> str | None:
 
 
 def parsed_share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the share in [0, 1] of the fields, three for each step, that were found in the replies.
+    """Return the fraction, 0..1, of the fields that were found in the replies; each step has three fields.
 
     >>> parsed_share([{"found": 3}, {"found": 0}])
     0.5
@@ -251,9 +260,12 @@ def parsed_share(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _score(ratings: Sequence[tuple[float | None, bool]]) -> float:
-    """Score ratings, each with whether its field is missing; NaN without any, or if no found field is judged."""
-    found = [rating for rating, missing in ratings if not missing]
-    judged = [rating for rating in found if rating is not None]
-    if not ratings or (found and not judged):
+    """Score pairs of a rating and whether its field is missing.
+
+    Returns NaN without any pairs, or if no found field is judged.
+    """
+    found_ratings = [rating for rating, missing in ratings if not missing]
+    judged_ratings = [rating for rating in found_ratings if rating is not None]
+    if not ratings or (found_ratings and not judged_ratings):
         return math.nan
-    return len(found) / len(ratings) * fmean(judged) if judged else 0.0
+    return len(found_ratings) / len(ratings) * fmean(judged_ratings) if judged_ratings else 0.0

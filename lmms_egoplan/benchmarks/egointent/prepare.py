@@ -1,4 +1,4 @@
-"""From annotated steps and their videos to a dataset that the tasks load."""
+"""Prepare annotated steps and their videos as a dataset that the tasks load."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ SPLIT = "test"
 _COUNTS = yaml_beside(__file__)
 PAPER = {"steps": EGOINTENT.official[SPLIT], **{name: count["paper"] for name, count in _COUNTS.items()}}
 LABELS = {name: count["label"] for name, count in _COUNTS.items() if "label" in count}
-# Seconds that a step may begin before its video or end after it: annotated times are rounded, and the last frame's
-# duration is not known.
+# Tolerance in seconds by which a step may start before its video or end after it. Annotated times are rounded, and the
+# duration of the last frame is unknown.
 TOLERANCE = 0.1
 
 
@@ -34,39 +34,45 @@ def prepare_egointent(
     *,
     skip_missing: bool = False,
     verify: bool = False,
-    given: Mapping[str, str] | None = None,
+    field_by_key: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Check annotations and videos, and write the split below the data root.
 
-    Every step must lie inside its video by the frames' time stamps, give or take `TOLERANCE`, and hold a frame.
+    Every step must lie inside its video by the frames' time stamps, within `TOLERANCE`, and contain a frame.
 
     Args:
         annotations: See `load`.
         videos: Folder with ``<video_id>.mp4``.
-        skip_missing: Leave out steps without footage, or with damaged frames, instead of refusing.
-        verify: Decode every frame of the steps at 6 per second, which are all that a task may read.
-        given: As for `load`.
+        skip_missing: Skip steps without footage or with damaged frames, instead of refusing the file.
+        verify: Decode every frame of the steps at 6 per second, all that a task may read.
+        field_by_key: See `fields_of_keys`.
 
     Returns:
-        The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601),
-        ``annotations``, ``mapping`` (which keys were taken for which fields), ``split_size`` (steps in the file),
-        ``questions`` (prepared), ``unverified`` (how many of these), ``fingerprint`` (another text once a prepared step
-        or its video file has changed), ``missing`` (for each video that lacks footage its ``video``, ``reason`` and the
-        ``step_ids`` that it concerns), ``verified`` (true, where all frames were decoded) and ``counts``: for each row
-        of `PAPER` the numbers ``prepared``, ``annotations``, ``paper`` and ``matches``, whether file and paper agree;
-        for Goal-Step steps ``categories`` in place of ``scenarios``, with None for ``paper`` and ``matches``.
-        Durations are rounded to hundredths; the 75th percentile is interpolated linearly (`statistics.quantiles`,
+        The summary, which is also stored with the split:
+
+        - ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601), ``annotations``
+        - ``mapping``: the keys that each field was read from
+        - ``split_size``: steps in the file
+        - ``questions``: prepared steps; ``unverified``: how many of them are unverified
+        - ``fingerprint``: changes if a prepared step or its video file changes
+        - ``missing``: ``video``, ``reason`` and ``step_ids`` for each video that lacks footage
+        - ``verified``: true if all frames were decoded, else absent
+        - ``counts``: for each row of `PAPER` the numbers ``prepared``, ``annotations`` and ``paper``, and ``matches``,
+          whether file and paper agree. For Goal-Step steps ``categories`` replaces ``scenarios``; its ``paper`` and
+          ``matches`` are None.
+
+        Durations are rounded to hundredths. The 75th percentile is interpolated linearly (`statistics.quantiles`,
         inclusive).
 
-        A row of the split has `Record`'s fields and ``video_path`` (absolute), ``num_frames`` (that the step gives
-        at 6 per second, before any cap) and ``split_size``.
+        A row of the split has `Record`'s fields, ``video_path`` (absolute), ``num_frames`` (frames of the step at 6 per
+        second, before any limit) and ``split_size``.
 
     Raises:
-        LmmsEgoplanError: The annotations are wrong, or the folder or footage is missing; nothing is written.
+        LmmsEgoplanError: The annotations are wrong, or the folder or footage is missing. Nothing is written.
     """
-    loaded = records.load(annotations, given)
+    loaded = records.load(annotations, field_by_key)
     steps = records.check_records(annotations, loaded)
-    footage, lost = record_footage(steps, videos, skip_missing=skip_missing, verify=verify)
+    footage, missing = record_footage(steps, videos, skip_missing=skip_missing, verify=verify)
     prepared = [record for record in steps if record.step_id in footage]
     rows = _rows(prepared, footage, len(steps))
     return EGOINTENT.save(
@@ -78,7 +84,7 @@ def prepare_egointent(
         questions=len(prepared),
         unverified=sum(record.unverified for record in prepared),
         fingerprint=fingerprint([row, footage[row["step_id"]].version] for row in rows),
-        missing=[{"video": video, "reason": reason, "step_ids": step_ids} for video, reason, step_ids in lost],
+        missing=[{"video": video, "reason": reason, "step_ids": step_ids} for video, reason, step_ids in missing],
         counts=compare_counts(_counts(prepared), _counts(steps), "annotations", PAPER),
         **({"verified": True} if verify else {}),
     )
@@ -86,7 +92,14 @@ def prepare_egointent(
 
 @dataclass(frozen=True)
 class Cut:
-    """The part of a video that shows a step."""
+    """The part of a video that shows a step.
+
+    Attributes:
+        step_id: Id of the step.
+        video_id: Id of the video.
+        start_sec: First second that is shown.
+        end_sec: Second at which the part ends.
+    """
 
     step_id: str
     video_id: str
@@ -97,58 +110,58 @@ class Cut:
 def record_footage(
     records: Sequence[Record], videos: Path, *, skip_missing: bool, verify: bool = False
 ) -> tuple[dict[str, Footage], list[Lost]]:
-    """Find the footage of records by step id, and the steps without it.
+    """Find the footage of records by step id, and the steps that lack it.
 
     Raises:
-        LmmsEgoplanError: The folder, videos or frames are missing; with `skip_missing`, those of all steps.
+        LmmsEgoplanError: The folder is missing, or steps lack footage. With `skip_missing`, only if all steps lack it.
     """
-    footage, lost = find_step_footage(records, videos, verify=verify)
-    if lost and not (skip_missing and footage):
+    footage, missing = find_step_footage(records, videos, verify=verify)
+    if missing and not (skip_missing and footage):
         state = "no footage or damaged frames" if verify else "no footage"
         entries = [
-            f"{video} (steps: {len(step_ids)}, first {step_ids[0]!r}): {reason}" for video, reason, step_ids in lost
+            f"{video} (steps: {len(step_ids)}, first {step_ids[0]!r}): {reason}" for video, reason, step_ids in missing
         ]
-        steps, num_videos = sum(len(step_ids) for *_, step_ids in lost), len({video for video, *_ in lost})
+        steps, num_videos = sum(len(step_ids) for *_, step_ids in missing), len({video for video, *_ in missing})
         summary = f"{steps} of {len(records)} steps have {state}, in {num_videos} videos:"
-        how = "add the videos or correct the annotations, or go on without these steps"
+        how = "add the videos or correct the annotations, or skip these steps"
         raise LmmsEgoplanError(refusal(summary, entries, how, "step", skip_missing=skip_missing))
-    return footage, lost
+    return footage, missing
 
 
 def find_step_footage(
     cuts: Sequence[Cut | Record], videos: Path, *, verify: bool = False
 ) -> tuple[dict[str, Footage], list[Lost]]:
-    """Find the footage of steps by step id, and the steps without it; see `find_footage`.
+    """Find the footage of steps by step id, and the steps that lack it; see `find_footage`.
 
     Raises:
         LmmsEgoplanError: The folder is missing.
     """
     if not videos.is_dir():
-        raise LmmsEgoplanError(f"--videos {videos}: no such folder; it holds <video_id>.mp4")
+        raise LmmsEgoplanError(f"--videos {videos}: folder not found; it must contain <video_id>.mp4")
     return find_footage(
         cuts, attrgetter("step_id"), attrgetter("video_id"), partial(_find_video, videos), verify=verify
     )
 
 
 def _find_video(videos: Path, cuts: Sequence[Cut | Record]) -> dict[str, Footage | str]:
-    """Return the footage, or what is wrong, of the steps of one video by step id."""
+    """Return, by step id, the footage of one video's steps, or a message that says what is wrong."""
     path = resolve_inside(videos, f"{cuts[0].video_id}.mp4")
     times = frame_times(path)
-    # The last frame is taken to last as long as the one before it.
+    # Assume that the last frame lasts as long as the one before it.
     start, end = times[0], times[-1] + (times[-1] - times[-2] if len(times) > 1 else 0.0)
     version = file_version(path.stat())
-    found: dict[str, Footage | str] = {}
+    footage_or_problem: dict[str, Footage | str] = {}
     for cut in cuts:
         try:
             if cut.start_sec < start - TOLERANCE or cut.end_sec > end + TOLERANCE:
                 raise FrameError(
-                    f"{path}: lasts from {start:.2f} to {end:.2f} s, step {cut.step_id!r} from {cut.start_sec:.2f} to "
-                    f"{cut.end_sec:.2f}"
+                    f"{path}: step {cut.step_id!r}, {cut.start_sec:.2f} to {cut.end_sec:.2f} s, lies outside of the "
+                    f"video, {start:.2f} to {end:.2f} s"
                 )
-            found[cut.step_id] = Footage(path, version, step_frames(path, cut.start_sec, cut.end_sec))
+            footage_or_problem[cut.step_id] = Footage(path, version, step_frames(path, cut.start_sec, cut.end_sec))
         except FrameError as error:
-            found[cut.step_id] = str(error)
-    return found
+            footage_or_problem[cut.step_id] = str(error)
+    return footage_or_problem
 
 
 def _rows(records: Sequence[Record], footage: dict[str, Footage], split_size: int) -> list[dict[str, Any]]:
@@ -178,10 +191,10 @@ def _counts(records: Sequence[Record]) -> dict[str, float]:
 
 
 def duration_counts(durations: Sequence[float]) -> dict[str, float]:
-    """Return sec. 3.4's numbers on the durations of steps, in seconds rounded to hundredths.
+    """Return the numbers of sec. 3.4 about the durations of steps, in seconds rounded to hundredths.
 
     Args:
-        durations: At least one.
+        durations: Durations in seconds, at least one.
     """
     quartiles = quantiles(durations, n=4, method="inclusive") if len(durations) > 1 else [*durations] * 3
     return {

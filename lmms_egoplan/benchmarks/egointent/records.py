@@ -1,7 +1,7 @@
-"""EgoIntent's annotations: the files (JSON, JSON Lines, CSV, parquet, a folder, the hub), and checking every record.
+"""Read EgoIntent's annotations from JSON, JSON Lines, CSV, parquet, a folder or the hub, and check every record.
 
-The keys of a file tell what they mean (``records.yaml``). Which key was taken for which field is printed.
-`datasets.load_dataset` would guess types, drop duplicate keys, and not name the line of what is wrong.
+``records.yaml`` lists the keys that each field may have. `data prepare` prints which key was used for which field.
+`datasets.load_dataset` is not used: it guesses types, drops duplicate keys, and reports errors without a line number.
 """
 
 import hashlib
@@ -29,102 +29,106 @@ HUB_DATASET = "py2279105943/EgoIntent"
 _FIELD_OF = {name: field for field, names in yaml_beside(__file__).items() for name in names}
 _NEEDED = ("video_id", "start_sec", "end_sec", "local_intent", "global_intent", "next_step_plan")
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".parquet")
-# Parts of one table, as the hub names them: test-00000-of-00002.parquet.
+# Shards of one table, as the hub names them: test-00000-of-00002.parquet.
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})(?=\.[a-z]+$)")
 
 
 @dataclass(frozen=True)
 class Raw:
-    """One record, as its file has it.
+    """One record as its file contains it.
 
-    place: Names it in messages.
-    value: The record; a ValueError for a line that is no JSON.
-    fields: The field that each key means; empty for what is no object.
+    Attributes:
+        location: Names the record in messages.
+        value: The record; a ValueError for a line that is not JSON.
+        fields: The field that each key means; empty if the value is not an object.
     """
 
-    place: str
+    location: str
     value: Any
     fields: Mapping[str, str]
 
 
-def load(source: str | Path, given: Mapping[str, str] | None = None) -> list[Raw]:
+def load(source: str | Path, field_by_key: Mapping[str, str] | None = None) -> list[Raw]:
     """Read the records of a file, of the one table in a folder, or of the hub's dataset.
 
     Args:
-        source: A file, by its suffix: any other than ``.csv`` and ``.parquet`` is JSON or JSON Lines. Or a folder, or
-            `HUB`.
-        given: See `fields_of_keys`.
+        source: A file, a folder or `HUB`. The suffix decides how a file is read: ``.csv``, ``.parquet``, or JSON or
+            JSON Lines for any other.
+        field_by_key: See `fields_of_keys`.
 
     Raises:
-        LmmsEgoplanError: Nothing can be read, no record has a given key, or a folder contains several tables of steps;
-            names them.
+        LmmsEgoplanError: Nothing can be read, no record has a key in `field_by_key`, or a folder contains several
+            tables of steps; the message names them.
     """
-    path, given = _download() if str(source) == HUB else Path(source), given or {}
-    records = _load_folder(path, given) if path.is_dir() else _load_file(path, given)
-    if absent := given.keys() - {key for raw in records for key in raw.fields}:
-        raise LmmsEgoplanError(f"{path}: --keys: no record has the key {', '.join(sorted(absent))}")
+    path, field_by_key = _download() if str(source) == HUB else Path(source), field_by_key or {}
+    records = _load_folder(path, field_by_key) if path.is_dir() else _load_file(path, field_by_key)
+    if absent_keys := field_by_key.keys() - {key for raw in records for key in raw.fields}:
+        raise LmmsEgoplanError(f"{path}: --keys: no record has the key {', '.join(sorted(absent_keys))}")
     return records
 
 
-def _load_folder(path: Path, given: Mapping[str, str]) -> list[Raw]:
+def _load_folder(path: Path, field_by_key: Mapping[str, str]) -> list[Raw]:
     tables = _tables(path)
     if not tables:
-        raise LmmsEgoplanError(f"{path}: no file of {', '.join(_SUFFIXES)} in it or below")
-    fitting: dict[str, list[Raw]] = {}
-    others: list[str] = []
+        raise LmmsEgoplanError(f"{path}: found no {', '.join(_SUFFIXES)} file, here or in subfolders")
+    step_tables: dict[str, list[Raw]] = {}
+    other_tables: list[str] = []
     for name, files in tables.items():
         records = [
-            replace(raw, place=f"{file.relative_to(path)}, {raw.place}")
+            replace(raw, location=f"{file.relative_to(path)}, {raw.location}")
             for file in files
-            for raw in _load_file(file, given)
+            for raw in _load_file(file, field_by_key)
         ]
         fields = next((raw.fields for raw in records if isinstance(raw.value, Mapping)), {})
-        if absent := [field for field in _NEEDED if field not in fields.values()]:
-            others.append(f"{name}: no {', '.join(absent)}; keys: {', '.join(map(shown, fields)) or 'none'}")
+        if absent_fields := [field for field in _NEEDED if field not in fields.values()]:
+            other_tables.append(
+                f"{name}: no {', '.join(absent_fields)}; keys: {', '.join(map(shown, fields)) or 'none'}"
+            )
         else:
-            fitting[name] = records
-    if not fitting:
-        raise LmmsEgoplanError(f"{path}: no table of steps:\n{listing(others)}")
-    if len(fitting) > 1:
-        names = "\n".join(f"  {name}: {len(records)} records" for name, records in fitting.items())
-        raise LmmsEgoplanError(f"{path}: several tables of steps; give one of them as a file:\n{names}")
-    (records,) = fitting.values()
+            step_tables[name] = records
+    if not step_tables:
+        raise LmmsEgoplanError(f"{path}: no table of steps:\n{listing(other_tables)}")
+    if len(step_tables) > 1:
+        names = "\n".join(f"  {name}: {len(records)} records" for name, records in step_tables.items())
+        raise LmmsEgoplanError(f"{path}: several tables of steps; use one as a file:\n{names}")
+    (records,) = step_tables.values()
     return records
 
 
-def fields_of_keys(keys: Collection[str], given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the field, or another name, that each key of a record means.
+def fields_of_keys(keys: Collection[str], field_by_key: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the field that each key of a record means, or another name if the key is ignored.
 
-    Case does not matter, nor do blanks and hyphens instead of underscores. A key of FORMAT.md has priority over its
-    variants.
+    Case is ignored, and blanks and hyphens count as underscores. A key of FORMAT.md has priority over its variants.
 
     Args:
         keys: Keys of the record.
-        given: Fields by keys that mean them, whatever other keys a record has.
+        field_by_key: Fields by keys that the user chose. They have priority over all other keys.
 
     >>> fields_of_keys(["Step ID", "id", "video_uid", "Procedural Intent"])
     {'Step ID': 'step_id', 'id': 'id', 'video_uid': 'video_id', 'Procedural Intent': 'global_intent'}
     """
-    plain = {key: re.sub(r"[\s_-]+", "_", key.strip().lower()) for key in keys}
-    names = {key: ALIASES.get(name, name) for key, name in plain.items()}
-    own = set(names.values())
-    fields = {key: _FIELD_OF[name] if _FIELD_OF.get(name, name) not in own else name for key, name in names.items()}
-    taken = {key: given[key] for key in keys if key in given} if given else {}
-    other = {field: f"other {field}" for field in taken.values()}
-    return {key: taken.get(key) or other.get(field, field) for key, field in fields.items()}
+    normalized = {key: re.sub(r"[\s_-]+", "_", key.strip().lower()) for key in keys}
+    names = {key: ALIASES.get(name, name) for key, name in normalized.items()}
+    exact_names = set(names.values())
+    fields = {
+        key: _FIELD_OF[name] if _FIELD_OF.get(name, name) not in exact_names else name for key, name in names.items()
+    }
+    requested = {key: field_by_key[key] for key in keys if key in field_by_key} if field_by_key else {}
+    displaced = {field: f"other {field}" for field in requested.values()}
+    return {key: requested.get(key) or displaced.get(field, field) for key, field in fields.items()}
 
 
 def mapping_lines(records: Sequence[Raw], fields: Collection[str]) -> list[str]:
-    """Format which key was taken for which field, with the number of records that have it; ignored keys come last."""
+    """List which key was used for each field, with the number of records that have it; ignored keys come last."""
     counts = Counter(pair for raw in records for pair in raw.fields.items())
     lines = [f"{field}: {key} ({count})" for (key, field), count in counts.items() if field in fields]
     if ignored := sorted({key for key, field in counts if field not in fields}):
-        lines.append(f"left out: {', '.join(ignored)}")
+        lines.append(f"ignored: {', '.join(ignored)}")
     return lines
 
 
 def _tables(folder: Path) -> dict[str, list[Path]]:
-    """List the files of each table below a folder, shards together, by a name of the table."""
+    """List the files of each table below a folder by table name; the shards of a table are grouped."""
     tables: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
@@ -134,37 +138,38 @@ def _tables(folder: Path) -> dict[str, list[Path]]:
         shards = [match for file in files if (match := _SHARD.search(file.name))]
         if shards and (len(shards) != len(files) or {int(match[2]) for match in shards} != {len(files)}):
             raise LmmsEgoplanError(
-                f"{folder}: of {name} there are {len(files)} parts of {shards[0][2]}; download it again"
+                f"{folder}: {name} has {len(files)} of {shards[0][2]} parts; download the missing ones"
             )
     return tables
 
 
-def _load_file(path: Path, given: Mapping[str, str]) -> list[Raw]:
+def _load_file(path: Path, field_by_key: Mapping[str, str]) -> list[Raw]:
     match path.suffix.lower():
         case ".csv":
             rows = read_csv(path, "annotations")
             _, header = next(rows, (0, []))
-            values = [(f"line {number}", _typed(header, row, given)) for number, row in rows]
+            values = [(f"line {number}", _typed(header, row, field_by_key)) for number, row in rows]
         case ".parquet":
-            values = _numbered("row", (_typed([*row], [*row.values()], given) for row in _read_parquet(path)))
+            values = _numbered("row", (_typed([*row], [*row.values()], field_by_key) for row in _read_parquet(path)))
         case _:
-            values = _read_json(path, given)
+            values = _read_json(path, field_by_key)
     return [
-        Raw(place, value, fields_of_keys(value, given) if isinstance(value, Mapping) else {}) for place, value in values
+        Raw(location, value, fields_of_keys(value, field_by_key) if isinstance(value, Mapping) else {})
+        for location, value in values
     ]
 
 
-def _read_json(path: Path, given: Mapping[str, str]) -> list[tuple[str, Any]]:
+def _read_json(path: Path, field_by_key: Mapping[str, str]) -> list[tuple[str, Any]]:
     text = read_text(path, "annotations")
     if text.lstrip().startswith("["):
         return _numbered("record", parse(str(path), text))
-    whole = _decode(text)
-    if isinstance(whole, JsonObject):
-        if set(fields_of_keys(whole, given).values()) & set(_NEEDED):
-            return [(f"line {text[: text.index('{')].count(chr(10)) + 1}", whole)]
-        lists = {key: value for key, value in whole.items() if isinstance(value, list)}
+    content = _decode(text)
+    if isinstance(content, JsonObject):
+        if set(fields_of_keys(content, field_by_key).values()) & set(_NEEDED):
+            return [(f"line {text[: text.index('{')].count(chr(10)) + 1}", content)]
+        lists = {key: value for key, value in content.items() if isinstance(value, list)}
         if len(lists) > 1:
-            raise LmmsEgoplanError(f"{path}: several lists of records, {', '.join(map(shown, lists))}; keep one")
+            raise LmmsEgoplanError(f"{path}: several lists of records, {', '.join(map(shown, lists))}; keep only one")
         for key, records in lists.items():
             return _numbered(f"{key}, record", records)
     return [(f"line {number}", _decode(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
@@ -175,11 +180,11 @@ def _numbered(name: str, values: Iterable[Any]) -> list[tuple[str, Any]]:
 
 
 def _decode(text: str) -> Any:
-    """Decode JSON; return a ValueError if the text is none."""
+    """Decode JSON; return a ValueError if the text is not JSON."""
     try:
         return decode_objects(text)
     except ValueError as error:
-        return ValueError(f"no JSON: {error}")
+        return ValueError(f"not valid JSON: {error}")
 
 
 def _read_parquet(path: Path) -> list[dict[str, Any]]:
@@ -192,11 +197,11 @@ def _read_parquet(path: Path) -> list[dict[str, Any]]:
         raise LmmsEgoplanError(f"{path}: cannot be read as parquet: {error}") from error
 
 
-def _typed(keys: Sequence[str], cells: Sequence[Any], given: Mapping[str, str]) -> JsonObject | ValueError:
-    """Convert a row of a table to a JSON object: without empty cells, texts of numbers and of truth values as such."""
+def _typed(keys: Sequence[str], cells: Sequence[Any], field_by_key: Mapping[str, str]) -> JsonObject | ValueError:
+    """Convert a table row to a JSON object: drop empty cells, and convert numbers and truth values from text."""
     if len(cells) != len(keys):
         return ValueError(f"{len(cells)} cells under {len(keys)} columns")
-    fields = fields_of_keys(keys, given)
+    fields = fields_of_keys(keys, field_by_key)
     values = ((key, _value(fields[key], cell)) for key, cell in zip(keys, cells, strict=True))
     record = JsonObject((key, value) for key, value in values if value is not None)
     record.repeated = tuple({key for key in keys if keys.count(key) > 1})
@@ -225,48 +230,54 @@ def _download() -> Path:
     try:
         with without_bars():
             return Path(snapshot_download(HUB_DATASET, repo_type="dataset", allow_patterns=patterns))
-    except Exception as error:  # the hub's client and its HTTP client have no common base class
+    except Exception as error:  # the hub client and its HTTP client share no base class
         raise LmmsEgoplanError(
-            f"{HUB_DATASET}: cannot load it from the hub: {error}\nWithout the hub: download the dataset elsewhere, "
-            "and give its folder or its file of steps: lmms-egoplan data prepare egointent DIR --videos DIR"
+            f"{HUB_DATASET}: cannot download it from the hub: {error}\nTo prepare without the hub, copy the dataset "
+            "to this machine and run: lmms-egoplan data prepare egointent DIR --videos DIR"
         ) from error
 
 
 GOALSTEP_URL = "https://github.com/facebookresearch/ego4d-goalstep"
-# What a record, a run or a table is of whose steps and labels are Goal-Step's, not the benchmark's.
+# Label for records, runs and tables whose steps and labels come from Goal-Step, not from the benchmark.
 GOALSTEP_STEPS = "Goal-Step steps"
 ENVIRONMENTS = ("indoor", "outdoor")
-# Describes the file to users.
+# The description of the file format for users.
 FORMAT = LMMS_EVAL_TASKS / "egointent" / "FORMAT.md"
 
-# Becomes a file name, with ".mp4" behind it.
+# Used as a file name, with the suffix .mp4.
 VIDEO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,127}")
-# Goal-Step's ids: a UUID, of a grouped video behind "grp-".
+# Goal-Step's ids: a UUID, with the prefix "grp-" for a grouped video.
 _GOALSTEP_VIDEO_ID = re.compile(r"(grp-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_VIDEO_NAME = "a video's file name without .mp4, of letters, digits and . _ - and blanks"
+_VIDEO_NAME = "a video's file name without .mp4: letters, digits, blanks and . _ -"
 UNKNOWN = "unknown"
-"""Scenario and environment of prepared steps whose annotations do not name them."""
+"""Scenario or environment of a prepared step if its annotations lack it."""
 
 Label = Annotated[Text, AfterValidator(str.strip)]
-"""A text, without the blanks around it."""
+"""A text without surrounding blanks."""
 
 
 class Record(Checked):
     """One step.
 
-    step_id: Unique in its file; the only part of the record that a model is told.
-    start_sec, end_sec: Seconds of the video that may be seen, ``0 <= start_sec < end_sec``; a frame at `end_sec`,
-        the truncation point (sec. 3.3), is not seen any more.
-    local_intent, global_intent, next_step_plan: The references (sec. 3.2).
-    scenario: The place, one of 15 in the paper (Fig. 7: Yard ... Bedroom); None for a Goal-Step step, or if unknown.
-    environment: ``"indoor"`` or ``"outdoor"``; None if unknown.
-    event, goal: Of the whole video, if the file contains them.
-    unverified: Nobody has verified the labels; they come from other annotations.
-    category: Category of the video's goal, for a Goal-Step step; None for a step of the benchmark.
-    origin: Where the step comes from, if it is not the benchmark's.
+    Attributes:
+        step_id: Unique in its file. The only part of the record that may be in a prompt.
+        video_id: Name of the video's file, without ``.mp4``.
+        start_sec: First second of the video that is shown, ``0 <= start_sec < end_sec``.
+        end_sec: The truncation point (sec. 3.3). A frame at this second is no longer shown.
+        local_intent: Reference for the first field (sec. 3.2).
+        global_intent: Reference for the second field.
+        next_step_plan: Reference for the third field.
+        scenario: The place, one of 15 in the paper (Fig. 7: Yard ... Bedroom); None for a Goal-Step step, or if
+            unknown.
+        environment: ``"indoor"`` or ``"outdoor"``; None if unknown.
+        event: Event in the whole video; None if the file lacks it.
+        goal: Goal of the whole video; None if the file lacks it.
+        unverified: Nobody has verified the labels; they come from other annotations.
+        category: Category of the video's goal, for a Goal-Step step; None for a step of the benchmark.
+        origin: Source of the step if it is not part of the benchmark.
     """
 
-    step_id: Annotated[str, Predicate(str.strip), Predicate(str.isprintable), Expected("a text in one line")]
+    step_id: Annotated[str, Predicate(str.strip), Predicate(str.isprintable), Expected("a text of one line")]
     video_id: Annotated[str, Predicate(VIDEO_ID.fullmatch), Expected(_VIDEO_NAME)]
     start_sec: Seconds
     end_sec: Seconds
@@ -296,42 +307,48 @@ class Record(Checked):
 
     @property
     def is_goalstep(self) -> bool:
-        """Whether it is made of Ego4D Goal-Step's annotations (`goalstep.build_records`)."""
+        """True for a record built from Ego4D Goal-Step's annotations (`goalstep.build_records`)."""
         return self.category is not None
 
 
 def step_prefix(video_uid: str) -> str:
-    """Start the step ids of a video: the first eight characters of Goal-Step's uids, a digest of any other name."""
+    """Return the prefix of a video's step ids.
+
+    It is the first eight characters of a Goal-Step uid, and of the SHA-256 digest of any other name.
+    """
     if _GOALSTEP_VIDEO_ID.fullmatch(video_uid):
         return video_uid[:8]
     return hashlib.sha256(video_uid.encode()).hexdigest()[:8]
 
 
 def read_annotations(path: str | Path) -> list[Record]:
-    """Read an annotation file and check every record of it.
+    """Read an annotation file and check every record.
 
     Args:
-        path: See `load`. Keys are the names of `Record`'s fields, `ALIASES` or those in ``records.yaml``, in any case,
-            with blanks or hyphens for underscores; others are ignored. Blanks around texts are dropped, and the
-            environment's case does not matter.
+        path: See `load`. Keys are the names of `Record`'s fields, `ALIASES` or the names in ``records.yaml``, in any
+            case, with blanks or hyphens for underscores. Other keys are ignored. Blanks around texts are dropped, and
+            the case of the environment is ignored.
 
     Returns:
-        The records in the file's order.
+        The records in the order of the file.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read, mixes the benchmark's steps and Goal-Step's, or records are wrong;
-            names the first 20 problems, each with the line or the record's number (from 1), step_id, field and value,
-            and their total.
+        LmmsEgoplanError: The file cannot be read, mixes the benchmark's steps with Goal-Step's, or contains wrong
+            records. The message counts all problems and lists the first 20. Each has the line or the number of the
+            record (from 1), step_id, field and value.
     """
     return check_records(path, load(path))
 
 
 def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
-    """Check records that `load` has read; raises as `read_annotations`.
+    """Check records that `load` has read.
 
     Args:
         path: Names the file in messages.
         loaded: The file's records.
+
+    Raises:
+        LmmsEgoplanError: As in `read_annotations`.
     """
     records: list[Record] = []
     problems: list[str] = []
@@ -340,54 +357,54 @@ def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
         if not isinstance(raw.value, JsonObject):
             is_error = isinstance(raw.value, ValueError)
             problem = str(raw.value) if is_error else f"expected an object, found {shown(raw.value)}"
-            problems.append(f"{raw.place}: {problem}")
+            problems.append(f"{raw.location}: {problem}")
             continue
         values, flaws = _by_field(raw)
-        # Next to a scenario, a category is one of the keys that are ignored.
+        # If a record has a scenario, its category is ignored.
         is_goalstep = values.get("scenario") is None and values.get("category") is not None
-        record, more = check_record(Record, values if is_goalstep else values | {"category": None})
-        flaws += more
+        record, more_flaws = check_record(Record, values if is_goalstep else values | {"category": None})
+        flaws += more_flaws
         step_id = values.get("step_id")
-        if isinstance(step_id, str) and is_text(step_id) and (named := _told_by(step_id, values)):
+        if isinstance(step_id, str) and is_text(step_id) and (revealed_fields := _fields_in_id(step_id, values)):
             flaws.append(
-                f"step_id: the model is told it, and it must not tell {', '.join(named)}; found {shown(step_id)}"
+                f"step_id: contains the text of {', '.join(revealed_fields)}, and the prompt shows it to the model; "
+                f"rename it. Found {shown(step_id)}"
             )
-        if isinstance(step_id, str) and (other := first_use.setdefault(step_id, raw.place)) != raw.place:
-            flaws.append(f"step_id: already used by {other}")
-        problems += [f"{raw.place}, step_id {shown(step_id)}, {flaw}" for flaw in flaws]
+        if isinstance(step_id, str) and (first_location := first_use.setdefault(step_id, raw.location)) != raw.location:
+            flaws.append(f"step_id: duplicate of {first_location}; remove or rename one")
+        problems += [f"{raw.location}, step_id {shown(step_id)}, {flaw}" for flaw in flaws]
         if record is not None:
             records.append(record)
     if problems:
         check_kind(path, [raw.value for raw in loaded], Record)
         raise LmmsEgoplanError(
-            f"{path}: {len(problems)} problem(s) in {len(loaded)} records; the form is described in {FORMAT}\n"
+            f"{path}: {len(problems)} problem(s) in {len(loaded)} records. {FORMAT} describes the format\n"
             f"{listing(problems)}"
         )
     if not records:
-        raise LmmsEgoplanError(f"{path}: no records; the form is described in {FORMAT}")
+        raise LmmsEgoplanError(f"{path}: no records. {FORMAT} describes the format")
     first_ids = {record.is_goalstep: record.step_id for record in reversed(records)}
     if len(first_ids) > 1:
         raise LmmsEgoplanError(
-            f"{path}: holds {GOALSTEP_STEPS} (with a category, first {first_ids[True]!r}) and steps of the benchmark "
-            f"(with a scenario, first {first_ids[False]!r}); their scores do not compare. Put each into a file of its "
-            "own"
+            f"{path}: mixes {GOALSTEP_STEPS} (with a category, first {first_ids[True]!r}) and steps of the benchmark "
+            f"(with a scenario, first {first_ids[False]!r}). Their scores are not comparable; use separate files"
         )
     return records
 
 
 def needed_videos(records: Sequence[Record]) -> dict[str, float]:
-    """Return the seconds that the steps show of each video by id, overlaps once; sorted."""
+    """Return how many seconds of each video the steps show, by video id in sorted order; overlaps count once."""
     seconds: dict[str, float] = {}
-    reached: dict[str, float] = {}
+    shown_until: dict[str, float] = {}
     for record in sorted(records, key=lambda record: (record.video_id, record.start_sec, record.end_sec)):
-        start = max(record.start_sec, reached.get(record.video_id, 0.0))
+        start = max(record.start_sec, shown_until.get(record.video_id, 0.0))
         seconds[record.video_id] = seconds.get(record.video_id, 0.0) + max(0.0, record.end_sec - start)
-        reached[record.video_id] = max(reached.get(record.video_id, 0.0), record.end_sec)
+        shown_until[record.video_id] = max(shown_until.get(record.video_id, 0.0), record.end_sec)
     return seconds
 
 
 def _by_field(raw: Raw) -> tuple[dict[str, Any], list[str]]:
-    """Return values by field name, and problems: duplicate keys, and keys that give a field different values."""
+    """Return values by field name, and problems: duplicate keys, and keys with different values for one field."""
     values: dict[str, Any] = {}
     problems = [f"{shown(key)}: {REPEATED}" for key in raw.value.repeated]
     keys: dict[str, str] = {}
@@ -397,14 +414,14 @@ def _by_field(raw: Raw) -> tuple[dict[str, Any], list[str]]:
             values[field], keys[field] = value, key
         elif values[field] != value and field in Record.model_fields:
             problems.append(
-                f"{field}: given twice, as {shown(keys[field])} and as {shown(key)}, with different values, "
-                f"{shown(values[field])} and {shown(value)}"
+                f"{field}: the keys {shown(keys[field])} and {shown(key)} have different values, "
+                f"{shown(values[field])} and {shown(value)}; remove one"
             )
     return values, problems
 
 
-def _told_by(step_id: str, values: Mapping[str, Any]) -> list[str]:
-    """List the fields whose words, two or more, an id contains in their order."""
+def _fields_in_id(step_id: str, values: Mapping[str, Any]) -> list[str]:
+    """List the fields whose words, at least two, occur in the id in the same order."""
     words = f" {_words(step_id)} "
     texts = {field: _words(values[field]) for field in FIELDS if is_text(values.get(field))}
     return [field for field, text in texts.items() if " " in text and f" {text} " in words]

@@ -1,10 +1,10 @@
-r"""How a written answer is read: the three fields from JSON, tags, tables or labelled lines, however they come.
+r"""Read a written answer: find the three fields in JSON, tags, tables or labelled lines.
 
-    fields = those of the object, the tags, the table or the lines that have the most, completed from the others
+    fields = those of the object, the tags, the table or the lines with the most fields, completed from the others
 
-The expressions are in ``reply.yaml``. Of an object, which often is not quite JSON, only the fields' keys and their
-strings are looked for, so that nothing wrong elsewhere spoils it; a repair of the whole would guess where a string
-ends. The text is gone through once: time is linear, whatever it holds.
+The regular expressions are in ``reply.yaml``. Objects are often not quite valid JSON. Only the fields' keys and their
+strings are searched, so errors elsewhere do no harm; a repair of the whole object would have to guess where strings
+end. One pass reads the text in linear time, whatever it contains.
 """
 
 import html
@@ -28,31 +28,34 @@ _YAML_ENDS = ("---", "...")
 _MARKUP = " *_`,;\uff0c\uff1b\u3001\u3002"
 
 _Values = list[tuple[str, str]]
-"""Fields and the texts given for them, as they come."""
+"""Pairs of a field and its text, in the order of the reply."""
 
 
 def read_reply(text: str) -> dict[str, str]:
-    """Read the fields of a reply, of `FIELDS` and in their order; a missing field is absent.
+    """Read the fields of a reply, in the order of `FIELDS`; a missing field is absent.
 
-    Read are JSON objects (`_read_objects`) and, outside them, tags and tables (`_read_tags`, `_read_tables`) and
-    labelled lines (`_read_lines`). Where there are several, the one with the most fields counts, of equals the first,
-    and what it lacks is taken from the others in the same order; of a field that is there twice, the first counts.
-    Objects come before tags, these before tables and lines. Behind ``Final answer:`` (or revised, corrected, updated)
-    what stands there comes before all else; where something is called an initial guess or a draft, the last of equals
-    counts, and the last of a field that is there twice.
+    These sources are read: JSON objects (`_read_objects`) and, outside of them, tags and tables (`_read_tags`,
+    `_read_tables`) and labelled lines (`_read_lines`). Rules if a reply has several sources:
 
-    A value is text of the reply, unescaped, with runs of white space made one blank, and with ``; `` between the
-    items of a list. It is missing if it is no text, has no letter, only stands for a missing one (``N/A``, ``none``,
-    ``unknown``), or is a piece of the prompt. A field that is cut off where the reply ends is found as far as it goes,
-    in JSON as in lines, where nothing would tell a cut from an end: what the model wrote is what is scored.
+    - The source with the most fields counts; of equals, the first. Objects come first, then tags, tables and lines.
+    - Fields that it lacks are taken from the other sources in the same order.
+    - If a field occurs more than once, the first value counts.
+    - Text after ``Final answer:`` (or revised, corrected, updated) has priority over everything else.
+    - If the reply contains an initial guess or a draft, the last of equal sources counts, and the last value of a
+      field.
 
-    A reply with full-width punctuation around its fields is read with that of ASCII, also in their texts; JSON with
-    the keys local, global and next, or what, why and next, is read where there is no field under its own name.
+    A value is text of the reply, unescaped. Runs of white space become one blank, and the items of a list are joined by
+    ``; ``. A value counts as missing if it is not a text, has no letter, only marks a missing value (``N/A``, ``none``,
+    ``unknown``), or is a piece of the prompt. A field that the end of the reply cuts off counts as far as it goes, in
+    JSON as in lines: lines do not show whether they were cut off.
+
+    If fields are missing, full-width punctuation is read as ASCII, also within values. If no field is found by its
+    name, JSON with the keys local, global and next, or what, why and next, is read.
 
     Args:
-        text: a model's reply without its thinking, of any content.
+        text: A model's reply without its thinking, of any content.
     """
-    # Runs of white space become one blank, a line's end, or two of them for an empty line.
+    # Replace a run of white space by one blank or one line break, or by two line breaks for an empty line.
     text = re.sub(r"\s\s+|[^\S ]", lambda run: "\n" * min(run[0].count("\n"), 2) or " ", text.strip())
     fields = _read(text)
     if len(fields) < len(FIELDS) and (plain := text.translate(_FULL_WIDTH)) != text:
@@ -63,12 +66,12 @@ def read_reply(text: str) -> dict[str, str]:
 
 
 def _read(text: str) -> dict[str, str]:
-    whole = _read_part(text, last_first=_RE.first.search(text) is not None)
+    all_fields = _read_part(text, last_first=_RE.first.search(text) is not None)
     finals = list(_RE.final.finditer(text))
     with suppress(ValueError):
         decode(text)
-        finals = [final for final in finals if final[0][0] in _STOP]  # keys; in true JSON, other words are in strings
-    return whole | _read_part(text[finals[-1].end() :]) if finals else whole
+        finals = [final for final in finals if final[0][0] in _STOP]  # keys: valid JSON has other words in strings only
+    return all_fields | _read_part(text[finals[-1].end() :]) if finals else all_fields
 
 
 def _read_part(text: str, *, last_first: bool = False) -> dict[str, str]:
@@ -106,36 +109,36 @@ def _is_missing(value: str) -> bool:
 
 
 def _field_of(name: str) -> str:
-    """Return the field of a text that matches ``name`` or ``short_name``."""
+    """Return the field for a text that matches ``name`` or ``short_name``."""
     plain = re.sub(r"[^a-z]", "", name.lower())
     return _FIELD_OF.get(plain) or next(fields[plain] for fields in _TABLES["short_names"] if plain in fields)
 
 
-def _short_fields(names: Collection[str], known: Collection[str] = ()) -> dict[str, str]:
-    """Return the fields of the short names that count: two of one set, or one that adds the third field to two.
+def _short_fields(names: Collection[str], named_fields: Collection[str] = ()) -> dict[str, str]:
+    """Return the fields of the short names that count: two names of one set, or one that adds the third field to two.
 
     Args:
         names: Short names in the text, in lower case.
-        known: Fields in the text under other names.
+        named_fields: Fields in the text under other names.
     """
     for fields in _TABLES["short_names"]:
-        counting = {name: field for name, field in fields.items() if name in names and field not in known}
-        if len(counting) > 1 or (counting and len(known) == len(FIELDS) - 1):
-            return counting
+        matching_fields = {name: field for name, field in fields.items() if name in names and field not in named_fields}
+        if len(matching_fields) > 1 or (matching_fields and len(named_fields) == len(FIELDS) - 1):
+            return matching_fields
     return {}
 
 
 def _read_objects(text: str) -> tuple[list[_Values], str]:
     """Read the objects that contain a field's key, at any depth, and the text around them.
 
-    An object begins at ``{``, or at a key in quotation marks where that is missing. A key may have any quotation marks,
-    or none behind ``{``, a comma or a line's end. A value is a string, which may
-    hold unescaped quotation marks; a list of strings, joined by ``; ``; or bare text up to the next key. A string or
-    an object that does not end goes as far as the text does, so that a truncated reply's last field is what there is
-    of it.
+    An object begins at ``{``, or at a key in quotation marks if the brace is missing. A key may have any quotation
+    marks, or none after ``{``, a comma or a line break. A value is a string, which may contain unescaped quotation
+    marks; a list of strings, joined by ``; ``; or bare text up to the next key. A string or an object without an end
+    reaches to the end of the text, so the last field of a truncated reply is kept.
 
     Returns:
-        What each object holds; values that are no text are empty. And the text without the outermost of these objects.
+        The fields of each object, where values that are not texts are empty. And the text outside of the outermost
+        objects that contain fields.
     """
     objects: list[_Values] = []
     around: list[str] = []
@@ -149,7 +152,7 @@ def _read_objects(text: str) -> tuple[list[_Values], str]:
 
 
 def _read_object(text: str, start: int) -> tuple[list[_Values], int]:
-    """Read the object that begins here and those inside it that contain a field; return where it ends."""
+    """Read the object that starts here and the objects inside it that contain a field; return its end as well."""
     objects: list[_Values] = []
     open_objects: list[_Values] = [] if text[start] == "{" else [[]]
     position = start
@@ -177,7 +180,7 @@ def _read_value(text: str, position: int) -> tuple[str, int]:
         return _read_string(text, position)
     if first == "[":
         return _read_list(text, position + 1)
-    if first == "{":  # an object, which is read next
+    if first == "{":  # an object: the caller reads it next
         return "", position
     end = _RE.bare_end.search(text, position).start()
     return text[position:end], end
@@ -211,9 +214,10 @@ def _unescape(text: str) -> str:
 
 
 def _read_tags(text: str) -> _Values:
-    """Read the text in every tag named by a field (``<local_intent>...</local_intent>``), or with it as an attribute.
+    """Read the text in every tag that is named after a field, such as ``<local_intent>...</local_intent>``.
 
-    Return nothing if no such tag is closed; a last tag that is not closed reaches to the end of the text.
+    The field may also be in an attribute. Returns nothing if no such tag is closed. A last tag that is not closed
+    reaches to the end of the text.
     """
     tags = list(_RE.tag.finditer(text))
     ends = [*(tag.start() for tag in tags), len(text)][1:]
@@ -239,9 +243,9 @@ def _read_tags(text: str) -> _Values:
 
 
 def _read_tables(text: str) -> tuple[list[_Values], str]:
-    """Read the fields in tables: a row for each, after its name, or a column for each, below it.
+    """Read the fields in tables: a row for each field after its name, or a column for each below its name.
 
-    If several cells after a name contain letters, the table's header must name the answer.
+    If several cells after a name contain letters, the header of the table must name the column of the answers.
 
     Returns:
         The values of each table, and the text without the rows of tables that name a field.
@@ -260,22 +264,24 @@ def _read_tables(text: str) -> tuple[list[_Values], str]:
 def _read_table(rows: Sequence[Sequence[str]]) -> _Values:
     names = [[name and name["name"].lower() for name in map(_RE.name_cell.fullmatch, row)] for row in rows]
     words = {name for row in names for name in row if name}
-    known = {word: _field_of(word) for word in words if _RE.full_name.fullmatch(word)}
-    known |= _short_fields(words, {*known.values()})
-    fields = [[known.get(name) for name in row] for row in names]
-    for number, found in enumerate(fields):
-        if sum(name is not None for name in found) > 1:
+    field_by_word = {word: _field_of(word) for word in words if _RE.full_name.fullmatch(word)}
+    field_by_word |= _short_fields(words, {*field_by_word.values()})
+    fields = [[field_by_word.get(name) for name in row] for row in names]
+    for number, row_fields in enumerate(fields):
+        if sum(name is not None for name in row_fields) > 1:
             below = rows[number + 1] if number + 1 < len(rows) else ()
-            return [(name, cell) for name, cell in zip(found, below, strict=False) if name]
-    answers = next((place for place, cell in enumerate(rows[0] if rows else ()) if _RE.answers.fullmatch(cell)), None)
+            return [(name, cell) for name, cell in zip(row_fields, below, strict=False) if name]
+    answer_column = next(
+        (column for column, cell in enumerate(rows[0] if rows else ()) if _RE.answers.fullmatch(cell)), None
+    )
     values: _Values = []
-    for row, found in zip(rows, fields, strict=True):
-        place, field = next(((place, name) for place, name in enumerate(found) if name), (0, ""))
-        after = [cell for cell in row[place + 1 :] if _RE.letter.search(cell)]
-        if field and answers is not None and place < answers < len(row):
-            values.append((field, row[answers]))
-        elif field and len(after) == 1:
-            values.append((field, after[0]))
+    for row, row_fields in zip(rows, fields, strict=True):
+        column, field = next(((column, name) for column, name in enumerate(row_fields) if name), (0, ""))
+        text_cells = [cell for cell in row[column + 1 :] if _RE.letter.search(cell)]
+        if field and answer_column is not None and column < answer_column < len(row):
+            values.append((field, row[answer_column]))
+        elif field and len(text_cells) == 1:
+            values.append((field, text_cells[0]))
     return values
 
 
@@ -284,35 +290,35 @@ def _cells(row: str) -> list[str]:
 
 
 def _read_lines(text: str) -> _Values:
-    """Read the text after every field's name.
+    """Read the text after the name of each field.
 
-    That is the rest of the line, up to another field's name; where it is empty or YAML's mark of a block, the next
-    paragraph, whose lines are joined by a blank, or by ``; `` if all are bullets. The text may be empty. The short
-    names Local, Global or Procedural, Next and What, Why, Next count where two of them begin lines.
+    That is the rest of the line, up to the name of another field. If the rest is empty or is YAML's mark of a block,
+    the next paragraph is read. Its lines are joined by a blank, or by ``; `` if all are bullets. The text may be empty.
+    The short names Local, Global or Procedural, Next and What, Why, Next count if two of them start lines.
     """
     labels = [label for label in _RE.label.finditer(text) if label["end"] is None or _opens_line(label)]
     labels = sorted([*labels, *_short_labels(text, labels)], key=re.Match.start)
     starts = [*(label.start() for label in labels), len(text)]
     values = []
     for label, end in zip(labels, starts[1:], strict=True):
-        behind = text[label.end() : end]
-        first = behind.partition("\n")[0]
-        if _RE.block.fullmatch(first):
-            behind, first = behind[len(first) :], ""
-        line = "" if label["end"] is not None else _plain(first)
-        values.append((_field_of(label["name"]), line or _paragraph(behind)))
+        following = text[label.end() : end]
+        first_line = following.partition("\n")[0]
+        if _RE.block.fullmatch(first_line):
+            following, first_line = following[len(first_line) :], ""
+        line = "" if label["end"] is not None else _plain(first_line)
+        values.append((_field_of(label["name"]), line or _paragraph(following)))
     return values
 
 
 def _short_labels(text: str, labels: Sequence[re.Match[str]]) -> list[re.Match[str]]:
-    """List the lines that short names open, with a separator or as headings, if these count."""
-    taken = {text.rfind("\n", 0, label.end("name")) for label in labels}
+    """List the lines that start with a short name and a separator, or are headings, if the short names count."""
+    labelled_lines = {text.rfind("\n", 0, label.end("name")) for label in labels}
     openings = [
         label
         for label in _RE.short_label.finditer(text)
         if _opens_line(label)
         and (label["end"] is None or label[0].lstrip().startswith(("#", "**")))
-        and text.rfind("\n", 0, label.end("name")) not in taken
+        and text.rfind("\n", 0, label.end("name")) not in labelled_lines
     ]
     fields = _short_fields(
         {label["name"].lower() for label in openings}, {_field_of(label["name"]) for label in labels}

@@ -1,6 +1,7 @@
-"""A model's answer about a step, and its record with a judge's ratings: of how consistent it is with the references.
+"""Combine a model's answer about a step with a judge's ratings of it.
 
-Semantic consistency is sec. 4.1's; `diagnostics` has records of the same form, with other ratings.
+`GradedStep` rates how consistent the answer is with the references, the semantic consistency of sec. 4.1. `diagnostics`
+has records of the same form with other ratings.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,35 +22,37 @@ from lmms_egoplan.judging.text import is_ended, sanitize, without_thinking
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected, problem, shown
 
-# The paper says Qwen3 and not which; this is its largest dense model.
+# The paper says Qwen3 without a size. This is the largest dense model of that family.
 DEFAULT_JUDGE = "Qwen/Qwen3-32B"
-# What a run can do without a judge.
+# Message for runs without a judge.
 OTHERWISE = "EgoIntent's logged samples can be judged later: lmms-egoplan judge egointent SAMPLES --out FILE"
 
 Judged = TypeVar("Judged", bound="JudgedStep")
 
 FoundFields = dict[Annotated[str, Predicate(FIELDS.__contains__), Expected(f"one of {', '.join(FIELDS)}")], AnyText]
-"""The text of each field that a reply has."""
+"""Texts by field, for the fields found in a reply."""
 
 Rating = Annotated[StrictFloat, Field(ge=0, le=100), Expected("a number from 0 to 100")]
 
-# Fields of a judged step that are those of its prediction.
+# Fields that a judged step copies from its prediction.
 _SAME = ("step_id", "truncated", "frames_shown", "frames_sampled", "reply", "media")
-KEPT = "The answers are kept, and what has been judged is stored: a run with the same answers asks for the rest only"
+KEPT = "Answers and judgements are stored; a run with the same answers asks only for the missing judgements"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
     """A model's answer about a step.
 
-    step_id: Id of the step.
-    fields: The predicted text of each field that was found in the reply; none is empty.
-    truncated: Whether the reply ends at the limit of new tokens; None if unknown.
-    frames_shown, frames_sampled: Number of frames that the model was shown, and of frames at 6 per second.
-    reply: The whole reply, without thinking; None if unknown.
-    media: The form of the visual input (`media_shown`); None if unknown.
-    references: The annotators' text of each field.
-    load_images: Reads the frames that the model was shown, oldest first.
+    Attributes:
+        step_id: Id of the step.
+        fields: The predicted text of each field that was found in the reply; no text is empty.
+        truncated: Whether the limit on new tokens ended the reply; None if unknown.
+        frames_shown: Number of frames that the model was shown.
+        frames_sampled: Number of the step's frames at 6 per second.
+        reply: The whole reply without thinking; None if unknown.
+        media: The form of the visual input (`media_shown`); None if unknown.
+        references: The annotators' text of each field.
+        load_images: Reads the frames that the model was shown, oldest first.
     """
 
     step_id: str
@@ -73,7 +76,7 @@ class Prediction:
         media: str | None,
         load_images: Callable[[], Sequence[Image.Image]] = list,
     ) -> "Prediction":
-        """Read a model's reply about a step, a row of the prepared dataset."""
+        """Read a model's reply about a step; `doc` is a row of the prepared dataset."""
         return cls(
             step_id=doc["step_id"],
             fields=read_reply(reply),
@@ -89,17 +92,22 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedStep(TextRecord):
-    """A step's prediction and its ratings, each of some of its fields.
+    """A step's prediction and its ratings; each rating is about one or more fields.
 
-    step_id, truncated, frames_shown, frames_sampled, reply, media: As in `Prediction`.
-    fields: The predicted text of each field that was found in the reply; an absent field is missing.
-    judgements: By rating, raw text of the judge's last reply; None without one or if a field is missing.
-    judges: By rating, the model, as the endpoint names it; None without a judge or if a field is missing.
-    errors: By rating, why it is None; None if it is not.
-    suspect: The fields that look as if they wrote their own rating (`sanitize`).
-
-    RATINGS: Name of the subclass's field with the ratings: 0..100; 0 if a field is missing, None if not judged.
-    RATED: By rating, the fields that it is about.
+    Attributes:
+        RATINGS: Name of the subclass's field with the ratings: 0..100; 0 if a field is missing, None if not judged.
+        RATED: The fields that each rating is about.
+        step_id: As in `Prediction`.
+        fields: The predicted text of each field that was found in the reply; an absent field is missing.
+        judgements: For each rating, the raw text of the judge's last reply; None without one or if a field is missing.
+        judges: For each rating, the model as the endpoint names it; None without a judge or if a field is missing.
+        errors: For each rating, why it is None; None if it is not.
+        suspect: Fields that look as if they wrote their own rating (`sanitize`).
+        truncated: As in `Prediction`.
+        frames_shown: As in `Prediction`.
+        frames_sampled: As in `Prediction`.
+        reply: As in `Prediction`.
+        media: As in `Prediction`.
     """
 
     RATINGS: ClassVar[str]
@@ -119,7 +127,7 @@ class JudgedStep(TextRecord):
 
     @classmethod
     def of(cls: type[Judged], prediction: Prediction, judged: Mapping[str, Judgement]) -> Judged:
-        """Make a record of judgements by rating; without a judge, there are none."""
+        """Make a record from judgements by rating; without a judge, pass no judgements."""
         askable = cls.askable(prediction.fields)
         ratings: dict[str, float | None] = {name: None if name in askable else 0.0 for name in cls.RATED}
         judgements, judges, errors = (dict[str, str | None].fromkeys(cls.RATED) for _ in range(3))
@@ -145,11 +153,13 @@ class JudgedStep(TextRecord):
         title: str,
         what: str,
     ) -> list[Judged]:
-        """Make a record of each prediction; a warning names the ratings that no judge gave.
+        """Make a record for each prediction, and warn of the ratings that no judge gave.
 
         Args:
-            title: Names the task.
-            what: Names the ratings, in the plural.
+            predictions: The predictions.
+            judged: For each prediction, its judgements by rating.
+            title: Name of the task for the warning.
+            what: Name of the ratings for the warning, in the plural.
         """
         steps = [cls.of(*step) for step in zip(predictions, judged, strict=True)]
         unjudged = [f"{step.step_id} {name}" for step in steps for name, rating in step.rated.items() if rating is None]
@@ -158,7 +168,7 @@ class JudgedStep(TextRecord):
 
     @classmethod
     def askable(cls, fields: Collection[str]) -> list[str]:
-        """List the ratings that have all of their fields."""
+        """List the ratings whose fields were all found."""
         return [name for name, needed in cls.RATED.items() if all(field in fields for field in needed)]
 
     @property
@@ -168,7 +178,7 @@ class JudgedStep(TextRecord):
 
     @property
     def missing(self) -> list[str]:
-        """Names of the ratings that lack a field."""
+        """Names of the ratings with a missing field."""
         askable = self.askable(self.fields)
         return [name for name in self.RATED if name not in askable]
 
@@ -179,19 +189,19 @@ class JudgedStep(TextRecord):
 
 
 def check_judged(record: Judged) -> Judged:
-    """Check that the parts of a record fit each other as in those of `JudgedStep.of`; for pydantic.
+    """Check that the parts of a record agree, as in records of `JudgedStep.of`; a validator for pydantic.
 
     Raises:
-        PydanticCustomError: They do not.
+        PydanticCustomError: They disagree.
     """
     for part in (record.RATINGS, "judgements", "judges", "errors"):
         if getattr(record, part).keys() != record.RATED.keys():
             names = shown([*getattr(record, part)])
-            raise problem(f"{part}: expected values of {', '.join(record.RATED)}, found those of {names}")
+            raise problem(f"{part}: expected values for {', '.join(record.RATED)}, found values for {names}")
     for name in record.missing:
         if record.rated[name] != 0:
             rating = shown(record.rated[name])
-            raise problem(f"{record.RATINGS}.{name}: expected 0 for what is not in the reply, found {rating}")
+            raise problem(f"{record.RATINGS}.{name}: expected 0 for a field that is not in the reply, found {rating}")
     if not record.fields.keys() >= set(record.suspect):
         raise problem(f"suspect: expected fields of the reply, found {shown(record.suspect)}")
     return record
@@ -201,10 +211,11 @@ def check_judged(record: Judged) -> Judged:
 class GradedStep(JudgedStep):
     """A step's prediction and the ratings of its fields.
 
-    ratings: of each of `FIELDS`.
+    Attributes:
+        ratings: The rating of each of `FIELDS`.
     """
 
-    WHAT = "a graded step as `grade` leaves it"
+    WHAT = "a graded step, as returned by `grade`"
     RATINGS = "ratings"
     RATED: ClassVar = {field: (field,) for field in FIELDS}
 
@@ -216,22 +227,22 @@ class GradedStep(JudgedStep):
 def grade(
     predictions: Sequence[Prediction], settings: JudgeSettings | None, *, together: bool = False, release: bool = False
 ) -> list[GradedStep]:
-    """Have a judge rate every field that was found; keep every prediction, in order.
+    """Let a judge rate every field that was found; keep every prediction, in order.
 
-    A missing field is rated 0 and not asked about (see `metrics`). A field that could not be judged has no rating and
-    an error; a warning names such fields.
+    A missing field is rated 0 without a request (see `metrics`). A field that could not be judged has an error instead
+    of a rating; a warning names such fields.
 
     Args:
         predictions: Predictions of a task.
         settings: The judge; None if none is set.
-        together: Send one request for all fields of a step, a third of the requests. A reply that does not rate all
-            fields is asked for again twice; of the last one, those that it rates count. The demo judge is always asked
-            field by field.
+        together: Send one request for all fields of a step, which is a third of the requests. A request whose reply
+            does not rate all fields is repeated twice; the ratings in the last reply count. The demo judge always gets
+            one request for each field.
         release: See `judge_prompt`.
     """
     judged: list[dict[str, Judgement]] = [{} for _ in predictions]
     if settings is not None:
-        # Verdicts on different fields are read differently.
+        # Each batch has one combination of fields, since verdicts on other fields are read differently.
         batches: dict[tuple[str, ...], dict[tuple[int, tuple[str, ...]], JudgeRequest]] = {}
         for index, prediction in enumerate(predictions):
             fields = tuple(GradedStep.askable(prediction.fields))
@@ -248,20 +259,20 @@ def grade(
 
 
 def _request(prediction: Prediction, fields: Sequence[str], *, release: bool) -> JudgeRequest:
-    shown = {field: sanitize(prediction.fields[field])[0] for field in fields}
+    predictions = {field: sanitize(prediction.fields[field])[0] for field in fields}
     return JudgeRequest(
-        id=f"{prediction.step_id} {', '.join(shown)}",
-        prompt=judge_prompt(prediction.references, shown, release=release),
-        reference=" ".join(prediction.references[field] for field in shown),
-        answer=" ".join(shown.values()),
+        id=f"{prediction.step_id} {', '.join(predictions)}",
+        prompt=judge_prompt(prediction.references, predictions, release=release),
+        reference=" ".join(prediction.references[field] for field in predictions),
+        answer=" ".join(predictions.values()),
     )
 
 
 def _by_field(fields: Sequence[str], judgement: Judgement) -> dict[str, Judgement]:
-    """Return the judgement of one request as that of each field, with the field's rating."""
+    """Return the judgement of one request as a judgement of each field, with the field's rating."""
     if len(fields) == 1:
         return {fields[0]: judgement}
-    # Of a reply that has ended and rates some fields, these count.
+    # If the reply has ended, the ratings of the fields that it rates count.
     has_ended = judgement.rating is not None or (judgement.finish is not None and is_ended(judgement.finish))
     ratings = read_ratings(without_thinking(judgement.reply or "") or "") if has_ended else {}
     return {field: replace(judgement, rating=ratings.get(field)) for field in fields}

@@ -1,6 +1,7 @@
-"""What a model is shown of one step: frames before its truncation point, as images, a clip or a video file.
+"""Select the frames of a step that a model is shown, and provide them as images, a clip or a video file.
 
-Sec. 4.1: open models get "video inputs sampled at 6 FPS", closed ones several images.
+No frame at or after the truncation point is shown. Sec. 4.1: open models get "video inputs sampled at 6 FPS", closed
+ones several images.
 """
 
 from bisect import bisect_left, bisect_right
@@ -23,33 +24,34 @@ from lmms_egoplan.paths import data_root
 # Frames per second (sec. 4.1).
 FPS = 6
 
-# Sample times on a frame's time are sums of floats that may miss it; in seconds.
+# Tolerance in seconds: sample times are sums of floats and may narrowly miss the time of a frame.
 _ROUNDING = 1e-6
 
 
 def step_frames(path: str | Path, start_sec: float, end_sec: float) -> list[int]:
     """List the frames of a step at 6 per second (sec. 4.1), none at or after its truncation point (sec. 3.3).
 
-    For each of the times ``start_sec + k / 6`` below `end_sec`, the last frame by then that is not before the start;
-    where none has come yet, the step's first frame. Nothing is decoded.
+    The sample times are ``start_sec + k / 6`` below `end_sec`. Each selects the last frame up to then that is not
+    before the start. Before the step's first frame, that frame is selected. Nothing is decoded.
 
     Args:
-        path: any file that FFmpeg reads, at constant or variable frame rate.
-        start_sec, end_sec: seconds from the start of the video, as `frame_times` counts them.
+        path: Any file that FFmpeg reads, at constant or variable frame rate.
+        start_sec: Start, in seconds of the video as in `frame_times`.
+        end_sec: Truncation point, in the same seconds.
 
     Returns:
-        Positions in the video (0-based), strictly increasing, each with start_sec <= time < end_sec; fewer than 6
-        per second where the video has fewer.
+        Positions in the video (0-based), strictly increasing, each with start_sec <= time < end_sec. Fewer than 6 per
+        second if the video has fewer.
 
     Raises:
-        FrameError: the step has no frame, or the file is absent, is no video or has no usable time stamps.
+        FrameError: The step has no frame, or the file is missing, is not a video or has no usable time stamps.
     """
     times = frame_times(path)
     first, stop = (bisect_left(times, seconds) for seconds in (start_sec, end_sec))
     if not start_sec < end_sec or first == stop:
         raise FrameError(
             f"{path}: no frame from {start_sec} s to before {end_sec} s; the video's frames are at {times[0]} to "
-            f"{times[-1]} s; correct the step's times, or download the video again"
+            f"{times[-1]} s. Correct the step's times, or download the video again"
         )
     span = min(end_sec, times[stop - 1] + 1 / FPS) - start_sec
     samples = (start_sec + k / FPS for k in range(max(1, ceil((span - _ROUNDING) * FPS))))
@@ -58,9 +60,9 @@ def step_frames(path: str | Path, start_sec: float, end_sec: float) -> list[int]
 
 
 def thin(positions: Sequence[int], max_frames: int) -> list[int]:
-    """Select at most `max_frames` (at least 1) positions, evenly spaced, with the first and the last.
+    """Select at most `max_frames` (at least 1) positions, evenly spaced, including the first and the last.
 
-    A limit of 1 selects the last one, which is nearest to the truncation point.
+    A limit of 1 selects the last position, the nearest to the truncation point.
     """
     if len(positions) <= max_frames:
         return list(positions)
@@ -68,7 +70,7 @@ def thin(positions: Sequence[int], max_frames: int) -> list[int]:
 
 
 def num_shown(doc: Doc, settings: Mapping[str, Any]) -> int:
-    """Return the number of frames that `visual_input` shows of a step; read no video.
+    """Return the number of frames of a step that `visual_input` shows, without reading the video.
 
     Raises:
         LmmsEgoplanError: As for `visual_input`.
@@ -80,9 +82,10 @@ def media_shown(doc: Doc, settings: Mapping[str, Any], *, takes_video: bool | No
     """Name the form in which a model gets a step: ``video``, ``images``, ``video file`` or ``clip``.
 
     Args:
-        doc, settings: As for `visual_input`.
-        takes_video: Whether the model is given a clip of several frames as a video, else as images; None if unknown,
-            and then a clip is ``clip``.
+        doc: As for `visual_input`.
+        settings: As for `visual_input`.
+        takes_video: Whether the model gets a clip of several frames as a video (otherwise as images). If None, it is
+            unknown, and a clip is named ``clip``.
 
     Raises:
         LmmsEgoplanError: As for `visual_input`.
@@ -95,56 +98,57 @@ def media_shown(doc: Doc, settings: Mapping[str, Any], *, takes_video: bool | No
     return "video" if takes_video and num_shown(doc, settings) > 1 else "images"
 
 
-def clip_rate(times: Sequence[float], sampled: Sequence[int], shown: Sequence[int]) -> Fraction | None:
-    """Return the true frames per second of a clip: 6, or fewer if it was thinned or the video has fewer.
+def clip_rate(times: Sequence[float], sampled: Sequence[int], clip_positions: Sequence[int]) -> Fraction | None:
+    """Return the true frame rate of a clip: 6 per second, or less for a thinned clip or a slower video.
 
     Args:
-        times: Times of all frames of the video, seconds.
-        sampled: Positions of the step's frames at 6 per second, as `step_frames` returns them.
-        shown: Positions of the clip's frames.
+        times: Times of all frames of the video, in seconds.
+        sampled: Positions of the step's frames at 6 per second, from `step_frames`.
+        clip_positions: Positions of the clip's frames.
 
     Returns:
-        None for a clip of one frame, which has no rate.
+        Frames per second; None for a clip of one frame, which has no rate.
     """
-    if len(shown) < 2:
+    if len(clip_positions) < 2:
         return None
     gaps = (times[position + 1] - times[position] for position in range(sampled[0], sampled[-1]))
     if max(gaps) <= 1 / FPS + _ROUNDING:
-        return Fraction(FPS * (len(shown) - 1), len(sampled) - 1)
+        return Fraction(FPS * (len(clip_positions) - 1), len(sampled) - 1)
     span = Fraction(times[sampled[-1]] - times[sampled[0]]).limit_denominator(1_000_000)
-    return (len(shown) - 1) / span
+    return (len(clip_positions) - 1) / span
 
 
 def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
-    """Return what a model is shown of a step, never a frame at or after its truncation point (sec. 3.3).
+    """Return the visual input for a step, without any frame at or after its truncation point (sec. 3.3).
 
     Args:
         doc: A row of the prepared dataset.
-        settings: ``max_frames``, at least 1, to which longer steps are thinned, and ``media``:
-            ``frames``: RGB images, oldest first.
-            ``clip``: The same images as one `Clip`, for models that take a video as a list of frames, with the rate of
-            `clip_rate`.
-            ``video``: Path of an H.264 file of these frames and no others, at that rate. Written once, under
-            ``<data root>/egointent/clips``, and used again while the video has the same size and time.
-            Other entries are ignored.
+        settings: ``max_frames``, at least 1, is the limit to which longer steps are thinned. Other entries are ignored,
+            except ``media``:
+
+            - ``frames``: RGB images, oldest first.
+            - ``clip``: The same images as one `Clip`, for models that take a video as a list of frames, with the rate
+              from `clip_rate`.
+            - ``video``: Path of an H.264 file with only these frames, at that rate. It is written once, below
+              ``<data root>/egointent/clips``, and reused while the video's size and modification time stay the same.
 
     Raises:
-        LmmsEgoplanError: ``media`` is unknown, or ``max_frames`` is absent or no positive integer.
-        FrameError: Names the step; it has no frame, or other frames than when it was prepared, or one of them cannot
-            be decoded.
+        LmmsEgoplanError: ``media`` is unknown, or ``max_frames`` is missing or not a positive integer.
+        FrameError: The step has no frame, other frames than when it was prepared, or a frame that cannot be decoded.
+            The message names the step.
     """
-    shown = _shown(doc, settings)
-    return list(shown) if settings["media"] == "frames" else [shown]
+    visual = _load_visual(doc, settings)
+    return list(visual) if settings["media"] == "frames" else [visual]
 
 
 def step_images(doc: Doc, settings: Mapping[str, Any]) -> list[Image.Image]:
-    """Return the images of `visual_input` for ``frames``, or its one `Clip` for ``clip``; raises as it does."""
-    shown = _shown(doc, settings)
-    assert not isinstance(shown, str)  # of ``video``
-    return shown
+    """Return the images of `visual_input` for ``frames``, or its `Clip` for ``clip``; raise the same errors."""
+    visual = _load_visual(doc, settings)
+    assert not isinstance(visual, str)  # only ``video`` returns a path
+    return visual
 
 
-def _shown(doc: Doc, settings: Mapping[str, Any]) -> Clip | list[Image.Image] | str:
+def _load_visual(doc: Doc, settings: Mapping[str, Any]) -> Clip | list[Image.Image] | str:
     media, max_frames = _checked(settings)
     path, start, end = doc["video_path"], doc["start_sec"], doc["end_sec"]
     try:
@@ -152,7 +156,7 @@ def _shown(doc: Doc, settings: Mapping[str, Any]) -> Clip | list[Image.Image] | 
         if len(sampled) != doc["num_frames"]:
             raise FrameError(
                 f"{path}: {len(sampled)} frames from {start} s to before {end} s, but {doc['num_frames']} when the "
-                "data were prepared; prepare them again"
+                "data were prepared. Prepare them again"
             )
         positions = thin(sampled, max_frames)
         rate = clip_rate(frame_times(path), sampled, positions)
@@ -161,7 +165,7 @@ def _shown(doc: Doc, settings: Mapping[str, Any]) -> Clip | list[Image.Image] | 
         images = read_video_frames(path, positions)
     except DamagedFrameError as error:
         raise DamagedFrameError(
-            f"step {doc['step_id']}: {error}, or find all damaged frames and go on without their steps: "
+            f"step {doc['step_id']}: {error}, or find all damaged frames and skip their steps: "
             "lmms-egoplan data prepare egointent ... --verify --skip-missing"
         ) from error
     except FrameError as error:

@@ -9,6 +9,8 @@ Lu Qiu, Yi Chen, Yuying Ge, Yixiao Ge, Ying Shan, Xihui Liu.
 https://arxiv.org/abs/2412.04447, https://github.com/qiulu66/EgoPlan-Bench2
 
 Each question has a goal, the progress so far as first-person video, and four candidate actions. The tasks rank the
-candidates by likelihood or read the letter that a model writes. The names of both data sets are EGOPLAN and
-EGOPLAN_BENCH2 throughout; section and table numbers without a paper are EgoPlan-Bench's.
+candidates by likelihood, or read the letter that a model writes.
+
+The code calls the two data sets EGOPLAN and EGOPLAN_BENCH2. Section and table numbers refer to the EgoPlan-Bench paper
+unless another paper is named.
 """

@@ -1,6 +1,6 @@
-"""Clips, one for each question: the progress up to the current observation as a video of its own, and cutting such.
+"""Find and cut clips: one video per question that shows the progress up to the current observation.
 
-Clips that ``data cut`` made carry a label that describes their frames. Of others only the name is known.
+Clips made by ``data cut`` carry a label that describes their frames. For other clips, only the file name is known.
 """
 
 import json
@@ -30,41 +30,42 @@ from lmms_egoplan.media.frames import (
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.progress import progress_bar
 
-# As lmms-eval's own task looks for its clips.
+# The file suffixes that lmms-eval's own task accepts.
 _SUFFIXES = (".mp4", ".MP4", ".mkv")
-# What results and summaries call a question that is shown out of such a clip.
+# The value of `media` in results and summaries for questions shown from clips.
 READY_CLIPS = "ready clips"
 _LABEL = "lmms-egoplan clip"
-# A clip's times are rounded to its own clock.
+# Tolerance in seconds: a clip's times are rounded to its own clock.
 _ROUNDING = 1e-3
-# The frames that models see differ by 1.4 to 1.9 of 255 on average from those of the source, of which 1.3 come with the
-# colours of yuv420p at any rate factor (photos that move, 456x256).
+# The frames that models see differ from the source's by 1.4 to 1.9 of 255 on average (moving photos, 456x256). 1.3 of
+# this comes from the colours of yuv420p, at any rate factor.
 _CRF = 12
-# Tasks read frames far apart: with near key frames, few others are decoded on the way.
+# Tasks read distant frames. Frequent key frames keep the number of decoded frames small.
 _KEY_EVERY = 30
 _ENCODER = f"libx264, crf {_CRF}, key frame every {_KEY_EVERY}"
 
 Fit = Literal["labelled", "frame for frame", "shorter", "cut off", "other rate"]
 """How a clip fits its question's progress.
 
-labelled: ``data cut`` made it; its frames are those of the source.
-frame for frame: it has as many frames as the progress.
-shorter: it ends before the progress does, by the clocks; it is taken for the whole progress, and its last frame for the
-    observation.
-cut off: it continues after the progress; the rest is not shown.
-other rate: it lasts as long, with another number of frames.
+labelled: ``data cut`` made the clip; its frames are those of the source.
+frame for frame: The clip has as many frames as the progress.
+shorter: The clip ends before the progress does, by their clocks. It counts as the whole progress, and its last frame as
+    the observation.
+cut off: The clip continues after the progress. Later frames are not shown.
+other rate: The clip lasts as long as the progress, with a different number of frames.
 """
 
 FITS: dict[Fit, str] = yaml_beside(__file__)
-"""What `data prepare` says of each."""
+"""The description that `data prepare` prints for each fit."""
 
 
 @dataclass(frozen=True)
 class Label:
-    """What a clip contains: all frames of a video from `first_frame` to `observation_frame` of a record.
+    """Description of a clip's content: all frames from a record's `first_frame` to its `observation_frame`.
 
-    source: another text once the frames of the source have changed.
-    encoder: settings that it was written with.
+    Attributes:
+        source: Version of the source's frames; changes when they change.
+        encoder: Settings that the clip was encoded with.
     """
 
     sample_id: Id
@@ -82,43 +83,45 @@ class Label:
         return cls(record.sample_id, record.video_source, record.video_id, frames[0], frames[-1], source)
 
     def to_text(self) -> str:
-        """Return the comment of the clip's file, which `read_label` reads."""
+        """Return the comment to store in the clip's file. `read_label` reads it back."""
         return json.dumps({_LABEL: asdict(self)})
 
 
 @dataclass(frozen=True)
 class ReadyClip(Footage):
-    """A question's clip; `frames` are the positions of those that may be shown."""
+    """A question's clip. `frames` contains the positions of the frames that may be shown."""
 
     fit: Fit
 
 
 @dataclass(frozen=True)
 class CutClips:
-    """What `cut_clips` has done.
+    """The result of `cut_clips`.
 
-    cut, kept: clips written now, and those of an earlier call.
-    seconds: duration of all clips.
-    size: bytes of all clips.
-    failed: by sample id, why a clip could not be cut.
+    Attributes:
+        cut: Number of clips written by this call.
+        reused: Number of clips reused from an earlier call.
+        seconds: Duration of all clips.
+        size: Bytes of all clips.
+        failed: For each clip that could not be cut, the reason by sample id.
     """
 
     cut: int
-    kept: int
+    reused: int
     seconds: float
     size: int
     failed: Mapping[Id, str]
 
 
 def find_clip(root: str | Path, record: Shown) -> ReadyClip | str:
-    """Find a question's clip, ``<sample_id>.mp4`` in `root` or in its subfolder named as the record's video source.
+    """Find a question's clip, ``<sample_id>.mp4`` in `root` or in the subfolder named after the record's video source.
 
     Returns:
-        The clip, or why the question cannot be shown out of it.
+        The clip, or the reason why the question cannot be shown from it.
 
     Raises:
-        FrameError: it is absent or cannot be read.
-        LmmsEgoplanError: it lies outside `root`.
+        FrameError: The clip is missing or cannot be read.
+        LmmsEgoplanError: The clip lies outside `root`.
     """
     path = _find_file(root, record)
     times, span = frame_times(path), len(record.frames)
@@ -127,40 +130,41 @@ def find_clip(root: str | Path, record: Shown) -> ReadyClip | str:
         return f"{path}: {problem}; cut it again"
     if span == 1 < len(times):
         return (
-            f"{path}: {len(times)} frames, and nobody knows which is the observation: without past actions, the clip "
-            "must hold the observation alone"
+            f"{path}: {len(times)} frames, but the question has no past actions; provide a clip that contains only the "
+            "observation"
         )
     fit: Fit = "labelled" if label else "frame for frame"
-    shown = span
+    num_shown = span
     if len(times) != span:
-        fit, shown = _fit_by_time(times, Fraction(span - 1, frames_per_second(record.video_source, record.video_id)))
-    return ReadyClip(path, file_version(path.stat()), range(shown), fit)
+        seconds = Fraction(span - 1, frames_per_second(record.video_source, record.video_id))
+        fit, num_shown = _fit_by_time(times, seconds)
+    return ReadyClip(path, file_version(path.stat()), range(num_shown), fit)
 
 
 def _fit_by_time(times: Sequence[float], seconds: Fraction) -> tuple[Fit, int]:
     """Return how a clip fits a progress of this duration, and how many of its frames belong to the progress."""
-    shown = bisect_right(times, times[0] + seconds + _ROUNDING)
-    if shown < len(times):
-        return "cut off", shown
+    num_shown = bisect_right(times, times[0] + seconds + _ROUNDING)
+    if num_shown < len(times):
+        return "cut off", num_shown
     duration = times[-1] - times[0]
     gap = duration / (len(times) - 1) if len(times) > 1 else 0.0
-    return ("shorter" if duration + gap + _ROUNDING < seconds else "other rate"), shown
+    return ("shorter" if duration + gap + _ROUNDING < seconds else "other rate"), num_shown
 
 
 def _label_problem(label: Label, record: Shown, frames: int) -> str | None:
     expected = Label.of(record, label.source)
     for name in ("sample_id", "video_source", "video_id", "first_frame", "observation_frame"):
-        value, other = getattr(expected, name), getattr(label, name)
-        if other != value:
-            return f"was cut for other annotations, {name} {other!r}, where the record has {value!r}"
-    return None if frames == len(record.frames) else f"{frames} frames, but its label tells {len(record.frames)}"
+        expected_value, value = getattr(expected, name), getattr(label, name)
+        if value != expected_value:
+            return f"cut for other annotations: {name} is {value!r}, but the record has {expected_value!r}"
+    return None if frames == len(record.frames) else f"{frames} frames, but its label says {len(record.frames)}"
 
 
 def read_label(path: Path) -> Label | None:
-    """Read what ``data cut`` has written of a clip; None in any other.
+    """Read the label that ``data cut`` wrote into a clip; None for any other clip.
 
     Raises:
-        FrameError: the file cannot be read, or its label is damaged.
+        FrameError: The file cannot be read, or its label is damaged.
     """
     comment = read_comment(path)
     if comment is None or _LABEL not in comment:
@@ -168,7 +172,7 @@ def read_label(path: Path) -> Label | None:
     try:
         return Label(**json.loads(comment)[_LABEL])
     except (ValueError, TypeError, KeyError) as error:
-        raise FrameError(f"{path}: the label is damaged: {error}; cut the clip again") from error
+        raise FrameError(f"{path}: damaged label: {error}; cut the clip again") from error
 
 
 def _find_file(root: str | Path, record: Shown) -> Path:
@@ -176,7 +180,7 @@ def _find_file(root: str | Path, record: Shown) -> Path:
     paths = [resolve_inside(root, *parts, f"{record.sample_id}{suffix}") for parts in folders for suffix in _SUFFIXES]
     files = list({path.stat().st_ino: path for path in paths if path.is_file()}.values())
     if len(files) > 1:
-        raise FrameError(f"{files[0]}: there is {files[1]} too; remove one of them")
+        raise FrameError(f"{files[0]}: {files[1]} is a second clip of the same question; remove one of them")
     if not files:
         raise FrameError(f"{paths[0]}: no such clip")
     return files[0]
@@ -190,24 +194,24 @@ def cut_clips(
     *,
     skip_missing: bool = False,
 ) -> CutClips:
-    """Write ``<sample_id>.mp4``, H.264, for each question: every frame from its first one to its observation.
+    """Write an H.264 clip ``<sample_id>.mp4`` for each question, with every frame from the first to the observation.
 
-    Frames keep their number, order and size: frame i of the clip is frame ``first + i`` of the source. Each file
-    appears whole or not at all. A clip that exists, cut of the same frames in the same way, is kept.
+    Frames keep their number, order and size: frame i of the clip is frame ``first + i`` of the source. Each file is
+    written whole or not at all. An existing clip of the same frames and settings is reused.
 
     Args:
-        annotations: the records' file, for messages.
-        records: all of the split.
-        footage: by sample id, of those that have all frames.
-        out: the folder of the clips.
-        skip_missing: leave out questions with a damaged frame, instead of refusing.
+        annotations: File of the records, for messages.
+        records: All records of the split.
+        footage: By sample id, the footage of the questions that have all frames.
+        out: Folder for the clips.
+        skip_missing: Skip questions with a damaged frame instead of raising an error.
 
     Raises:
-        LmmsEgoplanError: a frame is damaged. Clips that were cut until then stay.
-        OSError: the folder cannot be written.
+        LmmsEgoplanError: A frame is damaged. Clips that were already cut remain.
+        OSError: The folder cannot be written.
     """
     out.mkdir(parents=True, exist_ok=True)
-    cut = kept = size = 0
+    cut = reused = size = 0
     seconds = 0.0
     failed: dict[Id, str] = {}
     with progress_bar(len(footage), "Cutting clips") as bar:
@@ -217,7 +221,7 @@ def cut_clips(
             path, source = out / f"{record.sample_id}.mp4", footage[record.sample_id]
             label, fps = Label.of(record, _version(source)), frames_per_second(record.video_source, record.video_id)
             if _is_cut(path, label):
-                kept += 1
+                reused += 1
             else:
                 frames, comment = _frames(source), label.to_text()
                 try:
@@ -225,8 +229,8 @@ def cut_clips(
                 except FrameError as error:
                     if not skip_missing:
                         raise LmmsEgoplanError(
-                            f"{annotations}: sample_id {record.sample_id}: {error}\n{cut} clips were cut and stay in "
-                            f"{out}. Go on with the same command, or without questions whose frames are damaged: "
+                            f"{annotations}: sample_id {record.sample_id}: {error}\n{cut} clips were cut and remain in "
+                            f"{out}. Restore the frame and repeat the command, or skip questions with damaged frames: "
                             "--skip-missing"
                         ) from error
                     failed[record.sample_id] = str(error)
@@ -235,11 +239,11 @@ def cut_clips(
             size += path.stat().st_size
             seconds += len(source.frames) / fps
             bar.update()
-    return CutClips(cut, kept, seconds, size, failed)
+    return CutClips(cut, reused, seconds, size, failed)
 
 
 def _version(source: Footage) -> str:
-    """Return a text that changes with the source: with a folder's first or last frame, as for progress videos."""
+    """Return a text that changes with the video file, or with the first or last frame file, as for progress videos."""
     path, numbers = source.path, (source.frames[0], source.frames[-1])
     files = [frame_path(path, number) for number in numbers] if path.is_dir() else [path]
     return " ".join(file_version(file.stat()) for file in files)

@@ -1,4 +1,4 @@
-"""The commands of both benchmarks below ``lmms-egoplan``."""
+"""The ``lmms-egoplan`` commands of EgoPlan-Bench and EgoPlan-Bench2."""
 
 import json
 from collections.abc import Sequence
@@ -17,32 +17,32 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
 
-# Files that lists of videos come with.
+# Files that are written next to a list of videos.
 _ALSO_LISTED = ("{stem}_epic_kitchens{suffix}", "{stem}_frames.csv")
 
 Annotations = Annotated[Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file.")]
-Split = Annotated[Literal["val", "test"], typer.Option(help="The split that the file holds.")]
+Split = Annotated[Literal["val", "test"], typer.Option(help="Split that the file contains.")]
 EpicKitchens = Annotated[
-    Path | None, typer.Option(help="Folder with EPIC-KITCHENS' RGB frames: `P01/rgb_frames/` and so on.")
+    Path | None, typer.Option(help="Folder with EPIC-KITCHENS' RGB frames, such as `P01/rgb_frames/`.")
 ]
 Ego4d = Annotated[Path | None, typer.Option(help="Folder with Ego4D's videos, `<video_id>.mp4`.")]
 EpicVideoInfo = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="EPIC-KITCHENS-100's published list of videos: check ids, lengths and rates with it.",
+        help="EPIC-KITCHENS-100's published list of videos (`EPIC_100_video_info.csv`): check ids, lengths and rates.",
     ),
 ]
 Bench2Annotations = Annotated[
     str,
     typer.Argument(
         metavar="FILE|hub",
-        help="EgoPlan-Bench2's annotation file; `hub` for that of qiulu66/EgoPlan-Bench2 on the hub.",
+        help="EgoPlan-Bench2's annotation file, or `hub` to download it from qiulu66/EgoPlan-Bench2 on the hub.",
     ),
 ]
 ClipsOut = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")]
 Frames = Annotated[
-    bool, typer.Option("--frames", help="Also list the frames that tasks may read, as `*_frames.csv` beside it.")
+    bool, typer.Option("--frames", help="Also write `*_frames.csv` next to `FILE`: the frames that tasks may read.")
 ]
 
 
@@ -54,8 +54,8 @@ def prepare(
     clips: Annotated[
         Path | None,
         typer.Option(
-            help="Folder with a ready-cut clip of each question, `<sample_id>.mp4`, in place of the two sources; "
-            "`data cut egoplan` makes such clips."
+            help="Folder with one clip per question, `<sample_id>.mp4`, instead of the two sources. `data cut egoplan` "
+            "makes these clips."
         ),
     ] = None,
     epic_video_info: EpicVideoInfo = None,
@@ -63,12 +63,12 @@ def prepare(
     skip_missing: SkipMissing = False,
     verify: Verify = False,
 ) -> None:
-    """Prepare EgoPlan-Bench from its annotations and the two sources' frames, or from ready-cut clips.
+    """Prepare EgoPlan-Bench from its annotations and the two video sources, or from ready-cut clips.
 
     Example: `lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val --epic-kitchens EPIC-KITCHENS
     --ego4d ego4d/video_288p`
 
-    To find damaged frames and go on without their questions, add `--verify --skip-missing`.
+    To find damaged frames and skip their questions, add `--verify --skip-missing`.
 
     - Annotations: https://github.com/ChenYi99/EgoPlan
     - EPIC-KITCHENS' RGB frames, such as `P01/rgb_frames/P01_13/frame_0000000760.jpg`: https://epic-kitchens.github.io
@@ -85,8 +85,8 @@ def prepare_bench2(
     clips: Annotated[
         Path | None,
         typer.Option(
-            help="Folder with a ready-cut clip of each question, `<sample_id>.mp4`, in place of the videos; "
-            "`data cut egoplan_bench2` makes such clips."
+            help="Folder with one clip per question, `<sample_id>.mp4`, instead of the videos. "
+            "`data cut egoplan_bench2` makes these clips."
         ),
     ] = None,
     *,
@@ -97,7 +97,7 @@ def prepare_bench2(
 
     Example: `lmms-egoplan data prepare egoplan_bench2 hub --ego4d ego4d/video_288p`
 
-    To find damaged frames and go on without their questions, add `--verify --skip-missing`.
+    To find damaged frames and skip their questions, add `--verify --skip-missing`.
 
     - Annotations: https://huggingface.co/datasets/qiulu66/EgoPlan-Bench2
     - Ego4D's canonical videos at 288p: https://ego4d-data.org
@@ -109,7 +109,7 @@ def prepare_bench2(
 def _print_prepared(summary: dict[str, Any]) -> None:
     print_summary(summary, "questions", {"task_goals": "task goals"})
     if "clips" in summary:
-        typer.echo(f"Media: {summary['media']}, which results tell as media.")
+        typer.echo(f"Media: {summary['media']}. Results report this as media.")
         for fit, count in summary["clips"].items():
             typer.echo(f"  {count}: {FITS[fit]}")
     for warning in summary.get("warnings", ()):
@@ -119,16 +119,16 @@ def _print_prepared(summary: dict[str, Any]) -> None:
 @also_writes(*_ALSO_LISTED)
 def list_videos(
     annotations: Annotated[
-        Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file, of either split.")
+        Path, typer.Argument(metavar="ANNOTATIONS", help="EgoPlan's annotation file for either split.")
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The list of Ego4D's videos to write.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file for the list of Ego4D's videos.")],
     *,
     frames: Frames = False,
 ) -> None:
     """List the videos that EgoPlan-Bench's questions need, for the publishers' downloaders.
 
-    `FILE` gets Ego4D's video ids, one a line, as its downloader's `--video_uid_file` reads them. EPIC-KITCHENS' video
-    ids go beside it, into `*_epic_kitchens.txt`.
+    `FILE` gets Ego4D's video ids, one per line, for the downloader's `--video_uid_file`. EPIC-KITCHENS' video ids are
+    written to `*_epic_kitchens.txt` next to it.
 
     Example: `lmms-egoplan data list egoplan EgoPlan_validation.json --out ids.txt --frames`
     """
@@ -138,11 +138,11 @@ def list_videos(
 @also_writes(*_ALSO_LISTED)
 def list_bench2_videos(
     annotations: Bench2Annotations,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The list of videos to write.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file for the list of videos.")],
     *,
     frames: Frames = False,
 ) -> None:
-    """List the videos that EgoPlan-Bench2's questions need, as Ego4D's downloader reads them (`--video_uid_file`).
+    """List the videos that EgoPlan-Bench2's questions need, for Ego4D's downloader (`--video_uid_file`).
 
     Example: `lmms-egoplan data list egoplan_bench2 hub --out ids.txt`
     """
@@ -153,24 +153,24 @@ def _write_lists(videos: Sequence[NeededFrames], out: Path, sources: Sequence[st
     """Write the lists of videos and print what they contain.
 
     Args:
-        out: the list of Ego4D's videos; EPIC-KITCHENS' is ``*_epic_kitchens.txt`` next to it.
-        frames: also list the frames that tasks may read, numbered as in the annotations, in ``*_frames.csv``.
+        out: File for the list of Ego4D's videos; EPIC-KITCHENS' list is ``*_epic_kitchens.txt`` next to it.
+        frames: Also list the frames that tasks may read, numbered as in the annotations, in ``*_frames.csv``.
     """
     for source in sources:
-        of_source = [video for video in videos if video.source == source]
-        if not of_source:
-            typer.echo(f"{source}: no video is needed, and no list is written")
+        source_videos = [video for video in videos if video.source == source]
+        if not source_videos:
+            typer.echo(f"{source}: no videos needed, no list written")
             continue
         name, option, kitchens = out.name, "--video_uid_file", ""
         if source == EPIC_KITCHENS:
             name, option = f"{out.stem}_epic_kitchens{out.suffix}", "--specific-videos"
-            participants = sorted({video.video_id.split("_")[0] for video in of_source})
+            participants = sorted({video.video_id.split("_")[0] for video in source_videos})
             kitchens = f" of {len(participants)} participants ({', '.join(participants)})"
         path = out.with_name(name)
-        write_whole(path, "".join(f"{video.video_id}\n" for video in of_source))
+        write_whole(path, "".join(f"{video.video_id}\n" for video in source_videos))
         typer.echo(
-            f"{source}: {len(of_source)} videos{kitchens}, of which the questions show "
-            f"{sum(video.seconds for video in of_source) / 3600:.2f} hours. Written to {path}, for {option} of its "
+            f"{source}: {len(source_videos)} videos{kitchens}; the questions show "
+            f"{sum(video.seconds for video in source_videos) / 3600:.2f} hours. Written to {path}, for {option} of the "
             "downloader"
         )
     if frames:
@@ -178,7 +178,7 @@ def _write_lists(videos: Sequence[NeededFrames], out: Path, sources: Sequence[st
         lines = [f"{video.source},{video.video_id},{first},{last}\n" for video in videos for first, last in video.runs]
         write_whole(path, "".join(["video_source,video_id,first_frame,last_frame\n", *lines]))
         typer.echo(
-            f"{sum(video.num_frames for video in videos)} frames, all that a task may read, in {len(lines)} runs. "
+            f"{sum(video.num_frames for video in videos)} frames that tasks may read, in {len(lines)} runs. "
             f"Written to {path}"
         )
 
@@ -193,10 +193,10 @@ def cut(
     *,
     skip_missing: SkipMissing = False,
 ) -> None:
-    """Cut a clip of each question out of the source videos, for `data prepare egoplan --clips`.
+    """Cut one clip per question from the source videos, for `data prepare egoplan --clips`.
 
-    `<sample_id>.mp4` is H.264 and has every frame from the first past action's start to the observation: all that a
-    task may read. After a kill, the same command goes on.
+    Each `<sample_id>.mp4` (H.264) contains every frame that a task may read: from the start of the first past action to
+    the observation. To resume an interrupted run, repeat the command.
 
     Example: `lmms-egoplan data cut egoplan EgoPlan_validation.json --split val --epic-kitchens EPIC-KITCHENS
     --ego4d ego4d/video_288p --out clips`
@@ -209,10 +209,10 @@ def cut(
 def cut_bench2(
     annotations: Bench2Annotations, out: ClipsOut, ego4d: Ego4d = None, *, skip_missing: SkipMissing = False
 ) -> None:
-    """Cut a clip of each question out of the source videos, for `data prepare egoplan_bench2 --clips`.
+    """Cut one clip per question from the source videos, for `data prepare egoplan_bench2 --clips`.
 
-    `<sample_id>.mp4` is H.264 and has every frame from the task's start to the observation: all that a task may read.
-    After a kill, the same command goes on.
+    Each `<sample_id>.mp4` (H.264) contains every frame that a task may read: from the task's start to the observation.
+    To resume an interrupted run, repeat the command.
 
     Example: `lmms-egoplan data cut egoplan_bench2 hub --ego4d ego4d/video_288p --out clips`
     """
@@ -222,17 +222,17 @@ def cut_bench2(
 
 
 def _cut(annotations: str | Path, questions: Sequence[records.Question], media: Media, out: Path) -> None:
-    """Cut clips, and print how many there are and which are missing."""
-    found = find_media(annotations, questions, media)
-    clips = cut_clips(annotations, questions, found.footage, out, skip_missing=media.skip_missing)
-    if found.message:
-        typer.echo(found.message, err=True)
+    """Cut the clips, and print their number and the missing ones."""
+    found_media = find_media(annotations, questions, media)
+    clips = cut_clips(annotations, questions, found_media.footage, out, skip_missing=media.skip_missing)
+    if found_media.message:
+        typer.echo(found_media.message, err=True)
     for sample_id, reason in clips.failed.items():
         typer.echo(f"sample_id {sample_id}: {reason}", err=True)
-    done = clips.cut + clips.kept
+    num_clips = clips.cut + clips.reused
     typer.echo(
-        f"{done} of {len(questions)} clips, {clips.seconds / 3600:.2f} hours, {clips.size / 1e6:.1f} MB, in {out}: "
-        f"{clips.cut} cut now, {clips.kept} there before, {len(questions) - done} left out"
+        f"{num_clips} of {len(questions)} clips, {clips.seconds / 3600:.2f} hours, {clips.size / 1e6:.1f} MB, in {out} "
+        f"({clips.cut} new, {clips.reused} reused, {len(questions) - num_clips} skipped)"
     )
 
 
@@ -241,19 +241,18 @@ def submit(
         Path,
         typer.Argument(
             metavar="SAMPLES",
-            help="Samples of a run: `*_samples_egoplan_test.jsonl`, `*_samples_egoplan_val.jsonl`; or its predictions "
-            "file.",
+            help="A run's `*_samples_egoplan_test.jsonl` or `*_samples_egoplan_val.jsonl`, or its predictions file.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The submission to write, JSON.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file for the submission, JSON.")],
     split: Annotated[
         Literal["val", "test"] | None,
-        typer.Option(help="The split. Without it, that in the name of the samples file; test if there is none."),
+        typer.Option(help="Split of the submission. Default: the split in the samples file's name, otherwise test."),
     ] = None,
 ) -> None:
-    """Write a submission for EgoPlan's leaderboard, which takes a file of each split, val and test.
+    """Write a submission for EgoPlan's leaderboard, which takes one file per split (val, test).
 
-    The file is a JSON list of sample_id and label, each id of the split exactly once. The split must be prepared, with
+    The file is a JSON list of sample_id and label, with each id of the split exactly once. First prepare the split with
     all of its questions. The samples come from `--tasks egoplan_test` or `--tasks egoplan_val` with `--log_samples`.
 
     Example: `lmms-egoplan submit egoplan runs/model/20250101_120000_samples_egoplan_val.jsonl
@@ -265,6 +264,6 @@ def submit(
     labels = submission.build_submission(predictions, ids, split)
     write_whole(out, json.dumps(labels, indent=1) + "\n")
     typer.echo(
-        f"{len(labels)} labels of the {split} split written to {out}. Scored: {len(labels):,} of {len(ids):,} prepared "
-        f"questions, {len(labels):,} of {EGOPLAN.official[split]:,} official ones."
+        f"{len(labels)} labels for the {split} split written to {out}. They cover {len(labels):,} of {len(ids):,} "
+        f"prepared questions and {len(labels):,} of {EGOPLAN.official[split]:,} official ones."
     )

@@ -1,8 +1,8 @@
-"""The metrics of both benchmarks: what a harness collects of each question.
+"""Score questions of both benchmarks: the values that a harness collects per question.
 
-A question's values are records, not numbers: accuracies are ``{"score": 0.0 or 1.0, "video_id": ...}``, so
-that a harness can cluster its standard errors by video; counts carry what they count, so that it computes
-none for them.
+A question's values are records, not numbers. An accuracy is ``{"score": 0.0 or 1.0, "video_id": ...}``, from which a
+harness can cluster its standard errors by video. A count contains what it counts, and the harness computes no standard
+error for it.
 """
 
 import math
@@ -25,15 +25,17 @@ from lmms_egoplan.ranking.loglikelihood import Loglikelihood, parse_loglikelihoo
 
 @dataclass(frozen=True)
 class Ranking:
-    """Index of the choice that each score prefers, the first of equals.
+    """Index of the choice that each score prefers; the first one if several are equal.
 
-    by_mean: highest mean log-probability per token; None if one is unknown. Sec. 3.5 says only "likelihood p(a|v, l)";
-        the mean is inferred from eq. 4, the score of a candidate in the training loss.
-    by_sum, by_bytes: highest sum of log-probabilities, the sum divided by the choice's UTF-8 bytes; None if one is
-        unknown (lmms-eval's stock backends give means, lm-eval's model classes sums; both with a token count).
-    tied: whether several choices share the best mean.
+    All indices are None if a score is not finite.
 
-    All are None if a score is not finite.
+    Attributes:
+        by_mean: Choice with the highest mean log-probability per token; None if a mean is unknown. Sec. 3.5 says only
+            "likelihood p(a|v, l)". The mean is inferred from eq. 4, the score of a candidate in the training loss.
+        by_sum: Choice with the highest sum of log-probabilities; None if a sum is unknown. (lmms-eval's stock backends
+            give means, lm-eval's model classes sums. A token count gives both.)
+        by_bytes: Choice with the highest sum divided by the choice's UTF-8 bytes; None if a sum is unknown.
+        tied: True if several choices share the best mean.
     """
 
     by_mean: int | None
@@ -46,11 +48,11 @@ def rank(scores: Sequence[Loglikelihood], choices: Sequence[str]) -> Ranking:
     """Rank the choices of a question by their likelihoods (sec. 3.5).
 
     Args:
-        scores: one per choice.
-        choices: their texts, at least one, none empty.
+        scores: One per choice.
+        choices: Texts of the choices, at least one, none empty.
 
     Raises:
-        ValueError: not one score per choice.
+        ValueError: The numbers of scores and choices differ.
 
     >>> scores = [Loglikelihood(loss=1.0, num_tokens=2), Loglikelihood(loss=0.75, num_tokens=4)]
     >>> rank(scores, ["open the tap", "dry the hands with a towel"])
@@ -71,26 +73,26 @@ def rank(scores: Sequence[Loglikelihood], choices: Sequence[str]) -> Ranking:
     return Ranking(by_mean, by_sum, by_bytes, tied)
 
 
-# The accuracy over a source's questions. Table 3: EgoPlan-IT was made of Epic-Kitchens, so Ego4D is out of domain.
+# Accuracy over the questions of one source. Table 3: EgoPlan-IT was made from Epic-Kitchens; Ego4D is out of domain.
 SOURCE_METRIC = {EPIC_KITCHENS: "acc_epic_kitchens", EGO4D: "acc_ego4d"}
-# The accuracy over the questions of a domain of EgoPlan-Bench2.
+# Accuracy over the questions of one domain of EgoPlan-Bench2.
 DOMAIN_METRIC = {domain: f"acc_{domain.lower().replace(' ', '_')}" for domain in DOMAINS}
 
 
 def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
-    """Score one validation question of EgoPlan-Bench, whose choices were ranked by likelihood.
+    """Score one validation question of EgoPlan-Bench whose choices were ranked by likelihood.
 
     Args:
-        doc: a row of the prepared dataset, with ``golden_choice_idx``.
-        responses: one per choice, as `parse_loglikelihood` reads them.
+        doc: Row of the prepared dataset, with ``golden_choice_idx``.
+        responses: One per choice, as `parse_loglikelihood` reads them.
 
     Returns:
-        Those of `score_test_ranking`, and ``acc``, ``acc_sum``, ``acc_bytes`` and the accuracy of the question's source
-        (`SOURCE_METRIC`, as ``acc``). An accuracy is absent where `Ranking` has None: a question that could not be
-        scored counts for no accuracy, only against ``coverage``.
+        The values of `score_test_ranking`, ``acc``, ``acc_sum``, ``acc_bytes``, and the accuracy of the question's
+        source (`SOURCE_METRIC`, same value as ``acc``). An accuracy is absent if `Ranking` has None for it: the
+        question enters no accuracy and lowers ``coverage``.
 
     Raises:
-        ValueError: a response cannot be read, or not one per choice.
+        ValueError: A response cannot be read, or the numbers of responses and choices differ.
 
     >>> doc = {
     ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
@@ -109,16 +111,18 @@ def score_test_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
     """Collect the ranking of one question whose answer is private.
 
     Args:
-        doc, responses: as for `score_ranking`.
+        doc, responses: As for `score_ranking`.
 
     Returns:
-        ``ties``; ``predictions``: sample id, predicted letter or None, and for each choice its ``loss``,
-        ``logprob``, ``num_tokens`` and ``is_greedy``; ``ranking_audits`` and ``ranking_audit_difference`` where the
-        backend tells its computation paths; ``num_questions`` and those of `covered`; ``media`` where the question is
-        shown out of a ready clip.
+        - ``ties``
+        - ``predictions``: sample id, predicted letter or None, and for each choice its ``loss``, ``logprob``,
+          ``num_tokens`` and ``is_greedy``
+        - ``ranking_audits`` and ``ranking_audit_difference`` if the backend reports its computation paths
+        - ``num_questions`` and the values of `covered`
+        - ``media`` if the question is shown from a ready clip
 
     Raises:
-        ValueError: as for `score_ranking`.
+        ValueError: As for `score_ranking`.
 
     >>> doc = {"sample_id": 7, "video_id": "P01_01", "choices": ["open the tap", "take a cup"], "split_size": 923}
     >>> values = score_test_ranking(doc, [(2.5, False), (1.5, True)])
@@ -132,14 +136,16 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
     """Score one validation question of EgoPlan-Bench that was answered in writing.
 
     Args:
-        doc: a row of the prepared dataset, with ``golden_choice_idx``.
-        replies: one text.
+        doc: Row of the prepared dataset, with ``golden_choice_idx``.
+        replies: A list of one text.
 
     Returns:
-        ``acc`` and the accuracy of the question's source: over all questions, a reply without a readable letter is
-        wrong; ``unparsed``: share of such replies; ``predictions``, ``coverage`` (a reply of any kind covers its
-        question), ``split_size``, ``question_set``, ``num_questions``; ``media`` where the question is shown out of a
-        ready clip.
+        - ``acc`` and the accuracy of the question's source, both over all questions: a reply without a readable letter
+          is wrong
+        - ``unparsed``: share of the replies without a readable letter
+        - ``predictions``, ``split_size``, ``question_set``, ``num_questions``
+        - ``coverage``: any reply covers its question
+        - ``media`` if the question is shown from a ready clip
 
     >>> doc = {
     ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
@@ -152,16 +158,16 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
 
 
 def score_planning_choices(doc: Doc, responses: Sequence[Any]) -> Values:
-    """Score one question of EgoPlan-Bench2, whose choices were ranked by likelihood.
+    """Score one question of EgoPlan-Bench2 whose choices were ranked by likelihood.
 
     Args:
-        doc, responses: as for `score_ranking`.
+        doc, responses: As for `score_ranking`.
 
     Returns:
-        As `score_ranking`, with the accuracy of the question's domain (`DOMAIN_METRIC`).
+        As for `score_ranking`, with the accuracy of the question's domain (`DOMAIN_METRIC`).
 
     Raises:
-        ValueError: as for `score_ranking`.
+        ValueError: As for `score_ranking`.
 
     >>> doc = {
     ...     "sample_id": "0a1b_2", "video_id": "0a1b", "domain": "Daily life", "golden_choice_idx": "B",
@@ -178,10 +184,10 @@ def score_planning_letter(doc: Doc, replies: Sequence[str]) -> Values:
     """Score one question of EgoPlan-Bench2 that was answered in writing.
 
     Args:
-        doc, replies: as for `score_reply`.
+        doc, replies: As for `score_reply`.
 
     Returns:
-        As `score_reply`, with the accuracy of the question's domain (`DOMAIN_METRIC`).
+        As for `score_reply`, with the accuracy of the question's domain (`DOMAIN_METRIC`).
 
     >>> doc = {
     ...     "sample_id": "0a1b_2", "video_id": "0a1b", "domain": "Work", "golden_choice_idx": "B",
@@ -268,5 +274,5 @@ def _choice(score: Loglikelihood) -> dict[str, Any]:
 
 
 def _finite(value: float | None) -> float | None:
-    """Return None for a number that is not finite, which JSON does not have."""
+    """Replace a number that is not finite with None, as JSON cannot represent it."""
     return value if value is not None and math.isfinite(value) else None

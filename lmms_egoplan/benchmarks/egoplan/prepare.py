@@ -1,4 +1,4 @@
-"""From annotations and footage to the datasets that the tasks load, one function for each benchmark."""
+"""Prepare the datasets that the tasks load, from annotations and footage; one function per benchmark."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ PAPER_COUNTS: dict[str, dict[str, int]] = {
     "val": {"questions": EGOPLAN.official["val"], "task_goals": 2407, EPIC_KITCHENS: 2432, EGO4D: 923},
     "test": {"questions": EGOPLAN.official["test"], "task_goals": 902},
 }
-# Of lmms-eval's copy of EgoPlan-Bench2, nv-njb/egoplan-bench2.
+# Number of records in lmms-eval's copy of EgoPlan-Bench2, nv-njb/egoplan-bench2.
 _COPY_SIZE = 1435
 _COLUMNS = (
     *("sample_id", "video_source", "video_id", "task_goal", "question", "choices", "golden_choice_idx", "answer"),
@@ -34,21 +34,22 @@ _COLUMNS = (
 _OPTIONS = {EPIC_KITCHENS: "--epic-kitchens", EGO4D: "--ego4d"}
 
 Roots = Mapping[str, str | Path | None]
-"""By source of videos, its folder; None where it is not given."""
+"""Folder of each video source; None if it was not given."""
 
 
 @dataclass(frozen=True)
 class Media:
-    """Where the footage of questions is, and how to treat questions without it.
+    """Location of the questions' footage, and how to treat questions without footage.
 
-    roots: of the sources that the data set has; EPIC-KITCHENS' contains
-        ``P01/rgb_frames/P01_13/frame_0000000760.jpg``, Ego4D's ``<video_id>.mp4``.
-    clips: contains a ready-cut clip of each question (`clips.find_clip`), instead of the sources.
-    epic_video_info: EPIC-KITCHENS-100's official list of videos (`sources.read_video_info`). With it, ids that it
-        lacks, observations after a video's end and frames that were extracted at another rate count as missing.
-    skip_missing: leave out questions whose frames are missing or damaged, instead of refusing.
-    verify: decode every frame that any layout and frame count may read: from a question's first frame to its
-        observation; of a ready clip, those that may be shown.
+    Attributes:
+        roots: Folder of each source in the data set. EPIC-KITCHENS' contains
+            ``P01/rgb_frames/P01_13/frame_0000000760.jpg``, Ego4D's ``<video_id>.mp4``.
+        clips: Folder with a ready-cut clip of each question (`clips.find_clip`), instead of the sources.
+        epic_video_info: EPIC-KITCHENS-100's official list of videos (`sources.read_video_info`). With it, these count
+            as missing: unlisted ids, observations after a video's end, and frames extracted at another rate.
+        skip_missing: Skip questions with missing or damaged frames instead of raising an error.
+        verify: Decode every frame that any layout and frame count may read: from a question's first frame to its
+            observation; in a ready clip, the frames that may be shown.
     """
 
     roots: Roots
@@ -58,16 +59,21 @@ class Media:
     verify: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse clips together with sources."""
+        """Reject clips together with sources."""
         if self.clips is not None and any(root is not None for root in self.roots.values()):
-            options = " and ".join(_OPTIONS[source] for source in self.roots)
-            raise LmmsEgoplanError(f"--clips stands in place of {options}: give either")
+            options = " or ".join(_OPTIONS[source] for source in self.roots)
+            raise LmmsEgoplanError(f"--clips cannot be combined with {options}; drop one of them")
 
 
 class FoundMedia(NamedTuple):
-    """The footage by sample id, the questions without footage, a message about these, and warnings.
+    """The result of `find_media`.
 
-    is_verified: whether all frames were decoded.
+    Attributes:
+        footage: Footage by sample id.
+        lost: Questions without footage.
+        message: Message about the questions without footage; empty if all have footage.
+        warnings: Problems that may be harmless.
+        is_verified: True if all frames were decoded.
     """
 
     footage: dict[Id, Footage]
@@ -79,10 +85,12 @@ class FoundMedia(NamedTuple):
 
 @dataclass(frozen=True)
 class _DataSet:
-    """What preparing one of the benchmarks needs to know of it.
+    """Facts about one benchmark that are needed to prepare it.
 
-    paper: by split, the counts in the paper; the first split has all counts.
-    columns: those that the other benchmark does not have.
+    Attributes:
+        prepared: The benchmark's prepared data.
+        paper: Counts in the paper by split; the first split has all counts.
+        columns: Columns that the other benchmark does not have.
     """
 
     prepared: PreparedData
@@ -90,15 +98,17 @@ class _DataSet:
     columns: Sequence[str]
 
     def counts(self, questions: Sequence[Question]) -> dict[str, int]:
-        """Count questions, the questions of each source, and different values of fields."""
+        """Count questions, questions per source, and distinct values of fields."""
         counts: dict[str, int] = {"questions": len(questions), **Counter(record.video_source for record in questions)}
-        counts |= {name: len({getattr(record, of, None) for record in questions}) for name, of in _DISTINCT.items()}
+        counts |= {
+            name: len({getattr(record, field, None) for record in questions}) for name, field in _DISTINCT.items()
+        }
         return {name: counts.get(name, 0) for name in next(iter(self.paper.values()))}
 
 
 _DISTINCT = {"task_goals": "task_goal", "videos": "video_id", "domains": "domain", "scenarios": "scenario"}
 _EGOPLAN = _DataSet(EGOPLAN, PAPER_COUNTS, ())
-# The counts: abstract and sec. 3 of EgoPlan-Bench2.
+# Counts from the abstract and sec. 3 of EgoPlan-Bench2.
 _EGOPLAN_BENCH2 = _DataSet(
     EGOPLAN_BENCH2,
     {"test": {"questions": EGOPLAN_BENCH2.official["test"], "videos": 1113, "domains": 4, "scenarios": 24}},
@@ -110,50 +120,51 @@ def prepare_egoplan(annotations: str | Path, split: records.Split, media: Media)
     """Check annotations and media of EgoPlan-Bench, and write the split below the data root.
 
     Args:
-        annotations: the official file; see `read_annotations`.
+        annotations: The official file; see `read_annotations`.
 
     Returns:
-        The summary, see `_save`. ``counts`` has, for questions, task_goals and each source, the numbers ``prepared``,
-        ``annotations``, ``paper`` (None if unknown) and ``matches``, whether file and paper agree (None likewise).
+        The summary, see `_save`. For questions, task_goals and each source, ``counts`` has the numbers ``prepared``,
+        ``annotations`` and ``paper`` (None if unknown), and the flag ``matches``: file and paper agree (None if
+        unknown).
 
     Raises:
-        LmmsEgoplanError: the annotations are wrong, or a folder or frames are missing; nothing is written.
+        LmmsEgoplanError: The annotations are wrong, or a folder or frames are missing. Nothing is written.
     """
     questions = records.read_annotations(annotations, split)
-    found = find_media(annotations, questions, media)
-    return _save(_EGOPLAN, split, Path(annotations).resolve(), questions, found)
+    found_media = find_media(annotations, questions, media)
+    return _save(_EGOPLAN, split, Path(annotations).resolve(), questions, found_media)
 
 
 def prepare_egoplan_bench2(annotations: str | Path, media: Media) -> dict[str, Any]:
     """Check annotations and media of EgoPlan-Bench2, and write the split below the data root.
 
     Args:
-        annotations: the official file, or `HUB`; see `read_bench2_annotations`.
+        annotations: The official file, or `HUB`; see `read_bench2_annotations`.
 
     Returns:
-        The summary, see `_save`. ``counts`` has, for questions, videos, domains and scenarios, the numbers
-        ``prepared``, ``annotations``, ``paper`` and ``matches``, whether file and paper agree.
+        The summary, see `_save`. For questions, videos, domains and scenarios, ``counts`` has the numbers
+        ``prepared``, ``annotations`` and ``paper``, and the flag ``matches``: file and paper agree.
 
     Raises:
-        LmmsEgoplanError: the annotations are wrong, or a folder or frames are missing; nothing is written.
+        LmmsEgoplanError: The annotations are wrong, or a folder or frames are missing. Nothing is written.
     """
     questions = records.read_bench2_annotations(annotations)
-    found = find_media(annotations, questions, media)
+    found_media = find_media(annotations, questions, media)
     if len(questions) == _COPY_SIZE:
-        found.warnings.append(
-            f"the file has {_COPY_SIZE:,} records, as lmms-eval's copy of the data set has (nv-njb/egoplan-bench2), "
-            f"and the paper {EGOPLAN_BENCH2.official['test']:,} questions: accuracies over them do not compare "
-            "with published ones"
+        found_media.warnings.append(
+            f"the file has {_COPY_SIZE:,} records, like lmms-eval's copy of the data set (nv-njb/egoplan-bench2); the "
+            f"paper has {EGOPLAN_BENCH2.official['test']:,} questions. Accuracies are not comparable with published "
+            "ones"
         )
     source = HUB if str(annotations) == HUB else Path(annotations).resolve()
-    return _save(_EGOPLAN_BENCH2, "test", source, questions, found)
+    return _save(_EGOPLAN_BENCH2, "test", source, questions, found_media)
 
 
 def check_media(questions: Sequence[Question], roots: Roots, *, skip_missing: bool) -> dict[Id, Path]:
-    """Return, by sample id, the video file or frame folder that has all frames of the question.
+    """Return by sample id the video file or frame folder that has all frames of the question.
 
     Raises:
-        LmmsEgoplanError: a folder or frames are missing; with `skip_missing`, those of all questions.
+        LmmsEgoplanError: A folder or frames are missing. With `skip_missing`, only if no question has all frames.
     """
     media = find_media("annotations", questions, Media(roots, skip_missing=skip_missing))
     tell_of_lost(media.lost)
@@ -161,21 +172,21 @@ def check_media(questions: Sequence[Question], roots: Roots, *, skip_missing: bo
 
 
 def find_media(annotations: str | Path, questions: Sequence[Question], media: Media) -> FoundMedia:
-    """Look for the footage of each question.
+    """Find the footage of each question.
 
     Args:
-        annotations: the records' file, for messages.
+        annotations: File of the records, for messages.
 
     Raises:
-        LmmsEgoplanError: a folder is missing, or frames are and `skip_missing` is false; with it, those of all
-            questions.
+        LmmsEgoplanError: A folder is missing, or frames are missing and `skip_missing` is false. With `skip_missing`,
+            only if no question has all frames.
     """
     videos = None if media.epic_video_info is None else read_video_info(Path(media.epic_video_info))
     if media.clips is None:
         _check_roots(questions, media)
     elif not Path(media.clips).is_dir():
-        raise LmmsEgoplanError(f"--clips {media.clips}: no such folder; it holds <sample_id>.mp4")
-    unfit: dict[Id, Footage | str] = {
+        raise LmmsEgoplanError(f"--clips {media.clips}: no such folder; give the one that contains <sample_id>.mp4")
+    problems: dict[Id, Footage | str] = {
         record.sample_id: f"{annotations}: record {index}, sample_id {record.sample_id}, {problem}"
         for index, record in enumerate(questions)
         if videos is not None
@@ -185,16 +196,16 @@ def find_media(annotations: str | Path, questions: Sequence[Question], media: Me
     warnings: list[str] = []
 
     def find(group: Sequence[Question]) -> dict[Id, Footage | str]:
-        found = {record.sample_id: unfit[record.sample_id] for record in group if record.sample_id in unfit}
-        fit = [record for record in group if record.sample_id not in unfit]
-        if not fit:
-            return found
+        results = {record.sample_id: problems[record.sample_id] for record in group if record.sample_id in problems}
+        valid = [record for record in group if record.sample_id not in problems]
+        if not valid:
+            return results
         if media.clips is not None:
-            return found | {record.sample_id: find_clip(media.clips, record) for record in fit}
-        source = fit[0].video_source
+            return results | {record.sample_id: find_clip(media.clips, record) for record in valid}
+        source = valid[0].video_source
         if (root := media.roots[source]) is None:
-            raise FrameError(f"{_OPTIONS[source]} is not given")
-        return found | find_video(root, fit, videos, warnings.append)
+            raise FrameError(f"{_OPTIONS[source]} is not set")
+        return results | find_video(root, valid, videos, warnings.append)
 
     video_of = attrgetter("video_source", "video_id" if media.clips is None else "sample_id")
     footage, lost = find_footage(questions, attrgetter("sample_id"), video_of, find, verify=media.verify)
@@ -205,14 +216,14 @@ def find_media(annotations: str | Path, questions: Sequence[Question], media: Me
 
 
 def _check_roots(questions: Sequence[Question], media: Media) -> None:
-    """Check that each source of videos that questions need has a folder; one is enough to skip the others."""
-    may_lack = media.skip_missing and any(root is not None for root in media.roots.values())
+    """Check that each video source that questions need has a folder. With `skip_missing`, one source is enough."""
+    may_skip = media.skip_missing and any(root is not None for root in media.roots.values())
     for source, count in Counter(record.video_source for record in questions).items():
         root, download = media.roots[source], f"(download: {records.VIDEO_URLS[source]})"
-        if root is None and not may_lack:
+        if root is None and not may_skip:
             raise LmmsEgoplanError(
-                f"{count} of {len(questions)} questions need videos of {source}: give their folder with "
-                f"{_OPTIONS[source]} DIR {download}, or --skip-missing to go without them"
+                f"{count} of {len(questions)} questions need videos of {source}; set {_OPTIONS[source]} DIR {download} "
+                "or skip these questions with --skip-missing"
             )
         if root is not None and not Path(root).is_dir():
             raise LmmsEgoplanError(f"{_OPTIONS[source]} {root}: no such folder {download}")
@@ -224,7 +235,7 @@ def _missing_message(lost: Sequence[Lost], num_records: int, media: Media) -> st
     if media.clips is not None:
         lines = [f"the clips of {num_lost} of {num_records} questions in {media.clips} are {state} or do not fit:"]
         problems = [f"sample_id {sample_id}: {reason}" for (_, sample_id), reason, _ in lost]
-        how = "add them, or go on without their questions"
+        how = "add them, or skip their questions"
     else:
         lines = [
             f"the frames of {num_lost} of {num_records} questions are {state}:",
@@ -235,29 +246,34 @@ def _missing_message(lost: Sequence[Lost], num_records: int, media: Media) -> st
             f"in {len({video for video, _, _ in lost})} videos:",
         ]
         problems = [f"{video_id} (questions: {len(ids)}): {reason}" for (_, video_id), reason, ids in lost]
-        how = "add them, or go on without them"
+        how = "add them, or skip their questions"
     return refusal("\n".join(lines), problems, how, "question", skip_missing=media.skip_missing)
 
 
 def _save(
-    data: _DataSet, split: str, annotations: str | Path, questions: Sequence[Question], found: FoundMedia
+    data: _DataSet, split: str, annotations: str | Path, questions: Sequence[Question], found_media: FoundMedia
 ) -> dict[str, Any]:
     """Write a split of questions.
 
     Args:
-        annotations: where the questions are from, for the summary.
+        annotations: Origin of the questions, for the summary.
 
     Returns:
-        The summary, which is also stored with the split: ``benchmark``, ``split``, ``prepared`` (UTC, ISO
-        8601), ``annotations``, ``split_size`` (questions in the file), ``questions`` (prepared),
-        ``fingerprint`` (another text once a prepared question or its media have changed, see `Footage.version`),
-        ``missing`` (for each video that lacks frames its ``video_source``, ``video``, ``reason`` and the
-        ``sample_ids`` that it concerns), ``counts``, ``verified`` (true, where all frames were decoded), ``warnings``
-        (absent without), ``media`` and ``clips`` (with ready clips alone: `READY_CLIPS`, and how many questions' clips
-        have each `clips.Fit`, with the ids of those that are cut off under ``cut_off_ids``).
+        The summary, which is also stored with the split:
+
+        - ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601), ``annotations``
+        - ``split_size``: questions in the file; ``questions``: questions prepared
+        - ``fingerprint``: changes when a prepared question or its media change, see `Footage.version`
+        - ``missing``: for each video that lacks frames, its ``video_source``, ``video``, ``reason`` and the affected
+          ``sample_ids``
+        - ``counts``
+        - ``verified``: true if all frames were decoded; otherwise absent
+        - ``warnings``: absent if there are none
+        - only with ready clips: ``media`` (`READY_CLIPS`), ``clips`` (number of clips of each `clips.Fit`) and
+          ``cut_off_ids`` (ids of clips that are cut off)
     """
-    prepared = [record for record in questions if record.sample_id in found.footage]
-    rows = [_row(record, found.footage[record.sample_id], data, len(questions)) for record in prepared]
+    prepared = [record for record in questions if record.sample_id in found_media.footage]
+    rows = [_row(record, found_media.footage[record.sample_id], data, len(questions)) for record in prepared]
     if all(record.origin is None for record in prepared):
         for row in rows:
             del row["origin"]
@@ -267,20 +283,20 @@ def _save(
         annotations=str(annotations),
         split_size=len(questions),
         questions=len(rows),
-        fingerprint=fingerprint([row, found.footage[row["sample_id"]].version] for row in rows),
+        fingerprint=fingerprint([row, found_media.footage[row["sample_id"]].version] for row in rows),
         missing=[
             {"video_source": source, "video": str(video), "reason": reason, "sample_ids": sample_ids}
-            for (source, video), reason, sample_ids in found.lost
+            for (source, video), reason, sample_ids in found_media.lost
         ],
         counts=compare_counts(data.counts(prepared), data.counts(questions), "annotations", data.paper[split]),
-        **({"verified": True} if found.is_verified else {}),
-        **({"warnings": found.warnings} if found.warnings else {}),
-        **_clips_summary(found.footage),
+        **({"verified": True} if found_media.is_verified else {}),
+        **({"warnings": found_media.warnings} if found_media.warnings else {}),
+        **_clips_summary(found_media.footage),
     )
 
 
 def _row(record: Question, footage: Footage, data: _DataSet, split_size: int) -> dict[str, Any]:
-    """All fields of a record but the single choices, and what the tasks need beside them."""
+    """Return a record's fields, with the choices as one list, and the further columns that the tasks need."""
     return (
         record.model_dump(exclude={*records.CHOICES})
         | {"choices": record.choices, "media_path": str(footage.path), "split_size": split_size}

@@ -1,29 +1,29 @@
-"""The texts that a model is asked with: the record's question, the choices under letters, or narrations.
+"""Build the prompts for a model: the record's question, lettered choices, or narrations.
 
-EgoPlan-Bench ranks the choices after the record's own question (sec. 3.5); other words are the project's own.
+EgoPlan-Bench ranks the choices after the record's own question (sec. 3.5). All other wording is this project's.
 EgoPlan-Bench2 publishes a prompt for letters.
 """
 
 from lmms_egoplan.media.sampling import Doc
 
 LETTERS = "ABCD"
-# In the published records of EgoPlan-Bench.
+# The question of EgoPlan-Bench's published records.
 QUESTION = (
     "Considering the progress shown in the video and my current observation in the last frame, "
     "what action should I take next in order to {goal}?"
 )
 
 LETTER = "Reply with nothing but the letter of the action to take: A, B, C or D."
-# For models that think first; the words are the project's, the box is what teams read.
+# For models that think first. The wording is this project's; the box is the form that teams read.
 THINKING = (
     "Think about what has been done and what the last frame shows. Then put the letter of the action to take, A, B, C "
     "or D, in \\boxed{}."
 )
 
 _BENCH2_TASK = "Select the best answer to the following multiple-choice question based on the video."
-# "Prompt" in the README of the paper's repository; the blank lines in `bench2_prompt` are those of its eval.py.
+# "Prompt" in the README of the paper's repository. The blank lines in `bench2_prompt` follow its eval.py.
 BENCH2_LETTER = f"{_BENCH2_TASK} Respond with only the letter (A, B, C, or D) of the correct option."
-# For models that think first: the second sentence is the project's.
+# For models that think first. The second sentence is this project's.
 BENCH2_THINKING = (
     f"{_BENCH2_TASK} Think first, then put the letter (A, B, C, or D) of the correct option in \\boxed{{}}."
 )
@@ -33,9 +33,9 @@ NOTHING_DONE = "The progress up to now: I have done nothing yet."
 
 
 def lettered_question(doc: Doc, instruction: str = LETTER) -> str:
-    """Ask EgoPlan-Bench's question with its choices under the letters A to D, for models that answer in writing.
+    """Ask EgoPlan-Bench's question with choices lettered A to D, for models that answer in writing.
 
-    Not the paper's evaluation, which ranks the choices' likelihoods (sec. 3.5).
+    This is not the paper's evaluation, which ranks the choices' likelihoods (sec. 3.5).
 
     Args:
         instruction: `LETTER`, or `THINKING` for a model that thinks before it answers.
@@ -44,7 +44,7 @@ def lettered_question(doc: Doc, instruction: str = LETTER) -> str:
 
 
 def bench2_prompt(doc: Doc, instruction: str = BENCH2_LETTER) -> str:
-    """Ask EgoPlan-Bench2's question with the published prompt: instruction, question, choices under letters.
+    """Ask EgoPlan-Bench2's question with the published prompt: instruction, question, lettered choices.
 
     Args:
         instruction: `BENCH2_LETTER`, or `BENCH2_THINKING` for a model that thinks before it answers.
@@ -55,7 +55,8 @@ def bench2_prompt(doc: Doc, instruction: str = BENCH2_LETTER) -> str:
 def narrated_question(doc: Doc) -> str:
     """Ask the record's question after the narrations of the past actions, in order, instead of the video.
 
-    Not the paper's evaluation: what perfect perception of the progress would tell a model. The words are the project's.
+    This is not the paper's evaluation. It shows what a model would know if it perceived the progress perfectly. The
+    wording is this project's.
     """
     actions = [f"{number}. {action['narration_text']}" for number, action in enumerate(doc["past_actions"], start=1)]
     return "\n".join([NARRATED if actions else NOTHING_DONE, *actions, doc["question"]])

@@ -1,6 +1,6 @@
-"""Annotation files of EgoPlan-Bench and EgoPlan-Bench2: reading and checking every record.
+"""Read the annotation files of EgoPlan-Bench and EgoPlan-Bench2, and check every record.
 
-At the end, people's verification of questions: the files that ``annotate export`` writes.
+The end of the module reads people's verification of questions: the files that ``annotate export`` writes.
 """
 
 import csv
@@ -23,18 +23,18 @@ from lmms_egoplan.validation import Checked, Expected, Text, expected, listing, 
 Split = Literal["val", "test"]
 EPIC_KITCHENS, EGO4D = "EpicKitchens", "Ego4D"
 VIDEO_URLS = {EPIC_KITCHENS: "https://epic-kitchens.github.io", EGO4D: "https://ego4d-data.org"}
-# Number of a video's first frame: EPIC's frame files count from 1, frames of Ego4D's videos from 0.
+# Number of a video's first frame. EPIC's frame files count from 1, frames of Ego4D's videos from 0.
 FIRST_FRAME = {EPIC_KITCHENS: 1, EGO4D: 0}
 CHOICES = [f"choice_{letter.lower()}" for letter in LETTERS]
-# "P01_13": participant, video; Ego4D's are UUIDs.
+# "P01_13" is participant and video. Ego4D's ids are UUIDs.
 VIDEO_ID = {
     EPIC_KITCHENS: re.compile(r"[A-Za-z0-9]{1,32}_[A-Za-z0-9_-]{1,64}"),
     EGO4D: re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}"),
 }
-# Ids of the demo's videos begin so. Scores over them compare with no published one.
+# Prefix of the demo's video ids. Scores over them are not comparable with published ones.
 RENDERED = "rendered"
 
-# The published files of EgoPlan-Bench are named after the list that they may hold under a key.
+# In EgoPlan-Bench's published files, the key of the list of records, if there is one, is the file's name.
 LIST_KEYS = EGOPLAN.files
 
 # EgoPlan-Bench2's annotations.
@@ -42,17 +42,17 @@ HUB = "hub"
 HUB_DATASET = "qiulu66/EgoPlan-Bench2"
 BENCH2_FILE = "EgoPlan-Bench2.json"
 DOMAINS = ("Daily life", "Work", "Hobbies", "Recreation")
-# "ca6e9ec9-46ac-4a02-8034-7c31157dc52c_2": Ego4D's video, and a number.
+# "ca6e9ec9-46ac-4a02-8034-7c31157dc52c_2" is the id of an Ego4D video and a number.
 _BENCH2_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,127}_[A-Za-z0-9_.-]{1,64}")
 
 _INT64_MAX = 2**63 - 1
 
 
 class _Context(TypedDict):
-    """What validators need to know of the file.
+    """Facts about the file that validators need.
 
-    first: number of the first frame of the record's video.
-    is_private: whether answers are private; None if records may have an answer or not.
+    first: Number of the first frame of the record's video.
+    is_private: True if answers are private; None if records may or may not have an answer.
     """
 
     first: int
@@ -65,7 +65,7 @@ def _context(info: ValidationInfo) -> _Context:
 
 
 def _is_frame(frame: Any, first: int) -> TypeGuard[int]:
-    """Check that a value is a frame number of a video whose first frame has the number `first`."""
+    """Return True if a value is a frame number of a video whose first frame has the number `first`."""
     return isinstance(frame, int) and not isinstance(frame, bool) and first <= frame <= _INT64_MAX
 
 
@@ -79,7 +79,7 @@ _Frame = Annotated[Any, AfterValidator(lambda frame, info: _frame(frame, _contex
 
 
 class PastAction(Checked):
-    """A past action, from `start_frame` to `stop_frame`, both included; may overlap the next one."""
+    """A past action from `start_frame` to `stop_frame`, both included. It may overlap the next one."""
 
     narration_text: Text
     start_frame: _Frame
@@ -93,12 +93,14 @@ class PastAction(Checked):
 
 
 class Shown(Checked):
-    """The fields that records of every kind have: the goal, the question and what is shown.
+    """The fields of every kind of record: the goal, the question and the video shown.
 
-    sample_id: unique in its file; each kind of record has its own type.
-    video_source: `EPIC_KITCHENS` (frames numbered from 1) or `EGO4D` (from 0).
-    current_observation_frame: the last frame that a model may see.
-    past_actions: the progress, by start; empty before the first step. One may end after the observation.
+    Attributes:
+        sample_id: Unique in its file. Each kind of record has its own type.
+        video_source: `EPIC_KITCHENS` (frames numbered from 1) or `EGO4D` (from 0).
+        current_observation_frame: The last frame that a model may see.
+        past_actions: The progress, ordered by start; empty before the first step. An action may end after the
+            observation.
     """
 
     sample_id: Any
@@ -119,7 +121,7 @@ class Shown(Checked):
 
     @property
     def first_frame(self) -> int:
-        """The first frame that a model may see; the observation where nothing has been done."""
+        """The first frame that a model may see; the observation if there are no past actions."""
         return self.past_actions[0].start_frame if self.past_actions else self.current_observation_frame
 
     @property
@@ -131,9 +133,11 @@ class Shown(Checked):
 class Question(Shown):
     """A question of either benchmark.
 
-    choice_a, ...: four, distinct.
-    golden_choice_idx, answer: the right choice's letter and text; None where the split keeps them private.
-    origin: Where the question comes from, if it is not the benchmark's.
+    Attributes:
+        choice_a, choice_b, choice_c, choice_d: Four distinct choices.
+        golden_choice_idx: Letter of the right choice; None if the split keeps it private.
+        answer: Text of the right choice; None if the split keeps it private.
+        origin: Origin of the question if it is not the benchmark's.
     """
 
     choice_a: Text
@@ -146,7 +150,7 @@ class Question(Shown):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """In the order A to D."""
+        """The choices in the order A to D."""
         return tuple(getattr(self, field) for field in CHOICES)
 
     @field_validator(*CHOICES)
@@ -160,10 +164,10 @@ class Question(Shown):
     @field_validator("golden_choice_idx", "answer")
     @classmethod
     def _check_private(cls, label: Any, info: ValidationInfo) -> Any:
-        """Drop the label where answers are private or ignored; the file is of another split if it has private ones."""
+        """Drop the label if answers are private or ignored. A private label in the file means another split."""
         is_private = _context(info)["is_private"]
         if is_private and label is not None and (not isinstance(label, str) or label.strip()):
-            raise expected("nothing, since the answers of the split are private")
+            raise expected("no value, since the answers of this split are private")
         return label if is_private is False else None
 
     @field_validator("golden_choice_idx")
@@ -193,7 +197,7 @@ class Record(Question):
 
 
 def _domain(name: Any) -> str:
-    """Return a domain by any spelling: ``daily_life`` is ``Daily life``."""
+    """Return the standard name of a domain in any spelling: ``daily_life`` is ``Daily life``."""
     spelt = {_letters(domain): domain for domain in DOMAINS}
     if not isinstance(name, str) or _letters(name) not in spelt:
         raise expected(f"one of {', '.join(DOMAINS)}")
@@ -203,11 +207,12 @@ def _domain(name: Any) -> str:
 class Bench2Record(Question):
     """A question of EgoPlan-Bench2.
 
-    question, video_source, video_id: absent in the file; the question is made of the goal, and the video is the one of
-        Ego4D whose id begins the sample's.
-    domain: one of `DOMAINS`.
-    scenario: one of 24.
-    task_start_frame: the first frame that a model may see.
+    Attributes:
+        question: Absent in the file; made from the goal.
+        video_source, video_id: Absent in the file. The sample's id starts with the id of its Ego4D video.
+        domain: One of `DOMAINS`.
+        scenario: One of 24.
+        task_start_frame: The first frame that a model may see.
     """
 
     sample_id: Annotated[
@@ -244,45 +249,46 @@ class Bench2Record(Question):
 
     @property
     def first_frame(self) -> int:
-        """The task's start."""
+        """The first frame of the task."""
         return self.task_start_frame
 
 
 def read_annotations(path: str | Path, split: Split | None) -> list[Record]:
-    """Read an official annotation file of EgoPlan-Bench and check every record of it.
+    """Read an official annotation file of EgoPlan-Bench, and check every record.
 
     Args:
-        path: JSON; a list of records, or an object that holds such a list under one key.
-        split: In ``"val"``, every record must have the right choice. In ``"test"``, none may have one. None ignores it.
+        path: JSON file with a list of records, or an object with such a list under one key.
+        split: ``"val"``: every record must have the right choice. ``"test"``: no record may have one. None: the right
+            choice is ignored.
 
     Returns:
         The records in the file's order.
 
     Raises:
-        LmmsEgoplanError: see `read_records`.
+        LmmsEgoplanError: See `read_records`.
     """
-    other = "val, whose file has answers," if split == "test" else "test, whose file has none,"
-    hint = f"use --split {other} if it is that file; is it EgoPlan's annotation file for the {split} split?"
+    other_split = "val (the file with answers)" if split == "test" else "test (the file without answers)"
+    hint = f"check that this is EgoPlan's annotation file for the {split} split, or use --split {other_split}"
     if split is None:
-        hint = "is it EgoPlan's annotation file?"
+        hint = "check that this is EgoPlan's annotation file"
     is_private = None if split is None else split == "test"
     return read_records(Record, Path(path), LIST_KEYS[split or "test"], hint, is_private=is_private)
 
 
 def read_bench2_annotations(source: str | Path) -> list[Bench2Record]:
-    """Read the annotation file of EgoPlan-Bench2 and check every record of it.
+    """Read the annotation file of EgoPlan-Bench2, and check every record.
 
     Args:
-        source: a file, JSON; or `HUB`.
+        source: A JSON file, or `HUB`.
 
     Returns:
         The records in the file's order.
 
     Raises:
-        LmmsEgoplanError: see `read_records`; or the hub does not have the file.
+        LmmsEgoplanError: See `read_records`. Also raised if the file cannot be downloaded.
     """
     path = _download() if str(source) == HUB else Path(source)
-    hint = f"is it EgoPlan-Bench2's {BENCH2_FILE}, whose records have their answers?"
+    hint = f"check that this is EgoPlan-Bench2's {BENCH2_FILE}, which contains the answers"
     return read_records(Bench2Record, path, "EgoPlan_Bench2", hint, is_private=False)
 
 
@@ -292,20 +298,20 @@ AnyRecord = TypeVar("AnyRecord", bound=Shown)
 def read_records(
     kind: type[AnyRecord], path: Path, key: str, hint: str, *, is_private: bool | None = None
 ) -> list[AnyRecord]:
-    """Read a file and check every record of it.
+    """Read a file, and check every record.
 
     Args:
-        path: JSON; a list of records, or an object that holds such a list under one key.
-        key: that key, where the object holds several lists.
-        hint: what to ask oneself where records are wrong.
-        is_private: whether the answers of questions are private; None ignores answers.
+        path: JSON file with a list of records, or an object with such a list under one key.
+        key: The list's key, needed if the object contains several lists.
+        hint: Advice to add to an error about wrong records.
+        is_private: True if the answers of questions are private; None ignores answers.
 
     Returns:
         The records in the file's order.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read, or records are wrong; names the first 20 problems, each with
-            the record's position (from 0), sample_id, field and what was found, and their total.
+        LmmsEgoplanError: The file cannot be read, or records are wrong. Names the number of problems and the first 20,
+            each with the record's position (from 0), sample_id, field and value.
     """
     raw_records = load_list(path, key)
     records: list[AnyRecord] = []
@@ -319,8 +325,8 @@ def read_records(
         flaws += _order_flaws(fields, first)
         if record is not None:
             records.append(record)
-        if sample_id is not None and (other := first_use.setdefault(shown(sample_id), index)) != index:
-            flaws.append(f"sample_id: already used by record {other}")
+        if sample_id is not None and (earlier := first_use.setdefault(shown(sample_id), index)) != index:
+            flaws.append(f"sample_id: already used by record {earlier}")
         problems += [f"record {index}, sample_id {shown(sample_id)}, {flaw}" for flaw in flaws]
     if problems:
         check_kind(path, raw_records, kind)
@@ -334,7 +340,7 @@ def read_records(
 
 
 def _order_flaws(raw: dict[str, Any], first: int) -> Iterator[str]:
-    """Name past actions that begin before an earlier one or after the observation; other values are ignored."""
+    """Yield past actions that start before an earlier one or after the observation. Other values are ignored."""
     actions = raw.get("task_progress_metadata")
     previous, last = first, raw.get("current_observation_frame")
     for position, action in enumerate(actions if isinstance(actions, list) else []):
@@ -342,20 +348,20 @@ def _order_flaws(raw: dict[str, Any], first: int) -> Iterator[str]:
         if _is_frame(start, first):
             field = f"task_progress_metadata[{position}].start_frame"
             if start < previous:
-                yield f"{field}: {start} lies before the action before it, at {previous}"
+                yield f"{field}: {start} is before the start of the previous action, {previous}"
             if _is_frame(last, first) and start > last:
-                yield f"{field}: {start} lies after current_observation_frame, {last}"
+                yield f"{field}: {start} is after current_observation_frame, {last}"
             previous = start
 
 
 def load_list(path: Path, key: str) -> list[Any]:
-    """Read the records of an annotation file as they are, unchecked.
+    """Read the records of an annotation file without checking them.
 
     Args:
-        key: of the list, where the file is an object that holds several.
+        key: The list's key, needed if the file is an object with several lists.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read, or holds no list.
+        LmmsEgoplanError: The file cannot be read, or contains no list.
     """
     content = read_json(path, "annotations")
     if isinstance(content, JsonObject):
@@ -365,7 +371,7 @@ def load_list(path: Path, key: str) -> list[Any]:
         content = next(iter(lists.values())) if len(lists) == 1 else lists.get(key)
     if not isinstance(content, list):
         raise LmmsEgoplanError(
-            f"{path}: expected a list of records, or an object that holds one under one key or under {key!r}"
+            f"{path}: expected a list of records, or an object with such a list under its only key or under {key!r}"
         )
     if not content:
         raise LmmsEgoplanError(f"{path}: the list of records is empty")
@@ -382,16 +388,16 @@ def _download() -> Path:
     try:
         with without_bars():
             return Path(hf_hub_download(HUB_DATASET, BENCH2_FILE, repo_type="dataset"))
-    except Exception as error:  # whatever the hub's client and the network raise
+    except Exception as error:  # The hub's client and the network raise many kinds of errors.
         raise LmmsEgoplanError(
-            f"{BENCH2_FILE} of the dataset {HUB_DATASET} cannot be had from the hub: {error}. Download it from "
-            f"https://huggingface.co/datasets/{HUB_DATASET} and give the file in place of {HUB}"
+            f"cannot download {BENCH2_FILE} of the dataset {HUB_DATASET} from the hub: {error}. Download it from "
+            f"https://huggingface.co/datasets/{HUB_DATASET}, and give the file instead of {HUB}"
         ) from error
 
 
-# The files of kept and rejected questions.
+# Files of the kept and the rejected questions.
 KEPT, REJECTED = "EgoPlan_validation.json", "rejected.csv"
-# Reasons in the second.
+# Reasons in the file of rejected questions.
 OPEN = "not all labels yet"
 SERVED = "served for the qualification"
 SKIPPED = "skipped"
@@ -399,15 +405,15 @@ DISAGREE = "annotators disagree"
 OTHER = "annotators agree on another choice than the record"
 
 Verified = dict[tuple[Hashable, ...], str]
-"""By id and right letter of a question, the result of its verification: `AGREED`, or the reason for its rejection."""
+"""Result of a question's verification, by its id and right letter: `AGREED`, or the reason for its rejection."""
 AGREED = "agree with the record"
 
 
 def read_checked(folders: Sequence[Path]) -> Verified:
-    """Read the results for the questions that enough people have answered; the last folder counts.
+    """Read the results for the questions that enough people have answered. Later folders override earlier ones.
 
     Raises:
-        LmmsEgoplanError: a file cannot be read, or holds something else; names it.
+        LmmsEgoplanError: A file cannot be read or has another form; the error names it.
     """
     checked: Verified = {}
     for folder in folders:
@@ -422,7 +428,7 @@ def read_checked(folders: Sequence[Path]) -> Verified:
                         checked[int(row["sample_id"]), row["record"]] = reason
         except (AttributeError, KeyError, TypeError, ValueError, csv.Error) as error:
             raise LmmsEgoplanError(
-                f"{folder}: {KEPT} or {REJECTED} is not as annotate export writes it: {type(error).__name__}: {error}. "
-                "Export the labels again"
+                f"{folder}: {KEPT} or {REJECTED} does not have the form that annotate export writes "
+                f"({type(error).__name__}: {error}); export the labels again"
             ) from error
     return checked

@@ -2,7 +2,7 @@ r"""Read the one letter that a written answer claims.
 
     read letter = marked (``\boxed{B}``), or stated ("the answer is B"), or the first or last line itself ("B. text")
 
-The patterns of claims expect lines as `_lines` makes them: half-width signs, single blanks, round brackets, no
+The patterns for claims expect the lines that `_lines` returns: half-width characters, single spaces, round brackets, no
 emphasis.
 """
 
@@ -15,10 +15,10 @@ from lmms_egoplan.judging.text import without_thinking
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.text import compile_patterns
 
-# Marks around an answer, all made into LaTeX commands; GLM's box is one of them.
+# Marks around an answer, all replaced by LaTeX commands. GLM's box is one of them.
 _TAGS = {"<|begin_of_box|>": r"\boxed{", "<|end_of_box|>": "}", "<answer>": r"\answer{", "</answer>": "}"}
 _TAG = re.compile("|".join(map(re.escape, _TAGS)), re.IGNORECASE)
-# Brackets, full stops, quotation marks and dashes have one form each in what is read.
+# Reduce brackets, full stops, quotation marks and dashes to one form each before parsing.
 _SIGNS = dict(
     zip(map(ord, "[{【「『\u3014]}】」』\u3015。、\u2018\u2019\u2013\u2014"), "(((((())))))..''--", strict=True)
 )
@@ -26,28 +26,30 @@ _LOOK_BACK = 300
 
 _RE = compile_patterns(yaml_beside(__file__))
 _Texts = Mapping[str, str]
-"""Texts of the choices by letter, in small letters; none is empty."""
+"""Texts of the choices by letter, in lower case; none is empty."""
 
 
 def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
     r"""Read the one letter that a reply claims; None if it claims none or several.
 
-    Thoughts are no part of it; those that do not end leave nothing. Where the reply has ``\boxed{B}`` or GLM's box, or
-    else ``<answer>B</answer>``, these alone are read. Several must agree, and so must what is claimed around them.
+    Thoughts are removed first; a thought that does not end makes the reply unreadable. If the reply has ``\boxed{B}``
+    or GLM's box, or otherwise ``<answer>B</answer>``, only these are read. All of them must agree, also with any claim
+    around them.
 
-    Else a claim is one of these:
+    Otherwise, a claim is one of these:
 
-    * The last line states the answer: ``The answer is B.``, ``The best choice is therefore B. text``. Other letters may
-      stand before it.
-    * The first line is the letter, marked as an option or followed by its choice's text, or states the answer: ``B``,
-      ``B.``, ``(B)``, ``B) text``, ``Option B``. No other letter stands alone anywhere, as ``A or B`` or ``A cat``.
-    * Another line states the answer, and no other letter stands alone anywhere.
+    * The last line states the answer: ``The answer is B.``, ``The best choice is therefore B. text``. Earlier lines may
+      contain other letters.
+    * The first line states the answer, or it is the letter, marked as an option or followed by its choice's text:
+      ``B``, ``B.``, ``(B)``, ``B) text``, ``Option B``. No other letter is a separate word anywhere, as in ``A or B``
+      or ``A cat``.
+    * Another line states the answer, and no other letter is a separate word anywhere.
     * The last line is the letter with its choice's text, and no other line begins with a letter.
 
-    Claims of different letters leave none, and so does a letter with another choice's text.
+    If claims differ, or a letter is followed by another choice's text, no letter is read.
 
     Args:
-        choices: texts of the choices, in the letters' order.
+        choices: Texts of the choices, in the letters' order.
 
     >>> parse_letter("The drawer is closed.\nThe best choice is therefore **B. open it**.", ["cut it", "open it"])
     'B'
@@ -55,7 +57,7 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
     ('B', None)
     """
     spoken = without_thinking(reply)
-    # A thought may begin after other text, too.
+    # A thought may also begin after other text.
     if spoken is None or any(without_thinking(part) is None for part in re.split(r"(?=[<\[◁])", spoken)):
         return None
     spoken = _TAG.sub(lambda tag: _TAGS[tag[0].lower()], unicodedata.normalize("NFKC", spoken))
@@ -78,7 +80,7 @@ def _plain(text: str) -> str:
 
 
 def _lines(plain: str) -> list[str]:
-    """Return the lines that are not empty, each with the one that it announces."""
+    """Return the lines that are not empty. A line that announces an answer is joined with the next one."""
     lines: list[str] = []
     for line in filter(None, (" ".join(line.split()) for line in plain.split("\n"))):
         announcement = f"{lines[-1].rstrip(' :')}: " if lines and len(lines[-1]) < _LOOK_BACK else ""
@@ -102,60 +104,61 @@ def _claimed(plain: str, texts: _Texts) -> str | None:
         return stated[-1]["letter"]
     if stated or (claims and first and _after(first, texts) is not None):
         (letter,) = claims
-        others = re.sub(rf"(?i)(?<!\w){re.escape(texts.get(letter, ''))}(?!\w)", "", whole)
-        return letter if {*_RE.standalone.findall(others)} <= {letter} else None
+        without_choice = re.sub(rf"(?i)(?<!\w){re.escape(texts.get(letter, ''))}(?!\w)", "", whole)
+        return letter if {*_RE.standalone.findall(without_choice)} <= {letter} else None
     if last is None or len(lines) == 1 or not claims | _options(lines[:-1], texts) <= {last["letter"]}:
         return None
-    after, own = _after(last, texts), texts.get(last["letter"], "\n")
-    is_whole = after is not None and not after.strip(" .!") and lines[-1].lower().rstrip(" .!").endswith(own)
+    after, choice = _after(last, texts), texts.get(last["letter"], "\n")
+    is_whole = after is not None and not after.strip(" .!") and lines[-1].lower().rstrip(" .!").endswith(choice)
     return last["letter"] if is_whole and not _RE.listing.search(lines[-2]) else None
 
 
 def _mentioned(lines: Sequence[str]) -> set[str]:
-    """Return the letters that are called the answer, even if that is denied."""
-    return {claim["letter"] for line in lines for how in (_RE.mention, _RE.statement) for claim in how.finditer(line)}
+    """Return the letters that are called the answer, even if the reply denies it."""
+    patterns = (_RE.mention, _RE.statement)
+    return {claim["letter"] for line in lines for pattern in patterns for claim in pattern.finditer(line)}
 
 
 def _options(lines: Sequence[str], texts: _Texts) -> set[str]:
-    """Return the letters with which lines begin as options."""
+    """Return the letters that begin lines as options."""
     claims = filter(None, map(_RE.line.match, lines))
     return {claim["letter"] for claim in claims if _is_marked(claim) or _after(claim, texts) is not None}
 
 
 def _lists_all(whole: str, texts: _Texts) -> bool:
-    """Check that every choice is quoted with its letter."""
+    """Return True if every choice is quoted with its letter."""
     quotes = (rf"\b{letter}\W{{1,3}}(?i:{re.escape(text)})" for letter, text in texts.items())
     return len(texts) > 1 and all(re.search(quote, whole) for quote in quotes)
 
 
 def _holds(statement: re.Match[str], texts: _Texts) -> bool:
-    """Check that a statement is no condition, and no other letter follows it in its line."""
+    """Return True if a statement is not part of a condition, and no other letter follows it in its line."""
     after = _after(statement, texts)
     before = statement.string[max(0, statement.start() - _LOOK_BACK) : statement.start()]
     return after is not None and not _RE.standalone.search(after) and not _RE.condition.search(before)
 
 
 def _is_marked(claim: re.Match[str]) -> bool:
-    rest = claim.string[claim.end() :]
-    return bool(_RE.mark.match(rest) or (claim["open"] and _RE.mark_after_bracket.match(rest)))
+    suffix = claim.string[claim.end() :]
+    return bool(_RE.mark.match(suffix) or (claim["open"] and _RE.mark_after_bracket.match(suffix)))
 
 
 def _after(claim: re.Match[str], texts: _Texts) -> str | None:
-    """Return what follows a claimed letter and its choice's text; None if that makes the letter no claim."""
-    rest, is_marked = claim.string[claim.end() :], _is_marked(claim)
-    tail = rest.lstrip(" .,:;!()-")
+    """Return the text after a claimed letter and its choice's text; None if that text makes the letter no claim."""
+    suffix, is_marked = claim.string[claim.end() :], _is_marked(claim)
+    tail = suffix.lstrip(" .,:;!()-")
     text = _leading(tail, texts)
     after = tail[len(text) :]
     if not is_marked and len(_leading(claim.string[claim.start("letter") :], texts)) > 1:
         return None
-    if text and (text != texts.get(claim["letter"]) or rest[:1].isalnum()):
+    if text and (text != texts.get(claim["letter"]) or suffix[:1].isalnum()):
         return None
     if is_marked or (text and (_RE.end.match(after) or _RE.end_of_text.match(after))):
         return None if _RE.denial.match(after) else after
-    return rest if _RE.end.match(rest) else None
+    return suffix if _RE.end.match(suffix) else None
 
 
 def _leading(line: str, texts: _Texts) -> str:
-    """Return the longest choice with which a line begins."""
+    """Return the longest choice that a line begins with; empty if there is none."""
     starts = (text for text in texts.values() if re.match(rf"{re.escape(text)}(?!\w)", line.lower()))
     return max(starts, key=len, default="")

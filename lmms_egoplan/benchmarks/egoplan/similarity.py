@@ -1,4 +1,4 @@
-"""The similarity of EgoPlan-Bench's goals and right answers (sec. 4.2, Fig. 7), and three levels of it."""
+"""Measure the similarity of EgoPlan-Bench's goals and right answers (sec. 4.2, Fig. 7), in three levels."""
 
 import json
 import math
@@ -22,7 +22,7 @@ from lmms_egoplan.paths import data_root
 
 LEVELS = ("low", "middle", "high")
 
-# Whose tokens count: the layer that the authors of BERTScore found best, by kind and depth of the model.
+# The layer whose tokens are compared, by kind and depth of the model: the best one according to BERTScore's authors.
 _LAYERS = {("bert", 12): 9, ("bert", 24): 18, ("roberta", 12): 10, ("roberta", 24): 17, ("distilbert", 6): 5}
 _BATCH = 64
 _MAX_TOKENS = 512
@@ -35,52 +35,57 @@ Question = TypeVar("Question", bound=Hashable)
 
 @dataclass(frozen=True)
 class Similarities:
-    """values: by goal and answer, at most 1; measure: how they were computed, and with which model."""
+    """Similarities of pairs of texts.
+
+    Attributes:
+        values: Similarity by goal and answer, at most 1.
+        measure: Method and model that computed the values.
+    """
 
     values: dict[Pair, float]
     measure: str
 
 
 def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> Similarities:
-    """Measure how similar the two texts of each pair are.
+    """Measure the similarity of the two texts of each pair.
 
-    Values are cached below the prepared data (``egoplan/similarity``) and used again, while an encoder that is a folder
-    has the same files.
+    Values are cached below the prepared data (``egoplan/similarity``). If the encoder is a folder, they are reused
+    while its files are unchanged.
 
     Args:
-        pairs: goal and answer.
-        encoder: a BERT-like model, folder or name on the hub, for BERTScore: F1 of greedy matching of token
-            embeddings by cosine (Zhang et al. 2020), without idf weights and baseline; special tokens may be matched
-            and have no weight, as in the authors' program. None: cosine of the sentence embeddings of ActPlan's
+        pairs: Pairs of goal and answer.
+        encoder: A BERT-like model for BERTScore, as folder or name on the hub. BERTScore is the F1 of greedy matching
+            of token embeddings by cosine (Zhang et al. 2020), without idf weights and baseline. Special tokens may be
+            matched and have no weight, as in the authors' program. None: cosine of the sentence embeddings of ActPlan's
             encoder (``LMMS_EGOPLAN_ENCODER``).
 
     Raises:
-        LmmsEgoplanError: the sentence encoder, or the model for BERTScore, cannot be loaded.
+        LmmsEgoplanError: The sentence encoder, or the model for BERTScore, cannot be loaded.
     """
-    wanted = sorted(set(pairs))
+    distinct_pairs = sorted(set(pairs))
     kind, name = ("cosine", encoder_name()) if encoder is None else ("BERTScore", encoder)
     identity = f"{kind} {name} {_version(name)}"
     path = data_root() / "egoplan" / "similarity" / f"{sha256(identity.encode()).hexdigest()[:16]}.json"
     measure, values = _read_cache(path)
-    missing = [pair for pair in wanted if pair not in values]
+    missing = [pair for pair in distinct_pairs if pair not in values]
     if missing:
         measure, computed = _cosines_in_process(missing, name) if encoder is None else _bert_scores(missing, name)
         values |= {pair: round(value, _DECIMALS) for pair, value in zip(missing, computed, strict=True)}
         _write_cache(path, measure, values)
-    return Similarities({pair: values[pair] for pair in wanted}, measure)
+    return Similarities({pair: values[pair] for pair in distinct_pairs}, measure)
 
 
 def levels(values: Mapping[Question, float]) -> dict[Question, int]:
-    """Return which of the three `LEVELS` each question is in; equals are in the order of the questions.
+    """Return the index of each question's level in `LEVELS`. Equal values are ordered by question.
 
-    The levels are equally large; where three does not divide the number, they differ by one.
+    The levels have equal sizes. If the number of questions is not divisible by three, the sizes differ by one.
     """
     order = sorted(values, key=lambda question: (values[question], question))
     return {question: position * len(LEVELS) // len(order) for position, question in enumerate(order)}
 
 
 def _version(name: str) -> str:
-    """Return a text that changes with the files in a folder; nothing for a name on the hub."""
+    """Return a text that changes with the files in a folder; an empty text for a name on the hub."""
     folder = Path(name).expanduser()
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     return " ".join(f"{path.relative_to(folder)}:{file_version(path.stat())}" for path in files)
@@ -96,7 +101,7 @@ def _read_cache(path: Path) -> tuple[str, dict[Pair, float]]:
     except FileNotFoundError:
         return "", {}
     except (OSError, ValueError, TypeError, KeyError) as error:
-        logger.debug(f"{path}: computed anew: {type(error).__name__}: {error}")
+        logger.debug(f"{path}: cache ignored, similarities are computed again: {type(error).__name__}: {error}")
         return "", {}
 
 
@@ -104,43 +109,44 @@ def _write_cache(path: Path, measure: str, values: Mapping[Pair, float]) -> None
     content = {"measure": measure, "values": [[*pair, value] for pair, value in sorted(values.items())]}
     try:
         write_whole(path, json.dumps(content, ensure_ascii=False))
-    except OSError as error:  # Prepared data may be shared and not ours to write; the next report computes again.
-        logger.debug(f"{path}: not kept: {error}")
+    except OSError as error:  # Shared prepared data may be read-only. Then the next report computes the values again.
+        logger.debug(f"{path}: similarities are not cached: {error}")
 
 
 def _cosines_in_process(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
-    """Call `_cosines` in a process of its own, since sentence-transformers takes about 1 GiB.
+    """Call `_cosines` in a separate process, as sentence-transformers takes about 1 GiB.
 
-    It is called here if that is loaded already, or if the process fails.
+    Use the current process if sentence-transformers is already loaded here, or if the separate process fails.
     """
     if "sentence_transformers" not in sys.modules:
-        # A session of its own: Ctrl-C in a terminal does not reach it, and it ends with this process.
+        # In a new session, Ctrl-C in a terminal does not reach the process. It ends with this one.
         command = [sys.executable, "-c", f"from {__name__} import _compute; _compute()"]
         try:
-            ran = subprocess.run(
+            process = subprocess.run(
                 command, input=json.dumps([pairs, name]), capture_output=True, text=True, start_new_session=True
             )
-            measure, values = json.loads(ran.stdout.rpartition("\n")[2])
+            measure, values = json.loads(process.stdout.rpartition("\n")[2])
             return measure, values
         except (OSError, ValueError) as error:
-            logger.debug(f"texts are compared without a process of their own: {error}")
+            logger.debug(f"the process that compares texts failed; comparing them here: {error}")
     return _cosines(pairs, name)
 
 
 def _compute() -> None:
-    """Read pairs and an encoder's name from standard input, and write `_cosines` as the last line of the output."""
-    # Importing these takes a third of this process's time. If an encoder needs one, the caller encodes instead.
+    """Read pairs and an encoder's name from standard input, and write the result of `_cosines` as the last line."""
+    # transformers imports these for image models and training, which takes a third of this process's time. If an encoder
+    # needs one of them, this process fails, and the caller encodes instead.
     sys.modules |= dict.fromkeys(("timm", "wandb"))  # type: ignore[arg-type]
     pairs, name = json.load(sys.stdin)
     print("\n" + json.dumps(_cosines([tuple(pair) for pair in pairs], name)), end="", flush=True)
-    os._exit(0)  # Taking torch's modules down one by one would need 100 MiB more.
+    os._exit(0)  # Unloading torch's modules one by one would need another 100 MiB.
 
 
 def _cosines(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
     texts = _texts(pairs)
     encoded = load_encoder(name).encode(texts, batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
     vectors = dict(zip(texts, encoded, strict=True))
-    measure = f"cosine of the sentence embeddings of {_shown(name)}"
+    measure = f"cosine of the sentence embeddings of {_short_name(name)}"
     return measure, [float(vectors[goal].astype(float) @ vectors[answer].astype(float)) for goal, answer in pairs]
 
 
@@ -155,12 +161,12 @@ def _bert_scores(pairs: Sequence[Pair], name: str) -> tuple[str, list[float]]:
         depth = model.config.num_hidden_layers
         layer = _LAYERS.get((model.config.model_type, depth), depth)
         embeddings = _token_embeddings(_texts(pairs), tokenizer, model, layer)
-    except Exception as error:  # A folder that is absent, incomplete, or of another kind may raise anything.
+    except Exception as error:  # A missing, incomplete or unsuitable folder may raise any error.
         raise LmmsEgoplanError(
-            f"BERTScore with {name}: {type(error).__name__}: {error}; give the folder of a BERT-like model with its "
-            "tokenizer, such as roberta-large, or none for the sentence encoder"
+            f"BERTScore with {name}: {type(error).__name__}: {error}; use the folder of a BERT-like model with its "
+            "tokenizer, such as roberta-large, or no model for the sentence encoder"
         ) from error
-    measure = f"BERTScore (F1, without idf and rescaling) of {_shown(name)}, layer {layer} of {depth}"
+    measure = f"BERTScore (F1, without idf and rescaling) of {_short_name(name)}, layer {layer} of {depth}"
     return measure, [_f1(embeddings[goal], embeddings[answer]) for goal, answer in pairs]
 
 
@@ -168,14 +174,14 @@ def _texts(pairs: Sequence[Pair]) -> list[str]:
     return sorted({text for pair in pairs for text in pair}, key=lambda text: (len(text), text))
 
 
-def _shown(name: str) -> str:
-    """Shorten a folder to its last two parts."""
+def _short_name(name: str) -> str:
+    """Shorten a folder's path to its last two parts."""
     folder = Path(name).expanduser()
     return "/".join(folder.resolve().parts[-2:]) if folder.is_dir() else name
 
 
 def _token_embeddings(texts: Sequence[str], tokenizer: Any, model: Any, layer: int) -> dict[str, Tokens]:
-    """Return by text its tokens' vectors, of length 1, and for each token whether it is not a special one."""
+    """Return each text's token vectors, of length 1, with a mask that is false for special tokens."""
     import torch
 
     tokens = {}
@@ -200,10 +206,10 @@ def _token_embeddings(texts: Sequence[str], tokenizer: Any, model: Any, layer: i
 
 
 def _f1(first: Tokens, second: Tokens) -> float:
-    """Return 0 where a text has no token."""
-    (left, left_counts), (right, right_counts) = first, second
-    if not left_counts.any() or not right_counts.any():
+    """Return the F1 of greedy matching; 0 if a text has no token."""
+    (first_vectors, first_mask), (second_vectors, second_mask) = first, second
+    if not first_mask.any() or not second_mask.any():
         return 0.0
-    cosines = left @ right.T
-    precision, recall = cosines.max(1)[left_counts].mean(), cosines.max(0)[right_counts].mean()
+    cosines = first_vectors @ second_vectors.T
+    precision, recall = cosines.max(1)[first_mask].mean(), cosines.max(0)[second_mask].mean()
     return float(2 * precision * recall / (precision + recall)) if precision + recall else 0.0

@@ -1,4 +1,4 @@
-"""The source videos of questions: the clock of the records' frame numbers, needed frames, and finding them on disk."""
+"""Find the source videos of questions, the frames that tasks need, and the clock of the records' frame numbers."""
 
 import math
 import os
@@ -17,9 +17,9 @@ from lmms_egoplan.jsonl import read_csv
 from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.media.frames import FrameError, count_video_frames, frame_path
 
-# EPIC-KITCHENS-100's newer videos, such as P01_103, have 50 frames a second. The frames of the older ones, such as
-# P01_13, were extracted at 60, whatever the video itself has: 59.94, and in nine videos 29.97, 47.95 or 90. So count
-# the start and stop frames of EPIC_100_validation.csv. Ego4D's canonical videos have 30.
+# EPIC-KITCHENS-100's newer videos, such as P01_103, have 50 frames per second. The frames of the older ones, such as
+# P01_13, were extracted at 60, regardless of the video's own rate: 59.94, and in nine videos 29.97, 47.95 or 90. The
+# start and stop frames of EPIC_100_validation.csv use these rates. Ego4D's canonical videos have 30.
 _NEWER = re.compile(r"P\d\d_1\d\d")
 _NEWER_FPS, _OLDER_FPS = 50, 60
 EGO4D_FPS = 30
@@ -33,8 +33,9 @@ _TOLERANCE = 6
 class VideoInfo(NamedTuple):
     """An official video of EPIC-KITCHENS-100.
 
-    seconds: its duration.
-    fps: the video file's rate, which is not the rate by which records count (`frames_per_second`).
+    Attributes:
+        seconds: Duration of the video.
+        fps: Frame rate of the video file. The records' frame numbers use another rate (`frames_per_second`).
     """
 
     seconds: float
@@ -42,7 +43,7 @@ class VideoInfo(NamedTuple):
 
 
 def frames_per_second(source: str, video_id: str) -> int:
-    """Return how many frames the records count for a second of a video.
+    """Return the frame rate of the records' frame numbers for a video.
 
     >>> frames_per_second("EpicKitchens", "P01_13"), frames_per_second("EpicKitchens", "P01_103")
     (60, 50)
@@ -56,15 +57,15 @@ def read_video_info(path: Path) -> dict[str, VideoInfo]:
     """Read EPIC-KITCHENS-100's videos, by id.
 
     Args:
-        path: the official ``EPIC_100_video_info.csv``, with the columns ``video_id``, ``duration`` and ``fps``.
+        path: The official ``EPIC_100_video_info.csv``, with the columns ``video_id``, ``duration`` and ``fps``.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read, lacks a column, or a row is wrong; names line and field.
+        LmmsEgoplanError: The file cannot be read, a column is missing, or a row is wrong. Names line and field.
     """
     rows = read_csv(path, "list of EPIC-KITCHENS' videos")
     _, header = next(rows, (0, []))
-    if absent := [name for name in ("video_id", *_NUMBERS) if name not in header]:
-        raise LmmsEgoplanError(f"{path}: no column {', '.join(absent)}; is it {_VIDEO_INFO}?")
+    if missing_columns := [name for name in ("video_id", *_NUMBERS) if name not in header]:
+        raise LmmsEgoplanError(f"{path}: no column {', '.join(missing_columns)}; use {_VIDEO_INFO}")
     videos: dict[str, VideoInfo] = {}
     for number, cells in rows:
         row = dict(zip_longest(header, cells))
@@ -73,47 +74,47 @@ def read_video_info(path: Path) -> dict[str, VideoInfo]:
                 raise LmmsEgoplanError(f"{path}, line {number}: {name}: expected a number above 0, found {row[name]!r}")
         videos[row["video_id"]] = VideoInfo(float(row["duration"]), float(row["fps"]))
     if not videos:
-        raise LmmsEgoplanError(f"{path}: no videos; is it {_VIDEO_INFO}?")
+        raise LmmsEgoplanError(f"{path}: no videos; use {_VIDEO_INFO}")
     return videos
 
 
 def record_problem(
     video_id: str, frame: int, videos: Mapping[str, VideoInfo], field: str = "current_observation_frame"
 ) -> str | None:
-    """Say what is wrong with the `video_id` of an EPIC-KITCHENS record, or with one of its frames; None if nothing is.
+    """Describe the problem with an EPIC-KITCHENS record's `video_id` or one of its frames; None if both are valid.
 
     Args:
-        frame: its number, from 1.
-        videos: the official ones.
-        field: the frame's, in the record.
+        frame: Number of the frame, from 1.
+        videos: The official videos.
+        field: The record's field with the frame number.
     """
     if video_id not in videos:
-        return f"video_id: {video_id!r} is none of the {len(videos)} videos of the official list"
+        return f"video_id: {video_id!r} is not one of the {len(videos)} videos in the official list"
     rate, seconds = frames_per_second(EPIC_KITCHENS, video_id), videos[video_id].seconds
     if frame <= math.ceil(seconds * rate) + _TOLERANCE:
         return None
     return (
-        f"{field}: {frame} is at {frame / rate:.2f} s, at {rate} frames a second, "
-        f"but {video_id} ends at {seconds:.2f} s"
+        f"{field}: {frame} is at {frame / rate:.2f} s ({rate} frames per second), but {video_id} ends at "
+        f"{seconds:.2f} s"
     )
 
 
 def too_many_frames(video_id: str, highest: int, video: VideoInfo) -> str | None:
-    """Say what is wrong with a folder of frames up to number `highest`; None if the video is long enough for them."""
+    """Describe the problem if a folder has more frames than its video; None if `highest` fits the video's length."""
     rate = frames_per_second(EPIC_KITCHENS, video_id)
     if highest <= video.seconds * rate * 1.01 + _TOLERANCE:
         return None
     return (
-        f"frames up to number {highest}, but {video.seconds:.2f} s have {round(video.seconds * rate)} at the {rate} a "
-        f"second by which EgoPlan counts: they were extracted at about {highest / video.seconds:.2f} a second; extract "
-        f"them at {rate}, or take EPIC-KITCHENS' own"
+        f"frames up to number {highest}, but {video.seconds:.2f} s have {round(video.seconds * rate)} at EgoPlan's "
+        f"{rate} per second. They were extracted at about {highest / video.seconds:.2f} per second; extract them at "
+        f"{rate}, or use EPIC-KITCHENS' own frames"
     )
 
 
 def has_own_rate(video_id: str, highest: int, video: VideoInfo) -> bool:
-    """Check for a folder without gaps that was extracted at the video's own rate, where EgoPlan counts by another."""
-    own, counted = video.seconds * video.fps, video.seconds * frames_per_second(EPIC_KITCHENS, video_id)
-    return abs(highest - own) <= 2 < abs(own - counted) / 2
+    """Return True if a folder without gaps was extracted at the video's own rate, and EgoPlan uses another rate."""
+    video_frames, egoplan_frames = video.seconds * video.fps, video.seconds * frames_per_second(EPIC_KITCHENS, video_id)
+    return abs(highest - video_frames) <= 2 < abs(video_frames - egoplan_frames) / 2
 
 
 def _is_positive(text: str | None) -> bool:
@@ -130,7 +131,7 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True)
 class NeededFrames:
-    """Frames of a video that questions need: first and last number of each run, increasing, without overlaps."""
+    """Frames of a video that questions need: first and last number of each run, increasing and without overlaps."""
 
     source: str
     video_id: str
@@ -138,7 +139,7 @@ class NeededFrames:
 
     @property
     def num_frames(self) -> int:
-        """Frames of all runs."""
+        """Number of frames in all runs."""
         return sum(last - first + 1 for first, last in self.runs)
 
     @property
@@ -148,7 +149,7 @@ class NeededFrames:
 
 
 def needed_frames(records: Iterable[Shown]) -> list[NeededFrames]:
-    """Return the frames that any task may read, of each video, by source and id.
+    """Return the frames of each video that any task may read, ordered by source and id.
 
     >>> from types import SimpleNamespace
     >>> def record(first, last):
@@ -159,7 +160,7 @@ def needed_frames(records: Iterable[Shown]) -> list[NeededFrames]:
     spans: dict[tuple[str, str], list[range]] = {}
     for record in records:
         spans.setdefault((record.video_source, record.video_id), []).append(record.frames)
-    return [NeededFrames(*video, tuple(_merged(of_video))) for video, of_video in sorted(spans.items())]
+    return [NeededFrames(*video, tuple(_merged(video_spans))) for video, video_spans in sorted(spans.items())]
 
 
 def _merged(spans: Iterable[range]) -> list[tuple[int, int]]:
@@ -178,21 +179,22 @@ def find_video(
     videos: Mapping[str, VideoInfo] | None = None,
     warn: Warn | None = None,
 ) -> dict[Id, Footage | str]:
-    """Look for all frames of a video that any task may read.
+    """Find all frames of a video that any task may read.
 
     Args:
-        root: of Epic-Kitchens (``P01/rgb_frames/P01_13/frame_0000000760.jpg``) or Ego4D (``<video_id>.mp4``).
-        records: the questions on one video, at least one.
-        videos: EPIC-KITCHENS' official ones, with which the number of frames must agree; not checked without.
-        warn: called with what seems wrong and may not be.
+        root: Folder of Epic-Kitchens (``P01/rgb_frames/P01_13/frame_0000000760.jpg``) or Ego4D (``<video_id>.mp4``).
+        records: The questions on one video, at least one.
+        videos: EPIC-KITCHENS' official videos. The number of frames must match them; without, it is not checked.
+        warn: Called with a message about anything suspicious.
 
     Returns:
-        By sample id the footage, or the first missing frame, with the same text for all questions that lack frames.
+        The footage by sample id. For questions that lack frames, a text that names the first missing frame, the same
+        for all of them.
 
     Raises:
-        FrameError: the video is absent or cannot be read; frames that are not numbered from 1, or were extracted at
-            another rate than the records count by.
-        LmmsEgoplanError: the video, or a frame file that a question needs, lies outside `root`.
+        FrameError: The video is missing or cannot be read. Frames are not numbered from 1, or were extracted at another
+            rate than the records'.
+        LmmsEgoplanError: The video, or a frame file that a question needs, lies outside `root`.
     """
     needed = {record.sample_id: record.frames for record in records}
     video_id = records[0].video_id
@@ -205,7 +207,7 @@ def _find_file(path: Path, needed: Mapping[Id, range]) -> dict[Id, Footage | str
     length = count_video_frames(path)
     version = file_version(path.stat())
     last = max(span[-1] for span in needed.values())
-    reason = f"{path}: {length} frames, but questions need them up to frame {last} (counted from 0)"
+    reason = f"{path}: {length} frames, but questions need all up to frame {last} (counted from 0)"
     return {
         sample_id: reason if span[-1] >= length else Footage(path, version, span) for sample_id, span in needed.items()
     }
@@ -242,7 +244,7 @@ def _find_folder(
     if gaps:
         spans = [needed[sample_id] for sample_id in gaps]
         reason = (
-            f"{frame_path(folder, min(gaps.values()))}: no such frame; questions need all from "
+            f"{frame_path(folder, min(gaps.values()))}: no such frame; questions need all frames from "
             f"{min(span.start for span in spans)} to {max(span.stop for span in spans) - 1}"
         )
     return {
@@ -253,20 +255,20 @@ def _find_folder(
 def _check_numbers(
     folder: Path, video_id: str, numbers: Sequence[int], video: VideoInfo | None, warn: Warn | None
 ) -> None:
-    """Check that frames are numbered from 1 and were extracted at the rate by which records count, if that is known."""
+    """Check that frames are numbered from 1 and, if the video is known, were extracted at the records' rate."""
     lowest, highest, first = min(numbers), max(numbers), FIRST_FRAME[EPIC_KITCHENS]
     if lowest < first:
         raise FrameError(
-            f"{frame_path(folder, lowest)}: the frames are numbered from {lowest}, and EgoPlan counts EPIC-KITCHENS' "
-            f"from {first}; rename them, or take EPIC-KITCHENS' own"
+            f"{frame_path(folder, lowest)}: the frames are numbered from {lowest}, but EgoPlan numbers EPIC-KITCHENS' "
+            f"frames from {first}; rename them, or use EPIC-KITCHENS' own frames"
         )
     if video and (problem := too_many_frames(video_id, highest, video)):
         raise FrameError(f"{folder}: {problem}")
     if video and warn and len(numbers) == highest and has_own_rate(video_id, highest, video):
         warn(
-            f"{folder}: {highest} frames in {video.seconds:.2f} s are the video's own {video.fps:.2f} a second, and "
-            f"EgoPlan counts {frames_per_second(EPIC_KITCHENS, video_id)}. If they were extracted at its own rate, "
-            "other frames than the annotated ones are shown"
+            f"{folder}: {highest} frames in {video.seconds:.2f} s match the video's own rate of {video.fps:.2f} per "
+            f"second, but EgoPlan uses {frames_per_second(EPIC_KITCHENS, video_id)}. If they were extracted at the "
+            "video's rate, the frames shown are not the annotated ones; extract them at EgoPlan's rate"
         )
 
 

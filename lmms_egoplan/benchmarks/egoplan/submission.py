@@ -1,6 +1,6 @@
-"""EgoPlan's submission files, from what a run has logged.
+"""Write submissions for EgoPlan's leaderboard from a run's logs.
 
-The leaderboard takes a file of each split, val and test: a JSON list of ``{"sample_id": int, "label": "A".."D"}``.
+The leaderboard takes one file per split (val, test): a JSON list of ``{"sample_id": int, "label": "A".."D"}``.
 """
 
 import json
@@ -21,7 +21,7 @@ from lmms_egoplan.validation import Checked, Expected, read_as
 Prediction = tuple[int, str | None]
 
 _HOW = (
-    "give the run's *_samples_egoplan_test.jsonl or *_samples_egoplan_val.jsonl (--log_samples --output_path DIR), or "
+    "use the run's *_samples_egoplan_test.jsonl or *_samples_egoplan_val.jsonl (--log_samples --output_path DIR), or "
     "its predictions file"
 )
 
@@ -32,57 +32,55 @@ class _Logged(Checked):
 
 
 def write_predictions(path: str | Path, predictions: Iterable[dict[str, Any]]) -> None:
-    """Write a run's ``predictions`` values as JSON lines, which `read_predictions` reads."""
+    """Write a run's ``predictions`` values as JSON lines, the form that `read_predictions` reads."""
     lines = "".join(f"{json.dumps(prediction)}\n" for prediction in predictions)
     write_whole(Path(path), lines)
 
 
 def read_predictions(path: str | Path) -> list[Prediction]:
-    """Read sample ids and predicted letters, in the file's order; None where the question could not be scored.
+    """Read sample ids and predicted letters in the file's order. A question that could not be scored has None.
 
     Args:
-        path: JSON lines; each the harness's log of a question, which holds the prediction under
-            ``predictions``, or the prediction itself: ``{"sample_id": 115, "prediction": "A", ...}``.
+        path: JSON lines. Each is the harness's log of a question, with the prediction under ``predictions``, or the
+            prediction itself: ``{"sample_id": 115, "prediction": "A", ...}``.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read or holds something else; names the line and the field.
+        LmmsEgoplanError: The file cannot be read or has another form. Names the line and the field.
     """
     predictions = [_prediction(where, line) for where, line in read_lines(Path(path), "samples")]
     if not predictions:
-        raise LmmsEgoplanError(f"{path}: no samples in it")
+        raise LmmsEgoplanError(f"{path}: no samples; {_HOW}")
     return predictions
 
 
 def split_of(path: str | Path) -> Split:
-    """Return the split by the name of a samples or predictions file: ``"val"`` for ``egoplan_val*``, else ``"test"``.
+    """Return the split in the name of a samples or predictions file: ``"val"`` for ``egoplan_val*``, else ``"test"``.
 
     Raises:
-        LmmsEgoplanError: the name tells both.
+        LmmsEgoplanError: The name contains both splits.
     """
     name = Path(path).name
     val, test = "egoplan_val" in name, "egoplan_test" in name
     if val and test:
-        raise LmmsEgoplanError(
-            f"{path}: its name tells both splits; say which one it is for: --split val or --split test"
-        )
+        raise LmmsEgoplanError(f"{path}: the file name contains both splits; set --split val or --split test")
     return "val" if val else "test"
 
 
 def split_ids(split: Split) -> list[int]:
-    """Return the sample ids of a prepared split, all of the official file, in its order.
+    """Return the sample ids of a prepared split, in the order of the official file.
 
     Raises:
-        LmmsEgoplanError: as for `PreparedData.load`, or the split was prepared without some of its questions.
+        LmmsEgoplanError: As for `PreparedData.load`. Also raised if the split was prepared without some questions.
     """
     ids = list(EGOPLAN.load(split)["sample_id"])
     summary = load_summary("egoplan", split) or {}
-    left_out = [sample_id for video in summary.get("missing", []) for sample_id in video.get("sample_ids", [])]
+    skipped_ids = [sample_id for video in summary.get("missing", []) for sample_id in video.get("sample_ids", [])]
     if len(ids) < summary.get("split_size", 0):
-        named = f": sample_ids {_listing(left_out)}" if left_out else ""
+        details = f": sample_ids {_listing(skipped_ids)}" if skipped_ids else ""
         raise LmmsEgoplanError(
-            f"a submission holds every question of the {split} split, and {summary['split_size'] - len(ids)} of "
-            f"{summary['split_size']} were left out when it was prepared{named}. Prepare it again with all "
-            "videos, without --skip-missing, and run the model on them"
+            f"a submission needs every question of the {split} split, but {summary['split_size'] - len(ids)} of "
+            f"{summary['split_size']} were skipped when it was prepared{details}. Prepare it again with all videos and "
+            "without --skip-missing, and repeat the run"
         )
     return ids
 
@@ -91,27 +89,28 @@ def build_submission(predictions: Sequence[Prediction], ids: Sequence[int], spli
     """Return ``{"sample_id": int, "label": "A".."D"}`` for each id of the split, in the split's order.
 
     Args:
-        ids: of all questions of the split.
-        split: its name, for messages.
+        ids: Sample ids of all questions of the split.
+        split: Name of the split, for messages.
 
     Raises:
-        LmmsEgoplanError: ids without a prediction, with several, or unknown to the split; one message for all,
-            with the first 20 of each kind and their number.
+        LmmsEgoplanError: Ids without a prediction, with several, or unknown to the split. One message names the number
+            and the first 20 of each kind.
     """
     labels = {sample_id: letter for sample_id, letter in predictions if letter is not None}
     counts = Counter(sample_id for sample_id, _ in predictions)
-    wrong = {
+    wrong_ids = {
         "without a prediction": [sample_id for sample_id in ids if sample_id not in labels],
         "more than once": [sample_id for sample_id, count in counts.items() if count > 1],
         "not in the split": sorted(counts.keys() - set(ids)),
     }
-    problems = [f"{what}: {_listing(sample_ids)}" for what, sample_ids in wrong.items() if sample_ids]
+    problems = [f"{reason}: {_listing(sample_ids)}" for reason, sample_ids in wrong_ids.items() if sample_ids]
     if problems:
-        other = "val" if split == "test" else "test"
+        other_split = "val" if split == "test" else "test"
+        hint = f". For predictions of the {other_split} split, use --split {other_split}"
         raise LmmsEgoplanError(
-            f"the predictions are no submission for the {split} split of {len(ids)} questions. sample_ids "
+            f"the predictions do not match the {split} split of {len(ids)} questions. sample_ids "
             + "; ".join(problems)
-            + (f". Are they of the {other} split? Then: --split {other}" if wrong["not in the split"] else "")
+            + (hint if wrong_ids["not in the split"] else "")
         )
     return [{"sample_id": sample_id, "label": labels[sample_id]} for sample_id in ids]
 
@@ -122,7 +121,7 @@ def _prediction(where: str, line: str) -> Prediction:
         sample = sample.get("predictions", sample)
     if not isinstance(sample, dict) or not {"sample_id", "prediction"} <= sample.keys():
         raise LmmsEgoplanError(
-            f"{where}: no EgoPlan prediction: neither predictions nor sample_id and prediction are in it"
+            f"{where}: not an EgoPlan prediction: fields predictions, or sample_id and prediction, are missing; {_HOW}"
         )
     logged = read_as(_Logged, where, sample)
     return logged.sample_id, logged.prediction

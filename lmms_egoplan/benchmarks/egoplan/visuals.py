@@ -1,6 +1,6 @@
-"""What a model is shown of a question: frames of the progress as images, clips or a video file.
+"""Read a question's visual input: frames of the progress as images, clips or a video file.
 
-Never anything after the current observation (sec. 3.3, C.1).
+No frame after the current observation is ever shown (sec. 3.3, C.1).
 """
 
 import math
@@ -36,10 +36,10 @@ UNIFORM_FRAMES = 8
 # The most recent N = 4 action segments with K = 8 keyframes each (arXiv 2312.06722, C.1).
 NUM_CLIPS = 4
 FRAMES_PER_CLIP = 8
-# The project's own limits for progress videos.
+# This project's limits for progress videos.
 _VIDEO_FPS = 4
 _VIDEO_FRAMES = 256
-# Of frames by rate, as teams report them.
+# Limit for frames by rate, as teams report it.
 MOST_FRAMES = 256
 
 Segment = tuple[int, int]
@@ -47,11 +47,13 @@ Segment = tuple[int, int]
 
 @dataclass(frozen=True)
 class Progress:
-    """What may be shown of a question, in the numbers of the frames of its file or folder.
+    """The frames of a question that may be shown, by their numbers in its file or folder.
 
-    past: (start, stop) of the past actions, in order of their starts; may be empty.
-    first, observation: the first and the last frame.
-    fps: frames per second.
+    Attributes:
+        past: (start, stop) of the past actions, ordered by start; may be empty.
+        first: The first frame.
+        observation: The last frame.
+        fps: Frames per second.
     """
 
     past: list[Segment]
@@ -60,12 +62,12 @@ class Progress:
     fps: Fraction
 
     def uniform_frames(self, num_frames: int) -> list[int]:
-        """Call the function of this name, from the first frame."""
+        """Return evenly spaced frames from the first frame to the observation; see the function of this name."""
         return uniform_frames([(self.first, self.observation)], self.observation, num_frames)
 
 
 def shown_frames(settings: Mapping[str, Any]) -> str:
-    """Put into words which frames the settings of the media ``frames`` ask for.
+    """Describe the frames that the settings of the media ``frames`` request.
 
     >>> shown_frames({"num_frames": 8}), shown_frames({"fps": 2, "max_frames": 256})
     ('8', '2 a second, at most 256')
@@ -75,10 +77,10 @@ def shown_frames(settings: Mapping[str, Any]) -> str:
 
 
 def num_images(doc: Doc, settings: Mapping[str, Any]) -> int:
-    """Count the images that the media ``frames`` show of a question; reads no frame.
+    """Count the images that the media ``frames`` show for a question, without reading a frame.
 
     Args:
-        settings: as for `Visuals.visual_input`.
+        settings: As for `Visuals.visual_input`.
     """
     return len(_frames_of(progress_of(doc), {"media": "frames", **settings}))
 
@@ -95,10 +97,10 @@ def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> list[int]:
 
 
 def progress_of(doc: Doc) -> Progress:
-    """Read the progress of a row of the prepared dataset: from its ``first_frame``, or else the first action's start.
+    """Return the progress of a row of the prepared dataset, from its ``first_frame`` or the first action's start.
 
-    In a ready clip, the frames that may be shown stand evenly for those of the source; where they are as many, frame by
-    frame.
+    In a ready clip, positions are mapped evenly to the frames of the source. If the numbers of frames are equal, the
+    mapping is frame by frame.
     """
     observation = doc["current_observation_frame"]
     past = [(action["start_frame"], action["stop_frame"]) for action in doc["past_actions"]]
@@ -111,8 +113,8 @@ def progress_of(doc: Doc) -> Progress:
         return Progress(past, first, observation, fps)
 
     def position(number: int) -> int:
-        ahead = max(min(number, observation) - first, 0)
-        return (2 * ahead * (frames - 1) + span) // (2 * span) if span else 0
+        offset = max(min(number, observation) - first, 0)
+        return (2 * offset * (frames - 1) + span) // (2 * span) if span else 0
 
     segments = [(position(start), position(stop)) for start, stop in past]
     return Progress(segments, 0, frames - 1, fps * (frames - 1) / span if span and frames > 1 else fps)
@@ -122,16 +124,16 @@ def uniform_frames(past: Sequence[Segment], observation: int, num_frames: int = 
     """Return evenly spaced frames of the whole progress, from the first past action's start to the observation.
 
     Args:
-        past: (start, stop) frame numbers of the past actions, in order of their starts; may be empty.
-        observation: number of the current observation's frame.
-        num_frames: at least 1.
+        past: (start, stop) frame numbers of the past actions, ordered by start; may be empty.
+        observation: Number of the current observation's frame.
+        num_frames: At least 1.
 
     Returns:
-        At most `num_frames` strictly increasing numbers that end with `observation`; fewer where the span has
-        fewer frames, and the observation alone without past actions.
+        At most `num_frames` strictly increasing numbers that end with `observation`; fewer if the span has fewer
+        frames. Without past actions, only the observation.
 
     Raises:
-        ValueError: `num_frames` below 1, or a past action that starts after the observation.
+        ValueError: `num_frames` is below 1, or a past action starts after the observation.
     """
     _check(past, observation, num_frames=num_frames)
     first = past[0][0] if past else observation
@@ -143,20 +145,20 @@ def clip_frames(
 ) -> list[list[int]]:
     """Return evenly spaced frames of each of the last past actions (arXiv 2312.06722, C.1).
 
-    The observation is an image of its own and no clip here, though the last action may end with that frame.
-    An action that continues after the observation is cut there.
+    The observation is a separate image, not a clip, although the last action may end with that frame. An action that
+    continues after the observation is cut there.
 
     Args:
-        past, observation: as for `uniform_frames`.
-        num_clips, frames_per_clip: at least 1.
+        past, observation: As for `uniform_frames`.
+        num_clips, frames_per_clip: At least 1.
 
     Returns:
-        At most `num_clips` lists, oldest action first, each of `frames_per_clip` non-decreasing numbers from
-        the action's start to its stop; an action with fewer frames repeats some, so that all clips of a
-        question have one length, as models with video input need.
+        At most `num_clips` lists, oldest action first. Each has `frames_per_clip` non-decreasing numbers from the
+        action's start to its stop. An action with fewer frames repeats some: models with video input need clips of
+        equal length.
 
     Raises:
-        ValueError: as for `uniform_frames`, or an action that stops before it starts.
+        ValueError: As for `uniform_frames`. Also raised if an action stops before it starts.
     """
     _check(past, observation, num_clips=num_clips, frames_per_clip=frames_per_clip)
     return [evenly_spaced(start, min(stop, observation), frames_per_clip) for start, stop in past[-num_clips:]]
@@ -168,44 +170,45 @@ def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
             raise ValueError(f"{name} must be at least 1, got {count}")
     for start, stop in past:
         if start > min(stop, observation):
-            raise ValueError(f"past action {start}-{stop} must start by its stop and by the observation, {observation}")
+            raise ValueError(f"past action {start}-{stop} starts after its stop or the observation, {observation}")
 
 
 def frame_rate(frames: Sequence[int], fps: Fraction | float) -> float | None:
-    """Return frames per second of evenly spaced frames; an action that is one frame long takes the time of one frame.
+    """Return the rate of evenly spaced frames, in frames per second; None for a single image.
 
-    None for a single image.
+    An action of one frame lasts as long as one frame.
     """
     return float((len(frames) - 1) * fps / max(1, frames[-1] - frames[0])) if len(frames) > 1 else None
 
 
 @dataclass(frozen=True)
 class Visuals:
-    """What models are shown of a benchmark's questions.
+    """Reads the visual input of a benchmark's questions.
 
-    benchmark: its name, of the folder of its progress videos and in messages.
+    Attributes:
+        benchmark: Name of the benchmark, used in messages and for the folder of its progress videos.
     """
 
     benchmark: str
 
     def visual_input(self, doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
-        """Read what a model is shown of a question, never anything after the current observation.
+        """Read the frames of a question that a model is shown; none is after the current observation.
 
         Args:
-            doc: a row of the prepared dataset.
-            settings: ``media`` and the counts that it takes, each at least 1:
-                ``frames``: up to ``num_frames`` RGB images of the whole progress, evenly spaced, the observation last.
-                With ``fps``, a number above 0, so many images a second instead, and up to ``max_frames``.
-                ``clips``: a `Clip` of ``frames_per_clip`` images for each of the last ``num_clips`` past actions,
-                oldest first, and the observation as an image of its own (C.1). A clip's frame rate is that of its
-                frames in the source; a clip of one image has none.
-                ``clip_frames``: the images of ``clips`` in one flat list.
-                ``video``: path of an H.264 file of the progress.
-                Other entries are ignored.
+            doc: A row of the prepared dataset.
+            settings: ``media`` and its counts, each at least 1. Other entries are ignored. The media are:
+
+                - ``frames``: up to ``num_frames`` RGB images of the whole progress, evenly spaced, the observation
+                  last. With ``fps`` (above 0), that many images per second instead, up to ``max_frames``.
+                - ``clips``: a `Clip` of ``frames_per_clip`` images for each of the last ``num_clips`` past actions,
+                  oldest first, and the observation as a separate image (C.1). A clip has the frame rate of its frames
+                  in the source. A clip of one image has none.
+                - ``clip_frames``: the images of ``clips`` in one flat list.
+                - ``video``: the path of an H.264 file of the progress.
 
         Raises:
-            LmmsEgoplanError: an unknown ``media``, or a count that is absent or no positive integer.
-            FrameError: a frame is absent or cannot be decoded.
+            LmmsEgoplanError: ``media`` is unknown, or a count is missing or not a positive integer.
+            FrameError: A frame is missing or cannot be decoded.
         """
         match settings.get("media"):
             case "frames":
@@ -225,15 +228,12 @@ class Visuals:
                 )
 
     def _progress_video(self, doc: Doc) -> str:
-        """Write an H.264 file that shows the progress up to the current observation and nothing after it.
+        """Write an H.264 file of the progress that ends with the current observation, and return its path.
 
-        For backends that take a video file: the source file itself continues and shows the answer. At most
-        `_VIDEO_FPS` frames per second and `_VIDEO_FRAMES` in all, evenly spaced, at the pace of the source; the
-        last frame is the observation. Written once, under ``<data root>/<benchmark>/progress_videos``, and used
-        again while the video, or the first and the last frame file of the progress, have the same size and time.
-
-        Returns:
-            Its path.
+        Some backends take a video file, and the source file would continue and show the answer. The new file has at
+        most `_VIDEO_FPS` frames per second and `_VIDEO_FRAMES` in total, evenly spaced, at the pace of the source. It
+        is written once, under ``<data root>/<benchmark>/progress_videos``, and reused while the video, or the first and
+        last frame file of the progress, have the same size and time.
         """
         progress = progress_of(doc)
         first, observation = progress.first, progress.observation
@@ -251,17 +251,17 @@ class Visuals:
         return str(path)
 
     def read_frames(self, doc: Doc, numbers: Sequence[int]) -> list[Image.Image]:
-        """Read frames of a prepared question's video, by the numbers that its records use.
+        """Read frames of a prepared question's video, by the frame numbers of its records.
 
         Raises:
-            FrameError: a frame is absent or cannot be decoded.
+            FrameError: A frame is missing or cannot be decoded.
         """
         read = read_frame_folder if _is_folder(doc) else read_video_frames
         try:
             return read(doc["media_path"], numbers)
         except DamagedFrameError as error:
             raise DamagedFrameError(
-                f"sample_id {doc['sample_id']}: {error}, or find all damaged frames and go on without their questions: "
+                f"sample_id {doc['sample_id']}: {error}, or find all damaged frames and skip their questions: "
                 f"lmms-egoplan data prepare {self.benchmark} ... --verify --skip-missing"
             ) from error
 

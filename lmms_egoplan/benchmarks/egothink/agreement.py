@@ -1,6 +1,6 @@
-"""How far raters of EgoThink's answers agree: judges, people, and several people as one rater.
+"""Measure the agreement between raters of EgoThink's answers: judges, people, and the mean of several people.
 
-The paper gives Pearson's r between judges and people put together (Table 9), the people's mean (Table 10: thirds of a
+The paper reports Pearson's r between judges and the combined people (Table 9), the people's mean (Table 10: thirds of a
 point over 50 questions) and a kappa among three people (sec. 5.2).
 """
 
@@ -24,18 +24,20 @@ _CELLS = [f"{name}{end}" for name in (*PAIR_COEFFICIENTS, _ALPHA) for end in _EN
 _COLUMNS = ("first", "second", "dimension", "questions", "first_mean", "second_mean", *_CELLS, "undefined_resamples")
 
 Means = dict[str, dict[str, tuple[float, int]]]
-"""By dimension and rater, mean rating (0 to 1) and number of ratings; all dimensions together last."""
+"""Dimension -> rater -> mean rating (0 to 1) and number of ratings. The last entry is for all dimensions."""
 
 
 @dataclass(frozen=True)
 class RaterAgreement:
-    """The agreement of some raters on the questions of a dimension, or on all.
+    """Agreement of two or more raters on one dimension, or on all.
 
-    raters: Two, or three or more with Krippendorff's alpha alone.
-    questions: Number of questions that both have rated; two or more, of three or more raters.
-    means: Of two raters, over these questions; 0 to 1.
-    coefficients: By name; None if undefined.
-    undefined: Number of resamples without coefficients; None for three or more raters.
+    Attributes:
+        raters: Names of two raters, or of three or more, which have only Krippendorff's alpha.
+        dimension: Name of the dimension, or `OVERALL`.
+        questions: Number of questions that both raters rated; for three or more raters, with at least two ratings.
+        means: Mean rating of each of two raters over these questions, 0 to 1; empty for three or more.
+        coefficients: Coefficients by name; None if undefined.
+        undefined: Number of resamples without coefficients; None for three or more raters.
     """
 
     raters: tuple[str, ...]
@@ -47,43 +49,43 @@ class RaterAgreement:
 
 
 def compare(raters: Mapping[str, Rated], judges: Sequence[str]) -> tuple[Means, list[RaterAgreement]]:
-    """Compute the means of all raters and of the people together, and the agreement of each pair and of several.
+    """Compute the means of all raters and of the combined people, and the agreement of pairs and larger groups.
 
     Args:
-        raters: Ratings by rater; those that are none of `LEVELS` are means of several raters.
-        judges: Names of the raters that are no people.
+        raters: Ratings by rater. A rater with ratings outside `LEVELS` is a mean of several raters.
+        judges: Names of the raters that are judges, not people.
     """
-    of_several = {name for name, rated in raters.items() if between_levels(rated)}
-    people = [name for name in raters if name not in judges and name not in of_several]
+    mean_raters = {name for name, rated in raters.items() if between_levels(rated)}
+    people = [name for name in raters if name not in judges and name not in mean_raters]
     together = f"mean of {len(people)} people"
     while together in raters:
         together += " (together)"
     panel = {together: pooled({name: raters[name] for name in people})} if len(people) > 1 else {}
-    every = {name: raters[name] for name in judges} | panel | dict(raters)
-    continuous = of_several | panel.keys()
+    all_raters = {name: raters[name] for name in judges} | panel | dict(raters)
+    continuous = mean_raters | panel.keys()
 
-    questions = list(by_question(every))
+    questions = list(by_question(all_raters))
     groups = {d.name: [q for q in questions if dimension_of(q) == d.name] for d in DIMENSIONS} | {OVERALL: questions}
-    discrete = [tuple(name for name in kind if name not in of_several) for kind in (judges, people, raters)]
-    several = dict.fromkeys(kind for kind in discrete if len(kind) > 2)
+    discrete = [tuple(name for name in kind if name not in mean_raters) for kind in (judges, people, raters)]
+    larger_groups = dict.fromkeys(kind for kind in discrete if len(kind) > 2)
     means: Means = {}
     pairs: list[RaterAgreement] = []
     larger: list[RaterAgreement] = []
     for group, members in groups.items():
         rated_by = {
             name: {question: rating for question in members if (rating := rated.get(question)) is not None}
-            for name, rated in every.items()
+            for name, rated in all_raters.items()
         }
-        if of_raters := {name: (fmean(rated.values()), len(rated)) for name, rated in rated_by.items() if rated}:
-            means[group] = of_raters
-        for first, second in combinations(every, 2):
+        if rater_means := {name: (fmean(rated.values()), len(rated)) for name, rated in rated_by.items() if rated}:
+            means[group] = rater_means
+        for first, second in combinations(all_raters, 2):
             both = rated_by[first].keys() & rated_by[second].keys()
             if both and not (first in panel and second in people):
                 ratings = [[rated_by[name][question] for question in both] for name in (first, second)]
                 pair = agreement(ratings[0], ratings[1], None if {first, second} & continuous else LEVELS)
                 figures = (tuple(map(fmean, ratings)), pair_coefficients(pair), pair.undefined_resamples)
                 pairs.append(RaterAgreement((first, second), group, len(both), *figures))
-        for kind in several:
+        for kind in larger_groups:
             units = [unit for unit in by_question({name: rated_by[name] for name in kind}).values() if len(unit) > 1]
             if units:
                 alpha = {_ALPHA: krippendorff_alpha(units, LEVELS, is_ordered=True)}
@@ -91,13 +93,13 @@ def compare(raters: Mapping[str, Rated], judges: Sequence[str]) -> tuple[Means, 
     return means, pairs + larger
 
 
-def pair_coefficients(found: Agreement) -> dict[str, Estimate | None]:
+def pair_coefficients(pair: Agreement) -> dict[str, Estimate | None]:
     """Return the coefficients of two raters by name."""
-    return {name: getattr(found, name) for name in PAIR_COEFFICIENTS}
+    return {name: getattr(pair, name) for name in PAIR_COEFFICIENTS}
 
 
 def coefficient_cells(coefficients: Mapping[str, Estimate | None]) -> dict[str, float | None]:
-    """Return values and ends of intervals by column."""
+    """Return values and interval bounds by column."""
     return {
         f"{name}{end}": None if estimate is None else getattr(estimate, field)
         for name, estimate in coefficients.items()
@@ -106,7 +108,7 @@ def coefficient_cells(coefficients: Mapping[str, Estimate | None]) -> dict[str, 
 
 
 def agreement_csv(rows: Sequence[RaterAgreement]) -> str:
-    """Format all coefficients as CSV; an undefined one is ``n/a``."""
+    """Format all coefficients as CSV. Undefined ones are ``n/a``."""
     lines: list[Sequence[str | float | None]] = [_COLUMNS]
     for row in rows:
         first, second = row.raters if len(row.raters) == 2 else (", ".join(row.raters), "")

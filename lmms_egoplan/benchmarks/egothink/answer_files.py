@@ -1,4 +1,4 @@
-"""EgoThink's answers in files, as runs and other frameworks store them, and their ratings, by judges and by people."""
+"""Read and write files of EgoThink answers, from runs and other frameworks, and their ratings by judges and people."""
 
 import math
 from collections import Counter
@@ -22,18 +22,23 @@ from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as
 
 _TASKS = "egothink_"
 _REPEATED = ("rating", "judgement", "judge", "error")
-_HOW = 'give a harness\'s samples, or lines such as {"id": "existence/1", "answer": "Yes."}'
+_HOW = 'use samples of a harness, or lines like {"id": "existence/1", "answer": "Yes."}'
 
 
 class StoredAnswer(Checked):
-    """An answer as a file holds it.
+    """An answer from a file. All optional fields are None if the file does not contain them.
 
-    where: file and line, for messages.
-    truncated: None where the file does not tell.
-    reference: of the question, as the file holds it; None where it does not tell.
-    rating, judge, repeats: whatever the file holds under these names, not checked; None without.
-    prompts: whose prompts the model was asked in; None where the file does not tell.
-    run: the run of the answer; None where it is unknown.
+    Attributes:
+        where: File and line, for messages.
+        id: Id of the question.
+        answer: Text of the answer.
+        truncated: True if the limit on new tokens ended the answer.
+        reference: Reference answer of the question.
+        rating: Unchecked rating.
+        judge: Unchecked name of the judge.
+        prompts: Family of the prompts.
+        repeats: Unchecked list of repeated judgements.
+        run: Run of the answer.
     """
 
     where: str
@@ -49,18 +54,16 @@ class StoredAnswer(Checked):
 
 
 def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
-    """Read answers in the order of the paths and of each file's lines, each id once.
+    """Read answers in the order of the paths and of the lines in each file. Ids must be unique.
 
     Args:
-        paths: files, or folders for all sample files of a harness's EgoThink tasks below them. A file has JSON
-            lines; each the log of a question by the harness, which holds the answer's record under ``score``, or
-            the record itself: ``{"id": "existence/1", "answer": "Yes.", ...}``, which may have ``truncated``,
-            ``rating`` and ``judge``.
+        paths: files of JSON lines, or folders, which are searched for sample files of EgoThink tasks. A line is
+            either a harness's log of a question, with the record under ``score``, or the record itself:
+            ``{"id": "existence/1", "answer": "Yes.", ...}``, optionally with ``truncated``, ``rating`` and ``judge``.
 
     Raises:
-        LmmsEgoplanError: a file cannot be read or holds something else (names the line and the field), an id is there
-            twice, there are no answers, or they are of several versions of the tasks, as far as the results beside
-            them tell.
+        LmmsEgoplanError: a file is unreadable or malformed (the message names line and field), an id is duplicate,
+            there are no answers, or the results next to the files name several versions of the tasks.
     """
     answers: dict[str, StoredAnswer] = {}
     versions: dict[str, str] = {}
@@ -71,18 +74,18 @@ def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
             earlier = answers.setdefault(answer.id, answer)
             if earlier is not answer:
                 raise LmmsEgoplanError(
-                    f"{answer.where}: id {answer.id!r} is already in {earlier.where}; give the answers of one run only"
+                    f"{answer.where}: duplicate id {answer.id!r}, also in {earlier.where}; use only one run's answers"
                 )
     if len(versions) > 1:
-        named = ", ".join(f"{version} in {where}" for version, where in versions.items())
+        sources = ", ".join(f"{version} in {where}" for version, where in versions.items())
         raise LmmsEgoplanError(
-            f"answers of several versions of the tasks, which do not compare: {named}; give one version's"
+            f"answers are from different task versions, which are not comparable: {sources}; use only one version"
         )
     return list(answers.values())
 
 
 def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
-    """Add question and reference from the prepared data to answers; keep their order.
+    """Add question and reference from the prepared data to answers, in the same order.
 
     Raises:
         LmmsEgoplanError: see `prepared_rows`.
@@ -97,43 +100,44 @@ def prepared_rows(stored: Sequence[StoredAnswer]) -> list[dict[str, Any]]:
     """Return the prepared question of each answer, without its image.
 
     Raises:
-        DataMissingError: a dimension that is needed is not prepared.
-        LmmsEgoplanError: it is damaged, an id is unknown, or its question was another one when the answer was given.
+        DataMissingError: a required dimension is not prepared.
+        LmmsEgoplanError: a dimension is damaged, an id is unknown, or its question differs from the run's question.
     """
     needed = {dimension_of(answer.id) for answer in stored}
     rows = {row["id"]: row for name in sorted(needed) for row in EGOTHINK.load(name).remove_columns("image")}
     for answer in stored:
         if answer.id not in rows:
-            raise LmmsEgoplanError(f"{answer.where}: id {answer.id!r} is no question of the prepared data")
+            raise LmmsEgoplanError(f"{answer.where}: id {answer.id!r} is not in the prepared data; use the run's data")
         reference = rows[answer.id]["answer"]
         if answer.reference not in (None, reference):
             raise LmmsEgoplanError(
-                f"{answer.where}: the reference of {answer.id} is {answer.reference!r} there and {reference!r} in the "
-                "prepared data; prepare the data that the run was made with"
+                f"{answer.where}: the reference of {answer.id} is {answer.reference!r}, but {reference!r} in the "
+                "prepared data; prepare the data that the run used"
             )
     return [rows[answer.id] for answer in stored]
 
 
 def check_dimension(where: str, question_id: str) -> None:
-    """Tells ids of EgoThink from others.
+    """Check that an id belongs to a dimension of EgoThink.
 
     Raises:
-        LmmsEgoplanError: the id names no dimension.
+        LmmsEgoplanError: the id does not start with the name of a dimension.
     """
     if dimension_of(question_id) not in DIMENSION_NAMES:
         raise LmmsEgoplanError(
-            f"{where}: id must be <dimension>/<number>, as existence/1, got {question_id!r}; dimensions: "
+            f"{where}: id must be <dimension>/<number>, such as existence/1, got {question_id!r}; dimensions: "
             f"{', '.join(DIMENSION_NAMES)}"
         )
 
 
 def write_judged(path: Path, repeats: Sequence[Sequence[JudgedAnswer]], runs: Iterable[Origin | None] = ()) -> None:
-    """Write judged answers as JSON lines, which `read_stored` reads.
+    """Write judged answers as JSON lines for `read_stored`.
 
     Args:
-        repeats: of judging the same answers. A line is the first one's answer; with several, rating, reply, judge and
-            error of each are its ``repeats``.
-        runs: of the answers; fewer where they are unknown.
+        path: the output file.
+        repeats: one list of judged answers per repeat. Each line is an answer of the first list. With several lists,
+            its ``repeats`` contain rating, reply, judge and error of every repeat.
+        runs: runs of the answers; may be shorter if they are unknown.
 
     Raises:
         OSError: the folder cannot be written.
@@ -151,15 +155,15 @@ def _stored_answer(where: str, line: str, run: Origin | None) -> StoredAnswer:
         target = record.get("target") if isinstance(record.get("target"), str) else None
         record = record["score"]
     if not isinstance(record, dict):
-        raise LmmsEgoplanError(f"{where}: expected an object with id and answer")
-    known = {"where": where, "reference": target, "run": run or record.get("run")}
-    stored = read_as(StoredAnswer, where, record | known)
+        raise LmmsEgoplanError(f"{where}: expected an object with id and answer; {_HOW}")
+    defaults = {"where": where, "reference": target, "run": run or record.get("run")}
+    stored = read_as(StoredAnswer, where, record | defaults)
     check_dimension(where, stored.id)
     return stored
 
 
 Rated = dict[str, float | None]
-"""Question, then rating in [0, 1]; None for an answer that was not rated."""
+"""Question id -> rating in [0, 1]; None for an unrated answer."""
 
 
 # The file of rated answers in an export of ``annotate export``.
@@ -167,7 +171,7 @@ PEOPLE = "people.jsonl"
 
 
 class RatedAnswer(Checked):
-    """An answer with the mean of people's ratings, 0 to 1, in the file `PEOPLE`."""
+    """An answer with the mean of people's ratings, 0 to 1, from the file `PEOPLE`."""
 
     id: Text
     model: Text
@@ -177,7 +181,7 @@ class RatedAnswer(Checked):
 
 class _Rating(Checked):
     rating: Annotated[float, Field(ge=LEVELS[0], le=LEVELS[-1]), Expected("a number from 0 to 1, or null")]
-    judge: Annotated[str, Field(min_length=1), Expected("the model that gave the rating")]
+    judge: Annotated[str, Field(min_length=1), Expected("the name of the judge model")]
 
 
 class _Repeat(Checked):
@@ -190,7 +194,7 @@ class _Repeated(Checked):
 
 
 def between_levels(rated: Rated) -> dict[str, float]:
-    """Select the ratings that are none of `LEVELS`: such a rater's ratings are means of several raters'."""
+    """Return the ratings outside `LEVELS`. A rater with such ratings is a mean of several raters."""
     return {question: rating for question, rating in rated.items() if rating is not None and rating not in LEVELS}
 
 
@@ -198,16 +202,15 @@ def read_raters(judged: Sequence[Path], human: Path | None) -> dict[str, Rated]:
     """Read the ratings of every rater, by the rater's name.
 
     Args:
-        judged: Paths for `read_stored`, with ratings; each is one rater, named by its judge model.
-        human: File for `read_human`; each column is one rater.
+        judged: Paths for `read_stored` with ratings. Each is one rater, named after its judge model.
+        human: File for `read_human`. Each column is one rater.
 
     Returns:
-        Raters in the order of the paths, people last. The file's stem is added to equal names, and the whole path if
-        that is not enough.
+        Raters in the order of the paths, then people. Duplicate names get the file's stem as a suffix, or the whole
+        path if they are still equal.
 
     Raises:
-        LmmsEgoplanError: A file cannot be read or contains something else, or two paths have different answers to a
-            question, so that their ratings cannot be compared.
+        LmmsEgoplanError: A file is unreadable or malformed, or two paths have different answers to a question.
     """
     answers: dict[str, StoredAnswer] = {}
     raters = [(*_read_judged(path, answers), path) for path in judged]
@@ -227,42 +230,44 @@ def read_human(path: Path) -> dict[str, Rated]:
     """Read ratings by people, by the rater's name.
 
     Args:
-        path: CSV with a column ``id`` and a column for each rater, headed by the rater's name. Cells are 0, 0.5, 1, or
-            a number between them in a column of means of several people, or empty for an unrated answer. Names may be
-            as `text.csv_text` writes them.
+        path: CSV with a column ``id`` and one column per rater, headed by the rater's name. A cell is 0, 0.5, 1 or,
+            for an unrated answer, empty. In a column of means of several people, it is any number from 0 to 1. Names
+            may be escaped as by `text.csv_text`.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read or contains something else; names line and column.
+        LmmsEgoplanError: The file is unreadable or malformed. The message names line and column.
     """
     lines = read_csv(path, strict=True)
     _, header = next(lines, (1, []))
     columns = [cell_text(name) for name in header]
     names = [name for name in columns if name != "id"]
     if "id" not in columns or not names or not all(map(str.strip, names)) or len(set(columns)) < len(columns):
-        raise LmmsEgoplanError(f"{path}, line 1: expected the columns id and a name for each rater, all different")
+        raise LmmsEgoplanError(
+            f"{path}, line 1: expected a column id and one column per rater, with unique nonempty names"
+        )
     raters: dict[str, Rated] = {name: {} for name in names}
     for number, cells in lines:
         where = f"{path}, line {number}"
         if len(cells) != len(columns):
-            raise LmmsEgoplanError(f"{where}: not as many cells as the header has")
+            raise LmmsEgoplanError(f"{where}: expected {len(columns)} cells like the header, got {len(cells)}")
         row = dict(zip(columns, cells, strict=True))
         question = row["id"].strip()
         check_dimension(where, question)
         if question in raters[names[0]]:
-            raise LmmsEgoplanError(f"{where}: id {question!r} is there twice")
+            raise LmmsEgoplanError(f"{where}: duplicate id {question!r}; remove one")
         for name in names:
             raters[name][question] = _human_rating(f"{where}, column {name}", row[name])
     return raters
 
 
 def read_rated(folders: Sequence[Path]) -> list[RatedAnswer]:
-    """Read the answers of all models that people rated.
+    """Read the answers that people rated, of all models.
 
     Args:
         folders: Exports of ``annotate export``.
 
     Raises:
-        LmmsEgoplanError: A file cannot be read or contains something else, or two folders have the same answer; names
+        LmmsEgoplanError: A file is unreadable or malformed, or two folders contain the same answer. The message names
             the line.
     """
     rated = []
@@ -277,42 +282,42 @@ def read_rated(folders: Sequence[Path]) -> list[RatedAnswer]:
 
 
 def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:
-    """Read the ratings of each answer by its id, one for each repeat, and the names of the judges.
+    """Read the ratings of each answer, by id with one per repeat, and the names of the judges.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read, or an answer was not judged as often as the others, at least twice.
+        LmmsEgoplanError: The file is unreadable, an answer has fewer than two repeats, or their number varies.
     """
     ratings: dict[str, list[float | None]] = {}
     judges: set[str] = set()
-    how = "give a file of lmms-egoplan judge egothink --repeats"
+    how = "use a file written by lmms-egoplan judge egothink --repeats"
     for stored in read_stored([path]):
         repeats = read_as(_Repeated, stored.where, {"repeats": stored.repeats}).repeats
         if len(repeats) < 2:
             raise LmmsEgoplanError(f"{stored.where}: repeats: expected two or more judgements; {how}")
         if ratings and len(repeats) != (count := len(next(iter(ratings.values())))):
-            raise LmmsEgoplanError(f"{stored.where}: {len(repeats)} repeats where the lines before have {count}; {how}")
+            raise LmmsEgoplanError(f"{stored.where}: {len(repeats)} repeats, but earlier lines have {count}; {how}")
         ratings[stored.id] = [repeat.rating for repeat in repeats]
         judges |= {str(repeat.judge) for repeat in repeats if repeat.rating is not None}
     return ratings, ", ".join(sorted(judges))
 
 
 def _read_judged(path: Path, answers: dict[str, StoredAnswer]) -> tuple[str, Rated]:
-    """Read a judge's name and its ratings; `answers` collects the answers of all files."""
+    """Read a judge's name and its ratings. Adds the answers to `answers`, which is shared by all files."""
     rated: Rated = {}
     judges: dict[str, None] = {}
     for stored in read_stored([path]):
         first = answers.setdefault(stored.id, stored)
         if first.answer != stored.answer:
             raise LmmsEgoplanError(
-                f"{stored.where}: another answer to {stored.id!r} than in {first.where}; raters can be compared on the "
-                "same answers only"
+                f"{stored.where}: the answer to {stored.id!r} differs from {first.where}; compare raters only on the "
+                "same answers"
             )
         rated[stored.id] = stored.rating
         if stored.rating is not None:
             judges[read_as(_Rating, stored.where, {"rating": stored.rating, "judge": stored.judge}).judge] = None
     if not judges:
         raise LmmsEgoplanError(
-            f"{path}: no ratings in it. Judge the answers: lmms-egoplan judge egothink {path} --out FILE"
+            f"{path}: no ratings. Judge the answers first: lmms-egoplan judge egothink {path} --out FILE"
         )
     return ", ".join(judges), rated
 
@@ -325,5 +330,5 @@ def _human_rating(where: str, cell: str) -> float | None:
     except ValueError:
         rating = math.nan
     if not LEVELS[0] <= rating <= LEVELS[-1]:
-        raise LmmsEgoplanError(f"{where}: expected a number from 0 to 1, or nothing, got {cell!r}")
+        raise LmmsEgoplanError(f"{where}: expected a number from 0 to 1 or an empty cell, got {cell!r}")
     return rating

@@ -33,7 +33,7 @@ _COEFFICIENTS = {
     "kappa_linear": "kappa, linear",
     "krippendorff_alpha": "Krippendorff's alpha",
 }
-# Characters of the terminal for the dimension, and for each rater beside it: with less, numbers would be cut.
+# Terminal columns for the dimension and for each rater. Less space would truncate numbers.
 _DIMENSION_WIDTH, _RATER_WIDTH = 13, 16
 
 
@@ -43,24 +43,24 @@ def prepare(
         typer.Argument(
             metavar="SOURCE",
             help="`hub`, or a folder with `Object/existence/annotations.json`, `Object/existence/images/1.jpg` and so "
-            "on. Write `./hub` for a folder of that name.",
+            "on. For a folder named hub, write `./hub`.",
         ),
     ],
 ) -> None:
-    """Prepare EgoThink's twelve dimensions from its questions and images.
+    """Prepare the twelve dimensions of EgoThink from its questions and images.
 
     Example: `lmms-egoplan data prepare egothink hub`
 
-    - `hub` is the dataset EgoThink/EgoThink on the Hugging Face hub.
-    - The folder is that of a clone of https://github.com/AdaCheng/EgoThink
+    - `hub` downloads the dataset EgoThink/EgoThink from the Hugging Face hub.
+    - A folder is a clone of https://github.com/AdaCheng/EgoThink
     """
     summaries = prepare_egothink(source)
     _print_dimensions(summaries)
     questions = sum(summary["questions"] for summary in summaries)
     typer.echo(
-        f"Words: mean per question and per answer, as in the paper's Table 4 if within {LENGTH_TOLERANCE}.\n"
-        "Question types: by the first interrogative word; all questions without one are one type. The paper does not "
-        "print its rule. Table 4's concepts, scenes and videos cannot be counted: the records do not name them.\n"
+        f"Words: mean per question and per answer. They match Table 4 of the paper if within {LENGTH_TOLERANCE}.\n"
+        "Question types: by the first interrogative word; questions without one are one type. The paper does not state "
+        "its rule. Concepts, scenes and videos of Table 4 cannot be counted, because the records do not name them.\n"
         f"{questions} questions from {summaries[0]['source']}\n"
         f"Written to {split_dir('egothink', summaries[0]['split']).parent}"
     )
@@ -71,8 +71,8 @@ def judge(
     samples: Annotated[
         list[Path],
         typer.Argument(
-            help="Answers: a folder with runs, their files `*_samples_egothink_*.jsonl`, JSON lines with id and "
-            "answer, or files that this command wrote. Answers are judged as they are: remove the model's thinking.",
+            help="Answers: folders of runs, sample files `*_samples_egothink_*.jsonl`, JSON lines with id and answer, "
+            "or output files of this command. Answers are judged unchanged: first remove the model's thinking.",
             metavar="SAMPLES",
         ),
     ],
@@ -83,22 +83,22 @@ def judge(
         typer.Option(
             min=1,
             max=100,
-            help="Ask the judge so many times about each answer, and show how much its ratings differ. The judge is "
-            "asked at temperature 0: differences come from the endpoint (batches, several servers, rounding).",
+            help="Judge each answer this many times and show how much the ratings differ. At temperature 0, "
+            "differences come from the endpoint (batches, several servers, rounding).",
         ),
     ] = 1,
     retry_rejected: RetryRejected = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
 ) -> None:
-    """Judge answers to EgoThink's questions, from a run or from another framework.
+    """Judge EgoThink answers from a run or another framework.
 
-    LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the endpoint, LMMS_EGOPLAN_JUDGE_MODEL the model
-    (gpt-4o-2024-11-20 by default). Judgements are stored as they come: after an interruption, the same command asks
-    for the rest only. Answers that the endpoint refused before are asked last.
+    LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the endpoint, LMMS_EGOPLAN_JUDGE_MODEL sets the model
+    (default gpt-4o-2024-11-20). To resume an interrupted run, repeat the command: finished judgements are cached.
+    Answers that the endpoint refused earlier are sent last.
 
-    `report` and `show` take the file. To judge a run in the harness instead, set a judge and repeat its command with
-    `--use_cache`: no answer is generated again.
+    Pass the output file to `report` and `show`. To judge in the harness instead, set a judge and repeat the run's
+    command with the same `--use_cache`. No answer is generated again.
 
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
@@ -122,38 +122,40 @@ def agreement(
     judged: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Files that `lmms-egoplan judge` wrote, sample files of lmms-eval, or folders with those. Each is one "
-            "judge; all have judged the same answers."
+            help="Output files of `lmms-egoplan judge`, sample files of lmms-eval, or folders of sample files. Each "
+            "path is one judge. All judges must have rated the same answers."
         ),
     ] = None,
     human: Annotated[
         Path | None,
         typer.Option(
-            help="CSV with a column id and one for each person: 0, 0.5, 1, or empty where not rated. A column of means "
-            "of several people may hold any number from 0 to 1."
+            help="CSV with a column id and one column per person. Cells are 0, 0.5, 1, or empty if not rated. A column "
+            "with means of several people may contain any number from 0 to 1."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="All coefficients as CSV.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Output file for all coefficients, as CSV.")] = None,
 ) -> None:
-    """Compare ratings of EgoThink's answers: each rater's mean, and how far raters agree.
+    """Compare raters of EgoThink answers: mean ratings and agreement.
 
-    Every pair of raters gets Pearson's r and Cohen's kappa, unweighted and with linear weights. Three or more judges,
-    people or both get Krippendorff's alpha (interval). Several people are also put together into one rater, their mean,
-    as in the paper's Table 10. Means get Pearson's r only.
+    - Each rater: the mean, over all questions that the rater rated.
+    - Each pair of raters: Pearson's r and Cohen's kappa (unweighted and with linear weights), over the questions that
+      both rated.
+    - Three or more judges, people or both: Krippendorff's alpha (interval), over the questions with two or more
+      ratings.
+    - Several people: also combined into one rater, their mean, as in Table 10 of the paper. Means get Pearson's r only.
 
-    Each figure is over all questions that it can use, and n says how many: a rater's mean over the rater's own ratings,
-    a pair over the questions that both have rated, alpha over those with two ratings or more. Figures are per dimension
-    and overall, with 95 % bootstrap intervals. Coefficients are from -1 to 1; the paper's Table 9 prints Pearson's r
-    times 100. Fewer than ten questions, or a rater whose ratings are all equal, give no coefficient.
+    Results are per dimension and overall, with 95 % bootstrap intervals. n is the number of questions. Coefficients are
+    from -1 to 1; Table 9 of the paper prints Pearson's r times 100. There is no coefficient for fewer than ten
+    questions, or if all ratings of a rater are equal.
 
     Example: `lmms-egoplan agreement egothink gpt-4o.jsonl qwen.jsonl --human annotators.csv --out agreement.csv`
     """
     paths = judged or []
     if len({path.resolve() for path in paths}) < len(paths):
-        raise typer.BadParameter("the same file twice")
+        raise typer.BadParameter("duplicate file; pass each file once")
     raters = answer_files.read_raters(paths, human)
     if len(raters) < 2:
-        raise typer.BadParameter(f"needs at least two raters, got {len(raters)}")
+        raise typer.BadParameter(f"at least two raters are required, got {len(raters)}")
     _print_counts(raters)
     means, rows = compare(raters, list(raters)[: len(paths)])
     if out is not None:
@@ -201,8 +203,8 @@ def _print_scores(judged: Sequence[JudgedAnswer]) -> None:
         without = len(DIMENSION_NAMES) - len(complete) - len(incomplete)
         example = f", e.g. {incomplete[0]}" if incomplete else ""
         typer.echo(
-            f"Average: n/a. It needs a rating for every question of all {len(DIMENSION_NAMES)} dimensions. Dimensions "
-            f"without answers: {without}. Incomplete ones: {len(incomplete)}{example}."
+            f"Average: n/a. It requires a rating for every question of all {len(DIMENSION_NAMES)} dimensions. "
+            f"Dimensions without answers: {without}. Incomplete dimensions: {len(incomplete)}{example}."
         )
     typer.echo(f"Judge: {names([{'judge': answer.judge} for answer in judged if answer.rating is not None])}")
 
@@ -220,30 +222,30 @@ def _print_noise(repeated: Sequence[Sequence[JudgedAnswer]]) -> None:
             _format(noise.changed, ".1%"),
             _format(noise.rating_sd and noise.rating_sd / 100, ".3f"),
         )
-    typer.echo(f"Judge noise: each answer judged {len(repeated)} times, over the answers with a rating each time")
+    typer.echo(f"Judge noise: {len(repeated)} judgements per answer. Includes only answers with a rating each time")
     Console().print(table)
 
 
 def _print_counts(raters: Mapping[str, answer_files.Rated]) -> None:
-    """Print how many questions have ratings, and which ratings are means.
+    """Print the number of rated questions, and the raters whose ratings are means.
 
     Raises:
         LmmsEgoplanError: No question has two ratings.
     """
     counts = [len(ratings) for ratings in by_question(raters).values()]
-    by_all, by_several = counts.count(len(raters)), sum(count > 1 for count in counts)
-    typer.echo(f"Questions: {len(counts)}. Rated by all {len(raters)} raters: {by_all}; by two or more: {by_several}")
-    for rater, (absent, unrated) in gaps(raters).items():
-        if absent or unrated:
-            typer.echo(f"  {rater}: {absent} not in the file, {unrated} without a rating")
-    if not by_several:
-        raise LmmsEgoplanError("no question has two ratings. Compare raters of the same answers")
+    by_all, by_two = counts.count(len(raters)), sum(count > 1 for count in counts)
+    typer.echo(f"Questions: {len(counts)}. Rated by all {len(raters)} raters: {by_all}; by two or more: {by_two}")
+    for rater, (missing, unrated) in gaps(raters).items():
+        if missing or unrated:
+            typer.echo(f"  {rater}: {missing} not in the file, {unrated} without a rating")
+    if not by_two:
+        raise LmmsEgoplanError("no question has two ratings; compare raters of the same answers")
     for rater, rated in raters.items():
         if between := answer_files.between_levels(rated):
             question, rating = next(iter(between.items()))
             typer.echo(
-                f"  {rater}: {len(between)} ratings are none of 0, 0.5 and 1, first {rating:g} of {question}; taken as "
-                "means of several raters, which have no kappa"
+                f"  {rater}: {len(between)} ratings are not 0, 0.5 or 1, first {rating:g} for {question}; treated as "
+                "means of several raters, without kappa"
             )
 
 
@@ -251,35 +253,35 @@ def _print_means(means: Means) -> None:
     raters = list(means[OVERALL])
     fitting = max(1, (Console().width - _DIMENSION_WIDTH) // _RATER_WIDTH)
     for start in range(0, len(raters), fitting):
-        beside = raters[start : start + fitting]
+        group = raters[start : start + fitting]
         table = Table(Column("dimension", no_wrap=True), title="Mean rating, times 100 (n)", pad_edge=False)
-        for rater in beside:
+        for rater in group:
             table.add_column(escape(rater), justify="right", overflow="fold")
-        for name, of_raters in means.items():
-            cells = (of_raters.get(rater) for rater in beside)
+        for name, rater_means in means.items():
+            cells = (rater_means.get(rater) for rater in group)
             table.add_row(name, *(NONE if cell is None else f"{100 * cell[0]:.1f} ({cell[1]})" for cell in cells))
         Console().print(table)
 
 
 def _print_agreement(rows: Sequence[RaterAgreement]) -> None:
     for raters in dict.fromkeys(row.raters for row in rows):
-        of_raters = [row for row in rows if row.raters == raters]
+        group = [row for row in rows if row.raters == raters]
         title = escape((" and " if len(raters) == 2 else ", ").join(raters))
-        heads = (_COEFFICIENTS[name] for name in of_raters[0].coefficients)
+        heads = (_COEFFICIENTS[name] for name in group[0].coefficients)
         table = Table("dimension", Column("n", justify="right"), *heads, pad_edge=False, title=title)
-        for row in of_raters:
+        for row in group:
             questions = f"{row.questions}{'*' if row.undefined else ''}"
             table.add_row(row.dimension, questions, *map(_with_interval, row.coefficients.values()))
         Console().print(table)
-    typer.echo("n: questions that a figure is over. In brackets: 95 % interval.")
+    typer.echo("n: number of questions. In brackets: 95 % interval.")
     if any(estimate is None for row in rows for estimate in row.coefficients.values()):
         typer.echo(
-            f"n/a: fewer than {MIN_ITEMS} questions, a rater whose ratings are all equal, or no kappa because a rater "
-            "is a mean of several"
+            f"n/a: fewer than {MIN_ITEMS} questions, all ratings of a rater are equal, or no kappa because a rater is "
+            "a mean of several raters"
         )
     if undefined := max(row.undefined or 0 for row in rows):
         typer.echo(
-            f"* resamples in which a rater's ratings are all equal are left out of the interval: up to {undefined} of "
+            f"* the interval excludes resamples in which a rater's ratings are all equal: up to {undefined} of "
             f"{RESAMPLES}"
         )
 

@@ -1,4 +1,4 @@
-"""EgoThink's six capabilities and twelve dimensions (sec. 3.1), and what the paper counts of each (Table 4)."""
+"""Define EgoThink's six capabilities and twelve dimensions (sec. 3.1), with the counts of Table 4."""
 
 from dataclasses import dataclass
 
@@ -10,17 +10,19 @@ from lmms_egoplan.paths import rows_beside
 
 @dataclass(frozen=True)
 class Dimension:
-    """One dimension, with Table 4's countable rows.
+    """One dimension, with the rows of Table 4 that can be counted.
 
-    Not countable from the release: #Concept, which annotators found in images, questions and answers, and #Scene and
-    #Video, since the records name neither.
+    The other rows cannot be counted from the release. Annotators found #Concept in images, questions and answers, and
+    the records do not contain #Scene and #Video.
 
-    name: in ids (``<name>/<n>``), prepared splits and result tables.
-    capability: one of six.
-    folder: in the official repository, with ``annotations.json`` and ``images/``.
-    hub_config: in the dataset ``EgoThink/EgoThink`` on the hub.
-    question_words, answer_words: mean lengths (LenQ, LenA).
-    question_types: kinds of questions by their interrogative word (TypeQ).
+    Attributes:
+        name: Name in ids (``<name>/<n>``), prepared splits and result tables.
+        capability: One of six capabilities.
+        folder: Folder in the official repository, with ``annotations.json`` and ``images/``.
+        hub_config: Config of the dataset ``EgoThink/EgoThink`` on the hub.
+        question_words: Mean length of questions in words (LenQ).
+        answer_words: Mean length of answers in words (LenA).
+        question_types: Number of question types by interrogative word (TypeQ).
     """
 
     name: str
@@ -38,7 +40,7 @@ class Dimension:
 
     @property
     def task(self) -> str:
-        """Name of its task, in both harnesses."""
+        """Name of the task in both harnesses."""
         return f"egothink_{self.capability}_{self.name}"
 
 

@@ -1,4 +1,4 @@
-"""What a judge is asked about an answer (Table 7), and how its verdict is read."""
+"""Define the judge's prompt (Table 7) and read its verdict."""
 
 import re
 
@@ -11,7 +11,7 @@ LEVELS = (0.0, 0.5, 1.0)
 
 _TEXTS = yaml_beside(__file__)
 JUDGE_PROMPT: str = _TEXTS["prompt"]
-"""Table 7, to the letter."""
+"""Table 7, verbatim."""
 
 _RE = compile_patterns(_TEXTS["patterns"], re.VERBOSE)
 
@@ -19,12 +19,12 @@ _RE = compile_patterns(_TEXTS["patterns"], re.VERBOSE)
 def read_rating(verdict: str) -> float | None:
     """Read the rating in a judge's verdict: 0, 0.5 or 1.
 
-    A rating is ``[[x]]``, or ``[x]`` directly after the word "rating". All ratings of the verdict must agree, or its
-    last non-empty line must have exactly one. Other contents of the brackets (``7``, ``rating``) agree with nothing.
+    A rating is ``[[x]]``, or ``[x]`` directly after the word "rating". All ratings of the verdict must agree, or the
+    last non-empty line must have exactly one. Other bracket contents (``7``, ``rating``) agree with nothing.
 
-    Text after a new ``[Question]`` or ``[Instruction]`` heading does not count. After any other new start (``User:``, a
-    heading of the prompt), the last line decides nothing. The example in the prompt's own instruction ("for example:
-    Rating: [[0.5]]") is no rating, in whatever quotation marks.
+    Text after a new ``[Question]`` or ``[Instruction]`` heading is ignored. After any other restart (``User:``, a
+    heading of the prompt), the last line does not decide. The example from the prompt ("for example: Rating: [[0.5]]")
+    is not a rating, with any quotation marks.
     """
     heading = _RE.new_question.search(verdict)
     text = _RE.example.sub(" ", verdict[: heading.start()] if heading else verdict)
@@ -39,7 +39,7 @@ def read_rating(verdict: str) -> float | None:
 
 
 def _ratings(text: str) -> list[float | None]:
-    """List the ratings in a text; None for one off the scale, or one of several in single brackets."""
+    """List the ratings in a text; None for a rating off the scale, or one of several in single brackets."""
     contents = ("" if more else (double or single).strip() for double, single, more in _RE.rating.findall(text))
     return [float(content) if _RE.number.fullmatch(content) else None for content in contents]
 

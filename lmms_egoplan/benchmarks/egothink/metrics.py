@@ -1,7 +1,7 @@
-"""EgoThink's metrics: per question what a harness collects, and the aggregations over a run.
+"""Compute EgoThink's metrics: values per question, and aggregations over a run.
 
-A question's values are records, as a harness logs them. A score is there only for a judged answer: one without a
-rating is neither right nor wrong, and counts only against the coverage.
+The values of a question are records, as a harness logs them. Only judged answers have a score. An answer without a
+rating is neither right nor wrong; it only lowers the coverage.
 """
 
 import math
@@ -24,15 +24,15 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
     Args:
         doc: a row of the prepared dataset.
-        responses: one text of `JudgedAnswer`.
+        responses: one response, the text of a `JudgedAnswer`.
 
     Returns:
-        ``score``: all fields of `JudgedAnswer` and, only where there is a rating, ``score``, 100 times the rating
-        (0..100); ``judge_coverage``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``prompts``,
-        ``num_questions`` and those of `covered`.
+        ``score``: all fields of `JudgedAnswer` and, if it has a rating, ``score``, 100 times the rating (0..100).
+        Also ``judge_coverage``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``prompts``,
+        ``num_questions`` and the values of `covered`.
 
     Raises:
-        ValueError: not one response, one that is no judged answer, or the answer to another question.
+        ValueError: there is not exactly one response, it is not a judged answer, or it answers another question.
 
     >>> judged = JudgedAnswer("existence/1", "a cup", False, False, 0.5, "Rating: [[0.5]]", "gpt-4o-2024-11-20", None)
     >>> values = score_answer({"id": "existence/1"}, [judged.to_text()])
@@ -59,7 +59,7 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 
 
 def prompts_used(values: Sequence[Mapping[str, Any]]) -> str:
-    """Name the families whose prompts were used, sorted and joined by semicolons; ``unknown`` for None.
+    """Return the names of the prompt families that were used, sorted and joined by semicolons; ``unknown`` for None.
 
     >>> prompts_used([{"prompts": "paper's"}, {"prompts": None}])
     "paper's; unknown"
@@ -68,13 +68,13 @@ def prompts_used(values: Sequence[Mapping[str, Any]]) -> str:
 
 
 def mean_over_dimensions(values: Sequence[float], sizes: Sequence[int], weight_by_size: Any) -> float:
-    """Return the mean of a metric over the twelve dimensions, whatever their sizes or, if true, weighted by them.
+    """Return the mean of a metric over the twelve dimensions, plain or weighted by their sizes.
 
-    lmms-eval's groups call it. The plain mean of the scores is Table 3's Average.
+    lmms-eval's groups call this function. The plain mean of the scores is Table 3's Average.
 
     Returns:
-        NaN, with an error in the log, unless there are twelve values: the harness counts a dimension twice where the
-        group of its capability is run beside the group of all.
+        The mean; NaN, with an error in the log, unless there are twelve values. If the group of a capability runs
+        together with the group of all dimensions, the harness counts its dimensions twice.
 
     >>> mean_over_dimensions([60.0] * 11 + [48.0], sizes=[50] * 11 + [100], weight_by_size=False)
     59.0
@@ -82,7 +82,7 @@ def mean_over_dimensions(values: Sequence[float], sizes: Sequence[int], weight_b
     if len(values) != len(DIMENSION_NAMES):
         logger.error(
             f"EgoThink: no mean over {len(DIMENSION_NAMES)} dimensions from {len(values)} values; run egothink_bench "
-            "without the groups that it holds, it shows them in any case"
+            "without its subgroups; it reports them anyway"
         )
         return math.nan
     weights = sizes if weight_by_size else [1] * len(sizes)
@@ -90,13 +90,13 @@ def mean_over_dimensions(values: Sequence[float], sizes: Sequence[int], weight_b
 
 
 def noise_by_dimension(ratings: Mapping[str, Sequence[float | None]], questions: Mapping[str, int]) -> dict[str, Noise]:
-    """Return the noise of each dimension that has answers, and of their plain mean as ``average``; scores are 0..100.
+    """Return the noise of each dimension with answers, and of their plain mean as ``average``; scores are 0..100.
 
-    As in a single judging, the average has scores only if every question of all dimensions has a rating each time.
+    The average has scores only if every question of all dimensions has a rating in every repeat.
 
     Args:
-        ratings: of each answer by its id, as many as there are repeats, at least two.
-        questions: how many each dimension has.
+        ratings: answer id -> one rating per repeat, at least two; None for a missing rating.
+        questions: number of questions of each dimension.
 
     >>> noises = noise_by_dimension({"existence/1": [1.0, 1.0], "existence/2": [0.5, 0.0]}, {"existence": 50})
     >>> noises["existence"].scores, noises["average"].scores, noises["average"].answers

@@ -1,4 +1,4 @@
-"""From EgoThink's published data to twelve datasets that the tasks load."""
+"""Convert EgoThink's published data to the twelve datasets that the tasks load."""
 
 import re
 from collections.abc import Sequence
@@ -17,29 +17,32 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 HUB = "hub"
-# Words. The release was revised after the paper; no mean length of it is more than 0.14 off Table 4's.
+# In words. The release was revised after the paper. Its mean lengths differ from Table 4 by at most 0.14.
 LENGTH_TOLERANCE = 0.2
-# Appendix A: "such as: what, which, where, when, why, and how"; without who, situated has a type less than Table 4.
+# Appendix A: "such as: what, which, where, when, why, and how". Without "who", situated has one type less than Table 4.
 INTERROGATIVES = ("what", "which", "where", "when", "why", "how", "who", "whom", "whose")
 
 
 def prepare_egothink(source: str | Path) -> list[dict[str, Any]]:
-    """Check all questions and images, and write the twelve dimensions below the data root.
+    """Check all questions and images, and write the twelve dimensions to the data root.
 
     Args:
-        source: the text ``"hub"`` for the dataset `HUB_DATASET`, else a folder as for `read_folder`.
+        source: ``"hub"`` for the dataset `HUB_DATASET`, else a folder for `read_folder`.
 
     Returns:
-        The summaries in the order of `DIMENSIONS`; each is also stored with its split: ``benchmark``, ``split``
-        (the dimension), ``prepared`` (UTC, ISO 8601), ``source``, ``split_size`` and ``questions`` (equal),
-        ``fingerprint`` (another text once a text or an image has changed), ``missing`` (empty: nothing is left
-        out) and ``counts``, Table 4's countable rows: for ``instances``, ``question_words`` and ``answer_words``
-        (mean lengths in words between blanks, two decimals) and ``question_types`` (see `question_type`) the numbers
-        ``prepared`` and ``paper`` and ``matches``: counts equal, lengths within `LENGTH_TOLERANCE`.
+        The summaries in the order of `DIMENSIONS`. Each is also stored with its split and contains:
+
+        - ``benchmark``, ``split`` (the dimension), ``prepared`` (UTC, ISO 8601) and ``source``;
+        - ``split_size`` and ``questions``, which are equal;
+        - ``fingerprint``, which changes with any text or image;
+        - ``missing``, always empty;
+        - ``counts``, the countable rows of Table 4: ``instances``, ``question_words`` and ``answer_words`` (mean
+          lengths in whitespace-separated words, two decimals) and ``question_types`` (see `question_type`). Each row
+          has ``prepared``, ``paper`` and ``matches``. Counts match if equal, lengths within `LENGTH_TOLERANCE`.
 
     Raises:
-        LmmsEgoplanError: the data are wrong; nothing is written.
-        OSError: a split cannot be written; those before it are in place.
+        LmmsEgoplanError: the data are invalid. Nothing is written.
+        OSError: a split cannot be written. Earlier splits are complete.
     """
     drafts = read_hub() if source == HUB else read_folder(Path(source))
     records = check_records(track(drafts, "Checking questions and images"))
@@ -81,10 +84,10 @@ def _compare(dimension: Dimension, records: Sequence[Record]) -> dict[str, dict[
 
 
 def question_type(question: str) -> str | None:
-    """Return the first of `INTERROGATIVES` in a question; None without any, which is a separate type ("Am I ...?").
+    """Return the first of `INTERROGATIVES` in a question; None, a type of its own, without any ("Am I ...?").
 
-    The paper does not print its rule. This one gives Table 4's TypeQ in ten dimensions of the release; counting has one
-    type more, forecasting one less.
+    The paper does not state its rule. This rule reproduces Table 4's TypeQ for ten dimensions of the release. Counting
+    has one type more, forecasting one less.
     """
     words = re.findall("[a-z]+", question.lower())
     return next((word for word in words if word in INTERROGATIVES), None)

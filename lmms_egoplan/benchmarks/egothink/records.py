@@ -1,4 +1,4 @@
-"""EgoThink's questions as published, from a folder or from the hub: reading and checking every record."""
+"""Read and check EgoThink's questions as published, from a folder or from the hub."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HUB_DATASET = "EgoThink/EgoThink"
 REPOSITORY_URL = "https://github.com/AdaCheng/EgoThink"
 _FIRST = DIMENSIONS[0].folder
-_LAYOUT = f"DIR holds {_FIRST}/annotations.json, {_FIRST}/images/1.jpg and so on, as in {REPOSITORY_URL}"
+_LAYOUT = f"DIR must contain {_FIRST}/annotations.json, {_FIRST}/images/1.jpg and so on, as in {REPOSITORY_URL}"
 
 
 class _Texts(Checked):
@@ -34,28 +34,32 @@ class _Texts(Checked):
 
 @dataclass(frozen=True)
 class Draft:
-    """A record as its source has it, unchecked.
+    """An unchecked record from the source.
 
-    id: As in `Record`.
-    place: Names the record in messages.
-    fields: All fields of the record.
-    read_image: Returns the bytes of the image file; raises LmmsEgoplanError, which names the field.
+    Attributes:
+        id: See `Record`.
+        where: File or dataset and record number, for messages.
+        fields: All fields of the record.
+        read_image: Return the bytes of the image file. Raises LmmsEgoplanError, which names the field.
     """
 
     id: str
-    place: str
+    where: str
     fields: dict[str, Any]
     read_image: Callable[[], bytes]
 
 
 @dataclass(frozen=True)
 class Record:
-    """One question.
+    """One checked question.
 
-    id: ``<dimension>/<n>``, n from 1 in the published order.
-    question, answer: As published, to the letter.
-    image: The image file's bytes, which can be decoded.
-    origin: Where the question comes from, if it is not the benchmark's.
+    Attributes:
+        id: ``<dimension>/<n>``, with n from 1 in the published order.
+        dimension: Name of the dimension.
+        question: Question, verbatim.
+        answer: Reference answer, verbatim.
+        image: Bytes of the image file, which can be decoded.
+        origin: Source of the question if it is not the benchmark's own, else None.
     """
 
     id: str
@@ -70,10 +74,11 @@ def read_folder(source: Path) -> list[Draft]:
     """Read all records of a folder in the official repository's layout, in the order of `DIMENSIONS` and of the files.
 
     Args:
-        source: Contains ``Object/existence/annotations.json``, ``Object/existence/images/1.jpg`` and so on.
+        source: Folder with ``Object/existence/annotations.json``, ``Object/existence/images/1.jpg`` and so on.
 
     Raises:
-        LmmsEgoplanError: A folder or an ``annotations.json`` is missing, or contains no list of records; lists all.
+        LmmsEgoplanError: A folder or ``annotations.json`` is missing or contains no list of records. The message lists
+            all of them.
     """
     if not source.is_dir():
         raise LmmsEgoplanError(f"{source}: no such folder; {_LAYOUT}")
@@ -89,8 +94,8 @@ def read_folder(source: Path) -> list[Draft]:
         for number, raw in enumerate(records, 1):
             fields = raw if isinstance(raw, dict) else {}
             read_image = partial(_read_image_file, folder / "images", fields.get("image_path"))
-            place = f"{folder / 'annotations.json'}, record {number}"
-            drafts.append(Draft(f"{dimension.name}/{number}", place, fields, read_image))
+            where = f"{folder / 'annotations.json'}, record {number}"
+            drafts.append(Draft(f"{dimension.name}/{number}", where, fields, read_image))
     if problems:
         raise LmmsEgoplanError(f"{_listing(problems)}\n{_LAYOUT}")
     return drafts
@@ -99,10 +104,10 @@ def read_folder(source: Path) -> list[Draft]:
 def read_hub() -> list[Draft]:
     """Read all records of the dataset `HUB_DATASET`, in the order of `DIMENSIONS` and of its rows.
 
-    Like `datasets.load_dataset`, takes a folder of that name below the working directory before the hub.
+    Like `datasets.load_dataset`, prefers a folder of that name in the working directory to the hub.
 
     Raises:
-        LmmsEgoplanError: The dataset cannot be loaded, or a config lacks a single split with question, answer, image.
+        LmmsEgoplanError: The dataset cannot be loaded, or a config is not one split with question, answer and image.
     """
     drafts: list[Draft] = []
     for dimension in track(DIMENSIONS, "Loading dimensions from the hub"):
@@ -118,8 +123,8 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
     """Read all images and check all records.
 
     Raises:
-        LmmsEgoplanError: A question or an answer is no text, or an image is missing or cannot be decoded; names the
-            first problems, each with folder, record (from 1) and field, and their total.
+        LmmsEgoplanError: A question or an answer is not text, or an image is missing or cannot be decoded. The message
+            has the number of problems and lists the first ones with folder, record (from 1) and field.
     """
     records: list[Record] = []
     problems: list[str] = []
@@ -131,15 +136,15 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
         except LmmsEgoplanError as error:
             flaws.append(str(error))
         if texts is None or flaws:
-            check_kind(draft.place, [draft.fields], _Texts)
-            problems += [f"{draft.place}, {problem}" for problem in flaws]
+            check_kind(draft.where, [draft.fields], _Texts)
+            problems += [f"{draft.where}, {problem}" for problem in flaws]
         else:
             origin = RENDERED_SCENES if draft.fields.get("source_dataset") == "rendered" else texts.origin
             records.append(Record(draft.id, dimension_of(draft.id), texts.question, texts.answer, image, origin))
     if problems:
         raise LmmsEgoplanError(
-            f"{_listing(problems)}\nRecords are counted from 1. The data as published: {REPOSITORY_URL}, or the "
-            f"dataset {HUB_DATASET} on the hub"
+            f"{_listing(problems)}\nRecords are counted from 1. Published data: {REPOSITORY_URL}, or "
+            f"the dataset {HUB_DATASET} on the hub"
         )
     return records
 
@@ -164,7 +169,7 @@ def _load_config(where: str, config: str) -> "Dataset":
     except Exception as error:  # datasets, hub client, HTTP client and pyarrow have no common base class
         cause = f": {error.__cause__}" if isinstance(error, DatasetGenerationError) else ""
         raise LmmsEgoplanError(
-            f"{where}: cannot load it from the hub: {error}{cause}\n"
+            f"{where}: cannot load from the hub: {error}{cause}\n"
             f"Without the hub: lmms-egoplan data prepare egothink DIR. {_LAYOUT}"
         ) from error
     if len(splits) != 1:
@@ -172,7 +177,7 @@ def _load_config(where: str, config: str) -> "Dataset":
     (dataset,) = splits.values()
     columns = dataset.column_names
     if missing := {"question", "answer", "image"}.difference(columns):
-        raise LmmsEgoplanError(f"{where}: no column {', '.join(sorted(missing))} among {', '.join(columns)}")
+        raise LmmsEgoplanError(f"{where}: missing columns {', '.join(sorted(missing))}; it has {', '.join(columns)}")
     if not isinstance(dataset.features["image"], Image):
         raise LmmsEgoplanError(f"{where}: column image: expected images, found {dataset.features['image']}")
     return dataset.cast_column("image", Image(decode=False))
@@ -198,7 +203,7 @@ def _read_image_file(folder: Path, names: Any) -> bytes:
 def _read_cell(row: dict[str, Any]) -> bytes:
     data = row["image"] and row["image"]["bytes"]
     if data is None:
-        raise LmmsEgoplanError("image: the dataset holds no image file here")
+        raise LmmsEgoplanError("image: the dataset has no image file here")
     check_image(data, "image")
     return data
 

@@ -1,4 +1,4 @@
-"""Single-answer grading (sec. 4.1): answers as a judge has rated them."""
+"""Grade single answers with a judge (sec. 4.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,18 +19,21 @@ from lmms_egoplan.validation import AnyText, Expected
 DEFAULT_JUDGE = "gpt-4o-2024-11-20"
 
 _JUDGE_LATER = "lmms-egoplan judge egothink SAMPLES --out FILE"
-# What a run can do without a judge.
-OTHERWISE = f"EgoThink's logged samples can be judged later: {_JUDGE_LATER}"
+# Hint for runs without a judge.
+OTHERWISE = f"You can judge EgoThink's logged samples later: {_JUDGE_LATER}"
 
 
 @dataclass(frozen=True)
 class Answer:
     """A model's answer to a question.
 
-    id: of the question, ``existence/1``.
-    reference: the annotators' answer.
-    truncated: whether the answer ends at the limit of new tokens; None where unknown.
-    prompts: whose of Tables 5 and 6 the model was asked in (`prompts_name`); None where unknown.
+    Attributes:
+        id: Id of the question, such as ``existence/1``.
+        question: Text of the question.
+        reference: The annotators' answer.
+        answer: The model's answer.
+        truncated: True if the limit on new tokens ended the answer; None if unknown.
+        prompts: Family of the prompts (`prompts_name`); None if unknown.
     """
 
     id: str
@@ -43,14 +46,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class JudgedAnswer(TextRecord):
-    """An answer with what a judge made of it.
+    """An answer with its judgement.
 
-    id, answer, truncated, prompts: as in `Answer`.
-    suspect: whether the answer looks as if it wrote its own rating (`sanitize`); no judge saw that part as it was.
-    rating: 0, 0.5 or 1; None where it is not judged.
-    judgement: raw text of the judge's last reply; None if none came.
-    judge: the model, as the endpoint names it; None where no judge is set.
-    error: why there is no rating; None if there is one.
+    Attributes:
+        id: See `Answer`.
+        answer: See `Answer`.
+        truncated: See `Answer`.
+        suspect: True if the answer looks as if it contains its own rating (`sanitize`). The judge saw it altered.
+        rating: 0, 0.5 or 1; None without a rating.
+        judgement: Raw text of the judge's last reply; None without a reply.
+        judge: Model name from the endpoint; None without a judge.
+        error: Why there is no rating; None with a rating.
+        prompts: See `Answer`.
     """
 
     WHAT = "a judged answer as `grade` leaves it"
@@ -67,13 +74,13 @@ class JudgedAnswer(TextRecord):
 
 
 def grade(answers: Sequence[Answer], settings: JudgeSettings | None) -> list[JudgedAnswer]:
-    """Have a judge rate answers, all together; keep every answer, in order.
+    """Judge all answers of a task; return one judged answer for each, in order.
 
-    An answer that could not be judged has no rating and an error; a warning names such answers.
+    An answer that could not be judged has an error instead of a rating. A warning lists these answers.
 
     Args:
         answers: Answers of a task.
-        settings: The judge; None if none is set.
+        settings: The judge; None without a judge.
     """
     return grade_repeatedly(answers, settings, 1)[0]
 
@@ -81,13 +88,13 @@ def grade(answers: Sequence[Answer], settings: JudgeSettings | None) -> list[Jud
 def grade_repeatedly(
     answers: Sequence[Answer], settings: JudgeSettings | None, repeats: int
 ) -> list[list[JudgedAnswer]]:
-    """Have a judge rate the same answers several times, as `grade` does; return one list for each time.
+    """Judge the same answers several times; return one list like that of `grade` per repeat.
 
-    The first list is that of `grade`. Each repeat has its own entries in the cache.
+    The first list equals the result of `grade`. Each repeat has its own cache entries.
     """
     sanitized = [(answer, *sanitize(answer.answer)) for answer in answers]
-    asked = [(*each, repeat) for repeat in range(repeats) for each in sanitized]
-    judgements: Sequence[Judgement | None] = [None] * len(asked)
+    batch = [(*item, repeat) for repeat in range(repeats) for item in sanitized]
+    judgements: Sequence[Judgement | None] = [None] * len(batch)
     if settings is not None and answers:
         requests = [
             JudgeRequest(
@@ -97,10 +104,10 @@ def grade_repeatedly(
                 text,
                 repeat=repeat,
             )
-            for answer, text, _, repeat in asked
+            for answer, text, _, repeat in batch
         ]
         dimensions = {dimension_of(answer.id) for answer in answers}
-        judge = Judge("EgoThink", settings, f"The answers are saved. Judge the others later: {_JUDGE_LATER}")
+        judge = Judge("EgoThink", settings, f"The answers are saved. To judge the rest later: {_JUDGE_LATER}")
         judgements = judge.rate(requests, SCALE, dimensions.pop() if len(dimensions) == 1 else "")
         settings.asking.finish_estimate()
     judged = [
@@ -115,7 +122,7 @@ def grade_repeatedly(
             error="no judge is set" if judgement is None else judgement.error,
             prompts=answer.prompts,
         )
-        for (answer, _, suspect, _), judgement in zip(asked, judgements, strict=True)
+        for (answer, _, suspect, _), judgement in zip(batch, judgements, strict=True)
     ]
     unjudged = [answer.id for answer in judged if answer.rating is None]
     warn_of_missing_ratings("EgoThink", unjudged, len(judged), "answers")

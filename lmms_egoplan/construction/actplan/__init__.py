@@ -1,1 +1,1 @@
-"""Instances of ActPlan-1K's form, made of BDDL activities and tours of rooms by a model and by people (sec. 3)."""
+"""Build instances in ActPlan-1K's format from BDDL activities and tours of rooms, with a model and people (sec. 3)."""

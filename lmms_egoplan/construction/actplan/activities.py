@@ -1,4 +1,4 @@
-"""The activities that instances are made of, and their descriptions in English by a language model (sec. 3.2)."""
+"""Read activities, and describe them in English with a language model (sec. 3.2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,30 +17,31 @@ from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, shown
 
 LAYOUT = "DIR/<activity>/problem0.bddl, as in bddl/activity_definitions of ActPlan-1K's repository"
-# How the released descriptions end; 134 of 153 in these words.
+# The end of the released descriptions; 134 of 153 have exactly this text.
 INSTRUCTION = (
     "Generate admissible procedural plans using the planning steps described with action(object). The available "
     "actions include walk_to, place_on_top, grab, place_inside, open/close, and switch-on/off."
 )
-# Released pairs of definition and description in a prompt; the paper says "few-shot".
+# Number of released pairs of definition and description in a prompt; the paper says "few-shot".
 _NUM_EXAMPLES = 3
 _INSTRUCTION_BEGINS = "Generate admissible procedural plans"
 
-INVALID = "problem that is no valid BDDL, or contradicts itself"
-NOT_COUNTERFACTUAL = "problem1.bddl without a task_description_1.txt beside it, which nobody calls counterfactual"
+INVALID = "problem is not valid BDDL, or contradicts itself"
+NOT_COUNTERFACTUAL = "problem1.bddl without a task_description_1.txt next to it, so not marked as counterfactual"
 NO_DESCRIPTION = "reply without a description"
-INCOMPLETE = "description that lacks an object or a condition, asked for twice"
+INCOMPLETE = "description without an object or a condition, after two requests"
 
 
 @dataclass(frozen=True)
 class Activity:
-    """An activity's problem.
+    """An activity with its problem.
 
-    name: as ``making_tea``.
+    name: Name such as ``making_tea``.
     description: 0 for the normal activity, 1 for the counterfactual one.
-    circumstance: that the problem was made for; "" for one that was read.
-    changes: facts of its start that the normal activity does not have.
-    category: of a circumstance; "" for a problem that was read.
+    problem: The problem in BDDL.
+    circumstance: The circumstance of a generated problem; "" for a problem that was read from a file.
+    category: Category of the circumstance; "" for a problem that was read from a file.
+    changes: Initial facts that the normal activity does not have.
     """
 
     name: str
@@ -58,9 +59,13 @@ class Activity:
 
 @dataclass(frozen=True)
 class Example:
-    """A problem with a description that people have checked; both are shown to a language model.
+    """A problem with a human-checked description, which a language model sees as an example.
 
-    is_complete: whether the description names all objects and goal conditions; some released ones do not.
+    activity: Name of the activity.
+    description: 0 for the normal activity, 1 for the counterfactual one.
+    bddl: The problem in BDDL.
+    text: The description without its instruction.
+    is_complete: True if the description names all objects and goal conditions; some released descriptions do not.
     """
 
     activity: str
@@ -71,13 +76,13 @@ class Example:
 
 
 def read_activities(folder: Path) -> tuple[list[Activity], list[Rejection]]:
-    """Read the activities of a folder, by name.
+    """Read the activities in a folder, sorted by name.
 
-    ``problem0.bddl`` is the normal activity. ``problem1.bddl`` is the counterfactual one where
-    ``task_description_1.txt`` stands beside it: the release has others, of BEHAVIOR-100.
+    ``problem0.bddl`` is the normal activity. ``problem1.bddl`` is the counterfactual one if ``task_description_1.txt``
+    is next to it. Other files named ``problem1.bddl`` in the release are from BEHAVIOR-100.
 
     Raises:
-        LmmsEgoplanError: there is no such folder, or no problem in it that can be used.
+        LmmsEgoplanError: The folder does not exist, or contains no usable problem.
     """
     paths = _problem_paths(folder)
     activities: list[Activity] = []
@@ -90,24 +95,24 @@ def read_activities(folder: Path) -> tuple[list[Activity], list[Rejection]]:
             continue
         try:
             problem = read_problem(path)
-            wrong = "; ".join(flaws_in(problem))
+            flaws = "; ".join(flaws_in(problem))
         except LmmsEgoplanError as error:
-            wrong = str(error)
-        if wrong:
-            rejections.append(Rejection("problem", INVALID, where, wrong))
+            flaws = str(error)
+        if flaws:
+            rejections.append(Rejection("problem", INVALID, where, flaws))
         else:
             activities.append(Activity(name, number, problem))
     if not activities:
-        first = next((f"{left.where}: {left.detail}" for left in rejections), "")
-        raise LmmsEgoplanError(f"{folder}: none of its {len(paths)} problems can be used. The first: {first}")
+        first = next((f"{rejection.where}: {rejection.detail}" for rejection in rejections), "")
+        raise LmmsEgoplanError(f"{folder}: none of its {len(paths)} problems can be used. First reason: {first}")
     return activities, rejections
 
 
 def read_examples(folder: Path) -> list[Example]:
-    """Read the problems of a folder that have a description, without its instruction.
+    """Read the problems in a folder that have a description; the instruction at its end is removed.
 
     Raises:
-        LmmsEgoplanError: there is no such folder, no pair in it, or a file that cannot be read.
+        LmmsEgoplanError: The folder does not exist or contains no such pair, or a file cannot be read.
     """
     examples = []
     for path in _problem_paths(folder):
@@ -118,43 +123,50 @@ def read_examples(folder: Path) -> list[Example]:
                 examples.append(Example(path.parent.name, number, bddl, text, _is_complete(bddl, text)))
     if not examples:
         raise LmmsEgoplanError(
-            f"{folder}: no problem<n>.bddl has a task_description_<n>.txt beside it, to show a language model as an "
-            "example. Give ActPlan-1K's bddl/activity_definitions with --examples"
+            f"{folder}: no problem<n>.bddl has a task_description_<n>.txt next to it, so there are no examples for the "
+            "language model. Pass ActPlan-1K's bddl/activity_definitions with --examples"
         )
     return examples
 
 
 def examples_for(activity: Activity, examples: Sequence[Example], count: int) -> list[tuple[str, str]]:
-    """Choose definitions and descriptions of other activities, always the same ones.
+    """Choose definitions and descriptions of other activities, deterministically.
 
-    Complete descriptions come before others, and those of the same setting before those of the other one.
+    Complete descriptions are preferred, then those of the same setting.
     """
-    others = [example for example in examples if example.activity != activity.name]
+    candidates = [example for example in examples if example.activity != activity.name]
 
     def order(example: Example) -> tuple[bool, bool, str]:
-        drawn = sha256(f"{activity.key} {example.activity}/{example.description}".encode()).hexdigest()
-        return not example.is_complete, example.description != activity.description, drawn
+        digest = sha256(f"{activity.key} {example.activity}/{example.description}".encode()).hexdigest()
+        return not example.is_complete, example.description != activity.description, digest
 
-    return [(example.bddl, example.text) for example in sorted(others, key=order)[:count]]
+    return [(example.bddl, example.text) for example in sorted(candidates, key=order)[:count]]
 
 
 def describe(
     activities: Sequence[Activity], examples: Sequence[Example], settings: JudgeSettings
 ) -> tuple[dict[str, str], list[Rejection]]:
-    """Describe each activity, by its key, with the instruction; or say why there is no description.
+    """Describe each activity with a language model.
 
-    A description that lacks an object or a condition is asked for once more, with what it lacks.
+    If a description lacks an object or a condition, a second request names what is missing.
 
     Args:
-        examples: of which each prompt shows some, none of the activity's own.
+        activities: The activities.
+        examples: Each prompt shows some of these examples, but never one of the same activity.
+        settings: Settings of the language model.
+
+    Returns:
+        The descriptions with the instruction, by the activity's key; and the rejections.
 
     Raises:
-        JudgeError: the language model cannot be asked.
+        JudgeError: The language model cannot be asked.
     """
     by_key = {activity.key: activity for activity in activities}
     prompts = {
-        key: description_prompt(each.problem, examples_for(each, examples, _NUM_EXAMPLES), each.circumstance)
-        for key, each in by_key.items()
+        key: description_prompt(
+            activity.problem, examples_for(activity, examples, _NUM_EXAMPLES), activity.circumstance
+        )
+        for key, activity in by_key.items()
     }
     texts: dict[str, str] = {}
     rejections: list[Rejection] = []
@@ -162,7 +174,7 @@ def describe(
     for title in ("descriptions", "descriptions, second time"):
         replies, unread = ask_json("description", prompts, settings, title, schema=SCHEMAS["describe"])
         rejections += unread
-        if settings.asking.is_estimate and not incomplete:  # each may be asked for twice
+        if settings.asking.is_estimate and not incomplete:  # estimate two requests for each description
             replies = {key: {"description": str(activity.problem)} for key, activity in by_key.items()}
         incomplete = {}
         for key, reply in replies.items():
@@ -170,28 +182,28 @@ def describe(
                 rejections.append(Rejection("description", NO_DESCRIPTION, key, shown(reply)))
                 continue
             text = " ".join(reply["description"].split())
-            absent = _absent(by_key[key], text)
-            if absent:
-                incomplete[key] = (text, absent)
-            if not absent or settings.asking.is_estimate:
+            missing = _missing(by_key[key], text)
+            if missing:
+                incomplete[key] = (text, missing)
+            if not missing or settings.asking.is_estimate:
                 texts[key] = text
         if not incomplete:
             break
-        prompts = {key: second_description_prompt(prompts[key], *found) for key, found in incomplete.items()}
+        prompts = {key: second_description_prompt(prompts[key], *reply) for key, reply in incomplete.items()}
     rejections += [
-        Rejection("description", INCOMPLETE, key, f"{'; '.join(absent)}: {shown(text)}")
-        for key, (text, absent) in incomplete.items()
+        Rejection("description", INCOMPLETE, key, f"{'; '.join(missing)}: {shown(text)}")
+        for key, (text, missing) in incomplete.items()
     ]
     return {key: f"{texts[key]}\n{INSTRUCTION}\n" for key in by_key if key in texts}, rejections
 
 
-def _absent(activity: Activity, text: str) -> list[str]:
-    """Find the objects, goal conditions and counterfactual facts that a text does not name."""
-    found = unnamed(activity.problem, text)
+def _missing(activity: Activity, text: str) -> list[str]:
+    """List the objects, goal conditions and counterfactual facts that a text does not name."""
+    missing = unnamed(activity.problem, text)
     if not activity.changes:
-        return [*found.objects, *found.conditions]
+        return [*missing.objects, *missing.conditions]
     changed = unnamed(replace(activity.problem, goal=activity.changes), text)
-    return [*found.objects, *dict.fromkeys((*found.conditions, *changed.conditions))]
+    return [*missing.objects, *dict.fromkeys((*missing.conditions, *changed.conditions))]
 
 
 def _is_complete(bddl: str, text: str) -> bool:

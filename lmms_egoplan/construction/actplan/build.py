@@ -1,4 +1,4 @@
-"""Construction of instances from BDDL activities and tours, as far as people have answered (sec. 3.2 and 3.3)."""
+"""Build instances from BDDL activities and tours, as far as people have answered (sec. 3.2 and 3.3)."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,9 +22,9 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.text import clean_text, csv_text
 
-# Files in ``out``.
+# Output files.
 INSTANCES, REJECTIONS = "instances.jsonl", "rejections.jsonl"
-NO_ACTIVITY = "tour of an activity that has no description"
+NO_ACTIVITY = "tour of an activity without a description"
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,10 @@ class Built:
     activities: Activities with a description, including changed problems.
     waiting: Circumstances for people to choose from.
     instances: Instances with description and views.
-    finished: Number of instances that also have their gold plans.
+    finished: Number of instances that also have gold plans.
     untoured: Keys of activities with a description, but without a tour.
     unreached: Goal conditions that `soundness.unreached` did not reach, by the activity's key.
+    rejections: Rejected inputs and replies.
     """
 
     activities: Sequence[Activity]
@@ -58,23 +59,24 @@ def build_instances(
     views: Path | None,
     plans: Path | None,
 ) -> Built:
-    """Make what can be made so far, and write it; without `images` or `plans`, their earlier output stays.
+    """Build everything that is possible so far, and write it; without `images` or `plans`, earlier output is kept.
 
-    Replies of the language model are cached as judgements, and views in ``out``: a later run asks for nothing again,
-    whether this one was killed or people have answered more.
+    Replies of the language model are cached as judgements, and views in `out`. A later run repeats no request, whether
+    this run was interrupted or people have answered more.
 
     Args:
         bddl: Passed to `read_activities`.
-        settings: Of the language model.
-        images: Passed to `find_tours`; None: no instance is made.
-        examples: Passed to `read_examples`; None for `bddl`.
+        out: Output folder.
+        settings: Settings of the language model.
+        images: Passed to `find_tours`; None builds no instance.
+        examples: Passed to `read_examples`; None means `bddl`.
         circumstances: Export of the chosen circumstances, passed to `read_verdicts`.
         views: Passed to `read_choices`.
         plans: Export of the written plans, passed to `read_gold_plans`.
 
     Raises:
-        LmmsEgoplanError: An input is wrong, the language model is not set or cannot be asked, or another process builds
-            in ``out``.
+        LmmsEgoplanError: An input is invalid, the language model is not set or cannot be asked, or another process
+            uses `out`.
         OSError: The folder cannot be written.
     """
     activities, rejections = read_activities(bddl)
@@ -84,7 +86,7 @@ def build_instances(
     gold = layout.read_gold_plans(plans) if plans else {}
     tours, strays = find_tours(images) if images else ([], [])
     if unknown := sorted(choices.keys() - {str(tour.id) for tour in tours}):
-        raise LmmsEgoplanError(f"{views}: views of {unknown[0]}, of which there is no tour in {images}")
+        raise LmmsEgoplanError(f"{views}: views of {unknown[0]}, but {images} contains no tour of it")
     with only_process(out, "builds"):
         texts, undescribed = describe(activities, pairs, settings)
         waiting, unproposed = propose(activities, texts, settings)
@@ -96,10 +98,13 @@ def build_instances(
             activities, texts = [*activities, *changed], texts | more
             rejections += [*refused, *unchanged, *undescribed]
         described = {activity.key: activity for activity in activities if activity.key in texts}
-        wanted = [(tour, described[tour.activity]) for tour in tours if tour.activity in described]
-        chosen, unchosen = choose_views(wanted, choices, out / "views", settings)
+        usable_tours = [(tour, described[tour.activity]) for tour in tours if tour.activity in described]
+        all_views, unchosen = choose_views(usable_tours, choices, out / "views", settings)
         settings.asking.finish_estimate()
-        instances = [layout.Instance(described[one.tour.activity], texts[one.tour.activity], one) for one in chosen]
+        instances = [
+            layout.Instance(described[tour_views.tour.activity], texts[tour_views.tour.activity], tour_views)
+            for tour_views in all_views
+        ]
         done, unused = layout.finished(instances, gold)
         undescribed = [Rejection("tour", NO_ACTIVITY, str(tour.id)) for tour in tours if tour.activity not in described]
         rejections += [*strays, *undescribed, *unchosen, *unused]
@@ -110,7 +115,7 @@ def build_instances(
             instances=instances,
             finished=len(done),
             untoured=[key for key in described if key not in toured],
-            unreached={key: missed for key, each in described.items() if (missed := unreached(each.problem))},
+            unreached={key: missed for key, activity in described.items() if (missed := unreached(activity.problem))},
             rejections=rejections,
         )
         _write(built, texts, out)
@@ -122,7 +127,7 @@ def build_instances(
 
 
 def _queue(instances: Sequence[layout.Instance], out: Path) -> Iterator[dict[str, Any]]:
-    """Yield what people who write gold plans see, and what else is known of an instance's views."""
+    """Yield the queue of the page for gold plans: each instance with its images and the details of its views."""
     for instance in instances:
         yield {
             "id": instance.id,
@@ -136,21 +141,26 @@ def _queue(instances: Sequence[layout.Instance], out: Path) -> Iterator[dict[str
 
 
 def _write(built: Built, texts: Mapping[str, str], out: Path) -> None:
-    """Write what depends on neither tours nor gold plans, each file whole or not at all."""
+    """Write the files that depend on neither tours nor gold plans, each atomically."""
     layout.write_activities(built.activities, texts, out / "activities")
     write_whole(out / CIRCUMSTANCES, clean_text(json_lines(map(vars, built.waiting))))
     write_whole(out / "figure_4.csv", csv_text(_figure_4(built.activities)))
     write_whole(out / REJECTIONS, clean_text(json_lines(map(vars, built.rejections))))
     changed = (
-        {"activity": one.name, "circumstance": one.circumstance, "category": one.category, "problem": str(one.problem)}
-        for one in built.activities
-        if one.circumstance
+        {
+            "activity": activity.name,
+            "circumstance": activity.circumstance,
+            "category": activity.category,
+            "problem": str(activity.problem),
+        }
+        for activity in built.activities
+        if activity.circumstance
     )
     write_whole(out / "counterfactuals.jsonl", clean_text(json_lines(changed)))
 
 
 def _figure_4(activities: Sequence[Activity]) -> list[list[str | int]]:
     """Count counterfactual activities by category and type of activity, as in Fig. 4."""
-    counts = Counter((each.category, activity_type(each.name)) for each in activities if each.category)
+    counts = Counter((activity.category, activity_type(activity.name)) for activity in activities if activity.category)
     rows: list[list[str | int]] = [["category", *ACTIVITY_TYPES]]
     return rows + [[category, *(counts[category, kind] for kind in ACTIVITY_TYPES)] for category in CATEGORIES]

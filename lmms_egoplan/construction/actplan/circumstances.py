@@ -1,4 +1,4 @@
-"""Counterfactual activities: what might happen, as a language model tells it, and the changed problems (sec. 3.3)."""
+"""Create counterfactual activities: a language model proposes circumstances and changes the problems (sec. 3.3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,14 +24,14 @@ from lmms_egoplan.validation import Checked, Text, is_text, read_as, shown
 # Sec. 3.3.
 CATEGORIES = ("object property", "object function", "event causality")
 
-REPEATED = "circumstance that the activity has had before"
+REPEATED = "duplicate circumstance of an activity"
 NOT_ACCEPTED = "circumstance that people did not accept"
 UNKNOWN_ACTIVITY = "accepted circumstance of an activity without a normal problem"
 NO_PROBLEM = "reply without a changed problem and its category"
-BAD_BDDL = "changed problem that is no valid BDDL, or contradicts itself"
+BAD_BDDL = "changed problem is not valid BDDL, or contradicts itself"
 UNKNOWN_PREDICATE = "changed problem with a predicate that does not exist"
-UNCHANGED = "changed problem that is the normal one"
-NOT_NEEDED = "accepted circumstance of an activity that has its counterfactual problem from another one"
+UNCHANGED = "changed problem equals the normal one"
+NOT_NEEDED = "accepted circumstance of an activity that already has a counterfactual problem"
 
 
 class _Circumstance(Checked):
@@ -56,42 +56,48 @@ def propose(
 ) -> tuple[list[Circumstance], list[Rejection]]:
     """Ask what might happen during normal activities that have a text and no counterfactual problem (step 1).
 
+    Returns:
+        The proposed circumstances, and the rejections.
+
     Raises:
-        JudgeError: the language model cannot be asked.
+        JudgeError: The language model cannot be asked.
     """
-    have = {activity.name for activity in activities if activity.description}
-    chosen = [a for a in activities if not a.description and a.name not in have and a.key in texts]
-    prompts = {activity.name: circumstances_prompt(activity.name, texts[activity.key]) for activity in chosen}
+    counterfactual = {activity.name for activity in activities if activity.description}
+    normal = [a for a in activities if not a.description and a.name not in counterfactual and a.key in texts]
+    prompts = {activity.name: circumstances_prompt(activity.name, texts[activity.key]) for activity in normal}
     circumstances: list[Circumstance] = []
     schema, read = SCHEMAS["circumstances"], partial(read_as, _Proposal)
     proposals, rejections = ask_json("circumstance", prompts, settings, "circumstances", schema=schema, read=read)
     for name, proposal in proposals.items():
         procedure = [" ".join(step.split()) for step in proposal.procedure]
         seen: set[str] = set()
-        for number, found in enumerate(proposal.circumstances, 1):
-            text = " ".join(found.circumstance.split())
+        for number, proposed in enumerate(proposal.circumstances, 1):
+            text = " ".join(proposed.circumstance.split())
             if text.casefold() in seen:
                 rejections.append(Rejection("circumstance", REPEATED, f"{name}, {number}", shown(text)))
                 continue
             seen.add(text.casefold())
             id_, task = f"{name}/{number}", texts[f"{name}/0"]
-            made = Circumstance(id=id_, activity=name, task=task, procedure=procedure, circumstance=text)
-            circumstances.append(made)
+            circumstance = Circumstance(id=id_, activity=name, task=task, procedure=procedure, circumstance=text)
+            circumstances.append(circumstance)
     return circumstances, rejections
 
 
 def read_verdicts(folder: Path) -> tuple[list[tuple[str, str]], list[Rejection]]:
-    """Read people's verdicts, as ``annotate export`` wrote them, in the order of the proposals (step 2).
+    """Read the human verdicts from ``annotate export``, in the order of the proposals (step 2).
+
+    Returns:
+        The accepted circumstances as pairs of activity and text, and the rejections.
 
     Raises:
-        LmmsEgoplanError: the folder has no such file, or a wrong one.
+        LmmsEgoplanError: The folder does not contain the file, or the file has another format.
     """
     path = exported_file("--circumstances", folder, CIRCUMSTANCES, "labelled circumstances")
     accepted: list[tuple[str, str]] = []
     refused: list[Rejection] = []
     verdicts = [read_as(_Verdict, where, parse_record(where, line)) for where, line in read_lines(path)]
-    # As they were proposed: the page mixes them.
-    for verdict in sorted(verdicts, key=lambda one: (one.activity, len(one.id), one.id)):
+    # Restore the order of the proposals, because the page shuffles them.
+    for verdict in sorted(verdicts, key=lambda verdict: (verdict.activity, len(verdict.id), verdict.id)):
         if verdict.accepted:
             accepted.append((verdict.activity, verdict.circumstance))
         else:
@@ -102,28 +108,31 @@ def read_verdicts(folder: Path) -> tuple[list[tuple[str, str]], list[Rejection]]
 def change(
     activities: Sequence[Activity], accepted: Sequence[tuple[str, str]], settings: JudgeSettings
 ) -> tuple[list[Activity], list[Rejection]]:
-    """Ask for the problems of accepted circumstances (step 3); an activity gets the first that is valid.
+    """Ask for the problems of accepted circumstances (step 3); the first valid problem of each activity is used.
+
+    Returns:
+        The counterfactual activities, and the rejections.
 
     Raises:
-        JudgeError: the language model cannot be asked.
+        JudgeError: The language model cannot be asked.
     """
     normal = {activity.name: activity.problem for activity in activities if not activity.description}
     changed = {activity.name: activity for activity in activities if activity.description}
-    present = len(changed)
-    asked: dict[str, tuple[str, str]] = {}
+    num_existing = len(changed)
+    requests: dict[str, tuple[str, str]] = {}
     rejections: list[Rejection] = []
     for number, (name, circumstance) in enumerate(accepted, 1):
         if name in normal:
-            asked[f"{name}, circumstance {number}"] = (name, circumstance)
+            requests[f"{name}, circumstance {number}"] = (name, circumstance)
         else:
             rejections.append(Rejection("change", UNKNOWN_ACTIVITY, name, shown(circumstance)))
-    prompts = {key: change_prompt(normal[name], circumstance) for key, (name, circumstance) in asked.items()}
+    prompts = {key: change_prompt(normal[name], circumstance) for key, (name, circumstance) in requests.items()}
     replies, rejected = ask_json("change", prompts, settings, "changed problems", schema=SCHEMAS["change"])
     rejections += rejected
     for key in prompts if settings.asking.is_estimate else replies:
-        name, circumstance = asked[key]
+        name, circumstance = requests[key]
         result: Rejection | tuple[Problem, str] = (replace(normal[name], name=f"{name}_1"), CATEGORIES[0])
-        if not settings.asking.is_estimate:  # else the next step asks about a problem of about this length
+        if not settings.asking.is_estimate:  # an estimate assumes a changed problem of similar length
             result = _read(replies[key], key, name, normal[name])
         if isinstance(result, Rejection):
             rejections.append(result)
@@ -133,11 +142,11 @@ def change(
             problem, category = result
             changes = tuple(fact for fact in problem.init if fact not in normal[name].init)
             changed[name] = Activity(name, 1, problem, circumstance, category, changes)
-    return list(changed.values())[present:], rejections
+    return list(changed.values())[num_existing:], rejections
 
 
 def _read(reply: dict[str, Any], where: str, name: str, normal: Problem) -> tuple[Problem, str] | Rejection:
-    """Read the problem of a reply, and its category."""
+    """Read a reply's problem and category, or return why it cannot be used."""
     bddl, category = reply.get("problem"), reply.get("category")
     if not is_text(bddl) or category not in CATEGORIES:
         return Rejection("change", NO_PROBLEM, where, shown(reply))
@@ -147,8 +156,8 @@ def _read(reply: dict[str, Any], where: str, name: str, normal: Problem) -> tupl
         return Rejection("change", BAD_BDDL, where, str(error))
     atoms = (atom for part in (*problem.init, *problem.goal) for atom, _, _ in literals_of(part))
     is_known = all(atom.op in PREDICATES for atom in atoms)
-    if wrong := flaws_in(problem):
-        return Rejection("change", BAD_BDDL if is_known else UNKNOWN_PREDICATE, where, "; ".join(wrong))
+    if flaws := flaws_in(problem):
+        return Rejection("change", BAD_BDDL if is_known else UNKNOWN_PREDICATE, where, "; ".join(flaws))
     if _content(problem) == _content(normal):
         return Rejection("change", UNCHANGED, where)
     return replace(problem, name=f"{name}_1", domain=normal.domain), category

@@ -1,4 +1,4 @@
-"""``lmms-egoplan data build actplan``: instances of BDDL activities and tours, with a language model and people."""
+"""``lmms-egoplan data build actplan``: build instances from BDDL activities and tours, with a model and people."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,13 +22,13 @@ def build(
             help="Folder of activities: `<activity>/problem0.bddl`, as in ActPlan-1K's `bddl/activity_definitions`.",
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for what is made.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")],
     images: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
             help="Tours: videos `<scene>/<activity>/<n>/sample_<k>.mp4`, or folders of images `.../sample_<k>/`. "
-            "Without it, there are descriptions and circumstances only.",
+            "Without tours, only descriptions and circumstances are built.",
         ),
     ] = None,
     llm: Llm = None,
@@ -36,61 +36,63 @@ def build(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Activities with a `task_description_<n>.txt` beside each problem, which the model is shown as "
-            "examples. Without it, those of BDDL.",
+            help="Activities with a `task_description_<n>.txt` next to each problem, used as examples for the model "
+            "(default: BDDL).",
         ),
     ] = None,
     circumstances: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The export of the chosen circumstances.")
+        Path | None, typer.Option(metavar="DIR", help="Export of the chosen circumstances.")
     ] = None,
     views: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Views chosen by hand: CSV with id and view, a row for each (seconds in the video, or the image's "
-            "name), or a JSON object of lists. The model chooses the views of all other tours.",
+            help="Views chosen by hand: CSV with the columns id and view, one row per view (seconds in the video, or "
+            "the image's name), or a JSON object of lists. The model chooses the views of all other tours.",
         ),
     ] = None,
-    plans: Annotated[Path | None, typer.Option(metavar="DIR", help="The export of the written gold plans.")] = None,
+    plans: Annotated[Path | None, typer.Option(metavar="DIR", help="Export of the written gold plans.")] = None,
     retry_rejected: RetryRejected = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
 ) -> None:
-    """Make instances of ActPlan-1K's form from BDDL activities and tours of rooms, as the paper makes them.
+    """Build instances in ActPlan-1K's format from BDDL activities and tours of rooms, following the paper.
 
-    A language model that reads images, set as a judge is set (LMMS_EGOPLAN_JUDGE_BASE_URL,
-    LMMS_EGOPLAN_JUDGE_API_KEY), describes the activities, tells what might happen during them, and says what views
-    show. People choose the circumstances and write the gold plans. Each run goes as far as their answers reach, and
-    prints the next command. Replies and views are kept: after a kill, the same command goes on, and pays for no reply
-    twice. If more than 10 % of the prompts have no usable reply, the exit code is 1; the output is written anyway.
+    A language model describes the activities, proposes what might happen during them, and lists what the views show.
+    It must read images; set it like a judge (LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY). People choose
+    the circumstances and write the gold plans.
+
+    Each run does everything that is possible with their answers so far, and prints the next command. To resume an
+    interrupted run, repeat the command: replies and views are cached, so no reply is paid for twice. If more than 10 %
+    of the prompts have no usable reply, the exit code is 1; the output is still written.
 
     Example: `lmms-egoplan data build actplan bddl/activity_definitions --images tours --llm gpt-4o-2024-11-20
     --out built`
 
-    In the end, `data prepare actplan built/annotation` prepares the instances. `rejections.jsonl` has a line for all
-    that was left out.
+    Finally, prepare the instances with `data prepare actplan built/annotation`. `rejections.jsonl` lists everything
+    that was skipped, one line each.
     """
     asking = Asking(retry_rejected, estimate, prices)
     settings = language_model(DEFAULT_MODEL, llm, asking)
     built = build_instances(bddl, out, settings, images, examples, circumstances, views, plans)
     for reason, count in counted(built.rejections):
-        typer.echo(f"Left out: {count}: {reason}")
-    typer.echo(f"A line for each is in {out / REJECTIONS}")
+        typer.echo(f"Skipped: {count}: {reason}")
+    typer.echo(f"Details: {out / REJECTIONS}")
     for key, conditions in built.unreached.items():
         typer.echo(f"No plan found that reaches the goal of {key}; check it by hand: {'; '.join(conditions)}")
     if built.waiting and circumstances is None:
         typer.echo(
-            f"Next: people choose among {len(built.waiting)} circumstances: lmms-egoplan annotate "
+            f"Next: let people choose among {len(built.waiting)} circumstances: lmms-egoplan annotate "
             f"actplan-circumstances {out / CIRCUMSTANCES} --db circumstances.sqlite"
         )
     if images is None:
-        typer.echo(f"Next: give tours of the {len(built.activities)} activities with --images")
+        typer.echo(f"Next: pass tours of the {len(built.activities)} activities with --images")
     elif built.untoured:
-        typer.echo(f"Without a tour: {len(built.untoured)} activities, {built.untoured[0]} for one")
+        typer.echo(f"Without a tour: {len(built.untoured)} activities, for example {built.untoured[0]}")
     if built.instances and plans is None:
         typer.echo(
-            f"Next: people write gold plans of {len(built.instances)} instances: lmms-egoplan annotate actplan-plans "
-            f"{out / INSTANCES} --db plans.sqlite"
+            f"Next: let people write gold plans for {len(built.instances)} instances: lmms-egoplan annotate "
+            f"actplan-plans {out / INSTANCES} --db plans.sqlite"
         )
     if built.finished:
         typer.echo(f"Next: lmms-egoplan data prepare actplan {out / ANNOTATION}")

@@ -11,18 +11,19 @@ from lmms_egoplan.benchmarks.actplan.steps import lemma_of, names_of_type, singu
 from lmms_egoplan.paths import yaml_beside
 
 _DATA: dict[str, Any] = yaml_beside(__file__)
-# Who acts is not told (the release's prompts address the reader).
+# Descriptions do not name the agent (the release's prompts address the reader).
 _AGENT = "agent"
 _WORDS = {group: frozenset(words) for group, words in _DATA["words"].items()}
 _NUMERALS = {word: number for number, word in enumerate(_DATA["numerals"])}
-# A sentence's end. A longer sentence is a list of words; the longest released one has 71 words.
+# End of a sentence, and the most words of a sentence; anything longer is a list of words. The release's longest
+# sentence has 71 words.
 _END, _LONGEST = re.compile(r"[.!?;](?=\s|$)|\n"), 80
-# How far before a noun its article or numeral is, in words.
+# Most words between a noun and its article or numeral.
 _BEFORE = 16
 
 
 class _Place(NamedTuple):
-    """Where a sentence names a type: first word, word after the last, and whether in the plural."""
+    """The position of a type's name in a sentence: index of the first word, index after the last, and its number."""
 
     start: int
     end: int
@@ -33,12 +34,12 @@ _Places: TypeAlias = Sequence[_Place]
 
 
 class Unnamed(NamedTuple):
-    """What a text does not name.
+    """Objects and conditions that a text does not name.
 
-    objects: types of objects, as ``countertop.n.01``, in the problem's order; without those that are only said to be in
-        a room, or to be where the agent is: no other initial fact and no goal condition has them.
-    conditions: facts that the goal asks for or excludes, as ``(not (dusty ?car.n.01_1))``, in the goal's order; each
-        tells what of it is absent.
+    objects: Types of objects, such as ``countertop.n.01``, in the problem's order. Excluded are types whose only facts
+        are the room and the agent's location: no other initial fact and no goal condition mentions them.
+    conditions: Facts that the goal requires or excludes, such as ``(not (dusty ?car.n.01_1))``, in the goal's order;
+        each with its missing parts.
     """
 
     objects: tuple[str, ...]
@@ -51,14 +52,15 @@ class Unnamed(NamedTuple):
 def unnamed(problem: Problem, text: str) -> Unnamed:
     """Find the objects and goal conditions that a text does not name.
 
-    A type counts as named where its words stand in the text, or the last of them, in singular or plural
-    (``electric_refrigerator.n.01``: "electric refrigerator", "refrigerators"), or a word that ``description.yaml`` has
-    for it. A condition counts as named if one sentence has its types, how many of their objects it is about, and a word
-    for its predicate. In a text with a list of words in place of a sentence, none does. The check does not find that a
-    sentence mixes up which of its objects a predicate is about.
+    A type is named if the text contains all its words, its last word, or a synonym from ``description.yaml``, in
+    singular or plural. Examples for ``electric_refrigerator.n.01``: "electric refrigerator", "refrigerators". A
+    condition is named if one sentence contains its types, the numbers of their objects, and a word for its predicate.
+    If the text contains a list of words instead of a sentence, no condition is named. The check cannot detect that a
+    sentence applies a predicate to the wrong one of its objects.
 
     Args:
-        text: without the instruction, whose words may happen to name a type or a predicate.
+        problem: The activity.
+        text: The text without the instruction, whose words might name a type or a predicate by chance.
 
     >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
     >>> problem = parse_problem(
@@ -69,36 +71,36 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
     >>> unnamed(problem, "The cup is dusty. Wipe the cup and put it on the desk.")
     Unnamed(objects=('table.n.02',), conditions=('(ontop ?cup.n.01_1 ?table.n.02_1): table',))
     """
-    kinds = dict.fromkeys(thing.type for thing in problem.objects if lemma_of(thing.type) != _AGENT)
+    kinds = dict.fromkeys(obj.type for obj in problem.objects if lemma_of(obj.type) != _AGENT)
     parts = (re.findall("[a-z]+|[0-9]+|,", part) for part in _END.split(text.lower()))
     sentences = [(words, {kind: list(_places(kind, words)) for kind in kinds}) for words in parts]
-    absent = [kind for kind in kinds if not any(places[kind] for _, places in sentences)]
+    unnamed_kinds = [kind for kind in kinds if not any(places[kind] for _, places in sentences)]
     readable = [([], {})] if any(_is_list(words) for words, _ in sentences) else sentences
     conditions = dict.fromkeys(
-        f"{atom if asked else f'(not {atom})'}: {', '.join(lacking)}"
+        f"{atom if asked else f'(not {atom})'}: {', '.join(missing)}"
         for atom, asked, numbers in _literals(problem)
-        if (lacking := min((_lacking(atom, numbers, *sentence, asked=asked) for sentence in readable), key=len))
+        if (missing := min((_missing(atom, numbers, *sentence, asked=asked) for sentence in readable), key=len))
     )
     involved = _involved(problem)
-    return Unnamed(tuple(kind for kind in absent if kind in involved), tuple(conditions))
+    return Unnamed(tuple(kind for kind in unnamed_kinds if kind in involved), tuple(conditions))
 
 
 def _involved(problem: Problem) -> set[str]:
-    """Return the types that an initial fact or the goal says more of than the room, or that the agent is there."""
+    """Return the types in the goal, or in an initial fact that is neither a room nor a relation to the agent."""
     types = problem.types
     facts = [atom for fact in problem.init for atom, _, _ in literals_of(fact) if atom.op != "inroom"]
-    alone = [atom.arguments for atom in facts if not any(lemma_of(name) == _AGENT for name in atom.arguments)]
-    wanted = (({**types, **bound}, atom) for formula in problem.goal for atom, _, bound in literals_of(formula))
-    goal = {kinds[name] for kinds, atom in wanted for name in atom.arguments if name in kinds}
-    return goal | {types[name] for names in alone for name in names if name in types}
+    without_agent = [atom.arguments for atom in facts if not any(lemma_of(name) == _AGENT for name in atom.arguments)]
+    literals = (({**types, **bound}, atom) for formula in problem.goal for atom, _, bound in literals_of(formula))
+    goal = {kinds[name] for kinds, atom in literals for name in atom.arguments if name in kinds}
+    return goal | {types[name] for names in without_agent for name in names if name in types}
 
 
 def _literals(problem: Problem) -> Iterator[tuple[Formula, bool, dict[str, tuple[int, int]]]]:
-    """Yield the goal's atoms, each with the types that it is about: how many objects of each, and of how many.
+    """Yield the goal's atoms: each atom, if it is asked for, and the number and total of its objects by type.
 
-    Atoms that differ in their objects alone are about all of these.
+    Atoms that differ only in their objects are counted together.
     """
-    types = {thing.name: thing.type for thing in problem.objects if lemma_of(thing.type) != _AGENT}
+    types = {obj.name: obj.type for obj in problem.objects if lemma_of(obj.type) != _AGENT}
     groups: dict[tuple[Any, ...], dict[str, tuple[str, int]]] = defaultdict(dict)
     atoms = []
     for condition in problem.conditions:
@@ -114,14 +116,14 @@ def _literals(problem: Problem) -> Iterator[tuple[Formula, bool, dict[str, tuple
 
 
 def _counts(problem: Problem, formula: Formula) -> dict[str, int]:
-    """Return how many objects each variable of a condition is about."""
+    """Return the number of objects that each variable of a condition refers to."""
     totals = (len(problem.of_type(variable.type)) for variable in formula.variables)
     number = 1 if formula.op == "exists" else formula.number or min(totals, default=0)
-    own = {variable.name: number for variable in formula.variables}
-    return own | {name: inner for part in formula.parts for name, inner in _counts(problem, part).items()}
+    counts = {variable.name: number for variable in formula.variables}
+    return counts | {name: inner for part in formula.parts for name, inner in _counts(problem, part).items()}
 
 
-def _lacking(
+def _missing(
     atom: Formula,
     numbers: Mapping[str, tuple[int, int]],
     words: Sequence[str],
@@ -129,39 +131,39 @@ def _lacking(
     *,
     asked: bool,
 ) -> list[str]:
-    """Return what a sentence lacks of a condition: names of types, their numbers, and the predicate."""
-    lacking = []
+    """List the parts of a condition that a sentence lacks: names of types, their numbers, and the predicate."""
+    missing = []
     for kind, (number, total) in numbers.items():
         if not any(_is_numbered(words, place, number, total) for place in places.get(kind, ())):
-            lacking.append(f"number of {lemma_of(kind)} ({number})" if places.get(kind) else lemma_of(kind))
-    # Words of objects' names are not predicates, as in "scrub brush".
-    named = {at for of_kind in places.values() for place in of_kind for at in range(place.start, place.end)}
-    other_words = [word for at, word in enumerate(words) if at not in named]
+            missing.append(f"number of {lemma_of(kind)} ({number})" if places.get(kind) else lemma_of(kind))
+    # Words in objects' names are not predicates, as in "scrub brush".
+    name_indices = {at for of_kind in places.values() for place in of_kind for at in range(place.start, place.end)}
+    other_words = [word for at, word in enumerate(words) if at not in name_indices]
     if not _is_stated(atom.op, other_words, asked=asked):
-        lacking.append(atom.op if asked else f"not {atom.op}")
-    return lacking
+        missing.append(atom.op if asked else f"not {atom.op}")
+    return missing
 
 
 def _is_stated(predicate: str, words: Sequence[str], *, asked: bool) -> bool:
-    """Check that words have a predicate; if its contrary is asked for, a word for that, or a negation too."""
+    """Return True if words state a predicate or, for a negated condition, its contrary or a negation."""
     vocabulary = _DATA["predicates"].get(predicate, {"asked": [predicate]})
-    own = [place for place, word in enumerate(words) if any(_matches(one, word) for one in vocabulary["asked"])]
+    hits = [at for at, word in enumerate(words) if any(_matches(pattern, word) for pattern in vocabulary["asked"])]
     if asked:
-        return any(_WORDS["not"].isdisjoint(words[max(0, place - 2) : place]) for place in own)
-    contrary = {*vocabulary.get("contrary", ())} - {*vocabulary["asked"]} | (_WORDS["negations"] if own else set())
+        return any(_WORDS["not"].isdisjoint(words[max(0, at - 2) : at]) for at in hits)
+    contrary = {*vocabulary.get("contrary", ())} - {*vocabulary["asked"]} | (_WORDS["negations"] if hits else set())
     return any(_matches(pattern, word) for pattern in contrary for word in words)
 
 
 def _is_numbered(words: Sequence[str], place: _Place, number: int, total: int) -> bool:
-    """Check that the words around a noun give the number of its things, `number` of `total`.
+    """Return True if the words around a noun state the number of its objects, `number` of `total`.
 
-    A numeral before the noun must be that number, unless a word such as "each" spreads it. Without a numeral, a plural
-    means several, and a singular needs an article, its own or that of the list that it is in.
+    A numeral before the noun must be that number, unless a word such as "each" applies it to several objects. Without a
+    numeral, a plural means several. A singular needs an article, which may belong to the list that contains the noun.
     """
     start = max(0, place.start - _BEFORE)
     before = list(takewhile(lambda word: word not in _WORDS["breaks"], words[start : place.start][::-1]))
-    own = takewhile(lambda word: word not in _WORDS["joints"], before)
-    numerals = {int(word) if word.isdecimal() else _NUMERALS.get(word) for word in own} - {None}
+    adjacent = takewhile(lambda word: word not in _WORDS["joints"], before)
+    numerals = {int(word) if word.isdecimal() else _NUMERALS.get(word) for word in adjacent} - {None}
     after = words[place.end : place.end + 1]
     around = {*before, *after}
     is_spread = not _WORDS["spread"].isdisjoint(words)
@@ -175,9 +177,9 @@ def _is_numbered(words: Sequence[str], place: _Place, number: int, total: int) -
 
 
 def _is_list(words: Sequence[str]) -> bool:
-    """Distinguish a list of words from a sentence, by its length and by the words after its articles."""
-    follow = {after for word, after in pairwise([*words, ""]) if word in ("the", "a", "an")}
-    return len(words) > _LONGEST or not follow.isdisjoint(_WORDS["no_nouns"])
+    """Return True for a list of words instead of a sentence, judged by its length and the words after articles."""
+    following = {after for word, after in pairwise([*words, ""]) if word in ("the", "a", "an")}
+    return len(words) > _LONGEST or not following.isdisjoint(_WORDS["no_nouns"])
 
 
 def _matches(pattern: str, word: str) -> bool:
@@ -185,12 +187,12 @@ def _matches(pattern: str, word: str) -> bool:
 
 
 def _places(kind: str, words: Sequence[str]) -> Iterator[_Place]:
-    """Yield the places of a type's name, of its last word, or of all its words as one."""
+    """Yield the positions of a type's name, of its last word, or of all its words joined into one."""
     joined = lemma_of(kind).replace("_", "")
     for start in range(len(words)):
         for parts in names_of_type(kind):
-            found = words[start : start + len(parts)]
-            if len(found) == len(parts) and all(map(_matches, parts, found)):
-                yield _Place(start, start + len(parts), found[-1] != parts[-1])
+            span = words[start : start + len(parts)]
+            if len(span) == len(parts) and all(map(_matches, parts, span)):
+                yield _Place(start, start + len(parts), span[-1] != parts[-1])
         if _matches(joined, pair := "".join(words[start : start + 2])):
             yield _Place(start, start + 2, pair != joined)

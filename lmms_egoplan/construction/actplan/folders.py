@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all, and that one process writes at a time."""
+"""Read exported files, and replace output folders atomically."""
 
 import shutil
 from collections.abc import Iterator
@@ -13,25 +13,25 @@ _UNFINISHED = ".unfinished."
 
 
 def exported_file(option: str, folder: Path, name: str, what: str) -> Path:
-    """Return a file of an export of labels.
+    """Return the path of a file in an export of labels.
 
     Raises:
-        LmmsEgoplanError: the folder does not have it.
+        LmmsEgoplanError: The folder does not contain it.
     """
     if (path := folder / name).is_file():
         return path
-    advice = f"give the folder that lmms-egoplan annotate export wrote of {what}"
-    raise LmmsEgoplanError(f"{option} {folder}: no {name} in it; {advice}")
+    advice = f"pass the folder that lmms-egoplan annotate export wrote for {what}"
+    raise LmmsEgoplanError(f"{option} {folder}: contains no {name}; {advice}")
 
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder that replaces another one at the end, whole; if it stays empty, none remains.
+    """Yield an empty folder that atomically replaces `folder` at the end; if it stays empty, `folder` is removed.
 
-    What a process that was killed has left beside it is deleted.
+    Unfinished folders of interrupted processes, in the same parent folder, are deleted.
     """
-    for left in folder.parent.glob(f"{_UNFINISHED}*"):
-        shutil.rmtree(left, ignore_errors=True)
+    for unfinished in folder.parent.glob(f"{_UNFINISHED}*"):
+        shutil.rmtree(unfinished, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=_UNFINISHED, dir=folder.parent) as scratch:
         root = Path(scratch) / folder.name

@@ -1,4 +1,4 @@
-"""Finished instances in the layout of the full release, which ``data prepare actplan`` reads."""
+"""Write finished instances in the layout of the full release, which ``data prepare actplan`` reads."""
 
 import hashlib
 import shutil
@@ -18,9 +18,9 @@ from lmms_egoplan.validation import Checked, Text, read_as
 
 ANNOTATION = "annotation"
 
-OTHER_TEXT = "gold plans of an instance that has another description now"
-OTHER_IMAGES = "gold plans of an instance that has other views now"
-UNKNOWN_INSTANCE = "gold plans of an instance that is not built"
+OTHER_TEXT = "gold plans for another description of the instance"
+OTHER_IMAGES = "gold plans for other views of the instance"
+UNKNOWN_INSTANCE = "gold plans for an instance that was not built"
 TOO_FEW_PLANS = f"instance with fewer than {FEWEST_PLANS} gold plans"
 
 
@@ -29,7 +29,7 @@ class _Plan(Checked):
 
 
 class GoldPlans(Checked):
-    """What people wrote for an instance, with what they were shown."""
+    """The gold plans that people wrote for an instance, with the description and images that they saw."""
 
     id: Text
     description: Text
@@ -47,26 +47,27 @@ class Instance:
 
     @property
     def id(self) -> str:
-        """Its id, as text."""
+        """The instance's id as text."""
         return str(self.views.tour.id)
 
     @property
     def image_paths(self) -> list[Path]:
-        """The files of its views."""
+        """Paths of the views' image files."""
         return [self.views.folder / view.file for view in self.views.views]
 
 
 def read_gold_plans(folder: Path) -> dict[str, GoldPlans]:
-    """Read the gold plans that ``annotate export`` wrote, by instance.
+    """Read the gold plans from ``annotate export``, by instance.
 
     Raises:
-        LmmsEgoplanError: the folder has no such file, or a wrong one; names the line.
+        LmmsEgoplanError: The folder does not contain the file, or the file has another format; the error names the
+            line.
     """
     plans: dict[str, GoldPlans] = {}
     for where, text in read_lines(exported_file("--plans", folder, GOLD_PLANS, "written plans")):
         line = read_as(GoldPlans, where, parse_record(where, text))
         if line.id in plans:
-            raise LmmsEgoplanError(f"{where}: {line.id} stands in an earlier line, too; export the labels again")
+            raise LmmsEgoplanError(f"{where}: duplicate id {line.id}; export the labels again")
         plans[line.id] = line
     return plans
 
@@ -74,7 +75,7 @@ def read_gold_plans(folder: Path) -> dict[str, GoldPlans]:
 def finished(
     instances: Sequence[Instance], plans: Mapping[str, GoldPlans]
 ) -> tuple[list[tuple[Instance, GoldPlans]], list[Rejection]]:
-    """Find the instances with gold plans for their present text and views, and the plans that cannot be used."""
+    """Return the instances with gold plans for their current text and views, and the plans that cannot be used."""
     done: list[tuple[Instance, GoldPlans]] = []
     rejections: list[Rejection] = []
     by_id = {instance.id: instance for instance in instances}
@@ -94,10 +95,10 @@ def finished(
 
 
 def write_annotation(done: Sequence[tuple[Instance, GoldPlans]], out: Path) -> None:
-    """Write ``annotation`` below a folder, in place of that of an earlier run, whole or not at all.
+    """Write the folder ``annotation`` in `out`, atomically replacing that of an earlier run.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: The folder cannot be written.
     """
     with replacing(out / ANNOTATION) as root:
         if done:
@@ -115,20 +116,22 @@ def write_annotation(done: Sequence[tuple[Instance, GoldPlans]], out: Path) -> N
 
 
 def write_activities(activities: Sequence[Activity], texts: Mapping[str, str], folder: Path) -> None:
-    """Write activities in the layout that they were read from, in place of those of an earlier run.
+    """Write activities in the layout of `read_activities`, replacing those of an earlier run.
 
     Args:
-        texts: by the activities' keys.
+        activities: The activities.
+        texts: Descriptions by the activities' keys.
+        folder: Output folder.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: The folder cannot be written.
     """
     with replacing(folder) as root:
         for activity in activities:
-            own = root / activity.name
-            own.mkdir(exist_ok=True)
-            _write(own / f"problem{activity.description}.bddl", str(activity.problem))
-            _write(own / f"task_description_{activity.description}.txt", texts[activity.key])
+            activity_folder = root / activity.name
+            activity_folder.mkdir(exist_ok=True)
+            _write(activity_folder / f"problem{activity.description}.bddl", str(activity.problem))
+            _write(activity_folder / f"task_description_{activity.description}.txt", texts[activity.key])
 
 
 def _write(path: Path, text: str) -> None:
@@ -136,5 +139,5 @@ def _write(path: Path, text: str) -> None:
 
 
 def _digest(path: Path) -> str:
-    """Return the name under which the annotation page keeps an image, without its suffix."""
+    """Return the name, without suffix, under which the annotation page stores an image."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:32]

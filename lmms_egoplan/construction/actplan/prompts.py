@@ -1,4 +1,4 @@
-"""What a language model is asked; the paper prints no prompt as text, so all words are the project's."""
+"""Build the prompts for a language model; the paper prints no prompt as text, so the wording is the project's."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from lmms_egoplan.paths import yaml_beside
 
 _PROMPTS: dict[str, Any] = yaml_beside(__file__)
 SCHEMAS: dict[str, dict[str, Any]] = _PROMPTS["schemas"]
-"""JSON schemas of the replies, by the prompt."""
-# Sec. 3.2 and 3.3 name ChatGPT; this is its model that reads images, too.
+"""JSON schemas of the replies, by prompt."""
+# Sec. 3.2 and 3.3 name ChatGPT; this model of it also reads images.
 DEFAULT_MODEL = "gpt-4o-2024-11-20"
-# Circumstances that are asked for.
+# Number of circumstances to ask for.
 NUM_CIRCUMSTANCES = 5
-# Who acts is no object to see or to name.
+# The agent is not an object to see or to name.
 _AGENT = "agent"
 
 
@@ -20,18 +20,19 @@ def description_prompt(problem: Problem, examples: list[tuple[str, str]], circum
     """Ask for a description of an activity.
 
     Args:
-        examples: definitions in BDDL, with their descriptions.
-        circumstance: under which a counterfactual activity is done.
+        problem: The activity.
+        examples: Pairs of a definition in BDDL and its description.
+        circumstance: The circumstance of a counterfactual activity; "" for a normal one.
     """
     pairs = (_PROMPTS["example"].format(problem=bddl, description=text) for bddl, text in examples)
-    told = _PROMPTS["circumstance"].format(circumstance=circumstance) if circumstance else ""
-    return _PROMPTS["describe"].format(examples="\n".join(pairs), problem=problem, circumstance=told)
+    addition = _PROMPTS["circumstance"].format(circumstance=circumstance) if circumstance else ""
+    return _PROMPTS["describe"].format(examples="\n".join(pairs), problem=problem, circumstance=addition)
 
 
-def second_description_prompt(first: str, description: str, absent: list[str]) -> str:
-    """Ask again, naming what the description lacks."""
-    listed = "\n".join(f"- {what}" for what in absent)
-    return first + _PROMPTS["again"].format(description=description, absent=listed)
+def second_description_prompt(first: str, description: str, missing: list[str]) -> str:
+    """Ask again, and list the missing parts of the description."""
+    items = "\n".join(f"- {part}" for part in missing)
+    return first + _PROMPTS["again"].format(description=description, absent=items)
 
 
 def circumstances_prompt(activity: str, description: str) -> str:
@@ -51,6 +52,6 @@ def seen_prompt(objects: list[str]) -> str:
 
 
 def object_names(problem: Problem) -> list[str]:
-    """Return everyday names of a problem's types, without the one who acts, in their order."""
-    lemmas = dict.fromkeys(thing.type.partition(".")[0] for thing in problem.objects)
+    """Return everyday names of a problem's types in order, without the agent."""
+    lemmas = dict.fromkeys(obj.type.partition(".")[0] for obj in problem.objects)
     return [lemma.replace("_", " ") for lemma in lemmas if lemma != _AGENT]

@@ -1,4 +1,4 @@
-"""Whether an activity can be done: a start and a goal without contradictions, and a plan that leads to the goal."""
+"""Check that an activity is feasible: no contradictions in start and goal, and a plan that reaches the goal."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
@@ -11,16 +11,19 @@ from lmms_egoplan.benchmarks.actplan.steps import STATES
 # States in the release's domain_igibson.bddl that the simulator does not have (appendix A: "The simulator can not model
 # states of cookie as 'going bad' but state of 'burnt'").
 _WITHOUT_STATE = ("broken", "perished", "screwed", "timeset")
-# Worlds that the search for a plan looks at.
+# Most worlds that the search for a plan visits.
 _MOST_WORLDS = 3_000
 
 
 def problems_in(problem: Problem) -> list[str]:
-    """List what is wrong with a problem, with the line in the file if it is known.
+    """List the flaws of a problem, with the line in the file if it is known.
 
-    Objects are declared once and called ``<type>_<number>``; predicates are among `PREDICATES` and have their
-    arguments; these are objects or bound variables, and rooms where a predicate asks for one; types have objects; the
-    initial facts negate no place; there is an agent; the goal is one condition.
+    Requirements:
+
+    - Objects are declared once, with names ``<type>_<number>``. Quantified types have objects. There is an agent.
+    - Predicates are in `PREDICATES` and have the right number of arguments. Arguments are objects or bound variables,
+      or rooms where the predicate requires a room.
+    - The initial facts negate no place. The goal is one condition.
 
     >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
     >>> problems_in(
@@ -34,15 +37,15 @@ def problems_in(problem: Problem) -> list[str]:
     """
     problems = [
         f"object {name} is declared {count} times"
-        for name, count in Counter(thing.name for thing in problem.objects).items()
+        for name, count in Counter(obj.name for obj in problem.objects).items()
         if count > 1
     ]
     problems += [
-        f"object {thing.name} is declared of type {thing.type}; expected a name {thing.type}_<number>"
-        for thing in problem.objects
-        if thing.name.rpartition("_")[0] != thing.type or not thing.name.rpartition("_")[2].isdecimal()
+        f"object {obj.name} has the type {obj.type}; expected a name {obj.type}_<number>"
+        for obj in problem.objects
+        if obj.name.rpartition("_")[0] != obj.type or not obj.name.rpartition("_")[2].isdecimal()
     ]
-    names, types = {thing.name for thing in problem.objects}, {thing.type for thing in problem.objects}
+    names, types = {obj.name for obj in problem.objects}, {obj.type for obj in problem.objects}
     for fact in problem.init:
         problems += _check(fact, names, types)
         problems += [
@@ -50,20 +53,19 @@ def problems_in(problem: Problem) -> list[str]:
             for atom, asked, _ in literals_of(fact)
             if not asked and atom.op in PREDICATES and PREDICATES[atom.op].place
         ]
-    if not any(thing.type.startswith("agent.") for thing in problem.objects):
+    if not any(obj.type.startswith("agent.") for obj in problem.objects):
         problems.append("no agent is declared under :objects; add agent.n.01_1 - agent.n.01")
     if len(problem.goal) != 1:
-        problems.append(f"the goal has {len(problem.goal)} conditions side by side; expected one, as (and ...)")
+        problems.append(f"the goal has {len(problem.goal)} conditions; combine them as (and ...)")
     for condition in problem.goal:
         problems += _check(condition, names, types)
     return list(dict.fromkeys(problems))
 
 
 def flaws_in(problem: Problem) -> list[str]:
-    """List what is wrong with a problem: `problems_in`, else contradictions, and a goal that holds at the start.
+    """List the flaws of a problem: `problems_in`; if none, contradictions and a goal that holds at the start.
 
-    Contradictions are looked for among the initial facts, and among the goal's conditions that are facts or negated
-    facts.
+    Contradictions are sought among the initial facts, and among goal conditions that are facts or negated facts.
 
     >>> from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
     >>> flaws_in(
@@ -88,10 +90,10 @@ def flaws_in(problem: Problem) -> list[str]:
 def unreached(problem: Problem) -> list[str]:
     """Search for a plan of the executor's actions that reaches the goal.
 
-    The search changes one fact of the goal at a time. As soon as more of the goal holds, it continues from there.
+    The search changes one fact of the goal at a time. Whenever more of the goal holds, it continues from that world.
 
     Returns:
-        The goal's conditions that the search did not reach; none if it found a plan. A plan may exist all the same.
+        The goal conditions that the search did not reach; empty if it found a plan. A plan may exist in either case.
     """
     executor = Executor(problem)
     facts = dict.fromkeys(
@@ -100,21 +102,21 @@ def unreached(problem: Problem) -> list[str]:
         for things in product(*(problem.of_type(bound[name]) if name in bound else [name] for name in atom.arguments))
     )
     world, seen = executor.world, {frozenset(executor.world.facts)}
-    best, waiting = executor.goal_reached(world), deque([world])
-    while best < len(problem.conditions) and waiting and len(seen) < _MOST_WORLDS:
-        start = waiting.popleft()
+    best, queue = executor.goal_reached(world), deque([world])
+    while best < len(problem.conditions) and queue and len(seen) < _MOST_WORLDS:
+        start = queue.popleft()
         for after in islice((after for fact in facts for after in _changed(executor, start, fact)), _MOST_WORLDS):
             if after.facts not in seen:
                 seen.add(frozenset(after.facts))
-                waiting.append(after)
+                queue.append(after)
                 if (value := executor.goal_reached(after)) > best:
-                    world, best, waiting = after, value, deque([after])
+                    world, best, queue = after, value, deque([after])
                     break
     return [str(formula) for formula in problem.conditions if not holds(problem, formula, world.holds)]
 
 
 def _clashes(conditions: Iterable[Formula]) -> Iterator[str]:
-    """Yield the facts that contradict themselves or one another; other conditions are passed over."""
+    """Yield facts that contradict themselves or each other; other conditions are skipped."""
     literals: dict[tuple[Fact, bool], str] = {}
     for condition in conditions:
         asked = condition.op != "not"
@@ -127,31 +129,31 @@ def _clashes(conditions: Iterable[Formula]) -> Iterator[str]:
             yield f"{text} and (not {text})"
         if asked and (fact[1] in fact[2:] or (fact[0] in SUPPORTS and fact[1] in world.carriers(fact[2]))):
             yield f"{text}: {fact[1]} would be in, on, under or next to itself"
-    for one, other in combinations((fact for fact in facts if len(fact) == 3), 2):
-        if one[1] == other[1] and _is_apart(world, one, other):
-            yield f"{facts[one]} and {facts[other]}: {one[1]} cannot be in both places"
+    for first, second in combinations((fact for fact in facts if len(fact) == 3), 2):
+        if first[1] == second[1] and _exclude_each_other(world, first, second):
+            yield f"{facts[first]} and {facts[second]}: {first[1]} cannot be in both places"
 
 
-def _is_apart(world: World, one: Fact, other: Fact) -> bool:
-    """Check that two places of a thing exclude each other: neither is in or on the other."""
-    predicates = {one[0], other[0]}
-    if one[2] == other[2]:
+def _exclude_each_other(world: World, first: Fact, second: Fact) -> bool:
+    """Return True if an object cannot be in both places, because neither place is in or on the other."""
+    predicates = {first[0], second[0]}
+    if first[2] == second[2]:
         return "under" in predicates and not predicates.isdisjoint(SUPPORTS)
-    is_nested = one[2] in world.carriers(other[2]) or other[2] in world.carriers(one[2])
+    is_nested = first[2] in world.carriers(second[2]) or second[2] in world.carriers(first[2])
     return predicates == {"inroom"} or (predicates <= SUPPORTS and not is_nested)
 
 
 def _changed(executor: Executor, world: World, fact: Fact) -> Iterator[World]:
     """Yield the worlds after one action that makes a fact true or, if it holds, false."""
-    predicate, thing, *others = fact
+    predicate, thing, *targets = fact
     value = not world.holds(predicate, fact[1:])
-    near = {other[::2] for other in world.facts if other[0] in PLACES - SUPPORTS and other[1] == thing}
-    # A step may name a second place, as place_on_top(table, next_to(cup)) does.
+    near = {place[::2] for place in world.facts if place[0] in PLACES - SUPPORTS and place[1] == thing}
+    # A step may name a second place, such as place_on_top(table, next_to(cup)).
     for more in ((), near) if predicate in PLACES else ():
         after = world.copy()
         after.take(thing)
         if value:
-            after.put(thing, *executor.relations(world, predicate, others[0]), *more)
+            after.put(thing, *executor.relations(world, predicate, targets[0]), *more)
         yield after
     for states in STATES.values():
         if states.get(predicate) is value:
@@ -161,11 +163,11 @@ def _changed(executor: Executor, world: World, fact: Fact) -> Iterator[World]:
 
 
 def _check(formula: Formula, names: set[str], types: set[str]) -> list[str]:
-    """Return what is wrong with a condition; `names` are those of objects and of the variables around it."""
+    """List the flaws of a condition; `names` are the declared objects and the variables bound around it."""
     if formula.is_atom:
         return _check_atom(formula, names)
     problems = [
-        f"{variable}: no object is declared of type {variable.type}"
+        f"{variable}: no object of type {variable.type} is declared"
         for variable in formula.variables
         if variable.type not in types
     ]

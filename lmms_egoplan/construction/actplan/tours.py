@@ -1,4 +1,4 @@
-"""Touring videos and folders of images: the candidates for an instance's views, sharp and not alike (sec. 3.2)."""
+"""Find candidates for an instance's views in touring videos and folders of images: sharp and different (sec. 3.2)."""
 
 import re
 from collections.abc import Sequence
@@ -28,40 +28,40 @@ LAYOUT = (
 )
 _VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
 _IMAGES = (".png", ".jpg", ".jpeg")
-# What the release has beside the folders of images.
-_OTHERS = re.compile(r"problem\d\.bddl|task_description_\d\.txt")
-# The paper chooses by hand (sec. 3.2); all that follows is the project's.
-# Frames of a video are looked at a second apart, or further in one of more than so many seconds.
-_SECONDS_APART, _MOST_FRAMES = 1.0, 60
-# Sharpness is measured on images of this longer side, and has to reach this part of the tour's median.
+# Files in the release next to the folders of images; they are ignored.
+_IGNORED = re.compile(r"problem\d\.bddl|task_description_\d\.txt")
+# The paper chooses views by hand (sec. 3.2); the numbers below are the project's.
+# Frames of a video are sampled at this interval in seconds, or evenly if that would be more than this many frames.
+_FRAME_INTERVAL, _MOST_FRAMES = 1.0, 60
+# Sharpness is measured on images with this longer side. It must reach this fraction of the tour's median.
 _LONGER_SIDE, _SHARP = 640, 0.5
-# Views are alike whose small colour pictures differ by less than this, on average, of 1. The release's views of an
-# instance differ by 0.12 to 0.16; of 60 of EgoThink's images, drawn by chance, no two by less than 0.10.
+# Two views are alike if their colour thumbnails differ by less than this on average, on a scale from 0 to 1. The views
+# of a released instance differ by 0.12 to 0.16. Of 60 random images from EgoThink, no two differ by less than 0.10.
 _THUMBNAIL, _ALIKE = (16, 16), 0.05
 
-NO_TOUR = "tour that is no video and no folder of images"
-STRAY = "file or folder that is no tour"
-TWICE = "tour of an instance that has another one"
+NO_TOUR = "neither a video nor a folder of images"
+STRAY = "file or folder that is not a tour"
+TWICE = "second tour of an instance"
 BAD_VIDEO = "video that cannot be read"
-BAD_FRAME = "frame that is damaged"
+BAD_FRAME = "damaged frame"
 BAD_IMAGE = "image that cannot be read"
 
 
 @dataclass(frozen=True)
 class Tour:
-    """What was recorded of an instance: a video, or a folder of images."""
+    """The recording of an instance: a video, or a folder of images."""
 
     id: InstanceId
     path: Path
 
     @property
     def activity(self) -> str:
-        """The key of its activity."""
+        """The key of the tour's activity."""
         return f"{self.id.activity}/{self.id.description}"
 
     @property
     def is_video(self) -> bool:
-        """Whether it is a video."""
+        """True for a video, False for a folder of images."""
         return self.path.is_file()
 
     def version(self) -> str:
@@ -74,10 +74,10 @@ class Tour:
 class Candidate:
     """A frame or image that may become a view.
 
-    name: of the view's file: the frame's number in five digits, or the image's own name.
-    time: seconds in the video; None for an image of a folder.
-    image: RGB, with no side above 640 px.
-    sharpness: variance of the Laplacian of its grey values, 0 to 255.
+    name: Name of the view's file: the frame number in five digits, or the image's file name.
+    time: Seconds in the video; None for an image from a folder.
+    image: RGB image, with no side above 640 px.
+    sharpness: Variance of the Laplacian of the grey values, which range from 0 to 255.
     """
 
     name: str
@@ -87,10 +87,10 @@ class Candidate:
 
 
 def find_tours(folder: Path) -> tuple[list[Tour], list[Rejection]]:
-    """Find the tours of a folder, ordered by instance; anything else is a rejection.
+    """Find the tours in a folder, ordered by instance; other files and folders are rejections.
 
     Raises:
-        LmmsEgoplanError: there is no such folder, or no tour in it.
+        LmmsEgoplanError: The folder does not exist, or contains no tour.
     """
     if not folder.is_dir():
         raise LmmsEgoplanError(f"{folder}: no such folder; expected {LAYOUT}")
@@ -98,7 +98,7 @@ def find_tours(folder: Path) -> tuple[list[Tour], list[Rejection]]:
     rejections: list[Rejection] = []
     for path in sorted(folder.glob("*/*/*/*")):
         where = str(path.relative_to(folder))
-        if path.name.startswith(".") or _OTHERS.fullmatch(path.name):
+        if path.name.startswith(".") or _IGNORED.fullmatch(path.name):
             continue
         instance = parse_id("/".join((*path.parts[-4:-1], path.name if path.is_dir() else path.stem)))
         if instance is None:
@@ -110,30 +110,31 @@ def find_tours(folder: Path) -> tuple[list[Tour], list[Rejection]]:
         else:
             tours[instance] = Tour(instance, path)
     if not tours:
-        raise LmmsEgoplanError(f"{folder}: no tour in it; expected {LAYOUT}")
+        raise LmmsEgoplanError(f"{folder}: contains no tour; expected {LAYOUT}")
     return [tours[instance] for instance in sorted(tours)], rejections
 
 
 def read_candidates(tour: Tour) -> tuple[list[Candidate], list[Rejection]]:
-    """Read a tour's images, or its frames a second apart, in order; what cannot be read is a rejection."""
+    """Read a tour's images, or about one video frame per second, in order; unreadable ones are rejections."""
     return _frames(tour) if tour.is_video else _images(tour)
 
 
 def sharp_and_different(candidates: Sequence[Candidate], most: int) -> list[Candidate]:
-    """Drop candidates that are blurred or like an earlier one; return at most so many, the sharpest."""
+    """Drop candidates that are blurred or similar to an earlier one; return the `most` sharpest, in order."""
     if not candidates:
         return []
-    least = _SHARP * float(np.median([one.sharpness for one in candidates]))
-    kept: list[Candidate] = []
-    for one in candidates:
-        if one.sharpness >= least and all(distance(one.image, other.image) >= _ALIKE for other in kept):
-            kept.append(one)
-    best = sorted(kept, key=lambda one: -one.sharpness)[:most]
-    return [one for one in kept if one in best]
+    threshold = _SHARP * float(np.median([candidate.sharpness for candidate in candidates]))
+    distinct: list[Candidate] = []
+    for candidate in candidates:
+        is_new = all(distance(candidate.image, earlier.image) >= _ALIKE for earlier in distinct)
+        if candidate.sharpness >= threshold and is_new:
+            distinct.append(candidate)
+    best = sorted(distinct, key=lambda candidate: -candidate.sharpness)[:most]
+    return [candidate for candidate in distinct if candidate in best]
 
 
 def sharpness(image: Image.Image) -> float:
-    """Return the variance of the Laplacian of an image's grey values: small for blurred images, 0 for plain ones."""
+    """Return the variance of the Laplacian of an image's grey values: low for blurred images, 0 for uniform ones."""
     grey = np.asarray(image.convert("L"), dtype=np.float64)
     if min(grey.shape) < 3:
         return 0.0
@@ -142,7 +143,7 @@ def sharpness(image: Image.Image) -> float:
 
 
 def distance(first: Image.Image, second: Image.Image) -> float:
-    """Return the mean difference of two images' colours at 16 x 16 px, 0 to 1."""
+    """Return the mean colour difference of two images at 16 x 16 px, from 0 to 1."""
     small = (
         np.asarray(image.convert("RGB").resize(_THUMBNAIL, Image.Resampling.BOX), dtype=np.float64)
         for image in (first, second)
@@ -151,10 +152,14 @@ def distance(first: Image.Image, second: Image.Image) -> float:
 
 
 def view_file(tour: Tour, name: str) -> tuple[str, bytes]:
-    """Return the file of a view, by its candidate's name: an image's own bytes, a frame as PNG in full size.
+    """Return name and content of a view's file: the bytes of an image file, or a frame as PNG in full size.
+
+    Args:
+        tour: The view's tour.
+        name: Name of the candidate.
 
     Raises:
-        FrameError, OSError: it cannot be read.
+        FrameError, OSError: The frame or image cannot be read.
     """
     if not tour.is_video:
         return name, (tour.path / name).read_bytes()
@@ -168,16 +173,16 @@ def named_views(tour: Tour, views: Sequence[str]) -> list[Candidate]:
     """Read the candidates that people chose: seconds in a video, or names of images.
 
     Raises:
-        LmmsEgoplanError: one of them is not there, or cannot be read; names it.
+        LmmsEgoplanError: A view does not exist or cannot be read; the error names it.
     """
     if not tour.is_video:
-        known = {path.name for path in _image_paths(tour.path)}
-        if unknown := [view for view in views if view not in known]:
-            raise LmmsEgoplanError(f"{tour.path}: no image {unknown[0]} in it")
-        found, wrong = _images(tour, set(views))
-        if wrong:
-            raise LmmsEgoplanError(f"{wrong[0].where}: {wrong[0].detail}")
-        return found
+        file_names = {path.name for path in _image_paths(tour.path)}
+        if missing := [view for view in views if view not in file_names]:
+            raise LmmsEgoplanError(f"{tour.path}: contains no image {missing[0]}")
+        candidates, rejections = _images(tour, set(views))
+        if rejections:
+            raise LmmsEgoplanError(f"{rejections[0].where}: {rejections[0].detail}")
+        return candidates
     times = frame_times(tour.path)
     frames = []
     for view in views:
@@ -197,36 +202,38 @@ def _frames(tour: Tour) -> tuple[list[Candidate], list[Rejection]]:
         times = frame_times(tour.path)
     except FrameError as error:
         return [], [Rejection("tour", BAD_VIDEO, str(tour.id), str(error))]
-    count = min(_MOST_FRAMES, max(2, round((times[-1] - times[0]) / _SECONDS_APART)))
-    wanted = np.linspace(times[0], times[-1], count)
-    frames = sorted({int(np.abs(np.asarray(times) - time).argmin()) for time in wanted})
-    wrong: list[Rejection] = []
+    count = min(_MOST_FRAMES, max(2, round((times[-1] - times[0]) / _FRAME_INTERVAL)))
+    sample_times = np.linspace(times[0], times[-1], count)
+    frames = sorted({int(np.abs(np.asarray(times) - time).argmin()) for time in sample_times})
+    rejections: list[Rejection] = []
     try:
         images = list(map(_small, stream_video_frames(tour.path, frames)))
-    except FrameError:  # looked at frame by frame, to lose no other
-        checked = list(check_video_frames(tour.path, frames))
-        wrong = [Rejection("tour", BAD_FRAME, str(tour.id), str(error)) for _, error in checked if error is not None]
-        frames = [frame for frame, error in checked if error is None]
+    except FrameError:  # check frame by frame, to keep the intact ones
+        errors = list(check_video_frames(tour.path, frames))
+        rejections = [
+            Rejection("tour", BAD_FRAME, str(tour.id), str(error)) for _, error in errors if error is not None
+        ]
+        frames = [frame for frame, error in errors if error is None]
         images = list(map(_small, stream_video_frames(tour.path, frames)))
-    return _candidates(times, frames, images), wrong
+    return _candidates(times, frames, images), rejections
 
 
 def _images(tour: Tour, names: set[str] | None = None) -> tuple[list[Candidate], list[Rejection]]:
-    found: list[Candidate] = []
-    wrong: list[Rejection] = []
+    candidates: list[Candidate] = []
+    rejections: list[Rejection] = []
     for path in _image_paths(tour.path):
         if names is None or path.name in names:
             try:
                 content = path.read_bytes()
                 check_image(content, path.name)
             except OSError as error:
-                wrong.append(Rejection("tour", BAD_IMAGE, f"{tour.id}/{path.name}", str(error.strerror)))
+                rejections.append(Rejection("tour", BAD_IMAGE, f"{tour.id}/{path.name}", str(error.strerror)))
             except LmmsEgoplanError as error:
-                wrong.append(Rejection("tour", BAD_IMAGE, f"{tour.id}/{path.name}", str(error)))
+                rejections.append(Rejection("tour", BAD_IMAGE, f"{tour.id}/{path.name}", str(error)))
             else:
                 with Image.open(BytesIO(content)) as image:
-                    found.append(_candidate(path.name, None, image))
-    return found, wrong
+                    candidates.append(_candidate(path.name, None, image))
+    return candidates, rejections
 
 
 def _image_paths(folder: Path) -> list[Path]:
@@ -234,7 +241,7 @@ def _image_paths(folder: Path) -> list[Path]:
 
 
 def _candidates(times: Sequence[float], frames: Sequence[int], images: Sequence[Image.Image]) -> list[Candidate]:
-    """Name frames by their numbers in five digits, as in the release, or in as many as the video needs."""
+    """Return candidates named by frame number, with five digits as in the release, or more if the video needs them."""
     digits = max(5, len(str(len(times))))
     return [_candidate(f"{frame:0{digits}}", times[frame], image) for frame, image in zip(frames, images, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Two to five views of each instance, chosen by a vision-language model or by people, kept with their times (3.2)."""
+"""Choose two to five views of each instance, by a vision-language model or by people, and store them (sec. 3.2)."""
 
 import csv
 import io
@@ -34,23 +34,23 @@ from lmms_egoplan.validation import is_text, shown
 
 # Sec. 3.2: "Generally, 2 to 5 images are selected to cover the main contents".
 FEWEST_VIEWS, MOST_VIEWS = 2, 5
-# Candidates of a tour that a language model sees, each in its own request; the project's number.
+# Most candidates of a tour that a language model sees, one per request; the project's number.
 _MOST_CANDIDATES = 12
-# Tours whose candidates are in memory together.
-_AT_ONCE = 32
+# Number of tours whose candidates are in memory together.
+_TOURS_PER_BATCH = 32
 _RECORD = "views.json"
 
-TOO_FEW = f"tour with fewer than {FEWEST_VIEWS} sharp views that are not alike"
+TOO_FEW = f"tour with fewer than {FEWEST_VIEWS} sharp, different views"
 
 
 @dataclass(frozen=True)
 class View:
     """One view of an instance.
 
-    file: Its name in the instance's folder.
-    time: Seconds in the touring video; None for an image of a folder.
+    file: File name in the instance's folder.
+    time: Seconds in the touring video; None for an image from a folder.
     sharpness: As in `tours.Candidate`.
-    objects: Objects that the language model saw in it; None if people chose.
+    objects: Objects that the language model saw in the view; None if people chose it.
     """
 
     file: str
@@ -63,8 +63,10 @@ class View:
 class Views:
     """The views of an instance.
 
-    folder: Has their files.
-    unseen: Objects of the activity that the language model saw in none of them; None if people chose.
+    tour: The tour of the instance.
+    folder: Folder with the views' files.
+    views: The views in the tour's order.
+    unseen: Objects of the activity that the language model saw in no view; None if people chose the views.
     """
 
     tour: Tour
@@ -75,7 +77,7 @@ class Views:
 
 @dataclass(frozen=True)
 class _Record:
-    """The content of ``views.json``; `mark` changes with the tour and the choice."""
+    """The content of ``views.json``; `mark` is a digest of the tour and the choice."""
 
     mark: str
     views: tuple[View, ...]
@@ -85,7 +87,7 @@ class _Record:
 
 @dataclass(frozen=True)
 class _Waiting:
-    """A tour about which the language model is asked."""
+    """A tour with candidates that the language model will see."""
 
     tour: Tour
     objects: list[str]
@@ -95,13 +97,13 @@ class _Waiting:
 
 
 def read_choices(path: Path) -> dict[str, list[str]]:
-    """Read the views that people chose, by instance: seconds in its video, or names of its images.
+    """Read the views that people chose, by instance: seconds in the video, or names of images.
 
     Args:
-        path: CSV with the columns ``id`` and ``view``, a row for each view; or a JSON object of lists.
+        path: CSV with the columns ``id`` and ``view``, one row per view; or a JSON object of lists.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read, or does not have 2 to 5 views of an instance; names it.
+        LmmsEgoplanError: The file cannot be read, or an instance does not have 2 to 5 views; the error names it.
     """
     choices: dict[str, list[str]] = {}
     if path.suffix.lower() == ".json":
@@ -128,89 +130,98 @@ def read_choices(path: Path) -> dict[str, list[str]]:
 def choose_views(
     tours: Sequence[tuple[Tour, Activity]], choices: Mapping[str, Sequence[str]], out: Path, settings: JudgeSettings
 ) -> tuple[list[Views], list[Rejection]]:
-    """Choose the views of tours, and keep them in ``out/<scene>/<activity>/<n>/sample_<k>``.
+    """Choose the views of tours, and store them in ``out/<scene>/<activity>/<n>/sample_<k>``.
 
-    If people have not chosen, a vision-language model is asked about each sharp candidate which of the activity's
-    objects it shows. The best candidate shows most objects that no view before it does, then is the sharpest. Views
-    that are kept for the same tour, objects, model and choices are not made again.
+    If people did not choose, a vision-language model says which of the activity's objects each sharp candidate shows.
+    The best candidate shows the most objects that no earlier view shows; in a tie, the sharpest wins. Stored views are
+    reused if tour, objects, model and choices are the same.
 
     Raises:
         LmmsEgoplanError: A view that people chose does not exist.
         JudgeError: The model cannot be asked.
         OSError: The folder cannot be written.
     """
-    chosen: list[Views] = []
+    all_views: list[Views] = []
     rejections: list[Rejection] = []
-    for start in range(0, len(tours), _AT_ONCE):
+    for start in range(0, len(tours), _TOURS_PER_BATCH):
         waiting: list[_Waiting] = []
-        for tour, activity in tours[start : start + _AT_ONCE]:
+        for tour, activity in tours[start : start + _TOURS_PER_BATCH]:
             folder, objects, by_hand = out / str(tour.id), object_names(activity.problem), choices.get(str(tour.id))
             mark = _mark(tour, by_hand, objects, settings)
             record = _read_record(folder, mark)
             if record is None or (record.rejections and settings.asking.retry_rejected):
                 if by_hand is None:
-                    candidates, wrong = read_candidates(tour)
+                    candidates, unreadable = read_candidates(tour)
                     sharp = sharp_and_different(candidates, _MOST_CANDIDATES)
                     if len(sharp) < FEWEST_VIEWS:
                         counts = f"{len(sharp)} of {len(candidates)} candidates"
-                        rejections += [*wrong, Rejection("views", TOO_FEW, str(tour.id), counts)]
+                        rejections += [*unreadable, Rejection("views", TOO_FEW, str(tour.id), counts)]
                     else:
-                        waiting.append(_Waiting(tour, objects, mark, sharp, wrong))
+                        waiting.append(_Waiting(tour, objects, mark, sharp, unreadable))
                     continue
-                record = _write_views(folder, tour, mark, [(each, None) for each in named_views(tour, by_hand)])
-            chosen.append(Views(tour, folder, record.views, record.unseen))
+                record = _write_views(folder, tour, mark, [(view, None) for view in named_views(tour, by_hand)])
+            all_views.append(Views(tour, folder, record.views, record.unseen))
             rejections += record.rejections
         if waiting:
-            title = f"views of tours {start + 1} to {min(start + _AT_ONCE, len(tours))} of {len(tours)}"
-            seen, wrong = _ask(waiting, settings, title)
-            for each in waiting:
-                own = [*each.rejections, *(left for left in wrong if left.where.startswith(f"{each.tour.id}, "))]
-                known = [(one, seen[name]) for one in each.candidates if (name := _name(each.tour, one)) in seen]
-                rejections += own
-                if len(known) < FEWEST_VIEWS:
-                    counts = f"{len(known)} of {len(each.candidates)} candidates with a usable reply"
-                    rejections.append(Rejection("views", TOO_FEW, str(each.tour.id), counts))
+            title = f"views of tours {start + 1} to {min(start + _TOURS_PER_BATCH, len(tours))} of {len(tours)}"
+            seen, failures = _ask(waiting, settings, title)
+            for entry in waiting:
+                tour_failures = (failure for failure in failures if failure.where.startswith(f"{entry.tour.id}, "))
+                tour_rejections = [*entry.rejections, *tour_failures]
+                answered = [
+                    (candidate, seen[name])
+                    for candidate in entry.candidates
+                    if (name := _name(entry.tour, candidate)) in seen
+                ]
+                rejections += tour_rejections
+                if len(answered) < FEWEST_VIEWS:
+                    counts = f"{len(answered)} of {len(entry.candidates)} candidates with a usable reply"
+                    rejections.append(Rejection("views", TOO_FEW, str(entry.tour.id), counts))
                     continue
-                best, unseen = cover(known, each.objects)
-                # If a reply did not come, the next run asks again.
-                mark = "" if any(left.reason == NO_REPLY for left in own) else each.mark
-                folder = out / str(each.tour.id)
-                record = _write_views(folder, each.tour, mark, best, unseen, own)
-                chosen.append(Views(each.tour, folder, record.views, record.unseen))
-    return sorted(chosen, key=lambda views: views.tour.id), rejections
+                best, unseen = cover(answered, entry.objects)
+                # An empty mark makes the next run ask again for missing replies.
+                mark = "" if any(rejection.reason == NO_REPLY for rejection in tour_rejections) else entry.mark
+                folder = out / str(entry.tour.id)
+                record = _write_views(folder, entry.tour, mark, best, unseen, tour_rejections)
+                all_views.append(Views(entry.tour, folder, record.views, record.unseen))
+    return sorted(all_views, key=lambda views: views.tour.id), rejections
 
 
 def cover(
     candidates: Sequence[tuple[Candidate, Sequence[str]]], objects: Sequence[str]
 ) -> tuple[list[tuple[Candidate, Sequence[str]]], list[str]]:
-    """Choose two to five candidates that show the objects, in the tour's order, and the objects that none shows."""
+    """Choose two to five candidates that show the objects.
+
+    Returns:
+        The candidates in the tour's order, and the objects that none of them shows.
+    """
     chosen: list[tuple[Candidate, Sequence[str]]] = []
     missing = set(objects)
-    left = list(candidates)
-    while left and len(chosen) < MOST_VIEWS:
-        best = max(left, key=lambda each: (len(missing.intersection(each[1])), each[0].sharpness))
+    remaining = list(candidates)
+    while remaining and len(chosen) < MOST_VIEWS:
+        best = max(remaining, key=lambda pair: (len(missing.intersection(pair[1])), pair[0].sharpness))
         if len(chosen) >= FEWEST_VIEWS and not missing.intersection(best[1]):
             break
-        left.remove(best)
+        remaining.remove(best)
         chosen.append(best)
         missing.difference_update(best[1])
-    return [each for each in candidates if each in chosen], [name for name in objects if name in missing]
+    return [pair for pair in candidates if pair in chosen], [name for name in objects if name in missing]
 
 
 def _ask(
     waiting: Sequence[_Waiting], settings: JudgeSettings, title: str
 ) -> tuple[dict[str, list[str]], list[Rejection]]:
-    """Ask which objects each candidate shows, by its name."""
-    asked: dict[str, list[str]] = {}
+    """Ask which objects each candidate shows; replies are by the candidate's name."""
+    objects: dict[str, list[str]] = {}
     prompts: dict[str, str | Prompt] = {}
-    for each in waiting:
-        for candidate in each.candidates:
-            name = _name(each.tour, candidate)
-            asked[name] = each.objects
-            prompts[name] = Prompt(seen_prompt(each.objects), (jpeg_url(candidate.image, max(candidate.image.size)),))
+    for entry in waiting:
+        for candidate in entry.candidates:
+            name = _name(entry.tour, candidate)
+            objects[name] = entry.objects
+            prompts[name] = Prompt(seen_prompt(entry.objects), (jpeg_url(candidate.image, max(candidate.image.size)),))
 
     def read(name: str, reply: list[Any]) -> list[str]:
-        if not all(shown_object in asked[name] for shown_object in reply):
+        if not all(item in objects[name] for item in reply):
             raise ValueError(f"expected some of the objects, found {shown(reply)}")
         return reply
 
@@ -222,7 +233,7 @@ def _name(tour: Tour, candidate: Candidate) -> str:
 
 
 def _mark(tour: Tour, by_hand: Sequence[str] | None, objects: Sequence[str], settings: JudgeSettings) -> str:
-    """Return a digest that changes with the tour and the choice."""
+    """Return a digest of the tour, the choice, the objects and the model."""
     model = None if by_hand is not None else settings.model
     return sha256(json.dumps([tour.version(), by_hand, objects, model]).encode()).hexdigest()
 
@@ -235,21 +246,21 @@ def _write_views(
     unseen: Sequence[str] | None = None,
     rejections: Sequence[Rejection] = (),
 ) -> _Record:
-    """Write views in a folder that appears whole or not at all."""
+    """Write views atomically to a folder, and return its record."""
     views = []
-    with replacing(folder) as made:
+    with replacing(folder) as scratch:
         for candidate, objects in chosen:
             name, content = view_file(tour, candidate.name)
-            (made / name).write_bytes(content)
+            (scratch / name).write_bytes(content)
             time = None if candidate.time is None else round(candidate.time, 3)
             views.append(View(name, time, round(candidate.sharpness, 2), None if objects is None else tuple(objects)))
         record = _Record(mark, tuple(views), None if unseen is None else tuple(unseen), tuple(rejections))
-        (made / _RECORD).write_text(json.dumps(asdict(record), indent=1), encoding="utf-8")
+        (scratch / _RECORD).write_text(json.dumps(asdict(record), indent=1), encoding="utf-8")
     return record
 
 
 def _read_record(folder: Path, mark: str) -> _Record | None:
-    """Read the views of an earlier run; None if there are none, or others."""
+    """Read the views of an earlier run; None if they do not exist or belong to another tour or choice."""
     try:
         record = TypeAdapter(_Record).validate_json((folder / _RECORD).read_bytes())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""From narrations to steps of EgoIntent's form, which nobody has verified."""
+"""Build steps in EgoIntent's format from narrations. Their labels are unverified."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,18 +18,20 @@ from lmms_egoplan.judging.settings import language_model
 from lmms_egoplan.rejections import Rejection, none_left
 from lmms_egoplan.text import clean_text
 
-# The paper names no language model that proposes candidates: ours.
+# The project's choice: the paper does not name the language model that proposes candidates.
 DEFAULT_MODEL = "gpt-4o-2024-11-20"
 NO_FOOTAGE = "step without footage"
-# Keys that hold a field's candidates beside its first one.
+# Keys for all candidates of a field, next to its label.
 CANDIDATE_KEYS = {name: f"{name}_candidates" for name in PROPOSED}
 
 
 @dataclass(frozen=True)
 class Built:
-    """What was made of narrations.
+    """The result of `build`.
 
-    steps: Records of FORMAT.md's form, unverified, with the candidates of `CANDIDATE_KEYS` next to the labels.
+    Attributes:
+        steps: Records in FORMAT.md's format, unverified, with the candidates under `CANDIDATE_KEYS` next to the labels.
+        rejections: What was rejected, and why.
     """
 
     steps: Sequence[dict[str, Any]]
@@ -37,56 +39,57 @@ class Built:
 
 
 def build(narrations: Path, goalstep: Path, videos: Path, llm: str | None, asking: Asking) -> Built:
-    """Make steps of narrated videos, as sec. 3.3 makes them, up to what people do there.
+    """Build steps from narrated videos as in sec. 3.3, up to the work of people.
 
-    A language model is asked where each video was taken, for candidates of each step, and which of these are supported
-    before the cut; see `ask_json`. Its replies are kept in the cache of judgements.
+    A language model is asked where each video was taken, for candidates of each step, and which candidates are
+    supported before the cut; see `ask_json`. Its replies are cached with the judgements.
 
     Args:
         narrations: Ego4D's ``narration.json``.
         goalstep: Goal-Step's annotations of the same videos.
-        videos: Folder with ``<video_uid>.mp4``; missing videos are left out.
-        llm: The language model; by default that of the environment, else `DEFAULT_MODEL`.
-        asking: How the language model is asked.
+        videos: Folder with ``<video_uid>.mp4``; missing videos are skipped.
+        llm: The language model. The default is that of the environment, or else `DEFAULT_MODEL`.
+        asking: How to ask the language model.
 
     Raises:
-        LmmsEgoplanError: A file is wrong, no step comes out, or the language model is not set or cannot be asked.
+        LmmsEgoplanError: A file is wrong, no step is left, or the language model is not set or cannot be reached.
     """
     settings = language_model(DEFAULT_MODEL, llm, asking)
     loaded = read_goalstep(goalstep)
     absent = absent_videos(loaded, videos)
     present = [video for video in loaded if video.video_uid not in absent]
     rejections = [Rejection("video", NO_VIDEO, uid) for uid in absent]
-    narrated, unread = read_narrations(narrations, [video.video_uid for video in present])
-    steps, unmade = find_steps(present, narrated)
-    footage, lost = find_step_footage(steps, videos)
-    rejections += [*unread, *unmade]
-    for video in lost:
-        first = video.ids[0]
-        other = f"first of this video's steps without footage, {first}: {video.reason}"
+    narrated, rejected_narrations = read_narrations(narrations, [video.video_uid for video in present])
+    steps, rejected_steps = find_steps(present, narrated)
+    footage, missing = find_step_footage(steps, videos)
+    rejections += [*rejected_narrations, *rejected_steps]
+    for video in missing:
+        first_id = video.ids[0]
+        reference_to_first = f"the same as for {first_id}, this video's first step without footage: {video.reason}"
         rejections += [
-            Rejection("step", NO_FOOTAGE, step_id, video.reason if step_id == first else other) for step_id in video.ids
+            Rejection("step", NO_FOOTAGE, step_id, video.reason if step_id == first_id else reference_to_first)
+            for step_id in video.ids
         ]
     steps = [step for step in steps if step.step_id in footage]
-    proposed, unproposed = propose(steps, settings)
-    candidates, unsupported = supported(steps, proposed, settings)
+    proposed, without_candidates = propose(steps, settings)
+    candidates, without_support = supported(steps, proposed, settings)
     steps = [step for step in steps if step.step_id in candidates]
     uids = {step.video_id for step in steps}
-    places, unplaced = find_places([x for x in present if x.video_uid in uids], narrated, videos, settings)
+    place_by_video, without_place = find_places([x for x in present if x.video_uid in uids], narrated, videos, settings)
     settings.asking.finish_estimate()
-    rejections += [*unproposed, *unsupported, *unplaced]
+    rejections += [*without_candidates, *without_support, *without_place]
     if not steps:
-        raise LmmsEgoplanError(f"{narrations}: no step comes out. {none_left(rejections)}")
-    return Built([_record(step, candidates[step.step_id], places[step.video_id]) for step in steps], rejections)
+        raise LmmsEgoplanError(f"{narrations}: no steps left. {none_left(rejections)}")
+    return Built([_record(step, candidates[step.step_id], place_by_video[step.video_id]) for step in steps], rejections)
 
 
 def rejections_path(out: Path) -> Path:
-    """Return where rejections are written, next to the steps."""
+    """Return the path of the rejections, next to the steps."""
     return out.with_name(f"{out.stem}.rejections.jsonl")
 
 
 def write(built: Built, out: Path) -> None:
-    """Write the steps as JSON Lines, and the rejections next to them; each file whole or not at all.
+    """Write the steps as JSON Lines, and the rejections next to them; each file is written completely or not at all.
 
     Raises:
         OSError: The files cannot be written.
@@ -95,7 +98,7 @@ def write(built: Built, out: Path) -> None:
     write_whole(out, clean_text(json_lines(built.steps)))
 
 
-def _record(step: Step, candidates: Candidates, place: Place) -> dict[str, Any]:
+def _record(step: Step, candidates: Candidates, video_place: Place) -> dict[str, Any]:
     return {
         "step_id": step.step_id,
         "video_id": step.video_id,
@@ -103,8 +106,8 @@ def _record(step: Step, candidates: Candidates, place: Place) -> dict[str, Any]:
         "end_sec": step.end_sec,
         "local_intent": step.narration.action,
         **{name: texts[0] for name, texts in candidates.items()},
-        "scenario": place.scenario,
-        "environment": place.environment,
+        "scenario": video_place.scenario,
+        "environment": video_place.environment,
         "event": step.video.event,
         "goal": step.video.goal_description,
         "unverified": True,

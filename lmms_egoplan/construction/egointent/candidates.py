@@ -1,6 +1,6 @@
-"""Candidates of a step's procedural intent and next step, and which of them are supported before the cut (sec. 3.3).
+"""Propose candidates for a step's procedural intent and next step, and check their support before the cut (sec. 3.3).
 
-The whole event serves to propose candidates alone: what comes before the cut must support a candidate.
+The whole event only serves to propose candidates. What comes before the cut must support a candidate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,20 +13,20 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import Checked, is_text, shown
 
-# The record's names of what is proposed (release of August 2026).
+# The record's names of the proposed fields (release of August 2026).
 PROPOSED = (RELEASE_NAMES["global_intent"], RELEASE_NAMES["next_step_plan"])
-# Candidates asked for of each field, and words of a short phrase: ours, the paper has no numbers.
+# Number of candidates for each field, and most words in a short phrase. The project's choice: the paper has no numbers.
 _CANDIDATES = 3
 _MOST_WORDS = 25
 
-NOT_BRIEF = "candidate that is no short phrase"
-ALIKE = "candidate with the words of another label"
-SURPLUS = "more candidates than asked for"
-UNSUPPORTED = "candidate that is not supported before the cut"
-NONE_LEFT = "step without a supported candidate of each kind"
+NOT_BRIEF = "candidate is not a short phrase"
+ALIKE = "candidate repeats another label"
+SURPLUS = "more candidates than requested"
+UNSUPPORTED = "candidate is not supported before the cut"
+NONE_LEFT = "step lacks a supported candidate for a field"
 
 Candidates = dict[str, list[str]]
-"""By the name of a field, its candidates, the best first."""
+"""Candidates by field name, best first."""
 
 
 class _Proposal(Checked):
@@ -40,22 +40,22 @@ class _Support(Checked):
 
 
 def propose(steps: Sequence[Step], settings: JudgeSettings) -> tuple[dict[str, Candidates], list[Rejection]]:
-    """Ask for candidates of each step; reject those that are no short phrases, or repeat another label (sec. 3.2).
+    """Ask for candidates of each step; reject those that are not short phrases or repeat another label (sec. 3.2).
 
     Returns:
-        By step id, at least one candidate of each field.
+        Candidates by step id, at least one for each field; and the rejections.
 
     Raises:
-        JudgeError: The language model cannot be asked.
+        JudgeError: The language model cannot be reached.
     """
     prompts = {step.step_id: _candidates_prompt(step) for step in steps}
     replies, rejections = ask("candidates", prompts, read_proposal, settings, "candidates")
-    if settings.asking.is_estimate:  # the next step asks about as many candidates
+    if settings.asking.is_estimate:  # the support prompts then have as many candidates
         return {step.step_id: dict.fromkeys(PROPOSED, [step.narration.text] * _CANDIDATES) for step in steps}, []
     proposed: dict[str, Candidates] = {}
     for step in (step for step in steps if step.step_id in replies):
         labels = {_plain(step.narration.action)}
-        usable: Candidates = {name: [] for name in PROPOSED}
+        usable_texts: Candidates = {name: [] for name in PROPOSED}
         for name, texts in replies[step.step_id].items():
             for text in texts[:_CANDIDATES]:
                 if not is_text(text) or len(text.split()) > _MOST_WORDS:
@@ -64,9 +64,9 @@ def propose(steps: Sequence[Step], settings: JudgeSettings) -> tuple[dict[str, C
                     rejections.append(Rejection(name, ALIKE, step.step_id, text))
                 else:
                     labels.add(_plain(text))
-                    usable[name].append(" ".join(text.split()))
+                    usable_texts[name].append(" ".join(text.split()))
             rejections += [Rejection(name, SURPLUS, step.step_id, shown(text)) for text in texts[_CANDIDATES:]]
-        _sort_out(step.step_id, usable, proposed, rejections)
+        _accept_or_reject(step.step_id, usable_texts, proposed, rejections)
     return proposed, rejections
 
 
@@ -78,12 +78,13 @@ def supported(
     Args:
         steps: Steps; those without candidates are skipped.
         proposed: Candidates by step id.
+        settings: The language model.
 
     Returns:
-        By step id, at least one candidate of each field.
+        Candidates by step id, at least one for each field; and the rejections.
 
     Raises:
-        JudgeError: The language model cannot be asked.
+        JudgeError: The language model cannot be reached.
     """
     prompts = {
         step.step_id: _support_prompt(step, proposed[step.step_id]) for step in steps if step.step_id in proposed
@@ -95,14 +96,14 @@ def supported(
     replies, rejections = ask("support", prompts, read, settings, "support before the cut")
     if settings.asking.is_estimate:
         return dict(proposed), []
-    remaining: dict[str, Candidates] = {}
+    supported_candidates: dict[str, Candidates] = {}
     for step_id, verdicts in replies.items():
         usable: Candidates = {}
         for name, texts in proposed[step_id].items():
             usable[name] = [text for text, verdict in zip(texts, verdicts[name], strict=True) if verdict]
             rejections += [Rejection(name, UNSUPPORTED, step_id, text) for text in texts if text not in usable[name]]
-        _sort_out(step_id, usable, remaining, rejections)
-    return remaining, rejections
+        _accept_or_reject(step_id, usable, supported_candidates, rejections)
+    return supported_candidates, rejections
 
 
 def read_support(candidates: Candidates, reply: Any) -> dict[str, list[bool]]:
@@ -119,7 +120,7 @@ def read_support(candidates: Candidates, reply: Any) -> dict[str, list[bool]]:
 
 
 def read_proposal(_: str, reply: Any) -> dict[str, list[Any]]:
-    """Read candidates of each field, at least one, of any type.
+    """Read the candidates of each field: at least one, of any type.
 
     Raises:
         ValueError: The reply has another form.
@@ -131,7 +132,7 @@ def read_proposal(_: str, reply: Any) -> dict[str, list[Any]]:
 
 
 def _candidates_prompt(step: Step) -> str:
-    """Ask for candidates by the whole event's context (sec. 3.3)."""
+    """Return the request for candidates, with the context of the whole event (sec. 3.3)."""
     segment, purpose = step.leaf
     part = segment.step_description
     return PROMPTS["candidates"].format(
@@ -145,7 +146,7 @@ def _candidates_prompt(step: Step) -> str:
 
 
 def _support_prompt(step: Step, candidates: Candidates) -> str:
-    """Ask which candidates are supported; the prompt contains nothing that comes after the cut (sec. 3.3)."""
+    """Return the request about support; it contains nothing that comes after the cut (sec. 3.3)."""
     numbered = {
         name: "\n".join(f"{number}. {text}" for number, text in enumerate(texts, 1))
         for name, texts in candidates.items()
@@ -154,8 +155,10 @@ def _support_prompt(step: Step, candidates: Candidates) -> str:
     return PROMPTS["support"].format(before=before, narration=step.narration.text, **numbered)
 
 
-def _sort_out(step_id: str, usable: Candidates, steps: dict[str, Candidates], rejections: list[Rejection]) -> None:
-    """Add a step to those with candidates of each field, or to the rejections."""
+def _accept_or_reject(
+    step_id: str, usable: Candidates, steps: dict[str, Candidates], rejections: list[Rejection]
+) -> None:
+    """Add a step to `steps` if each field has candidates, otherwise to the rejections."""
     if missing := [name for name, texts in usable.items() if not texts]:
         rejections.append(Rejection("step", NONE_LEFT, step_id, ", ".join(missing)))
     else:

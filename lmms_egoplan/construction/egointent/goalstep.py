@@ -1,9 +1,9 @@
-"""Records of EgoIntent's form out of Ego4D Goal-Step's annotations: real steps and goals, labels that nobody verified.
+"""Build records in EgoIntent's format from Ego4D Goal-Step's annotations: real steps and goals, unverified labels.
 
 Goal-Step (Song et al., "Ego4D Goal-Step: Toward Hierarchical Understanding of Procedural Activities") has a goal for
-each video, steps below it, and substeps below some steps. EgoIntent follows its segmentation, but starts from Ego4D's
-narrations: their texts, and their times as the point of truncation (sec. 3.3). These records have Goal-Step's own texts
-and end shortly before a segment's end, so they are longer. They are *Goal-Step steps*, not EgoIntent's.
+each video, steps below it, and substeps below some steps. EgoIntent follows its segmentation, but uses Ego4D's
+narrations for the texts and, by their times, for the points of truncation (sec. 3.3). These records use Goal-Step's own
+texts and end shortly before a segment's end, so they are longer. They are *Goal-Step steps*, not EgoIntent's.
 """
 
 import math
@@ -26,21 +26,21 @@ from lmms_egoplan.jsonl import check_record, json_lines, read_json
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.validation import Checked, Expected, Seconds, listing, shown
 
-# By goal category, or by the group before its colon.
+# Indoor or outdoor by goal category, or by the part before its colon.
 _ENVIRONMENTS: dict[str, str] = yaml_beside(__file__)
 _VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".avi", ".webm")
 _GROUP = "grp-"
 
 NO_VIDEO = "video is not in the folder"
-NO_ENVIRONMENT = "goal category does not tell indoors from outdoors"
-IRRELEVANT = "irrelevant to the goal, as annotated"
+NO_ENVIRONMENT = "goal category does not imply indoors or outdoors"
+IRRELEVANT = "annotated as irrelevant to the goal"
 TOO_SHORT = "too short for the truncation"
-LAST = "no step comes after it"
-ALIKE = "two of its three labels are the same text"
+LAST = "no later step"
+ALIKE = "two of the three labels have the same text"
 
 
 class Segment(Checked):
-    """A segment of a video, in seconds; of a step with segments below it, these are its substeps."""
+    """A segment of a video, in seconds. The segments below a step are its substeps."""
 
     start_time: Seconds
     end_time: Seconds
@@ -50,7 +50,7 @@ class Segment(Checked):
 
     @property
     def counts(self) -> bool:
-        """Whether it is relevant to the goal."""
+        """True unless annotated as irrelevant to the goal."""
         return self.is_relevant != "irrelevant"
 
 
@@ -59,7 +59,7 @@ class _Step(Segment):
 
 
 class Video(Checked):
-    """A video with its goal and the steps to it."""
+    """A video with its goal and the steps toward it."""
 
     video_uid: Annotated[str, Predicate(VIDEO_ID.fullmatch), Expected("an identifier")]
     goal_category: Label
@@ -86,35 +86,39 @@ class Video(Checked):
 
 @dataclass(frozen=True)
 class Built:
-    """What `build_records` made.
+    """The result of `build_records`.
 
-    left_out: Number of steps by reason.
-    num_videos: Number of videos in Goal-Step's file.
-    absent: Ids of the videos that are not in the folder.
+    Attributes:
+        records: The Goal-Step steps.
+        rejected: Number of rejected segments by reason.
+        num_videos: Number of videos in Goal-Step's file.
+        absent: Ids of the videos that are not in the folder.
     """
 
     records: list[Record]
-    left_out: Counter[str]
+    rejected: Counter[str]
     num_videos: int
     absent: list[str]
 
 
 Leaf = tuple[Segment, str]
-"""A segment without segments below it, and its purpose: the text of its step, or of the goal."""
+"""A segment without substeps, and its purpose: the text of its step, or of the goal."""
 
 
 def build_records(goalstep: Path, videos: Path, before_end: float) -> Built:
-    """Make records of the steps whose videos are in the folder.
+    """Build records of the steps whose videos are in the folder.
 
-    A record is made of every segment without segments below it, a substep or a step without any:
+    Each substep, and each step without substeps, becomes a record:
 
-    - Local intent: the segment's text. Global intent: the text of the step that it is part of, of the goal for a step.
-    - Next-step plan: the text of the segment that is the first in time, among those of the whole video, to start at or
-      after the truncation point, so that nothing of it is seen. Segments irrelevant to the goal do not count.
+    - Local intent: the segment's text. Global intent: the text of the substep's step, or of the goal for a step.
+    - Next-step plan: the text of the first segment, anywhere in the video, that starts at or after the truncation
+      point, so no part of it is visible. Segments irrelevant to the goal are ignored.
     - ``end_sec``: `before_end` seconds before the segment's end. At least one frame at `FPS` must fit before it.
-    - ``step_id``: the video's first eight characters and the segment's number in time, whatever is left out.
-    - Category: the goal category in words, without its group; event: with its group; goal: the goal's text. There is no
-      scenario, which is a place (Fig. 7): Goal-Step does not name it.
+    - ``step_id``: the video's first eight characters and the segment's number by time, independent of rejected
+      segments.
+    - Category: the goal category in words, without its group. Event: the category with its group. Goal: the goal's
+      text.
+    - There is no scenario: it is a place (Fig. 7), which Goal-Step does not name.
 
     Args:
         goalstep: A file such as ``goalstep_valid_public.json``.
@@ -122,13 +126,14 @@ def build_records(goalstep: Path, videos: Path, before_end: float) -> Built:
         before_end: Seconds, above 0.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read or has another form (names the first problems), `before_end` is wrong,
-            `videos` is no folder or contains none of the videos, a video lies outside it, or there is no record.
+        LmmsEgoplanError: The file cannot be read or has another form; the message lists the first problems. Or
+            `before_end` is wrong, `videos` is not a folder or has none of the videos, a video lies outside of it, or
+            no record is left.
     """
     if not 0 < before_end < math.inf:
         raise LmmsEgoplanError(f"--before-end {before_end}: expected seconds, a number above 0")
     records: list[Record] = []
-    left_out: Counter[str] = Counter()
+    rejected: Counter[str] = Counter()
     loaded = read_goalstep(goalstep)
     absent = absent_videos(loaded, videos)
     for video in loaded:
@@ -136,30 +141,30 @@ def build_records(goalstep: Path, videos: Path, before_end: float) -> Built:
         category = video.goal_category
         environment = _ENVIRONMENTS.get(category) or _ENVIRONMENTS.get(category.split(":")[0])
         if video.video_uid in absent:
-            left_out[NO_VIDEO] += len(leaves)
+            rejected[NO_VIDEO] += len(leaves)
         elif environment is None:
-            left_out[NO_ENVIRONMENT] += len(leaves)
+            rejected[NO_ENVIRONMENT] += len(leaves)
         else:
             for index in range(len(leaves)):
-                made = _record(video, leaves, index, environment, before_end)
-                if isinstance(made, Record):
-                    records.append(made)
+                record_or_reason = _record(video, leaves, index, environment, before_end)
+                if isinstance(record_or_reason, Record):
+                    records.append(record_or_reason)
                 else:
-                    left_out[made] += 1
+                    rejected[record_or_reason] += 1
     if not records:
-        reasons = [f"{reason}: {count} steps" for reason, count in left_out.items()]
-        raise LmmsEgoplanError(f"{goalstep}: no step is left to write. Left out:\n{listing(reasons)}")
-    return Built(records, left_out, len(loaded), absent)
+        reasons = [f"{reason}: {count} steps" for reason, count in rejected.items()]
+        raise LmmsEgoplanError(f"{goalstep}: no steps left to write. Rejected:\n{listing(reasons)}")
+    return Built(records, rejected, len(loaded), absent)
 
 
 def absent_videos(loaded: Sequence[Video], folder: Path) -> list[str]:
     """List the ids of the videos that are not in a folder.
 
     Raises:
-        LmmsEgoplanError: The folder does not exist or contains none of the videos, or a video lies outside it.
+        LmmsEgoplanError: The folder does not exist or contains none of the videos, or a video lies outside of it.
     """
     if not folder.is_dir():
-        raise LmmsEgoplanError(f"--videos {folder}: no such folder; it holds <video_uid>.mp4")
+        raise LmmsEgoplanError(f"--videos {folder}: folder not found; it must contain <video_uid>.mp4")
     uids = [video.video_uid for video in loaded]
     absent = [uid for uid in uids if not resolve_inside(folder, f"{uid}.mp4").is_file()]
     if len(absent) < len(loaded):
@@ -168,10 +173,10 @@ def absent_videos(loaded: Sequence[Video], folder: Path) -> list[str]:
     summary = "none."
     if present:
         below = sum(path.parent != folder for path in present)
-        deeper = f" ({below} in folders below, which are not searched)" if below else ""
+        subfolders = f" ({below} in subfolders, which are not searched)" if below else ""
         example = min(present, key=lambda path: path.parent != folder)
-        summary = f"{len(present)}{deeper}, for example {example.relative_to(folder)}."
-    raise LmmsEgoplanError(f"--videos {folder}: {absence(absent, len(loaded))}\nVideos that are there: {summary}")
+        summary = f"{len(present)}{subfolders}, for example {example.relative_to(folder)}."
+    raise LmmsEgoplanError(f"--videos {folder}: {absence(absent, len(loaded))}\nVideos in the folder: {summary}")
 
 
 def absence(absent: Sequence[str], total: int) -> str:
@@ -179,6 +184,7 @@ def absence(absent: Sequence[str], total: int) -> str:
 
     Args:
         absent: Ids of the missing videos, at least one.
+        total: Number of Goal-Step's videos.
     """
     singles = [uid for uid in absent if not uid.startswith(_GROUP)]
     example = (singles or absent)[0]
@@ -186,14 +192,14 @@ def absence(absent: Sequence[str], total: int) -> str:
     if len(singles) == len(absent):
         return text
     return (
-        f"{text}\nGrouped videos among them: {len(absent) - len(singles)}. An id that begins with {_GROUP} is that of "
-        "several Ego4D videos joined end to end. Ego4D's downloader brings all videos of Goal-Step: ego4d --datasets "
-        f"full_scale --benchmarks goalstep -o DIR ({GOALSTEP_URL})"
+        f"{text}\nGrouped videos among them: {len(absent) - len(singles)}. An id that starts with {_GROUP} names "
+        "several Ego4D videos joined end to end. Download all of Goal-Step's videos with Ego4D's downloader: ego4d "
+        f"--datasets full_scale --benchmarks goalstep -o DIR ({GOALSTEP_URL})"
     )
 
 
 def write_records(records: Sequence[Record], path: Path) -> None:
-    """Write Goal-Step steps as JSON Lines, for `read_annotations`; the file appears whole or not at all.
+    """Write Goal-Step steps as JSON Lines for `read_annotations`; the file is written completely or not at all.
 
     Raises:
         OSError: The file cannot be written.
@@ -202,14 +208,14 @@ def write_records(records: Sequence[Record], path: Path) -> None:
 
 
 def _record(video: Video, leaves: Sequence[Leaf], index: int, environment: str, before_end: float) -> Record | str:
-    """Make the record of a leaf; else return why there is none."""
+    """Build the record of a leaf, or return the reason for its rejection."""
     segment, purpose = leaves[index]
     end = round(segment.end_time - before_end, 6)
     if not segment.counts:
         return IRRELEVANT
     if end - segment.start_time < 1 / FPS:
         return TOO_SHORT
-    following = next((other for other, _ in leaves if other.start_time >= end and other.counts), None)
+    following = next((later for later, _ in leaves if later.start_time >= end and later.counts), None)
     if following is None:
         return LAST
     labels = (segment.step_description, purpose, following.step_description)
@@ -230,7 +236,7 @@ def _record(video: Video, leaves: Sequence[Leaf], index: int, environment: str, 
 
 
 def leaves_of(video: Video) -> list[Leaf]:
-    """List a video's segments without segments below them, by time."""
+    """List a video's segments without substeps, by time."""
     leaves = [
         (segment, video.goal_description if segment is step else step.step_description)
         for step in video.segments
@@ -240,7 +246,11 @@ def leaves_of(video: Video) -> list[Leaf]:
 
 
 def read_goalstep(path: Path) -> list[Video]:
-    """Read the file's videos and check them."""
+    """Read and check the videos of Goal-Step's file.
+
+    Raises:
+        LmmsEgoplanError: The file cannot be read or has another form; the message lists the first problems.
+    """
     content = read_json(path, "annotations")
     raws = content.get("videos") if isinstance(content, dict) else None
     if not isinstance(raws, list) or not raws:
@@ -254,9 +264,9 @@ def read_goalstep(path: Path) -> list[Video]:
         video, flaws = check_record(Video, raw)
         if video is not None:
             videos.append(video)
-            if (other := first_use.setdefault(step_prefix(video.video_uid), number)) != number:
+            if (first_number := first_use.setdefault(step_prefix(video.video_uid), number)) != number:
                 uid = shown(video.video_uid)
-                flaws.append(f"video_uid: gives the same step ids as video {other}; rename one, found {uid}")
+                flaws.append(f"video_uid: has the same step ids as video {first_number}; rename one, found {uid}")
         problems += [f"video {number}, {flaw}" for flaw in flaws]
     if problems:
         raise LmmsEgoplanError(

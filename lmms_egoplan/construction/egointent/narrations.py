@@ -1,4 +1,4 @@
-"""Narrations of Ego4D, and the steps at their times: where each is cut, and what stands around it (sec. 3.3)."""
+"""Read Ego4D's narrations, and find a step for each: where it is cut, and what surrounds it (sec. 3.3)."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -22,21 +22,22 @@ _ACTOR = re.compile(r"^c\s+", re.IGNORECASE)
 
 SECOND_PASS = "second pass over the same video"
 REPEATED = "same narration at the same time"
-# Narrations before and after a step that are its context: ours, the paper has no number.
+# Number of narrations before and after a step that are its context. The project's choice: the paper has no number.
 NEIGHBOURS = 8
 
 NO_STEP = "narration outside of Goal-Step's steps"
-TOO_SHORT = "narration with less than a frame before it"
+TOO_SHORT = "less than one frame before the narration"
 
 
 @dataclass(frozen=True)
 class Narration:
     """One narration.
 
-    number: its place in time among its video's, from 1.
-    seconds: its time in the video.
-    text: in one line, without tags: "C picks a pan".
-    problem: why no step is made of it, though it is context of others; "" for nothing.
+    Attributes:
+        number: Position by time among the video's narrations, from 1.
+        seconds: Time in the video.
+        text: Text in one line, without tags: "C picks a pan".
+        problem: Why it makes no step, though it is context for others; "" if it can make one.
     """
 
     number: int
@@ -52,7 +53,12 @@ class Narration:
 
 @dataclass(frozen=True)
 class NarratedVideo:
-    """A video's narrations by time, and the texts that sum up its parts."""
+    """A video's narrations and summaries.
+
+    Attributes:
+        narrations: The narrations by time.
+        summaries: Texts that summarize its parts.
+    """
 
     narrations: tuple[Narration, ...]
     summaries: tuple[str, ...]
@@ -61,8 +67,9 @@ class NarratedVideo:
 def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, NarratedVideo], list[Rejection]]:
     """Read the narrations of some videos.
 
-    Of a video's passes, which narrate the same, the first one with narrations counts. Narrations of other people than
-    the camera wearer (``#O``), of unclear objects (``#unsure``), and in other letters than Latin stay as context.
+    A video has several passes that narrate the same; the first pass with narrations is used. Some narrations only serve
+    as context: those about people other than the camera wearer (``#O``), those about unclear objects (``#unsure``), and
+    those in non-Latin letters.
 
     Args:
         path: Ego4D's ``narration.json``.
@@ -80,33 +87,33 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
         if not passes:
             rejections.append(Rejection("narration", ego4d.NO_NARRATIONS, where))
             continue
-        (name, first), *others = passes
+        (name, first_pass), *later_passes = passes
         rejections += [
-            Rejection("narration", SECOND_PASS, f"{where}, {other}", f"{len(narrations)} narrations")
-            for other, narrations in others
+            Rejection("narration", SECOND_PASS, f"{where}, {pass_name}", f"{len(narrations)} narrations")
+            for pass_name, narrations in later_passes
         ]
         timed: list[tuple[str, Any]] = []
-        for number, raw in enumerate(first):
-            place = f"{where}, {name}.narrations[{number}]"
+        for number, raw in enumerate(first_pass):
+            location = f"{where}, {name}.narrations[{number}]"
             if problem := _untimed(raw):
-                rejections.append(Rejection("narration", ego4d.NO_TIME, place, problem))
+                rejections.append(Rejection("narration", ego4d.NO_TIME, location, problem))
             else:
-                timed.append((place, raw))
+                timed.append((location, raw))
         if timed:
             videos[uid] = NarratedVideo(_by_time(timed, rejections), tuple(ego4d.summaries(raws[uid])))
     if not videos:
-        empty = sum(uid in raws for uid in uids)
+        num_untimed = sum(uid in raws for uid in uids)
         raise LmmsEgoplanError(
-            f"{path}: no narrations of any of the videos that Goal-Step and the folder have, such as "
-            f"{', '.join(list(uids)[:3])}; the file has {len(raws)} videos, such as "
-            f"{', '.join(map(shown, list(raws)[:3]))}, and {empty} of the wanted ones, "
-            "without narrations that have a timestamp_sec"
+            f"{path}: no usable narrations for the videos that are in Goal-Step and the folder, for example "
+            f"{', '.join(list(uids)[:3])}. The file has {len(raws)} videos, for example "
+            f"{', '.join(map(shown, list(raws)[:3]))}. {num_untimed} of the needed videos are in it, but have no "
+            "narrations with a timestamp_sec"
         )
     return videos, rejections
 
 
 def _untimed(raw: Any) -> str:
-    """Return what is wrong with a narration's time; "" for nothing."""
+    """Return what is wrong with a narration's time; "" if nothing is."""
     if not isinstance(raw, dict):
         return f"expected an object, found {shown(raw)}"
     time = raw.get("timestamp_sec")
@@ -115,27 +122,31 @@ def _untimed(raw: Any) -> str:
 
 def _by_time(raws: list[tuple[str, Any]], rejections: list[Rejection]) -> tuple[Narration, ...]:
     narrations: list[Narration] = []
-    known: set[tuple[float, str]] = set()
-    for place, raw in sorted(raws, key=lambda entry: entry[1]["timestamp_sec"]):
+    times_and_texts: set[tuple[float, str]] = set()
+    for location, raw in sorted(raws, key=lambda entry: entry[1]["timestamp_sec"]):
         text, seconds = raw.get("narration_text"), float(raw["timestamp_sec"])
         problem, detail = ego4d.sentence_problem(text)
         plain = _TAG.sub("", _UNSURE.sub("something", ego4d.without_wearer(text))) if is_text(text) else ""
-        if plain and (seconds, plain.casefold()) in known:
+        if plain and (seconds, plain.casefold()) in times_and_texts:
             problem, detail, plain = REPEATED, shown(text), ""
-        known.add((seconds, plain.casefold()))
+        times_and_texts.add((seconds, plain.casefold()))
         if problem:
-            rejections.append(Rejection("narration", problem, place, detail))
+            rejections.append(Rejection("narration", problem, location, detail))
         narrations.append(Narration(len(narrations) + 1, seconds, plain, problem))
     return tuple(narrations)
 
 
 @dataclass(frozen=True)
 class Step(Cut):
-    """A step before it has labels.
+    """A step without labels.
 
-    end_sec: The narration's time (sec. 3.3, Temporal Truncation Strategy). start_sec: See `find_steps`.
-    leaf: Goal-Step's segment around this time, and its purpose.
-    before, after: The neighbouring narrations, by time; none at the same time is after.
+    Attributes:
+        video: Goal-Step's video.
+        narration: The narration. The step's `end_sec` is its time (sec. 3.3, Temporal Truncation Strategy); for
+            `start_sec` see `find_steps`.
+        leaf: Goal-Step's segment around this time, and its purpose.
+        before: The narrations before it, by time.
+        after: The narrations after it, by time; none has the same time.
     """
 
     video: Video
@@ -146,11 +157,11 @@ class Step(Cut):
 
 
 def find_steps(videos: Sequence[Video], narrated: Mapping[str, NarratedVideo]) -> tuple[list[Step], list[Rejection]]:
-    """Make a step of each of the camera wearer's narrations within a segment of Goal-Step.
+    """Make a step for each of the camera wearer's narrations within a segment of Goal-Step.
 
-    A step ends at the narration's time (sec. 3.3). Where it starts is not in the paper: here, at the narration before
-    it or where Goal-Step's segment starts, whichever is later, but no later than EgoVLP's segment of this narration.
-    Nothing is narrated after a video's last narration, so it makes no step.
+    A step ends at the narration's time (sec. 3.3). The paper does not say where it starts. Here it starts at the
+    previous narration or at the start of Goal-Step's segment, whichever is later. It starts no later than EgoVLP's
+    segment of this narration. A video's last narration makes no step, since nothing is narrated after it.
 
     Args:
         videos: Goal-Step's videos; those without narrations make no steps.
@@ -168,35 +179,37 @@ def find_steps(videos: Sequence[Video], narrated: Mapping[str, NarratedVideo]) -
             if narration.problem:
                 continue
             latest = clips[uid][index][0] if uid in clips else narration.seconds
-            made = _step(video, leaves, narrations, index, latest)
-            if isinstance(made, Step):
-                steps.append(made)
+            step_or_reason = _step(video, leaves, narrations, index, latest)
+            if isinstance(step_or_reason, Step):
+                steps.append(step_or_reason)
             else:
                 where = f"{uid}, narration {narration.number} at {narration.seconds} s"
-                rejections.append(Rejection("step", made, where, narration.text))
+                rejections.append(Rejection("step", step_or_reason, where, narration.text))
     return steps, rejections
 
 
 def _step(
     video: Video, leaves: Sequence[Leaf], narrations: Sequence[Narration], index: int, latest: float
 ) -> Step | str:
-    """Make the step of a narration, which starts at `latest` at the latest; else return why there is none."""
+    """Make the step of a narration, starting no later than `latest`, or return the reason for its rejection."""
     narration, seconds = narrations[index], narrations[index].seconds
-    around = [leaf for leaf in leaves if leaf[0].start_time <= seconds <= leaf[0].end_time]
-    later = (other for other in narrations[index + 1 :] if other.seconds > seconds and other.text)
-    after = tuple(islice(later, NEIGHBOURS))
-    if not around:
+    enclosing_leaves = [leaf for leaf in leaves if leaf[0].start_time <= seconds <= leaf[0].end_time]
+    later_narrations = (
+        neighbour for neighbour in narrations[index + 1 :] if neighbour.seconds > seconds and neighbour.text
+    )
+    after = tuple(islice(later_narrations, NEIGHBOURS))
+    if not enclosing_leaves:
         return NO_STEP
-    leaf = min(around, key=lambda leaf: leaf[0].end_time - leaf[0].start_time)
+    leaf = min(enclosing_leaves, key=lambda leaf: leaf[0].end_time - leaf[0].start_time)
     if not leaf[0].counts:
         return IRRELEVANT
     if not after:
         return LAST
-    backwards = narrations[:index][::-1]
-    former = next((other.seconds for other in backwards if other.seconds < seconds), 0.0)
-    start = max(0.0, min(max(former, leaf[0].start_time), latest))
+    earlier_narrations = narrations[:index][::-1]
+    previous_seconds = next((neighbour.seconds for neighbour in earlier_narrations if neighbour.seconds < seconds), 0.0)
+    start = max(0.0, min(max(previous_seconds, leaf[0].start_time), latest))
     if seconds - start < 1 / FPS:
         return TOO_SHORT
-    before = tuple(islice((other for other in backwards if other.text), NEIGHBOURS))[::-1]
+    before = tuple(islice((neighbour for neighbour in earlier_narrations if neighbour.text), NEIGHBOURS))[::-1]
     step_id = f"{step_prefix(video.video_uid)}_n{narration.number}"
     return Step(step_id, video.video_uid, round(start, 6), seconds, video, narration, leaf, before, after)

@@ -1,4 +1,4 @@
-"""Where videos were taken, and whether indoors or outdoors, as a language model says."""
+"""Ask a language model where videos were taken, and whether indoors or outdoors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ from lmms_egoplan.progress import track
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import Checked, Expected
 
-# Frames of a video without summaries, and texts that tell where a video was taken: ours, the paper has no numbers.
+# Number of frames for a video without summaries, and of texts that describe a video. The project's choice: the paper
+# has no numbers.
 _FRAMES, _TEXTS = 4, 40
 _MOST_WORDS = 6
 
@@ -39,7 +40,12 @@ class _Reply(Checked):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a video was taken; None if unknown: people are asked then."""
+    """Where a video was taken; annotators are asked for what is unknown.
+
+    Attributes:
+        scenario: The place; None if unknown.
+        environment: ``"indoor"`` or ``"outdoor"``; None if unknown.
+    """
 
     scenario: str | None = None
     environment: str | None = None
@@ -48,29 +54,29 @@ class Place:
 def find_places(
     videos: Sequence[Video], narrated: Mapping[str, NarratedVideo], folder: Path, settings: JudgeSettings
 ) -> tuple[dict[str, Place], list[Rejection]]:
-    """Ask where each video was taken: by its summaries, without any by frames, else by its narrations.
+    """Ask where each video was taken: from its summaries, or else from frames, or else from its narrations.
 
     Returns:
-        The place of each video by uid, without texts if no reply can be used; the problems of these replies.
+        The place of each video by uid, empty if no reply is usable; and the problems of these replies.
 
     Raises:
-        JudgeError: The language model cannot be asked.
+        JudgeError: The language model cannot be reached.
     """
     prompts = {
         video.video_uid: _prompt(video, narrated[video.video_uid], folder)
         for video in track(videos, "Reading summaries or frames")
     }
-    places, rejections = ask("place", prompts, read_place, settings, "places")
-    # A model that reads no images has refused them.
-    unseen = {
+    place_by_video, rejections = ask("place", prompts, read_place, settings, "places")
+    # Models that do not read images have refused these prompts.
+    text_prompts = {
         video.video_uid: _prompt_by_narrations(video, narrated[video.video_uid])
         for video in videos
-        if isinstance(prompts[video.video_uid], Prompt) and video.video_uid not in places
+        if isinstance(prompts[video.video_uid], Prompt) and video.video_uid not in place_by_video
     }
-    settings.asking.lost -= len(unseen)  # they have a second prompt, which counts
-    more, others = ask("place", unseen, read_place, settings, "places without frames")
-    rejections = [rejection for rejection in rejections if rejection.where not in unseen] + others
-    return dict.fromkeys(prompts, Place()) | places | more, rejections
+    settings.asking.lost -= len(text_prompts)  # their second prompt counts instead
+    more_places, more_rejections = ask("place", text_prompts, read_place, settings, "places without frames")
+    rejections = [rejection for rejection in rejections if rejection.where not in text_prompts] + more_rejections
+    return dict.fromkeys(prompts, Place()) | place_by_video | more_places, rejections
 
 
 def _prompt(video: Video, narrated: NarratedVideo, folder: Path) -> str | Prompt:
@@ -81,7 +87,7 @@ def _prompt(video: Video, narrated: NarratedVideo, folder: Path) -> str | Prompt
         last = len(frame_times(path)) - 1
         frames = read_video_frames(path, sorted({*evenly_spaced(0, last, _FRAMES)}))
         return Prompt(PROMPTS["place_from_frames"].format(goal=video.goal_description), encode_frames(frames))
-    except FrameError:  # a damaged frame outside of all steps costs none of them
+    except FrameError:  # a damaged frame outside of all steps must not reject a step
         return _prompt_by_narrations(video, narrated)
 
 

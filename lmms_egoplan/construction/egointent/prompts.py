@@ -1,6 +1,6 @@
-"""What a language model is asked while steps are made, and how.
+"""Ask a language model while building steps.
 
-The paper prints no prompt for this: the project's own stand in ``prompts.yaml``.
+The paper prints no prompt for this. The project's own are in ``prompts.yaml``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,9 +21,9 @@ PROMPTS: dict[str, Any] = yaml_beside(__file__)
 def ask(
     step: str, prompts: Mapping[str, str | Prompt], read: Callable[[str, Any], Any], settings: JudgeSettings, title: str
 ) -> tuple[dict[str, Any], list[Rejection]]:
-    """Call `ask_json` with the step's schema; the second prompt names the problem of the first reply."""
+    """Call `ask_json` with the step's schema; the second prompt includes the problem of the first reply."""
     schema = PROMPTS["schemas"][step]
-    return ask_json(step, prompts, settings, title, schema=schema, read=read, once_more=_once_more)
+    return ask_json(step, prompts, settings, title, schema=schema, read=read, once_more=_second_prompt)
 
 
 def read_fields(kind: type[Kind], reply: Any) -> Kind:
@@ -43,5 +43,5 @@ def bullets(texts: Sequence[str]) -> str:
     return "\n".join(f"- {text}" for text in texts) or "(nothing is narrated)"
 
 
-def _once_more(prompt: Prompt, problem: str) -> Prompt:
+def _second_prompt(prompt: Prompt, problem: str) -> Prompt:
     return replace(prompt, text=PROMPTS["again"].format(prompt=prompt.text, problem=problem))

@@ -1,1 +1,1 @@
-"""EgoPlan's questions and instruction data, made from narrated video (sec. 3, 5.1 and A.1)."""
+"""Build EgoPlan's questions and instruction data from narrated videos (sec. 3, 5.1 and A.1)."""

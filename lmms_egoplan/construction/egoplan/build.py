@@ -1,4 +1,4 @@
-"""From narrations to EgoPlan's questions, and to EgoPlan-IT's samples."""
+"""Build EgoPlan's questions and EgoPlan-IT's samples from narrations."""
 
 import json
 from collections.abc import Sequence
@@ -37,10 +37,15 @@ NARRATIONS, GOALS, REJECTIONS, SUMMARY = "narrations.csv", "goals.json", "reject
 
 @dataclass(frozen=True)
 class Built:
-    """What was made of narrations.
+    """The result of a build.
 
-    goals: by video id, in Figure 10's form, unchecked. recognition: samples of the same clips as the questions; None
-    without instruction data. summary: counts, and accuracies without the video.
+    Attributes:
+        videos: The narrated videos.
+        goals: Goals by video id, in Figure 10's form, unchecked.
+        questions: The questions.
+        recognition: Action-recognition samples on the questions' clips; None without instruction data.
+        rejections: Everything that could not be used.
+        summary: Counts, and accuracies without the video.
     """
 
     videos: Sequence[Video]
@@ -54,9 +59,11 @@ class Built:
 class Narrations(NamedTuple):
     """A file of narrations.
 
-    path: EPIC-KITCHENS-100's CSV or Ego4D's ``narration.json``.
-    mean_gap: of Ego4D's narrations, see `segments`.
-    epic_video_info: EPIC-KITCHENS-100's list of videos, with which the narrations must agree.
+    Attributes:
+        path: EPIC-KITCHENS-100's CSV or Ego4D's ``narration.json``.
+        source: Layout of the file.
+        mean_gap: Mean gap between Ego4D's narrations, see `segments`.
+        epic_video_info: EPIC-KITCHENS-100's list of videos, which the narrations must match.
     """
 
     path: Path
@@ -74,24 +81,24 @@ def build(
     drop: Sequence[str] = (),
     asking: Asking | None = None,
 ) -> Built:
-    """Make questions of narrated videos.
+    """Build questions from narrated videos.
 
-    A language model is asked for the goals, unless `goals` has them, and for Ego4D's verb-object phrases; see
-    `complete_all`. What it replies is kept in the cache of judgements.
+    A language model provides the goals, unless `goals` is given, and the verb-object phrases for Ego4D; see
+    `complete_all`. Its replies are stored in the cache of judgements.
 
     Args:
-        goals: see `read_goals`.
-        instruction_data: make samples for action recognition, too.
-        seed: of wrong choices and of the order of choices.
-        drop: some of `KINDS`.
-        asking: how the language model is asked.
+        goals: See `read_goals`.
+        instruction_data: Also build samples for action recognition.
+        seed: Random seed for wrong choices and the order of choices.
+        drop: Some of `KINDS`.
+        asking: Settings for requests to the language model.
 
     Raises:
-        LmmsEgoplanError: a kind is unknown, a file is wrong, no question comes out, or the language model is not set or
-            cannot be asked.
+        LmmsEgoplanError: A kind is unknown, a file is wrong, or there are no questions. The language model is not set
+            or fails.
     """
     if not set(drop) <= set(KINDS):
-        raise LmmsEgoplanError(f"--drop {','.join(drop)}: expected some of {','.join(KINDS)}")
+        raise LmmsEgoplanError(f"--drop {','.join(drop)}: unknown kind; choose from {','.join(KINDS)}")
     info = narrations.epic_video_info
     if narrations.source == "epic-kitchens":
         videos, rejections = read_epic_kitchens(narrations.path, read_video_info(info) if info else {})
@@ -99,7 +106,7 @@ def build(
         sentences, unknown, rejections = read_ego4d(narrations.path, narrations.mean_gap, drop)
         videos, more = to_phrases(sentences, unknown, language_model(DEFAULT_MODEL, asking=asking))
         rejections += more
-    if goals is None or not videos:  # of no videos nothing is asked
+    if goals is None or not videos:  # without videos, nothing is requested
         replies, more = identify_goals(videos, language_model(DEFAULT_MODEL, asking=asking))
     else:
         replies, more = read_goals(goals, videos)
@@ -112,16 +119,16 @@ def build(
     if instruction_data:
         recognition, more = recognition_records(questions)
         rejections += more
-    left_out = dict(counted(rejections))
+    rejection_counts = dict(counted(rejections))
     if not questions:
-        raise LmmsEgoplanError(f"{narrations.path}: no question comes out. {none_left(rejections)}")
+        raise LmmsEgoplanError(f"{narrations.path}: no questions could be built. {none_left(rejections)}")
     summary = {
         "questions": len(questions),
         "task_goals": len(pooled),
         "videos": len({question.goal.video.video_id for question in questions}),
         "dropped": list(drop),
-        "left_out": left_out,
-        "kinds_to_drop": counts(questions) | {"unsure-actions": left_out.get(UNSURE, 0)},
+        "left_out": rejection_counts,
+        "kinds_to_drop": counts(questions) | {"unsure-actions": rejection_counts.get(UNSURE, 0)},
         "accuracy_without_video": accuracies(questions),
     }
     return Built(videos, replies, questions, recognition, rejections, summary)
@@ -130,10 +137,10 @@ def build(
 def write(built: Built, out: Path) -> None:
     """Write questions, goals, narrations, rejections and statistics into a folder, each file whole or not at all.
 
-    Instruction data of an earlier build, which this one has not, are deleted (`outputs.delete`).
+    If this build has no instruction data, those of an earlier build are deleted (`outputs.delete`).
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: The folder cannot be written.
     """
     files: dict[str, str | bytes] = {
         NARRATIONS: csv_text(narration_rows(built.videos)),
@@ -152,6 +159,6 @@ def write(built: Built, out: Path) -> None:
 
 
 def _json_list(records: Sequence[dict[str, Any]]) -> str:
-    """Write one record per line; json's own indentation takes ten times as long."""
+    """Format one record per line. json's own indentation takes ten times as long."""
     lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in records)
     return f"[\n{lines}\n]\n"

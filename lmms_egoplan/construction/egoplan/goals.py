@@ -1,4 +1,4 @@
-"""Task goals of narrated videos, identified by a language model in three levels (sec. 3.2, A.1)."""
+"""Identify the task goals of narrated videos with a language model, in three levels (sec. 3.2, A.1)."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,43 +16,47 @@ from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, shown
 
-# Sec. 3.2 and A.1 name GPT-4. `gpt-4` has 8,192 tokens for prompt and reply, too few for long videos; this model has
-# 128,000, and is the default of the other builders.
+# Sec. 3.2 and A.1 name GPT-4. `gpt-4` has 8,192 tokens for prompt and reply, too few for long videos. This model has
+# 128,000, and is also the default of the other builders.
 DEFAULT_MODEL = "gpt-4o-2024-11-20"
-# A moderate complexity (sec. 3.2).
+# Goals of moderate complexity (sec. 3.2).
 FEWEST_ACTIONS, MOST_ACTIONS = 4, 20
-# The paper sets no limit. A longer text reports what happens, and is not a goal.
+# The paper sets no limit. A longer text is a report of events, not a goal.
 MOST_CHARACTERS = 300
 _TEXTS: dict[str, Any] = yaml_beside(__file__)
 PROMPT: str = _TEXTS["prompt"]
-"""Figure 10, to the letter."""
+"""Figure 10, verbatim."""
 
-# A line of the narrations there.
+# A row of Figure 10's table of narrations.
 _ROW = "{start}         |      {stop}         |      {narration}"
 
 OVERALL, SUBGOAL, SECONDARY = "overall_goal", "subgoal", "secondary_subgoal"
 
 UNKNOWN_VIDEO = "goals of a video that is not in the narrations"
 NO_GOALS = "video without goals in the file"
-NO_GOAL = "goal that is no text in Latin letters"
-WRONG_FORM = "goal of another form than Figure 10's"
+NO_GOAL = "goal that is not a text in Latin letters"
+WRONG_FORM = "goal that does not have Figure 10's form"
 INVENTED_TIME = "time that is not copied from the narrations"
 BACKWARDS = "goal that does not end after its start"
-OUTSIDE = "secondary subgoal that reaches out of its subgoal"
-OVERLAP = "goal with an action of another goal of its level"
+OUTSIDE = "secondary subgoal that exceeds its subgoal"
+OVERLAP = "goal that shares an action with another goal of its level"
 UNKNOWN_ACTION = "goal with an action whose narration cannot be used"
 TOO_LONG = f"goal of more than {MOST_CHARACTERS} characters"
-LISTING = "goal that names its actions in their order"
+LISTING = "goal that names its actions in order"
 TOO_FEW = f"goal of fewer than {FEWEST_ACTIONS} actions"
 TOO_MANY = f"goal of more than {MOST_ACTIONS} actions"
-REPEATED = "same goal of the same actions at another level"
+REPEATED = "duplicate of a goal at another level"
 
 
 @dataclass(frozen=True)
 class Goal:
     """A task goal of a video.
 
-    level: of the hierarchy; the levels are pooled. actions: those that lie within it as a whole, by start.
+    Attributes:
+        video: The video.
+        level: Level in the hierarchy; the levels are pooled.
+        text: The goal in words.
+        actions: The actions that lie completely within the goal, ordered by start.
     """
 
     video: Video
@@ -61,7 +65,7 @@ class Goal:
     actions: tuple[Action, ...]
 
     def lists_actions(self) -> bool:
-        """Tell if the goal names at least three of its distinct actions, and at least half, in their order."""
+        """Return True if the goal names at least three, and at least half, of its distinct actions in their order."""
         texts = dict.fromkeys(normalised(action.text) for action in self.actions)
         return named_in_order(self.text, texts) >= max(3, len(texts) / 2)
 
@@ -70,12 +74,16 @@ class Goal:
 class _Span:
     """A goal before its checks.
 
-    times: its start and stop; None for the whole video.
+    Attributes:
+        level: Level in the hierarchy.
+        text: The goal in words, unchecked.
+        where: Position in the reply, for rejections.
+        times: Start and stop; None for the whole video.
     """
 
     level: str
     text: Any
-    place: str
+    where: str
     times: tuple[int, int] | None = None
 
     def contains(self, start: int, stop: int) -> bool:
@@ -86,7 +94,7 @@ class _Span:
 
 
 def goal_prompt(video: Video) -> str:
-    """Return what a language model is asked about a video (Figure 10)."""
+    """Return the prompt about a video for a language model (Figure 10)."""
     rows = (
         _ROW.format(start=timestamp(action.start), stop=timestamp(action.stop), narration=action.text)
         for action in video.actions
@@ -95,35 +103,35 @@ def goal_prompt(video: Video) -> str:
 
 
 def identify_goals(videos: Sequence[Video], settings: JudgeSettings) -> tuple[dict[str, Any], list[Rejection]]:
-    """Ask a language model for the goals of videos; by video id, the JSON that it gave, unchecked.
+    """Ask a language model for the goals of videos; return its JSON by video id, unchecked.
 
     Raises:
-        JudgeError: the language model cannot be asked.
+        JudgeError: The language model fails.
     """
     prompts = {video.video_id: goal_prompt(video) for video in videos}
     return ask_json("goal", prompts, settings, "task goals", schema=_TEXTS["schema"])
 
 
 def read_goals(path: Path, videos: Sequence[Video]) -> tuple[dict[str, Any], list[Rejection]]:
-    """Read goals that were made elsewhere: a JSON object with an object of Figure 10's form for each video id.
+    """Read existing goals: a JSON object with an object in Figure 10's form for each video id.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read, is of another form, or holds none of the videos.
+        LmmsEgoplanError: The file cannot be read, has another form, or contains none of the videos.
     """
     content = read_json(path, "goals")
     if not isinstance(content, dict):
         raise LmmsEgoplanError(f"{path}: expected an object with goals by video id, found {shown(content)}")
     if problem := repetition(content):
         raise LmmsEgoplanError(f"{path}: {problem}")
-    known = {video.video_id for video in videos}
-    others = [video_id for video_id in content if video_id not in known]
-    if len(others) == len(content):
+    narrated_ids = {video.video_id for video in videos}
+    unknown_ids = [video_id for video_id in content if video_id not in narrated_ids]
+    if len(unknown_ids) == len(content):
         raise LmmsEgoplanError(
-            f"{path}: goals of {', '.join(map(shown, others[:3])) or 'no video'}, and of none of the videos in the "
-            f"narrations, such as {', '.join(video.video_id for video in videos[:3])}"
+            f"{path}: goals of {', '.join(map(shown, unknown_ids[:3])) or 'no video'}, but the narrations have other "
+            f"videos, such as {', '.join(video.video_id for video in videos[:3])}; use goals of the same videos"
         )
     goals = {video.video_id: content[video.video_id] for video in videos if video.video_id in content}
-    rejections = [Rejection("goal", UNKNOWN_VIDEO, f"{path}, {shown(video_id)}") for video_id in others]
+    rejections = [Rejection("goal", UNKNOWN_VIDEO, f"{path}, {shown(video_id)}") for video_id in unknown_ids]
     rejections += [Rejection("goal", NO_GOALS, video.video_id) for video in videos if video.video_id not in content]
     return goals, rejections
 
@@ -131,10 +139,10 @@ def read_goals(path: Path, videos: Sequence[Video]) -> tuple[dict[str, Any], lis
 def pool_goals(
     videos: Sequence[Video], goals: Mapping[str, Any], drop: Collection[str] = ()
 ) -> tuple[list[Goal], list[Rejection]]:
-    """Pool the goals of all levels, of 4 to 20 actions each; wrong ones are left out (sec. 3.2).
+    """Pool the goals of all levels with 4 to 20 actions each, and reject invalid ones (sec. 3.2).
 
-    Times must be some of the video's narrations. A secondary subgoal lies within its subgoal, and goals of one level
-    share no action; of two that do, the later in the reply is left out.
+    A goal's times must be copied from the video's narrations. A secondary subgoal must lie within its subgoal. Goals of
+    one level must not share an action: if two do, the later one in the reply is rejected.
 
     Args:
         drop: "listing-goals", to drop goals that list their actions.
@@ -157,38 +165,38 @@ def pool_goals(
 
 
 def _goals(video: Video, reply: Any) -> Iterator[Goal | Rejection]:
-    """Yield each goal of a reply, or why it cannot be used."""
+    """Yield each goal of a reply, or the reason why it cannot be used."""
     if not isinstance(reply, dict):
         yield Rejection("goal", NOT_JSON, video.video_id, f"expected an object, found {shown(reply)}")
         return
     yield _checked(video, _Span(OVERALL, reply.get(OVERALL), f"{video.video_id}, {OVERALL}"))
     times = {time for action in video.actions for time in (action.start, action.stop)}
-    seen: dict[str, set[Action]] = {SUBGOAL: set(), SECONDARY: set()}
+    used_actions: dict[str, set[Action]] = {SUBGOAL: set(), SECONDARY: set()}
     for span in _spans(reply, SUBGOAL, f"{video.video_id}, ", times):
         if isinstance(span, Rejection):
             yield span
             continue
         actions = {action for action in video.actions if span.contains(action.start, action.stop)}
-        if actions & seen[span.level]:
-            yield Rejection("goal", OVERLAP, span.place, shown(span.text))
+        if actions & used_actions[span.level]:
+            yield Rejection("goal", OVERLAP, span.where, shown(span.text))
             continue
         goal = _checked(video, span)
-        seen[span.level] |= actions if isinstance(goal, Goal) else set()
+        used_actions[span.level] |= actions if isinstance(goal, Goal) else set()
         yield goal
 
 
 _LISTS = {SUBGOAL: "clips", SECONDARY: "sub_clips"}
 
 
-def _spans(parent: Any, level: str, place: str, times: set[int]) -> Iterator[_Span | Rejection]:
+def _spans(parent: Any, level: str, prefix: str, times: set[int]) -> Iterator[_Span | Rejection]:
     """Yield a reply's clips, each followed by its sub-clips."""
     clips = parent.get(_LISTS[level])
-    place = f"{place}{_LISTS[level]}"
+    prefix = f"{prefix}{_LISTS[level]}"
     if not isinstance(clips, list):
-        yield Rejection("goal", WRONG_FORM, place, f"expected a list, found {shown(clips)}")
+        yield Rejection("goal", WRONG_FORM, prefix, f"expected a list, found {shown(clips)}")
         return
     for number, clip in enumerate(clips):
-        where = f"{place}[{number}]"
+        where = f"{prefix}[{number}]"
         if not isinstance(clip, dict):
             yield Rejection("goal", WRONG_FORM, where, f"expected an object, found {shown(clip)}")
             continue
@@ -206,23 +214,23 @@ def _spans(parent: Any, level: str, place: str, times: set[int]) -> Iterator[_Sp
             yield from _spans(clip, SECONDARY, f"{where}.", times)
 
 
-def _times(clip: Any, known: set[int]) -> tuple[int, int] | None:
+def _times(clip: Any, narrated_times: set[int]) -> tuple[int, int] | None:
     """Return a clip's start and stop; None if they are not copied from the narrations."""
     start, stop = hundredths(clip.get("start_timestamp")), hundredths(clip.get("stop_timestamp"))
-    if start is None or stop is None or not known.issuperset((start, stop)):
+    if start is None or stop is None or not narrated_times.issuperset((start, stop)):
         return None
     return start, stop
 
 
 def _checked(video: Video, span: _Span) -> Goal | Rejection:
     if not is_text(span.text) or not any(map(str.isalpha, span.text)) or not is_latin(span.text):
-        return Rejection("goal", NO_GOAL, span.place, shown(span.text))
+        return Rejection("goal", NO_GOAL, span.where, shown(span.text))
     if len(text := tidy(span.text)) > MOST_CHARACTERS:
-        return Rejection("goal", TOO_LONG, span.place, f"{len(text)}: {shown(span.text)}")
+        return Rejection("goal", TOO_LONG, span.where, f"{len(text)}: {shown(span.text)}")
     actions = tuple(action for action in video.actions if span.contains(action.start, action.stop))
     if any(span.overlaps(*times) for times in video.unknown):
-        return Rejection("goal", UNKNOWN_ACTION, span.place, shown(span.text))
+        return Rejection("goal", UNKNOWN_ACTION, span.where, shown(span.text))
     if not FEWEST_ACTIONS <= len(actions) <= MOST_ACTIONS:
         reason = TOO_FEW if len(actions) < FEWEST_ACTIONS else TOO_MANY
-        return Rejection("goal", reason, span.place, f"{len(actions)}: {shown(span.text)}")
+        return Rejection("goal", reason, span.where, f"{len(actions)}: {shown(span.text)}")
     return Goal(video, span.level, text, actions)

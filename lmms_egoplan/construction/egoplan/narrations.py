@@ -1,4 +1,4 @@
-"""Narrated videos as timed actions: EPIC-KITCHENS-100's and Ego4D's files (sec. 3.1)."""
+"""Read EPIC-KITCHENS-100's and Ego4D's narrations as timed actions (sec. 3.1)."""
 
 import csv
 import io
@@ -21,12 +21,13 @@ from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.text import cell_text
 from lmms_egoplan.validation import shown
 
-# Official frame numbers are at most one frame from their times. The visual input ends 0.5 s before the answer.
+# Tolerance for frame numbers, in seconds. Official ones differ from their times by at most one frame. The visual input
+# ends 0.5 s before the answer.
 _SECONDS_OFF = 0.1
 _COLUMNS = ("video_id", "start_timestamp", "stop_timestamp", "start_frame", "stop_frame", "narration")
 _TIMESTAMP = re.compile(r"(\d{1,3}):([0-5]\d):([0-5]\d(?:\.\d{1,6})?)", re.ASCII)
 _ARTICLES = frozenset(("a", "an", "the"))
-# Words before which an object ends, and which may stand between a verb and its object: "put down plate on table".
+# Words that end an object or separate it from its verb: "down" and "on" in "put down plate on table".
 NO_OBJECTS = _ARTICLES.union(
     ("about", "across", "against", "and", "around", "at", "away", "back", "behind", "beside", "between", "by", "down"),
     ("for", "from", "in", "inside", "into", "near", "of", "off", "on", "onto", "out", "over", "through", "to"),
@@ -35,17 +36,21 @@ NO_OBJECTS = _ARTICLES.union(
 
 NO_FRAMES = "narration without frame numbers"
 NO_LENGTH = "narration that does not end after its start"
-NO_RATE = "narration whose frame numbers and times do not fit those of its video"
-UNKNOWN_VIDEO = "narration without a video id of the source"
-NO_GAP = "video whose narrations are all of one time"
+NO_RATE = "narration whose frame numbers or times do not match its video"
+UNKNOWN_VIDEO = "narration without a valid video id"
+NO_GAP = "video whose narrations all have the same time"
 
 
 @dataclass(frozen=True)
 class Action:
     """A narrated action.
 
-    text: a brief verb-object phrase. start, stop: hundredths of a second. start_frame, stop_frame: both included.
-    verb, object: root verb and object of the text; "" for no object.
+    Attributes:
+        text: A brief verb-object phrase.
+        start, stop: Times in hundredths of a second.
+        start_frame, stop_frame: First and last frame, both included.
+        verb: Root verb of the text.
+        object: Object of the text; "" if there is none.
     """
 
     text: str
@@ -61,8 +66,13 @@ class Action:
 class Video:
     """A narrated video.
 
-    fps: by which its frames are numbered. actions: by start. unknown: start and stop, in hundredths of a second, of
-    actions whose narrations cannot be used. scene: where it was taken; None if unknown.
+    Attributes:
+        source: Source of the video.
+        video_id: Id of the video.
+        fps: Rate of the frame numbers, in frames per second.
+        actions: The actions, ordered by start.
+        unknown: Start and stop, in hundredths of a second, of actions whose narrations cannot be used.
+        scene: Where the video was recorded; None if unknown.
     """
 
     source: str
@@ -75,7 +85,7 @@ class Video:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A narration of Ego4D's with its segment, in seconds."""
+    """One of Ego4D's narrations with its segment, in seconds."""
 
     where: str
     text: str
@@ -86,25 +96,23 @@ class Sentence:
 def read_epic_kitchens(path: Path, official: Mapping[str, VideoInfo] = {}) -> tuple[list[Video], list[Rejection]]:
     """Read a CSV file in EPIC-KITCHENS-100's layout; its rows may be in any order.
 
-    Verbs and objects are those of the columns ``verb`` and ``noun``, if present. A scene is a participant's kitchen.
+    Verbs and objects come from the columns ``verb`` and ``noun``, if present. A scene is a participant's kitchen.
 
     Args:
-        official: EPIC-KITCHENS' videos, in which the narrations must lie; not checked if empty.
+        official: EPIC-KITCHENS' videos. Narrations must lie within them; not checked if empty.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read, lacks columns, or no narration of it can be used; most narrations of
-            a video have frame numbers that contradict their times (see `frames_per_second`) or the video.
+        LmmsEgoplanError: The file cannot be read, columns are missing or duplicate, or no narration can be used. Most
+            narrations of a video have frame numbers that contradict their times (see `frames_per_second`) or the video.
     """
     reader = csv.DictReader(io.StringIO(read_text(path, "narrations"), newline=""), strict=True)
-    absent = [column for column in _COLUMNS if column not in (reader.fieldnames or ())]
-    if absent:
+    missing_columns = [column for column in _COLUMNS if column not in (reader.fieldnames or ())]
+    if missing_columns:
         raise LmmsEgoplanError(
-            f"{path}: no column {', '.join(absent)}; is it in the layout of EPIC_100_validation.csv?"
+            f"{path}: no column {', '.join(missing_columns)}; use the layout of EPIC_100_validation.csv"
         )
-    if twice := [column for column, count in Counter(reader.fieldnames or ()).items() if count > 1]:
-        raise LmmsEgoplanError(
-            f"{path}: column {', '.join(map(shown, twice))} is there more than once; remove all but one"
-        )
+    if duplicates := [column for column, count in Counter(reader.fieldnames or ()).items() if count > 1]:
+        raise LmmsEgoplanError(f"{path}: duplicate column {', '.join(map(shown, duplicates))}; remove all but one")
     rejections: list[Rejection] = []
     scenes: dict[str, str] = {}
     rows: dict[str, list[tuple[str, Action]]] = defaultdict(list)
@@ -123,14 +131,14 @@ def read_epic_kitchens(path: Path, official: Mapping[str, VideoInfo] = {}) -> tu
             text = tidy(cell_text(row["narration"]))
             verb, thing = verb_and_object(text)
             if row.get("verb") and row.get("noun"):
-                # "liquid:washing:up": the head first.
-                head, *before = cell_text(row["noun"]).split(":")
-                verb, thing = cell_text(row["verb"]).split("-")[0], " ".join([*before, head])
+                # In "liquid:washing:up", the head noun is first.
+                head, *modifiers = cell_text(row["noun"]).split(":")
+                verb, thing = cell_text(row["verb"]).split("-")[0], " ".join([*modifiers, head])
             frames = int(row["start_frame"]), int(row["stop_frame"])
             rows[row["video_id"]].append((where, Action(text, start, stop, *frames, verb, thing)))
             scenes[row["video_id"]] = row.get("participant_id") or row["video_id"].split("_")[0]
     except csv.Error as error:
-        raise LmmsEgoplanError(f"{path}, line {reader.line_num}: no CSV: {error}") from error
+        raise LmmsEgoplanError(f"{path}, line {reader.line_num}: not valid CSV: {error}") from error
     videos: list[Video] = []
     for video_id, group in rows.items():
         fps = frames_per_second(EPIC_KITCHENS, video_id)
@@ -139,7 +147,7 @@ def read_epic_kitchens(path: Path, official: Mapping[str, VideoInfo] = {}) -> tu
         if 2 * len(misfits) > len(group):
             raise LmmsEgoplanError(
                 f"{': '.join(next(iter(misfits.items())))}. {len(misfits)} of {len(group)} narrations of {video_id} "
-                f"have such a mistake. Use EPIC-KITCHENS-100's own videos and frame numbers: {fps} times the seconds"
+                f"have this mistake. Use EPIC-KITCHENS-100's own videos and frame numbers: {fps} times the seconds"
             )
         unknown[video_id] += [(action.start, action.stop) for where, action in group if where in misfits]
         actions = by_start(action for where, action in group if where not in misfits)
@@ -159,7 +167,7 @@ def _misfit(action: Action, fps: int, video_id: str, official: Mapping[str, Vide
 
 
 def _epic_problem(row: dict[str, str], start: int | None, stop: int | None) -> tuple[str, str]:
-    """Return why a row cannot be used, and its value; "" for nothing."""
+    """Return the reason why a row cannot be used, and the wrong value; "" if it can be used."""
     if not VIDEO_ID[EPIC_KITCHENS].fullmatch(row["video_id"] or ""):
         return UNKNOWN_VIDEO, f"video_id: {shown(row['video_id'])}"
     if start is None or stop is None:
@@ -179,29 +187,30 @@ def read_ego4d(
 ) -> tuple[dict[str, list[Sentence]], dict[str, list[tuple[int, int]]], list[Rejection]]:
     """Read Ego4D's ``narration.json``: the camera wearer's narrations, each with its segment, by video.
 
-    Of a video's passes, which narrate the same, the first counts that has narrations. They may be in any order.
+    The passes of a video narrate the same video; the first one with narrations is used. Narrations may be in any order.
 
     Args:
-        mean_gap: see `segments`; None for that of the file's videos.
-        drop: "unsure-actions", to drop `#unsure` actions alone, and not the goals around them.
+        mean_gap: See `segments`; None to compute it from the file's videos.
+        drop: "unsure-actions", to drop only `#unsure` actions and not the goals around them.
 
     Returns:
-        The sentences by time; start and stop in hundredths of a second of actions that are unknown; rejections.
+        The sentences ordered by time; start and stop, in hundredths of a second, of unknown actions; rejections.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read or is of another form, or no narration of it can be used.
+        LmmsEgoplanError: The file cannot be read or has another form, or no narration can be used.
     """
     videos = ego4d.read_narrated_videos(path, "EPIC-KITCHENS' CSV needs --source epic-kitchens")
     rejections: list[Rejection] = []
     timed = {uid: _timed(path, uid, video, rejections) for uid, video in videos.items()}
-    segmented = ego4d.segments({uid: [time for time, _, _ in found] for uid, found in timed.items() if found}, mean_gap)
+    times = {uid: [time for time, _, _ in narrations] for uid, narrations in timed.items() if narrations}
+    segmented = ego4d.segments(times, mean_gap)
     sentences: dict[str, list[Sentence]] = {}
     unknown: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for uid, found in timed.items():
-        if found and uid not in segmented:
+    for uid, narrations in timed.items():
+        if narrations and uid not in segmented:
             rejections.append(Rejection("narration", NO_GAP, f"{path}, {uid}"))
             continue
-        for (start, stop), (_, where, text) in zip(segmented.get(uid, ()), found, strict=True):
+        for (start, stop), (_, where, text) in zip(segmented.get(uid, ()), narrations, strict=True):
             problem, detail = ego4d.sentence_problem(text)
             if problem or start is None or stop is None:
                 rejections.append(Rejection("narration", problem, where, detail))
@@ -217,27 +226,27 @@ def read_ego4d(
 
 
 def _timed(path: Path, uid: str, video: Any, rejections: list[Rejection]) -> list[tuple[float, str, Any]]:
-    """Return time, place and text of a video's narrations that have a time, by time."""
-    where = f"{path}, {uid}"
+    """Return time, position and text of a video's narrations that have a time, ordered by time."""
+    video_position = f"{path}, {uid}"
     if not VIDEO_ID[EGO4D].fullmatch(uid):
         rejections.append(Rejection("narration", UNKNOWN_VIDEO, f"{path}, {shown(uid)}"))
         return []
     name, narrations = next(ego4d.narrated_passes(video), ("", []))
     if not narrations:
-        rejections.append(Rejection("narration", ego4d.NO_NARRATIONS, where))
+        rejections.append(Rejection("narration", ego4d.NO_NARRATIONS, video_position))
     timed: list[tuple[float, str, Any]] = []
     for number, narration in enumerate(narrations):
-        place = f"{where}, {name}.narrations[{number}]"
+        position = f"{video_position}, {name}.narrations[{number}]"
         time = narration.get("timestamp_sec") if isinstance(narration, dict) else None
         if not ego4d.is_time(time):
-            rejections.append(Rejection("narration", ego4d.NO_TIME, place, f"timestamp_sec: {shown(time)}"))
+            rejections.append(Rejection("narration", ego4d.NO_TIME, position, f"timestamp_sec: {shown(time)}"))
         else:
-            timed.append((float(time), place, narration.get("narration_text")))
+            timed.append((float(time), position, narration.get("narration_text")))
     return sorted(timed, key=lambda narration: narration[0])
 
 
 def ego4d_action(sentence: Sentence, phrase: str) -> Action:
-    """Make an action of a sentence and its phrase."""
+    """Build an action from a sentence and its phrase."""
     text = tidy(phrase)
     start, stop = (round(100 * seconds) for seconds in (sentence.start, sentence.stop))
     start_frame, stop_frame = (math.floor(seconds * EGO4D_FPS) for seconds in (sentence.start, sentence.stop))
@@ -245,11 +254,11 @@ def ego4d_action(sentence: Sentence, phrase: str) -> Action:
 
 
 def _none_left(rejections: Sequence[Rejection]) -> str:
-    """Return one line that says why nothing of a file can be used, with the first of each kind."""
+    """Return one line that says why no narration of a file can be used, with an example for each reason."""
     counts = Counter(rejection.reason for rejection in rejections)
     first = {rejection.reason: rejection for rejection in reversed(rejections)}
-    told = (f"{reason}: {n}, as {first[reason].where}, {first[reason].detail}" for reason, n in counts.items())
-    return f"no narration can be used. {'; '.join(told) or 'There is none'}"
+    reasons = (f"{reason}: {n}, such as {first[reason].where}, {first[reason].detail}" for reason, n in counts.items())
+    return f"no narration can be used. {'; '.join(reasons) or 'The file contains none'}"
 
 
 def tidy(text: str) -> str:
@@ -260,7 +269,7 @@ def tidy(text: str) -> str:
 
 @cache
 def normalised(text: str) -> str:
-    """Return what two spellings of an action share: lower case, without punctuation and articles."""
+    """Return an action in lower case, without punctuation and articles; equal for all its spellings."""
     plain = unicodedata.normalize("NFKC", tidy(text))
     return " ".join(word for word in re.findall(r"\w+", plain.casefold()) if word not in _ARTICLES)
 
@@ -274,24 +283,24 @@ def verb_and_object(phrase: str) -> tuple[str, str]:
     verb, *words = re.findall(r"[\w'-]+", phrase.casefold()) or [""]
     while words and words[0] in NO_OBJECTS:
         words.pop(0)
-    end = next((place for place, word in enumerate(words) if word in NO_OBJECTS), len(words))
+    end = next((position for position, word in enumerate(words) if word in NO_OBJECTS), len(words))
     return verb, " ".join(words[:end])
 
 
 def hundredths(timestamp: Any) -> int | None:
-    """Return the hundredths of a second of a text such as ``00:01:08.70``; None for anything else."""
+    """Parse a text such as ``00:01:08.70`` into hundredths of a second; return None for anything else."""
     parts = _TIMESTAMP.fullmatch(timestamp.strip()) if isinstance(timestamp, str) else None
     return None if parts is None else round(100 * (3600 * int(parts[1]) + 60 * int(parts[2]) + float(parts[3])))
 
 
 def timestamp(time: int) -> str:
-    """Return the text for hundredths of a second.
+    """Format hundredths of a second.
 
     >>> timestamp(6870)
     '00:01:08.70'
     """
-    seconds, rest = divmod(time, 100)
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest:02}"
+    seconds, fraction = divmod(time, 100)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:02}"
 
 
 def by_start(actions: Iterable[Action]) -> tuple[Action, ...]:
@@ -300,7 +309,7 @@ def by_start(actions: Iterable[Action]) -> tuple[Action, ...]:
 
 
 def narration_rows(videos: Iterable[Video]) -> Iterator[tuple[str | int, ...]]:
-    """Yield the columns and the actions as rows in the layout of EPIC-KITCHENS-100's CSV."""
+    """Yield the header and one row per action, in the layout of EPIC-KITCHENS-100's CSV."""
     yield *_COLUMNS, "verb", "noun"
     for video in videos:
         for action in video.actions:

@@ -1,4 +1,4 @@
-"""Ego4D's sentences made into verb-object phrases by a language model, as EPIC-KITCHENS has them (sec. 3.1)."""
+"""Rewrite Ego4D's sentences as verb-object phrases with a language model, as in EPIC-KITCHENS (sec. 3.1)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,14 +14,14 @@ from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, shown
 
-# Sentences in a request; they are one video's, so that other videos of a file change no request.
-_AT_ONCE = 50
-# More words are no brief phrase.
+# Sentences per request. All are from one video: other videos in the file do not change the request.
+_SENTENCES_PER_REQUEST = 50
+# A brief phrase has at most this many words.
 _MOST_WORDS = 12
 PROMPT: str = yaml_beside(__file__)["prompt"]
 
-NO_PHRASES = "reply that is no list of one phrase for each sentence"
-BAD_PHRASE = "reply with something else than a brief phrase"
+NO_PHRASES = "reply that is not a list of one phrase per sentence"
+BAD_PHRASE = "reply that is not a brief phrase"
 
 
 def to_phrases(
@@ -29,52 +29,52 @@ def to_phrases(
     unknown: Mapping[str, Sequence[tuple[int, int]]],
     settings: JudgeSettings,
 ) -> tuple[list[Video], list[Rejection]]:
-    """Make videos whose actions are phrases; a sentence without a phrase becomes an unknown action.
+    """Build videos whose actions are phrases. A sentence without a phrase becomes an unknown action.
 
     Args:
-        sentences, unknown: as `read_ego4d` gives them.
+        sentences, unknown: As returned by `read_ego4d`.
 
     Raises:
-        JudgeError: the language model cannot be asked.
+        JudgeError: The language model fails.
     """
     requests: dict[str, tuple[str, list[str]]] = {}
     for uid, spoken in sentences.items():
         distinct = list(dict.fromkeys(sentence.text for sentence in spoken))
-        for first in range(0, len(distinct), _AT_ONCE):
-            texts = distinct[first : first + _AT_ONCE]
+        for first in range(0, len(distinct), _SENTENCES_PER_REQUEST):
+            texts = distinct[first : first + _SENTENCES_PER_REQUEST]
             requests[f"{uid}, sentences {first + 1} to {first + len(texts)}"] = (uid, texts)
     prompts = {name: phrase_prompt(texts) for name, (_, texts) in requests.items()}
     phrases: dict[tuple[str, str], str | Rejection] = {}
     replies, rejected = ask_json("phrase", prompts, settings, "verb-object phrases", kind=list)
     for name, reply in (replies | {rejection.where: rejection for rejection in rejected}).items():
         uid, texts = requests[name]
-        # An estimate of the next step counts sentences, which are somewhat longer.
-        made = texts if settings.asking.is_estimate else _phrases(reply, texts)
-        phrases |= {(uid, text): phrase for text, phrase in zip(texts, made, strict=True)}
+        # An estimate uses the sentences for the next step; they are slightly longer than the phrases.
+        results = texts if settings.asking.is_estimate else _phrases(reply, texts)
+        phrases |= {(uid, text): phrase for text, phrase in zip(texts, results, strict=True)}
     videos: list[Video] = []
     rejections: list[Rejection] = []
     for uid, spoken in sentences.items():
         actions: list[Action] = []
-        lost = list(unknown.get(uid, ()))
+        unknown_times = list(unknown.get(uid, ()))
         for sentence in spoken:
             phrase = phrases[uid, sentence.text]
             if isinstance(phrase, str):
                 actions.append(ego4d_action(sentence, phrase))
             else:
-                lost.append((round(100 * sentence.start), round(100 * sentence.stop)))
+                unknown_times.append((round(100 * sentence.start), round(100 * sentence.stop)))
                 rejections.append(replace(phrase, where=sentence.where))
         if actions:
-            videos.append(Video(EGO4D, uid, EGO4D_FPS, by_start(actions), tuple(lost)))
+            videos.append(Video(EGO4D, uid, EGO4D_FPS, by_start(actions), tuple(unknown_times)))
     return videos, rejections
 
 
 def phrase_prompt(sentences: Sequence[str]) -> str:
-    """Return what a language model is asked about some sentences."""
+    """Return the prompt that asks a language model for phrases."""
     return PROMPT.format(lines="\n".join(f"{number}. {sentence}" for number, sentence in enumerate(sentences, 1)))
 
 
 def _phrases(reply: Any, sentences: Sequence[str]) -> list[str | Rejection]:
-    """Return a phrase for each sentence, or why there is none."""
+    """Return a phrase for each sentence, or the reason why there is none."""
     if isinstance(reply, Rejection):
         return [reply] * len(sentences)
     if len(reply) != len(sentences):

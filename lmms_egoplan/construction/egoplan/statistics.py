@@ -1,4 +1,4 @@
-"""Statistics of built questions: Table 2, Figures 4 and 5, the kinds of `--drop`, and accuracies without the video."""
+"""Compute statistics of built questions: Table 2, Figures 4 and 5, `--drop` kinds, and accuracies without the video."""
 
 import math
 import re
@@ -14,28 +14,28 @@ from lmms_egoplan.construction.egoplan.questions import Question
 from lmms_egoplan.construction.egoplan.wording import content, near_key
 from lmms_egoplan.text import csv_text
 
-# What `--drop` takes.
+# The values of `--drop`.
 KINDS = ("near-equal", "concurrent", "copies", "listing-goals", "unsure-actions")
 
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Table 2's columns and rows.
+# Columns and rows of Table 2.
 COLUMNS = ("split", "questions", "task goals", "action plans (verb+object)", "verbs", "objects", "scenes")
 TABLE_2 = (
     ("EgoPlan-Val", 3355, 2407, 2538, 202, 496, 279),
     ("EgoPlan-Test", 1584, 902, 1492, 160, 313, 317),
     ("EgoPlan-Bench", 4939, 3269, 3185, 234, 558, 419),
 )
-# Figure 4.
+# Numbers of verbs, and objects per verb, in Figure 4.
 _VERBS, _OBJECTS = 20, 8
-# Of Figure 5, which does not tell how many words it shows.
+# Number of words in Figure 5. The paper does not state it.
 _GOAL_WORDS = 80
 # Articles, conjunctions and prepositions.
 _STOP_WORDS = re.compile(r"an?|and|at|by|for|from|in|into|is|its?|of|off|on|onto|or|out|the|then|to|up|using|with")
 _DPI = 130
-# Between two words, across and up, in the units of their size.
+# Horizontal and vertical gap between two words, in the units of their size.
 _GAP = (7.0, 2.0)
 
 # Left, bottom, right and top.
@@ -44,10 +44,13 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Statistics:
-    """What questions hold.
+    """Statistics of questions.
 
-    counts: behind Table 2's first column; None for scenes that nobody tells. verbs: with how often choices have them,
-    and their objects likewise, most frequent first (Figure 4). words: of the distinct goals, likewise (Figure 5).
+    Attributes:
+        counts: Table 2's columns after the first; None for unknown scenes.
+        verbs: Each verb with its number of choices and its objects, which have counts too. Most frequent first
+            (Figure 4).
+        words: Words of the distinct goals with their counts, most frequent first (Figure 5).
     """
 
     counts: tuple[int | None, ...]
@@ -71,11 +74,11 @@ def statistics(questions: Sequence[Question]) -> Statistics:
         len(goals),
         len(choices),
         len(objects),
-        len({thing for found in objects.values() for thing in found if thing}),
+        len({thing for verb_objects in objects.values() for thing in verb_objects if thing}),
         None if None in scenes else len(scenes),
     )
     by_count = sorted(objects.items(), key=lambda item: (-item[1].total(), item[0]))
-    verbs = tuple((verb, found.total(), _most_common(found)) for verb, found in by_count)
+    verbs = tuple((verb, verb_objects.total(), _most_common(verb_objects)) for verb, verb_objects in by_count)
     return Statistics(counts, verbs, tuple(word for word in _most_common(words) if not _STOP_WORDS.fullmatch(word[0])))
 
 
@@ -84,59 +87,59 @@ def _most_common(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def statistics_files(found: Statistics) -> dict[str, str | bytes]:
-    """Return files by name: tables as CSV, Table 2 as Markdown, too, and Figures 4 and 5 as pictures."""
-    table = [COLUMNS, ("built here", *found.counts), *TABLE_2]
-    shown = [["" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in table]
-    objects = [(verb, total, *thing) for verb, total, things in found.verbs for thing in things]
-    shown.insert(1, ["---", *["---:"] * (len(COLUMNS) - 1)])
+def statistics_files(stats: Statistics) -> dict[str, str | bytes]:
+    """Return files by name: tables as CSV, Table 2 also as Markdown, and Figures 4 and 5 as PNG images."""
+    table = [COLUMNS, ("built here", *stats.counts), *TABLE_2]
+    cells = [["" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in table]
+    objects = [(verb, total, *thing) for verb, total, things in stats.verbs for thing in things]
+    cells.insert(1, ["---", *["---:"] * (len(COLUMNS) - 1)])
     files: dict[str, str | bytes] = {
         "table_2.csv": csv_text(table),
-        "table_2.md": "".join(f"| {' | '.join(row)} |\n" for row in shown),
+        "table_2.md": "".join(f"| {' | '.join(row)} |\n" for row in cells),
         "figure_4.csv": csv_text([("verb", "verb_count", "object", "count"), *objects]),
-        "figure_5.csv": csv_text([("word", "goals"), *found.words]),
+        "figure_5.csv": csv_text([("word", "goals"), *stats.words]),
     }
     for name, draw in {"figure_4.png": draw_verbs, "figure_5.png": draw_goals}.items():
-        picture = BytesIO()
-        draw(found).savefig(picture, dpi=_DPI, metadata={"Software": None})
-        files[name] = picture.getvalue()
+        image = BytesIO()
+        draw(stats).savefig(image, dpi=_DPI, metadata={"Software": None})
+        files[name] = image.getvalue()
     return files
 
 
-def draw_verbs(found: Statistics) -> "Figure":
-    """Draw the most frequent verbs among the choices, each a bar of its most frequent objects (Figure 4)."""
+def draw_verbs(stats: Statistics) -> "Figure":
+    """Draw the most frequent verbs among the choices, each as a bar of its most frequent objects (Figure 4)."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
-    verbs = found.verbs[:_VERBS]
+    verbs = stats.verbs[:_VERBS]
     height = 1 + 0.42 * len(verbs)
     figure = Figure(figsize=(13, height))
     axes = figure.add_axes((0.09, 0.1 / height, 0.9, 1 - 0.6 / height))
-    left = [0] * len(verbs)
+    starts = [0] * len(verbs)
     for rank in range(_OBJECTS + 1):
-        others = (total - start for (_, total, _), start in zip(verbs, left, strict=True))
+        remaining = (total - start for (_, total, _), start in zip(verbs, starts, strict=True))
         ranked = (things[rank][1] if rank < len(things) else 0 for _, _, things in verbs)
-        counts = list(ranked if rank < _OBJECTS else others)
+        counts = list(ranked if rank < _OBJECTS else remaining)
         color = colormaps["YlGnBu"](0.6 - 0.06 * rank) if rank < _OBJECTS else "0.9"
-        axes.barh(range(len(verbs)), counts, left=left, color=color)
-        left = [start + count for start, count in zip(left, counts, strict=True)]
-    for place, (_, total, things) in enumerate(verbs):
-        named = ", ".join(f"{thing or '(no object)'} {count:,}" for thing, count in things[:_OBJECTS])
+        axes.barh(range(len(verbs)), counts, left=starts, color=color)
+        starts = [start + count for start, count in zip(starts, counts, strict=True)]
+    for row, (_, total, things) in enumerate(verbs):
+        label = ", ".join(f"{thing or '(no object)'} {count:,}" for thing, count in things[:_OBJECTS])
         axes.annotate(
-            named, (total, place), (6, 0), textcoords="offset points", va="center", fontsize=8, parse_math=False
+            label, (total, row), (6, 0), textcoords="offset points", va="center", fontsize=8, parse_math=False
         )
-    most = max((total for _, total, _ in verbs), default=1)
+    highest = max((total for _, total, _ in verbs), default=1)
     axes.set_yticks(range(len(verbs)), [f"{verb}  {total:,}" for verb, total, _ in verbs], parse_math=False)
-    axes.set(ylim=(len(verbs) - 0.4, -0.6), xlim=(0, 2 * most), xticks=[])
+    axes.set(ylim=(len(verbs) - 0.4, -0.6), xlim=(0, 2 * highest), xticks=[])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    title = f"Top {len(verbs)} verbs among the choices, with their top {_OBJECTS} objects; grey: other objects"
+    title = f"Top {len(verbs)} verbs among the choices, with their top {_OBJECTS} objects (grey: other objects)"
     axes.set_title(title, loc="left", fontsize=12)
     return figure
 
 
-def draw_goals(found: Statistics) -> "Figure":
-    """Draw a cloud of the words of task goals; a word's area grows with the number of goals (Figure 5)."""
+def draw_goals(stats: Statistics) -> "Figure":
+    """Draw a cloud of the words of task goals. A word's area grows with its number of goals (Figure 5)."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
     from matplotlib.patches import PathPatch
@@ -146,60 +149,62 @@ def draw_goals(found: Statistics) -> "Figure":
     figure = Figure(figsize=(10, 6))
     axes = figure.add_axes((0.01, 0.01, 0.98, 0.92), aspect="equal")
     boxes: list[Box] = []
-    most = max((count for _, count in found.words), default=1)
-    for rank, (word, count) in enumerate(found.words[:_GOAL_WORDS]):
-        path = TextPath((0, 0), word, size=10 + 50 * math.sqrt(count / most))
-        # Of the outline's control points, which is nearly what `get_extents` computes from its curves.
+    highest = max((count for _, count in stats.words), default=1)
+    for rank, (word, count) in enumerate(stats.words[:_GOAL_WORDS]):
+        path = TextPath((0, 0), word, size=10 + 50 * math.sqrt(count / highest))
+        # The box of the outline's control points is close to the one that `get_extents` computes from its curves.
         (x, y), (right, top) = path.vertices.min(axis=0), path.vertices.max(axis=0)
-        left, bottom = _free_place(right - x, top - y, boxes)
-        boxes.append((left, bottom, left + right - x, bottom + top - y))
-        moved = path.transformed(Affine2D().translate(left - x, bottom - y))
-        axes.add_patch(PathPatch(moved, color=colormaps["YlGnBu"](0.95 - 0.1 * (rank % 5)), linewidth=0))
+        x_left, bottom = _free_position(right - x, top - y, boxes)
+        boxes.append((x_left, bottom, x_left + right - x, bottom + top - y))
+        outline = path.transformed(Affine2D().translate(x_left - x, bottom - y))
+        axes.add_patch(PathPatch(outline, color=colormaps["YlGnBu"](0.95 - 0.1 * (rank % 5)), linewidth=0))
     axes.autoscale_view()
     axes.axis("off")
-    axes.set_title("Words of the task goals; the larger, the more goals have it", loc="left", fontsize=12)
+    axes.set_title("Words of the task goals; larger words occur in more goals", loc="left", fontsize=12)
     return figure
 
 
-def _free_place(width: float, height: float, boxes: Sequence[Box]) -> tuple[float, float]:
-    """Return left and bottom of the first place on a flat spiral at which a box overlaps no other."""
+def _free_position(width: float, height: float, boxes: Sequence[Box]) -> tuple[float, float]:
+    """Return x_left and bottom of the first position on a flat spiral where a box overlaps no other."""
     turn = 0.0
     while True:
-        left, bottom = 3 * turn * math.cos(turn) - width / 2, 1.5 * turn * math.sin(turn) - height / 2
-        right, top = left + width, bottom + height
+        x_left, bottom = 3 * turn * math.cos(turn) - width / 2, 1.5 * turn * math.sin(turn) - height / 2
+        right, top = x_left + width, bottom + height
         if all(
-            right + _GAP[0] < box[0] or box[2] + _GAP[0] < left or top + _GAP[1] < box[1] or box[3] + _GAP[1] < bottom
+            right + _GAP[0] < box[0] or box[2] + _GAP[0] < x_left or top + _GAP[1] < box[1] or box[3] + _GAP[1] < bottom
             for box in boxes
         ):
-            return left, bottom
+            return x_left, bottom
         turn += 0.7 / (1 + turn / 8)
 
 
 def counts(questions: Sequence[Question]) -> dict[str, int]:
-    """Count the questions, or the goals, of each kind but "unsure-actions", which no question has."""
-    moments = Counter(one.moment for one in questions)
+    """Count the questions, or goals, of each kind except "unsure-actions", which are in no question."""
+    moments = Counter(question.moment for question in questions)
+    goals = {id(question.goal): question.goal for question in questions}.values()
     return {
-        "near-equal": sum(len(set(map(near_key, one.choices))) < len(one.choices) for one in questions),
-        "concurrent": sum(not one.concurrent.isdisjoint(map(normalised, one.choices)) for one in questions),
-        "copies": sum(moments[one.moment] > 1 for one in questions),
-        "listing-goals": sum(goal.lists_actions() for goal in {id(one.goal): one.goal for one in questions}.values()),
+        "near-equal": sum(len(set(map(near_key, question.choices))) < len(question.choices) for question in questions),
+        "concurrent": sum(not item.concurrent.isdisjoint(map(normalised, item.choices)) for item in questions),
+        "copies": sum(moments[question.moment] > 1 for question in questions),
+        "listing-goals": sum(goal.lists_actions() for goal in goals),
     }
 
 
 def accuracies(questions: Sequence[Question]) -> dict[str, float]:
-    """Accuracies of choosing without the video; equally good choices share one point.
+    """Return accuracies of baselines that do not see the video. Equally good choices share one point.
 
-    most frequent answer: in questions of the other videos. not done yet: any choice that the progress does not have.
-    goal similarity: number of stems that goal and choice share.
+    most frequent answer: The choice that is the answer of most questions on other videos.
+    not done yet: Any choice that is not in the progress.
+    goal similarity: The choice that shares most stems with the goal.
     """
-    answers = Counter(normalised(one.answer) for one in questions)
-    in_video = Counter((one.moment[0], normalised(one.answer)) for one in questions)
+    answers = Counter(normalised(item.answer) for item in questions)
+    in_video = Counter((item.moment[0], normalised(item.answer)) for item in questions)
     return {
         "n": len(questions),
-        "chance": fmean(1 / len(one.choices) for one in questions),
-        "most frequent answer": _accuracy(questions, lambda one, key: answers[key] - in_video[one.moment[0], key]),
-        "not done yet": _accuracy(questions, lambda one, key: key not in {normalised(past.text) for past in one.past}),
-        "goal similarity": _accuracy(questions, lambda one, key: len({*content(one.goal.text)} & {*content(key)})),
+        "chance": fmean(1 / len(item.choices) for item in questions),
+        "most frequent answer": _accuracy(questions, lambda item, key: answers[key] - in_video[item.moment[0], key]),
+        "not done yet": _accuracy(questions, lambda item, key: key not in {normalised(act.text) for act in item.past}),
+        "goal similarity": _accuracy(questions, lambda item, key: len({*content(item.goal.text)} & {*content(key)})),
     }
 
 

@@ -1,4 +1,4 @@
-"""Compare the words of goals and actions; inflections and determiners do not count."""
+"""Compare the words of goals and actions, ignoring inflections and determiners."""
 
 import re
 from collections.abc import Iterable
@@ -11,15 +11,15 @@ from lmms_egoplan.construction.egoplan.narrations import NO_OBJECTS, normalised
 
 _STEM = cache(SnowballStemmer("english").stem)
 _DETERMINERS = frozenset(("his", "her", "its", "my", "our", "some", "that", "their", "these", "this", "those", "your"))
-# Plurals that the stemmer does not know.
+# Irregular plurals that the stemmer does not handle.
 _IRREGULAR = {"halves": "half", "knives": "knife", "leaves": "leaf", "loaves": "loaf", "shelves": "shelf"}
-# Words that may open another part of a phrase: "on" in "put plate on rack".
+# Words that may begin another part of a phrase: "on" in "put plate on rack".
 _LINKS = frozenset(_STEM(word) for word in NO_OBJECTS - {"and", "using"})
 
 
 @cache
 def stems(text: str) -> tuple[str, ...]:
-    """Stems of a text's words, without determiners.
+    """Return the stems of a text's words, without determiners.
 
     >>> stems("Putting the knives on those shelves.")
     ('put', 'knife', 'on', 'shelf')
@@ -29,15 +29,15 @@ def stems(text: str) -> tuple[str, ...]:
 
 @cache
 def content(text: str) -> tuple[str, ...]:
-    """Stems of a text's words, without determiners, prepositions and conjunctions."""
+    """Return the stems of a text's words, without determiners, prepositions and conjunctions."""
     return tuple(stem for stem in stems(text) if stem not in _LINKS and stem not in ("and", "then"))
 
 
 @cache
 def near_key(text: str) -> tuple[tuple[int, str], ...]:
-    """Key that near-equal actions share: they differ only in inflection, determiners or the order of words.
+    """Return the key that near-equal actions share: they differ only in inflection, determiners or word order.
 
-    Words keep their side of a preposition. One that follows the verb or ends the phrase belongs to the verb.
+    Words stay on their side of a preposition. A preposition after the verb or at the end belongs to the verb.
 
     >>> near_key("put mix meat") == near_key("put the meat mix")
     True
@@ -49,24 +49,24 @@ def near_key(text: str) -> tuple[tuple[int, str], ...]:
     words = stems(text)
     if words[2:] and words[-1] in _LINKS:
         words = (words[0], words[-1], *words[1:-1])
-    parts = accumulate(place > 1 and word in _LINKS for place, word in enumerate(words))
+    parts = accumulate(position > 1 and word in _LINKS for position, word in enumerate(words))
     return tuple(sorted(zip(parts, words, strict=True)))
 
 
 @cache
 def _occurrence(action: str) -> re.Pattern[str]:
-    """Match an action's words with at most two others between each: "open the wooden tea box" for "open box"."""
-    # An action of prepositions alone is never named.
+    """Match an action's words with at most two words between each: "open the wooden tea box" for "open box"."""
+    # An action that consists only of prepositions never matches.
     return re.compile(r"\b" + r"\b(?: \S+){0,2}? \b".join(map(re.escape, content(action) or "-")) + r"\b")
 
 
 def named_in_order(goal: str, actions: Iterable[str]) -> int:
-    """Count the actions that a goal names one after the other, in the longest such sequence.
+    """Return the length of the longest sequence of actions that a goal names in order.
 
     >>> named_in_order("Taking the big cup, then opening a box", ["take cup", "fill kettle", "open box", "take cup"])
     2
     """
-    ends = [0]  # where the first sequence of 0, 1, 2 ... named actions ends
+    ends = [0]  # positions where the first sequence of 0, 1, 2 ... named actions ends
     for action in actions:
         for length, start in reversed(list(enumerate(ends, 1))):
             if match := _occurrence(action).search(" ".join(content(goal)), start):

@@ -1,1 +1,1 @@
-"""What lm-eval needs of this package, and the only modules that import it: tasks' base class, images, a model class."""
+"""The adapter to lm-eval, and the only modules that import it: base classes of tasks, images, and model classes."""

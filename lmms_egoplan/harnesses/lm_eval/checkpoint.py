@@ -1,6 +1,6 @@
-"""The evaluated checkpoint, which lm-eval names in a task's metadata: its type, and the tokens of a candidate.
+"""Read the evaluated checkpoint's type and count a candidate's tokens. lm-eval names it in a task's metadata.
 
-lm-eval's model classes give only the sum of a candidate's log-probabilities.
+Token counts are needed because lm-eval's model classes return only the sum of a candidate's log-probabilities.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,15 @@ from transformers import AutoConfig, AutoTokenizer
 
 
 class TokenCounter:
-    """Counter of a candidate's tokens in lm-eval's encoding of context and candidate: those with its characters.
+    """Count a candidate's tokens in lm-eval's encoding of context and candidate: those with any of its characters.
 
-    `CandidateRanker` counts the same. lm-eval also scores the white space at a context's end, such as the line break
-    that ends many chat prompts; its sums hold that log-probability, near 0 and the same for all candidates.
+    `CandidateRanker` counts the same tokens. lm-eval also scores white space at the end of a context, such as the final
+    line break of many chat prompts. Its sums include this log-probability, which is near 0 and equal for all
+    candidates.
 
     Args:
-        tokenizer: of the evaluated model.
-        is_encoder_decoder: the candidate is then encoded by itself.
+        tokenizer: The evaluated model's tokenizer.
+        is_encoder_decoder: Whether to encode the candidate separately, as for encoder-decoder models.
     """
 
     def __init__(self, tokenizer: Any, *, is_encoder_decoder: bool = False) -> None:
@@ -27,7 +28,7 @@ class TokenCounter:
         self._is_encoder_decoder = is_encoder_decoder
 
     def count(self, context: str, continuation: str) -> int | None:
-        """Count the tokens of the continuation; None if it has none of its own."""
+        """Count the tokens of the continuation; None if no token belongs to it."""
         if self._is_encoder_decoder:
             return self._length(continuation) or None
         if not self._tokenizer.is_fast:
@@ -40,10 +41,10 @@ class TokenCounter:
 
 
 def token_counter(metadata: Mapping[str, Any]) -> TokenCounter | None:
-    """Return the counter for the evaluated model; None if there is no tokenizer.
+    """Return the counter for the evaluated model; None without a tokenizer.
 
     Args:
-        metadata: a task's, which holds the command line's ``--model_args`` and ``--metadata``: ``tokenizer``,
+        metadata: A task's metadata, with the command line's ``--model_args`` and ``--metadata``: ``tokenizer``,
             ``pretrained`` or ``model``, and ``revision``, ``subfolder`` and ``trust_remote_code``.
     """
     name = metadata.get("tokenizer") or metadata.get("pretrained") or metadata.get("model")
@@ -52,21 +53,21 @@ def token_counter(metadata: Mapping[str, Any]) -> TokenCounter | None:
     loading = _loading(metadata)
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, **loading)
-    except Exception as error:  # whatever a library makes of a name that need not be a model's
+    except Exception as error:  # the name need not be a model's, and libraries raise many types of errors
         logger.warning(f"No tokenizer for {name}: {error}")
         return None
     try:
         is_encoder_decoder = bool(AutoConfig.from_pretrained(name, **loading).is_encoder_decoder)
-    except Exception:  # a folder with a tokenizer alone
+    except Exception:  # a folder with only a tokenizer
         is_encoder_decoder = False
     return TokenCounter(tokenizer, is_encoder_decoder=is_encoder_decoder)
 
 
 def model_type(metadata: Mapping[str, Any]) -> str | None:
-    """Return the checkpoint's type as in transformers' configuration; None if that cannot be read.
+    """Return the checkpoint's type from its transformers configuration; None if that cannot be read.
 
     Args:
-        metadata: as for `token_counter`; the model is ``pretrained``.
+        metadata: As for `token_counter`; the model is ``pretrained``.
     """
     name = metadata.get("pretrained")
     return _read_model_type(name, **_loading(metadata)) if isinstance(name, str) else None
@@ -76,7 +77,7 @@ def model_type(metadata: Mapping[str, Any]) -> str | None:
 def _read_model_type(name: str, **loading: Any) -> str | None:
     try:
         return AutoConfig.from_pretrained(name, **loading).model_type
-    except Exception as error:  # whatever a library makes of a name that need not be a checkpoint's
+    except Exception as error:  # the name need not be a checkpoint's, and libraries raise many types of errors
         logger.warning(f"No model type for {name}: {error}")
         return None
 

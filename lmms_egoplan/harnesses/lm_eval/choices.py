@@ -1,4 +1,4 @@
-"""Tasks of several benchmarks whose questions have choices and come after evenly spaced frames."""
+"""Base classes of tasks that ask multiple-choice questions after evenly spaced frames."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,21 +13,21 @@ from lmms_egoplan.media.sampling import Doc
 
 
 class _OnFrames(PreparedTask):
-    """Frames by number, ``num_frames``, or, with ``fps``, by rate, up to ``max_frames`` of them."""
+    """Show ``num_frames`` frames or, with ``fps``, frames at this rate, up to ``max_frames``."""
 
     def shown_names(self, metadata: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of rate and limit, or that of the number."""
+        """Return the names of the rate and the limit, or the name of the number of frames."""
         return ((), ("num_frames",)) if metadata.get("fps") is None else (("fps",), ("max_frames",))
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Drop the number of frames if there is a rate."""
+        """Remove the number of frames if a rate is set."""
         if metadata.get("fps") is None:
             return metadata
         by_rate = {"max_frames": MOST_FRAMES} | metadata
         return {name: value for name, value in by_rate.items() if name != "num_frames"}
 
     def prepare_scoring(self) -> None:
-        """Log also what is shown, and how long an answer may be."""
+        """Also log the frames and the maximum length of an answer."""
         super().prepare_scoring()
         most = (self.config.generation_kwargs or {}).get("max_gen_toks")
         length = "" if most is None else f", up to {most:,} new tokens"
@@ -35,26 +35,27 @@ class _OnFrames(PreparedTask):
 
 
 class RankedChoices(_OnFrames, RankedTask):
-    """The choices ranked behind frames and question."""
+    """Rank the choices after frames and question."""
 
 
 class Letters(_OnFrames, TogetherScoredTask):
-    """Letters, written after frames and question."""
+    """Generate a letter after frames and question."""
 
     FILTER = "none"
 
     def score(self, answers: Sequence[Answered]) -> list[str]:
-        """Return the answers as they are."""
+        """Return the answers unchanged."""
         return [answer.text for answer in answers]
 
 
 def frames(title: str, visual_input: Callable[[Doc, Mapping[str, Any]], list[Any]], doc: Doc) -> LazyImages:
-    """Return evenly spaced frames of the progress, the observation last.
+    """Return evenly spaced frames of the progress, ending with the observation.
 
     Args:
-        title: the benchmark's.
-        visual_input: reads what a model is shown of a question: images, if the media are frames; a function of a
-            module, or a method that can be pickled.
+        title: Title of the benchmark.
+        visual_input: Reads a question's visual input: images, if the media are frames. Must be picklable: a function
+            of a module, or a method.
+        doc: The document.
     """
     settings = {"media": "frames", **doc["shown"]}
     shown = images_name(title, doc, f"sample {doc['sample_id']}, {shown_frames(settings)} frames")
@@ -62,10 +63,10 @@ def frames(title: str, visual_input: Callable[[Doc, Mapping[str, Any]], list[Any
 
 
 def behind_frames(doc: Doc, text: str) -> str:
-    """Put a text after the placeholders of `frames`."""
+    """Insert the placeholders of `frames` before a text."""
     return IMAGE_PLACEHOLDER * num_images(doc, doc["shown"]) + text
 
 
 def doc_to_text(doc: Doc) -> str:
-    """Return the question after the placeholders of its images."""
+    """Return the placeholders of the images, followed by the question."""
     return behind_frames(doc, doc["question"])

@@ -1,4 +1,4 @@
-"""``lmms-egoplan lm-eval``: lm-eval's own command, with this package's model classes."""
+"""``lmms-egoplan lm-eval``: lm-eval's own command with this package's model classes."""
 
 import sys
 from typing import Any
@@ -20,8 +20,8 @@ RANKERS = {
 def lm_eval(context: typer.Context) -> None:
     """Run lm-eval with `--model hf-vlm-ranker` or `vllm-vlm-ranker`, which score continuations after images.
 
-    All arguments are lm-eval's and go to it unchanged. lm-eval finds tasks by itself, but model classes only if they
-    are registered before it starts.
+    All arguments are passed to lm-eval unchanged. lm-eval finds tasks by itself, but model classes must be registered
+    before it starts.
 
     Example: `lmms-egoplan lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks egoplan_val
     --model hf-vlm-ranker --model_args pretrained=Qwen/Qwen2.5-VL-7B-Instruct --apply_chat_template`
@@ -41,9 +41,9 @@ def lm_eval(context: typer.Context) -> None:
 
     def noting_failures(*args: Any, **kwargs: Any) -> Any:
         load_scorers({str(task).partition("_")[0] for task in kwargs.get("tasks", ())})
-        done = evaluate(*args, **kwargs)
-        failures.extend(failed_audits((done or {}).get("results", {})))
-        return done
+        results = evaluate(*args, **kwargs)
+        failures.extend(failed_audits((results or {}).get("results", {})))
+        return results
 
     harness.simple_evaluate = noting_failures
     cli_evaluate()

@@ -1,4 +1,4 @@
-"""Images that are read when they are used: lm-eval collects the images of all requests before the first one runs."""
+"""Read images on use, because lm-eval collects the images of all requests before the first one runs."""
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,23 +16,23 @@ IMAGE_PLACEHOLDER = "<image>"
 
 
 class LazyImages(str):
-    """The images of one request, read from disk each time they are iterated and kept nowhere.
+    """The images of one request, read from disk on each iteration and never stored.
 
-    lm-eval's model classes take a request's images from one iteration over ``request.args[2]["visual"]``. On the way
-    there it hashes requests (``--use_cache``), pickles them (``--cache_requests``) and logs them (``--log_samples``).
-    For all of that this is a text that says what is shown.
+    lm-eval's model classes read a request's images in one iteration over ``request.args[2]["visual"]``. Before that,
+    lm-eval hashes requests (``--use_cache``), pickles them (``--cache_requests``) and logs them (``--log_samples``).
+    For these purposes, this object is a text that describes the images.
 
     Args:
-        shown: another text for other images.
-        load: reads them, a `Clip` if they are one; a partial of a function of a module, so that it can be pickled.
-        is_clip: they are a `Clip`, which a model class that takes videos may show as one.
+        shown: Description that differs for different images.
+        load: Reads the images, or a `Clip`. Must be picklable: a partial of a function of a module.
+        is_clip: Whether the images are a `Clip`, which model classes that accept videos may show as a video.
     """
 
     load: Callable[[], Sequence[Image.Image]]
     is_clip: bool
 
     def __new__(cls, shown: str, load: Callable[[], Sequence[Image.Image]], *, is_clip: bool = False) -> "LazyImages":
-        """Make images of a text."""
+        """Create images from a description."""
         self = super().__new__(cls, shown)
         self.load = load
         self.is_clip = is_clip
@@ -42,26 +42,26 @@ class LazyImages(str):
         return iter(self.load())
 
     def __getitem__(self, index: Any) -> Any:
-        """Return images, not characters: lm-eval's API classes take the first ``max_images``.
+        """Return images, not characters: lm-eval's API classes slice the first ``max_images``.
 
         Raises:
-            ValueError: a slice omits images, which the question is about.
+            ValueError: The slice omits images that the question needs.
         """
         images = self.load()
-        taken = images[index]
-        if isinstance(index, slice) and len(taken) < len(images):
+        selection = images[index]
+        if isinstance(index, slice) and len(selection) < len(images):
             raise ValueError(
-                f"{self}: only {len(taken)} of {len(images)} images would be sent; give --model_args "
+                f"{self}: only {len(selection)} of {len(images)} images would be sent; add --model_args "
                 f"max_images={len(images)}"
             )
-        return taken
+        return selection
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial(LazyImages, is_clip=self.is_clip), (str(self), self.load)
 
 
 def load_images(request: Instance) -> Sequence[Image.Image]:
-    """Return the images of a request, a `Clip` where they are one. Reserve memory for them."""
+    """Return the images or the `Clip` of a request, and reserve memory for them."""
     visual = request.args[2]["visual"] if len(request.args) > 2 else ()
     if isinstance(visual, LazyImages):
         return visual.load()
@@ -70,25 +70,30 @@ def load_images(request: Instance) -> Sequence[Image.Image]:
 
 
 def images_name(benchmark: str, doc: Mapping[str, Any], what: str) -> str:
-    """Name the images of a document: another text for other data and for another version of the task.
+    """Describe the images of a document. The text changes with the data and with the version of the task.
 
-    lm-eval's ``--use_cache`` serves an earlier response where this text and the prompt are the same.
+    lm-eval's ``--use_cache`` serves an earlier response if this text and the prompt are equal.
 
     Args:
-        doc: as `PreparedTask` makes it.
+        benchmark: Title of the benchmark.
+        doc: The document from `PreparedTask`.
+        what: Description of the images.
     """
     return f"{benchmark} {doc['data']}, version {doc['version'].partition(',')[0]}, {what}"
 
 
 def stored_images(prepared: PreparedData, split: str, data: str, row: int, column: str) -> list[Image.Image]:
-    """Read the RGB images in one row of a prepared split, and nothing else.
+    """Read only the RGB images in one row of a prepared split.
 
     Args:
-        data: fingerprint of the split for which the request was built.
-        column: of images, or of lists of images.
+        prepared: The prepared data.
+        split: Name of the split.
+        data: Fingerprint of the split when the request was built.
+        row: Index of the row.
+        column: Name of a column of images, or of lists of images.
 
     Raises:
-        LmmsEgoplanError: the split has been prepared anew since then.
+        LmmsEgoplanError: The split was prepared again after the request was built.
     """
     value = _column(prepared, split, data, column)[row][column]
     images = value if isinstance(value, list) else [value]
@@ -100,6 +105,6 @@ def stored_images(prepared: PreparedData, split: str, data: str, row: int, colum
 def _column(prepared: PreparedData, split: str, data: str, column: str) -> Dataset:
     if prepared.fingerprint(split) != data:
         raise LmmsEgoplanError(
-            f"{prepared.folder(split)}: prepared anew since the requests were built; run the command again"
+            f"{prepared.folder(split)}: prepared again after the requests were built; repeat the command"
         )
     return prepared.load(split).select_columns([column])

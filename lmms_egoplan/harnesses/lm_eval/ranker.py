@@ -1,4 +1,4 @@
-"""``--model hf-vlm-ranker``: lm-eval's ``hf-multimodal`` with likelihoods of continuations behind images."""
+"""``--model hf-vlm-ranker``: lm-eval's ``hf-multimodal`` with likelihoods of continuations after images."""
 
 from collections.abc import Generator
 from contextlib import closing
@@ -25,19 +25,22 @@ from lmms_egoplan.ranking.question import on_device, ready
 from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 
-# Batches of answers that a killed run can lose at most.
+# Maximum number of batches of answers that an interrupted run can lose.
 BATCHES_STORED = 16
 
 
 class HFVLMRanker(RankingModel, HFMultimodalLM):
-    """`HFMultimodalLM` that answers ``loglikelihood`` through `CandidateRanker`.
+    """`HFMultimodalLM` that answers ``loglikelihood`` with `CandidateRanker`.
 
-    It takes the same arguments, and ``ranking_path`` (`CandidateRanker`'s ``path``). With ``--apply_chat_template``
-    messages are rendered by the model's chat template, without it a prompt is image placeholders and text. Then images
-    that a task hands over as a clip are a video, where processor and template take one. Generation is the parent's, for
-    clips that of lmms-eval's ``hf_vlm``; a prompt which does not fit is an error and never cut. Responses in
-    ``--use_cache`` serve the same weights and arguments only. Images are read, and questions and batches encoded, in
-    ``workers`` threads ahead of the model: by default as many as this process has cores, at most 16.
+    It accepts the parent's arguments and ``ranking_path`` (`CandidateRanker`'s ``path``). With
+    ``--apply_chat_template``, the model's chat template renders messages, and clips are videos if processor and
+    template accept video. Otherwise, a prompt consists of image placeholders and text.
+
+    Generation works as in the parent class; for clips, as in lmms-eval's ``hf_vlm``. A prompt that does not fit is an
+    error and is never truncated. ``--use_cache`` serves responses only for the same weights and arguments.
+
+    ``workers`` threads read images and encode questions and batches in advance: by default, one per core of this
+    process, at most 16.
     """
 
     NAME = "hf-vlm-ranker"
@@ -69,20 +72,20 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         self._identity = f"{weights} ranking {RANKING_VERSION} {ranking_path} {settings}"
 
     def generate_until(self, requests: list[Instance], **_: Any) -> list[str]:
-        """Generate answers as the parent does, which takes requests with images or without, but not both; and clips.
+        """Generate answers like the parent class, also for clips, and for requests with and without images.
 
-        With ``--use_cache`` answers are stored as they come. An answer to a clip is a `ShownAnswer`.
+        With ``--use_cache``, answers are stored as they arrive. An answer to a clip is a `ShownAnswer`.
         """
         answers: dict[int, str] = {}
         kinds = [(len(request.args) > 2, self._shows_video(request)) for request in requests]
         with progress_bar(len(requests), "Generating") as bar:
             for kind in sorted(set(kinds)):
-                chosen = [index for index, each in enumerate(kinds) if each == kind]
+                indices = [index for index, request_kind in enumerate(kinds) if request_kind == kind]
                 generate = self._answer_clips if kind[1] else self._answer_images if kind[0] else self._answer_texts
-                with closing(generate([requests[index] for index in chosen])) as generated:
-                    for place, answer in generated:
-                        answers[chosen[place]] = answer
-                        self.cache_hook.add_partial("generate_until", requests[chosen[place]].args, answer)
+                with closing(generate([requests[index] for index in indices])) as generated:
+                    for position, answer in generated:
+                        answers[indices[position]] = answer
+                        self.cache_hook.add_partial("generate_until", requests[indices[position]].args, answer)
                         bar.update()
         return [answers[index] for index in range(len(requests))]
 
@@ -94,15 +97,15 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         left_truncate_len: int | None = None,
         **_: Any,
     ) -> Any:
-        """Encode as the parent does, which would cut prompts that leave no room for the answer, and their images.
+        """Encode like the parent class, which however truncates prompts and images that leave no room for the answer.
 
         Raises:
-            ContextTooLongError: there is such a prompt.
+            ContextTooLongError: A prompt leaves no room for the answer.
         """
         if self._next_batch is not None:
             return on_device(self._next_batch, self.model)
         processor, bos = self.processor, self.tokenizer.bos_token
-        if bos and strings[0].startswith(bos):  # a template's own; the tokenizer would set another before it
+        if bos and strings[0].startswith(bos):  # from the template; the tokenizer would prepend another
             self.processor = partial(processor, add_special_tokens=False)
         try:
             encoding = super().tok_batch_multimodal_encode(strings, images, padding_side)
@@ -114,30 +117,30 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
     def tok_batch_encode(
         self, strings: list[str], padding_side: str = "left", left_truncate_len: int | None = None, **_: Any
     ) -> tuple[Any, Any]:
-        """Encode prompts without images, as `tok_batch_multimodal_encode`."""
+        """Encode prompts without images; see `tok_batch_multimodal_encode`."""
         ids, mask = super().tok_batch_encode(strings, padding_side)
         _check_length(ids.shape[1], left_truncate_len, strings)
         return ids, mask
 
     def _answer_texts(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
-        """Yield the place of each request among these, and its answer, as they come."""
+        """Yield the index of each request and its answer, as they arrive."""
         for part in self._parts(len(requests)):
-            answers = super().generate_until([requests[place] for place in part], disable_tqdm=True)
+            answers = super().generate_until([requests[index] for index in part], disable_tqdm=True)
             yield from zip(part, answers, strict=True)
 
     def _answer_images(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
-        """Answer requests with images, whose batches, those of the parent, are encoded ahead."""
+        """Answer requests with images in the parent's batches, which are encoded in advance."""
         batches = [
-            [part[place] for place in batch]
+            [part[index] for index in batch]
             for part in self._parts(len(requests))
-            for batch in self._batches([requests[place].args for place in part])
+            for batch in self._batches([requests[index].args for index in part])
         ]
 
         def encode(batch: list[int]) -> dict[str, Any]:
             size = (self.image_width, self.image_height, self.image_max_side)
-            images = [[resize_image(image, *size) for image in load_images(requests[place])] for place in batch]
+            images = [[resize_image(image, *size) for image in load_images(requests[index])] for index in batch]
             new_tokens = requests[batch[0]].args[1].get("max_gen_toks", self.max_gen_toks)
-            strings = [requests[place].args[0] for place in batch]
+            strings = [requests[index].args[0] for index in batch]
             with self._processors.borrow() as processor:
                 encoder = copy(self)
                 encoder.processor, encoder.tokenizer = processor, processor.tokenizer
@@ -152,21 +155,21 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
                 self._next_batch = encoding
                 try:
                     answers = super().generate_until(
-                        [_without_images(requests[place]) for place in batch], disable_tqdm=True
+                        [_without_images(requests[index]) for index in batch], disable_tqdm=True
                     )
                 finally:
                     self._next_batch = None
                 yield from zip(batch, answers, strict=True)
 
     def _parts(self, count: int) -> list[range]:
-        """Return the places of requests that are batched together: all, or with ``--use_cache`` some at a time."""
+        """Return the indices of requests to batch together: all, or a few batches at a time with ``--use_cache``."""
         step = max(1, count) if self.cache_hook.dbdict is None else BATCHES_STORED * int(self.batch_size)
         return [range(start, min(start + step, count)) for start in range(0, count, step)]
 
     def _batches(self, arguments: list[tuple[Any, ...]]) -> list[list[int]]:
-        """Return the requests that the parent puts into each batch."""
+        """Return the indices of the requests in each of the parent's batches."""
         lengths = [len(self.tok_encode(context)) for context, *_ in arguments]
-        rows = [(context, settings, place) for place, (context, settings, *_) in enumerate(arguments)]
+        rows = [(context, settings, index) for index, (context, settings, *_) in enumerate(arguments)]
         collator = Collator(
             rows, lambda row: (-lengths[row[2]], row[0]), group_by="gen_kwargs", group_fn=lambda row: row[1]
         )
@@ -177,8 +180,8 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         defaults = {"max_gen_toks": self.max_gen_toks}
         generated = self._generator.answers(requests, self._load, int(self.batch_size), defaults, self._workers)
         with closing(generated):
-            for place, (answer, has_video) in enumerate(generated):
-                yield place, ShownAnswer(answer.text, VIDEO if has_video else IMAGES)
+            for index, (answer, has_video) in enumerate(generated):
+                yield index, ShownAnswer(answer.text, VIDEO if has_video else IMAGES)
 
 
 def _without_images(request: Instance) -> Instance:
@@ -189,7 +192,7 @@ def _without_images(request: Instance) -> Instance:
 def _check_length(length: int, limit: int | None, prompts: list[str]) -> None:
     if limit is not None and length > limit:
         raise ContextTooLongError(
-            f"{HFVLMRanker.NAME}: a prompt has {length} tokens, and {limit} fit beside the answer; show it fewer or "
-            "smaller images (--metadata num_frames=N or max_frames=N). It is one of: "
+            f"{HFVLMRanker.NAME}: a prompt has {length} tokens, but only {limit} fit together with the answer. Show "
+            "fewer or smaller images (--metadata num_frames=N or max_frames=N). The prompt is one of: "
             + " / ".join(repr(prompt[-80:]) for prompt in prompts)
         )

@@ -1,4 +1,4 @@
-"""Base of this package's model classes for lm-eval: likelihoods of continuations after images, and their cache."""
+"""Base class of this package's lm-eval models: likelihoods of continuations after images, and their cache."""
 
 import functools
 import itertools
@@ -23,23 +23,23 @@ from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import LoglikelihoodPair
 from lmms_egoplan.ranking.question import RankingError
 
-# Arguments that change no answer.
+# Arguments that do not affect answers.
 WITHOUT_EFFECT = {"batch_size", "max_batch_size", "device"}
 
 _LEADING_IMAGES = re.compile(rf"(?:\s*{DEFAULT_IMAGE_PLACEHOLDER})*")
 
 
 class ChatPrompt(str):
-    """A rendered chat prompt that still has its messages, with ``{"type": "image"}`` for each image.
+    """A rendered chat prompt with its original messages, which have ``{"type": "image"}`` for each image.
 
-    A candidate is rendered as the assistant's turn after them. That is not always the prompt with the candidate
-    appended: LLaVA-1.5's ends with ``ASSISTANT:`` and separates an answer by a space.
+    The messages are needed to render a candidate as the assistant's turn. Appending it to the prompt is not always
+    correct: LLaVA-1.5's prompt ends with ``ASSISTANT:``, and its template adds a space before the answer.
     """
 
     messages: list[Message]
 
     def __new__(cls, text: str, messages: list[Message]) -> "ChatPrompt":
-        """Make a prompt from its text and its messages."""
+        """Create a prompt from its text and its messages."""
         self = super().__new__(cls, text)
         self.messages = messages
         return self
@@ -49,12 +49,15 @@ class ChatPrompt(str):
 
 
 class RankingModel(harness.TemplateLM):
-    """One of lm-eval's model classes, with `ChatPrompt` and with ``loglikelihood`` by a ranker.
+    """An lm-eval model class with `ChatPrompt`, and with ``loglikelihood`` computed by a ranker.
 
-    NAME: The model's name in the harness.
-    _rankers: By whether they rank after chat prompts.
-    _takes_video: The model takes clips as videos.
-    _identity: Distinguishes the model, its settings and the version of the ranking.
+    Attributes:
+        NAME: The model's name in the harness.
+        _rankers: Rankers for chat prompts (True) and plain prompts (False).
+        _takes_video: Whether the model accepts clips as videos.
+        _workers: Number of threads that read and encode in advance.
+        _identity: Identifies the model, its settings and the version of the ranking.
+        _ledger: Record of the ranking paths, if responses are cached.
     """
 
     NAME: ClassVar[str]
@@ -67,17 +70,17 @@ class RankingModel(harness.TemplateLM):
 
     @property
     def tokenizer_name(self) -> str:
-        """Name of the requests in lm-eval's request cache; those of the parent class have no `ChatPrompt`."""
+        """Name for lm-eval's request cache. It differs from the parent's, whose requests have no `ChatPrompt`."""
         return f"{super().tokenizer_name}-{self.NAME}"
 
     def apply_chat_template(self, chat_history: list[Message], *, add_generation_prompt: bool = True) -> str:
-        """Render messages as the parent does; a prompt that an answer follows keeps its messages."""
-        messages = deepcopy(chat_history)  # the parent writes content lists into them
+        """Render messages like the parent class. A prompt for generation keeps its messages."""
+        messages = deepcopy(chat_history)  # the parent modifies them
         text = super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
         return ChatPrompt(text, messages) if add_generation_prompt else text
 
     def set_cache_hook(self, cache_hook: harness.CacheHook) -> None:
-        """With ``--use_cache``, bind its keys to this model, and never take paths again that failed there."""
+        """With ``--use_cache``, bind the keys to this model, and exclude paths that failed in earlier runs."""
         super().set_cache_hook(cache_hook)
         if cache_hook.dbdict is not None:
             self._ledger = PathLedger(Path(cache_hook.dbdict.filename).absolute().parent, self._identity)
@@ -85,13 +88,13 @@ class RankingModel(harness.TemplateLM):
             _bind_cache(self._ledger.exclude_failed(self._identity, *exclude))
 
     def loglikelihood(self, requests: list[Instance], **_: Any) -> list[tuple[float, bool]]:
-        """Return the sum of each continuation's log-probabilities, nats, and whether greedy decoding gives it.
+        """Return the sum of each continuation's log-probabilities, nats, and whether greedy decoding produces it.
 
         Consecutive requests of one question share one pass over its images and text.
 
         Raises:
-            RankingError: a question cannot be ranked, or is too long for the model (`ContextTooLongError`), or an
-                audit failed (`PathError`): then ``--use_cache`` serves nothing that came on that path any more.
+            RankingError: A question cannot be ranked, is too long for the model (`ContextTooLongError`), or failed an
+                audit (`PathError`). After a failed audit, ``--use_cache`` no longer serves responses from that path.
         """
         answers: list[tuple[float, bool]] = []
         for ranker, run in itertools.groupby(requests, key=self._ranker_of):
@@ -119,28 +122,25 @@ class RankingModel(harness.TemplateLM):
         return ranker
 
     def _shows_video(self, request: Instance) -> bool:
-        """Return whether the images of a request are frames that the model gets as a video; one frame is an image."""
+        """Return whether the model gets a request's images as a video. A single frame is always an image."""
         context, _, *media = request.args
         visual = media[0]["visual"] if media else None
         is_clip = isinstance(visual, LazyImages) and visual.is_clip
         return is_clip and isinstance(context, ChatPrompt) and self._takes_video
 
     def _load(self, request: Instance) -> Question:
-        """Return a request's messages with its images, resized as the parent does for generation, and its id.
-
-        Several threads may call it.
-        """
+        """Return a request's ID, and its messages with images, resized as in the parent class. Thread-safe."""
         context = request.args[0]
         question_id = f"{request.task_name}/{request.doc_id}"
-        shown = load_images(request)
-        fps = shown.fps if isinstance(shown, Clip) else None
+        visuals = load_images(request)
+        fps = visuals.fps if isinstance(visuals, Clip) else None
         size = (self.image_width, self.image_height, self.image_max_side)
-        images = [resize_image(image, *size).convert("RGB") for image in list(shown)[: self.max_images]]
+        images = [resize_image(image, *size).convert("RGB") for image in list(visuals)[: self.max_images]]
         messages = context.messages if isinstance(context, ChatPrompt) else [self._plain_message(context)]
-        places = sum(item["type"] == "image" for message in messages for item in message["content"])
-        if places != len(images):
+        num_placeholders = sum(item["type"] == "image" for message in messages for item in message["content"])
+        if num_placeholders != len(images):
             raise RankingError(
-                f"question {question_id}: {len(images)} images for {places} placeholders "
+                f"question {question_id}: {len(images)} images, but {num_placeholders} placeholders "
                 f"{DEFAULT_IMAGE_PLACEHOLDER} in its prompt"
             )
         if len(images) > 1 and self._shows_video(request):
@@ -148,30 +148,31 @@ class RankingModel(harness.TemplateLM):
         return _filled(messages, [{"type": "image", "image": image} for image in images]), question_id
 
     def _plain_message(self, context: str) -> Message:
-        """Return a prompt without a chat template as a message: all images, then the text, as a ranker writes it."""
+        """Convert a prompt without a chat template to a message: all images, then the text, as in a ranker."""
         match = _LEADING_IMAGES.match(context)
         images = match[0] if match else ""
         text = context[len(images) :]
         if DEFAULT_IMAGE_PLACEHOLDER in text:
             raise RankingError(
-                f"{self.NAME}: without --apply_chat_template images stand before the text, not in: {text[:200]!r}"
+                f"{self.NAME}: without --apply_chat_template, all images must come before the text. Add this option, "
+                f"or move the images in: {text[:200]!r}"
             )
         content = [{"type": "image"}] * images.count(DEFAULT_IMAGE_PLACEHOLDER) + [{"type": "text", "text": text}]
         return {"role": "user", "content": content}
 
 
 def _question_of(request: Instance) -> tuple[Any, ...]:
-    """Return what consecutive requests about the same question have in common."""
+    """Return a key that is equal for consecutive requests about the same question."""
     context, _, *media = request.args
     return request.task_name, request.doc_id, context, id(media[0]["visual"]) if media else None
 
 
 def _filled(messages: list[Message], media: list[dict[str, Any]]) -> list[Message]:
-    """Put media into the first places of images in messages, and remove the other places."""
-    left = iter(media)
+    """Replace the first image placeholders in messages with media, and remove the other placeholders."""
+    remaining = iter(media)
 
     def items(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        filled = [next(left, None) if item["type"] == "image" else item for item in content]
+        filled = [next(remaining, None) if item["type"] == "image" else item for item in content]
         return [item for item in filled if item is not None]
 
     return [{**message, "content": items(message["content"])} for message in messages]
@@ -181,7 +182,7 @@ _hash_args = harness.hash_args
 
 
 def _bind_cache(identity: str) -> None:
-    """Put an identity of the evaluated model into the keys of ``--use_cache``, which have only the request."""
+    """Add the evaluated model's identity to the keys of ``--use_cache``, which otherwise depend only on the request."""
 
     @functools.wraps(_hash_args)
     def hash_bound(attr: str, args: Iterable[Any]) -> str:

@@ -1,4 +1,4 @@
-"""Answers with what the model was shown: lm-eval passes on only a text."""
+"""Answers that record the form of the visual input, since lm-eval passes on only text."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ IMAGES, VIDEO = "images", "video"
 
 
 class ShownAnswer(str):
-    """An answer and the form of its visual input, `IMAGES` or `VIDEO`; ``--use_cache`` keeps both."""
+    """An answer and the form of its visual input, `IMAGES` or `VIDEO`. ``--use_cache`` stores both."""
 
     media: str
 
     def __new__(cls, text: str, media: str) -> "ShownAnswer":
-        """Make an answer of a text."""
+        """Create an answer from a text."""
         self = super().__new__(cls, text)
         self.media = media
         return self
@@ -23,11 +23,11 @@ class ShownAnswer(str):
 
 
 def media_of(answer: Any) -> str:
-    """Return the form of the visual input of a response; lm-eval's own classes know only images."""
+    """Return the form of a response's visual input. lm-eval's own classes support only images."""
     return answer.media if isinstance(answer, ShownAnswer) else IMAGES
 
 
 def clean_answer(answer: str) -> str:
-    """Clean as `clean_text`, which returns a plain text."""
+    """Clean an answer with `clean_text`, and keep the form of its visual input."""
     text = clean_text(answer)
     return ShownAnswer(text, answer.media) if isinstance(answer, ShownAnswer) else text

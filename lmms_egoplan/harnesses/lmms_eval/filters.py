@@ -1,8 +1,8 @@
-"""Filters of lmms-eval that know which document each response answers.
+"""lmms-eval filters that know the document of each response.
 
-The harness hands a filter a task's responses on this rank and the whole dataset. With ``--limit``, ``--offset`` or
-several ranks nothing tells which response belongs to which document, and token counts are not passed on at all.
-So the ensemble that applies the filters is made to show them the requests first.
+The harness passes a filter this rank's responses and the whole dataset. With ``--limit``, ``--offset`` or several
+ranks, the filter cannot match responses with documents, and it never gets token counts. The ensemble that applies
+filters is therefore patched to pass them the requests first.
 """
 
 import functools
@@ -22,20 +22,21 @@ from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
 from lmms_egoplan.processes import num_processes
 from lmms_egoplan.text import clean_text
 
-# The default of the harness's --reasoning_tags, for runs that its command line did not start.
+# Default of the harness's --reasoning_tags, for runs not started from its command line.
 _REASONING_TAGS = '[["<think>", "</think>"], ["<analysis>", "</analysis>"]]'
-# Settings that are logged.
-_SHOWN = ("media", "num_frames", "fps", "max_frames")
+# Settings to log.
+_LOGGED_SETTINGS = ("media", "num_frames", "fps", "max_frames")
 
 
 @dataclass(frozen=True)
 class Response:
     """One answer of the evaluated model.
 
-    doc_id: index of its document in the dataset.
-    text: without reasoning and without white space around it.
-    truncated: whether the limit on new tokens ended it; None if the backend gives no token counts, or the answer
-        comes from the harness's response cache, which keeps none.
+    Attributes:
+        doc_id: Index of its document in the dataset.
+        text: The answer, without reasoning and surrounding white space.
+        truncated: Whether the limit on new tokens ended the answer. None if the backend reports no token counts, or the
+            answer comes from the harness's response cache, which does not store them.
     """
 
     doc_id: int
@@ -46,7 +47,7 @@ class Response:
 class RequestFilter(Filter):
     """A filter whose `apply` may call `responses`, `settings` and `model`.
 
-    What it and the log get can be written.
+    Responses are cleaned first, so the filter and the log can write them to files.
     """
 
     requests: Sequence[Instance] = ()
@@ -54,10 +55,10 @@ class RequestFilter(Filter):
     def responses(self, resps: Sequence[Sequence[str]]) -> list[Response]:
         """Return each request's first response.
 
-        The harness strips reasoning only after the filters, so that is done here, with the tags that it would use.
+        The harness strips reasoning only after the filters, so this method does it, with the harness's tags.
 
         Raises:
-            RuntimeError: the harness did not show the requests.
+            RuntimeError: The harness did not pass the requests.
         """
         task = self._task()
         configured = parse_reasoning_tags_config(
@@ -71,8 +72,8 @@ class RequestFilter(Filter):
         unknown = sum(response.truncated is None for response in responses)
         if unknown:
             logger.warning(
-                f"{task.task_name}: {unknown} of {len(responses)} answers come without a token count; the share of "
-                "truncated answers is over the others"
+                f"{task.task_name}: {unknown} of {len(responses)} answers have no token count; the fraction of "
+                "truncated answers excludes them"
             )
         return responses
 
@@ -81,11 +82,11 @@ class RequestFilter(Filter):
         return self._task().lmms_eval_specific_kwargs or {}
 
     def model(self) -> LoadedModel | None:
-        """Return the evaluated model; None if its backend is none of this package's."""
+        """Return the evaluated model; None if its backend is not from this package."""
         return loaded_model(str(self._task().model_name))
 
     def asks_in_messages(self) -> bool:
-        """Return whether the backend gets the task's chat messages, as the harness's chat backends do."""
+        """Return whether the backend gets the task's chat messages, like the harness's chat backends."""
         return callable(self._task().config.doc_to_messages) and not any(
             inspect.ismethod(value) and value.__name__ == "doc_to_visual" for value in self.requests[0].args
         )
@@ -97,24 +98,26 @@ class RequestFilter(Filter):
 
 
 class JudgedFilter(RequestFilter):
-    """A filter that has answers rated by a judge model; the judge is tried when the task is loaded.
+    """A filter that sends answers to a judge model. The judge is tested when the task is loaded.
 
-    DEFAULT_JUDGE, OTHERWISE: as `announce_judge` takes them.
+    Attributes:
+        DEFAULT_JUDGE: As in `announce_judge`.
+        OTHERWISE: As in `announce_judge`.
     """
 
     DEFAULT_JUDGE: ClassVar[str]
     OTHERWISE: ClassVar[str] = ""
 
     def __init__(self) -> None:
-        """Try the judge.
+        """Test the judge.
 
         Raises:
-            JudgeError, LmmsEgoplanError: as `announce_judge`.
+            JudgeError, LmmsEgoplanError: As in `announce_judge`.
         """
         announce_judge(self.DEFAULT_JUDGE, self.OTHERWISE)
 
     def judge(self) -> JudgeSettings | None:
-        """Return the judge that is set, with this process's share of the concurrency; None with ``--predict_only``."""
+        """Return the configured judge, with this process's share of the concurrency; None with ``--predict_only``."""
         settings = judge_settings(self.DEFAULT_JUDGE)
         if settings is None or getattr(self._task().args, "predict_only", False):
             return None
@@ -122,12 +125,14 @@ class JudgedFilter(RequestFilter):
 
 
 class AsTheyAre(RequestFilter):
-    """A filter that changes no reply, except so that it can be logged."""
+    """A filter that does not change replies, except to make them writable for the log."""
 
     def apply(self, resps: Sequence[Sequence[str]], _docs: Any) -> list[str]:
-        """Return the first reply to each request; log also what was shown, and how long a reply could be."""
+        """Return the first reply to each request; also log the visual settings and the maximum length of a reply."""
         if self.requests:
-            settings = ", ".join(f"{name}: {value}" for name, value in self.settings().items() if name in _SHOWN)
+            settings = ", ".join(
+                f"{name}: {value}" for name, value in self.settings().items() if name in _LOGGED_SETTINGS
+            )
             most = _most_tokens(self.requests[0])
             length = "" if most is None else f", up to {most:,} new tokens"
             logger.info(f"{self._task().task_name}: {settings}{length}")
@@ -151,11 +156,11 @@ def _show_requests_to_filters() -> None:
 
     @functools.wraps(apply)
     def show_and_apply(self: FilterEnsemble, instances: list[Instance], *args: Any, **kwargs: Any) -> None:
-        ours = [each for each in self.filters if isinstance(each, RequestFilter)]
-        for each in ours:
-            each.requests = instances
-        if ours:
-            # The harness logs them beside the filters' output, and loses the whole file to one that cannot be written.
+        request_filters = [filter_ for filter_ in self.filters if isinstance(filter_, RequestFilter)]
+        for filter_ in request_filters:
+            filter_.requests = instances
+        if request_filters:
+            # The harness logs replies next to the filters' output; one unwritable reply would lose the whole file.
             for instance in instances:
                 instance.resps = [clean_text(resp) if isinstance(resp, str) else resp for resp in instance.resps]
         apply(self, instances, *args, **kwargs)

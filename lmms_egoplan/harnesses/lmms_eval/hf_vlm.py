@@ -1,4 +1,4 @@
-"""``--model hf_vlm``: any transformers vision-language checkpoint in lmms-eval, likelihoods included."""
+"""``--model hf_vlm``: run any transformers vision-language checkpoint in lmms-eval, including likelihoods."""
 
 import atexit
 import inspect
@@ -34,21 +34,23 @@ from lmms_egoplan.ranking.ranker import AUTO, RANKING_VERSION
 class Arguments:
     """Arguments of the backend in ``--model_args``, except the checkpoint.
 
-    dtype: ``auto`` (the checkpoint's), ``bfloat16``, ``float16`` or ``float32``.
-    device: ``cuda``, ``cuda:1``, ``cpu``; by default this process's accelerator, or the CPU.
-    device_map: as transformers takes it, to spread a model over several devices (``auto``).
-    attn_implementation: as transformers takes it; ``sdpa`` and ``eager`` allow the fastest ranking.
-    max_frames_num: most frames of a video file.
-    batch_size: questions per ``generate`` call; ranking takes a question with all candidates at a time.
-    max_batch_size: ignored; the harness gives it to every model.
-    revision: the checkpoint's revision.
-    trust_remote_code: run code that comes with the checkpoint.
-    score_eos: add the end-of-turn token to every candidate.
-    ranking_path: ``auto``, or the path that ranking takes: ``packed``, ``cached``, ``shared`` or ``full``
-        (`CandidateRanker`).
-    peft: folder of an adapter for the checkpoint, as `save_adapter` writes it.
-    workers: threads that decode frames and encode questions ahead of the model; by default as many as this process
-        has cores, at most 16.
+    Attributes:
+        dtype: ``auto`` (the checkpoint's), ``bfloat16``, ``float16`` or ``float32``.
+        device: ``cuda``, ``cuda:1`` or ``cpu``; by default, this process's accelerator or the CPU.
+        device_map: As in transformers; ``auto`` spreads a model over several devices.
+        attn_implementation: As in transformers; ``sdpa`` and ``eager`` allow the fastest ranking.
+        max_frames_num: Maximum number of frames from a video file.
+        batch_size: Number of questions per ``generate`` call. Ranking processes one question, with all candidates, at a
+            time.
+        max_batch_size: Ignored; the harness passes it to every model.
+        revision: The checkpoint's revision.
+        trust_remote_code: Run code that comes with the checkpoint.
+        score_eos: Append the end-of-turn token to every candidate.
+        ranking_path: ``auto``, or the path for ranking: ``packed``, ``cached``, ``shared`` or ``full``
+            (`CandidateRanker`).
+        peft: Folder of an adapter for the checkpoint, as written by `save_adapter`.
+        workers: Number of threads that decode frames and encode questions in advance; by default, one per core of this
+            process, at most 16.
     """
 
     dtype: str = "auto"
@@ -67,11 +69,11 @@ class Arguments:
 
 
 class HFVLM(RankingBackend):
-    """lmms-eval backend over `CandidateRanker` and transformers' ``generate``.
+    """lmms-eval backend based on `CandidateRanker` and transformers' ``generate``.
 
     Args:
-        pretrained: checkpoint name or folder, anything ``AutoModelForImageTextToText`` loads.
-        arguments: as `Arguments`.
+        pretrained: Name or folder of any checkpoint that ``AutoModelForImageTextToText`` loads.
+        arguments: See `Arguments`.
     """
 
     NAME = "hf_vlm"
@@ -90,7 +92,7 @@ class HFVLM(RankingBackend):
         self.device = torch.device(device) if device else self.accelerator.device
         if not str(chosen.batch_size).isdecimal() or int(chosen.batch_size) < 1:
             size = repr(chosen.batch_size)
-            raise LmmsEgoplanError(f"hf_vlm: batch_size must be a whole number of at least 1, got {size}")
+            raise LmmsEgoplanError(f"hf_vlm: batch_size must be an integer of at least 1, got {size}")
         self.batch_size = int(chosen.batch_size)
         self._workers = num_workers(chosen.workers)
         self._model = AutoModelForImageTextToText.from_pretrained(
@@ -120,24 +122,24 @@ class HFVLM(RankingBackend):
         response_cache.bind(self)
 
     def generate_until(self, requests: list[Instance]) -> Sequence[GenerationResult]:
-        """Generate an answer to each request, greedily unless its arguments ask for sampling.
+        """Generate an answer to each request, greedily unless its arguments request sampling.
 
         Raises:
-            LmmsEgoplanError: the media of a question cannot be loaded.
-            ContextTooLongError: a question alone exceeds the model's positions.
+            LmmsEgoplanError: The media of a question cannot be loaded.
+            ContextTooLongError: A question alone exceeds the model's positions.
         """
         return StreamedResponses(self._generate_all(requests), len(requests))
 
     def generate_until_multi_round(self, _requests: list[Instance]) -> list[str]:
-        """Refuse: the backend answers one turn."""
+        """Raise: the backend answers only one turn."""
         raise NotImplementedError(
-            "hf_vlm does not support generate_until_multi_round: it answers one turn; use a backend that "
-            "holds a dialogue"
+            "hf_vlm does not support generate_until_multi_round: it answers only one turn; use a backend that supports "
+            "dialogues"
         )
 
     def clean(self) -> None:
         """Release the model."""
-        for name in ("_ranker", "_generator"):  # which have the model, too
+        for name in ("_ranker", "_generator"):  # they reference the model, too
             self.__dict__.pop(name, None)
         super().clean()
 
@@ -149,28 +151,28 @@ class HFVLM(RankingBackend):
                 yield GenerationResult(answer.text, TokenCounts(answer.input_tokens, answer.output_tokens))
 
     def _task_messages(self, request: Instance, doc: Any) -> list[Message] | None:
-        """Return the chat messages that the task makes for the harness's chat backends, if they have a system message.
+        """Return the task's messages for chat backends if they have a system message; else None.
 
-        Only for answers: a request's text has no turns, so it does not separate a system prompt from the question.
+        Only for generation. A request's text has no turns, so it cannot separate a system prompt from the question.
         """
         task = getattr(request.args[2], "__self__", None)
         to_messages = getattr(getattr(task, "config", None), "doc_to_messages", None)
         if request.request_type != "generate_until" or task is None or not callable(to_messages):
             return None
         settings, parameters = task.lmms_eval_specific_kwargs, inspect.signature(to_messages).parameters
-        # The harness asks for the settings by this name; some tasks have another name for their second parameter.
+        # The harness passes the settings under this name, but some tasks name their second parameter differently.
         has_name = "lmms_eval_specific_kwargs" in parameters or any(
             parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
         )
         if settings is not None and has_name:
-            asked = to_messages(doc, lmms_eval_specific_kwargs=settings)
+            task_messages = to_messages(doc, lmms_eval_specific_kwargs=settings)
         elif settings is not None and len(parameters) == 2:
-            asked = to_messages(doc, settings)
+            task_messages = to_messages(doc, settings)
         else:
-            asked = to_messages(doc)
-        if not any(isinstance(message, dict) and message.get("role") == "system" for message in asked or ()):
+            task_messages = to_messages(doc)
+        if not any(isinstance(message, dict) and message.get("role") == "system" for message in task_messages or ()):
             return None
-        messages = ChatMessages(messages=asked).to_hf_messages()
+        messages = ChatMessages(messages=task_messages).to_hf_messages()
         for message in messages:
             message["content"] = [
                 loaded
@@ -181,9 +183,9 @@ class HFVLM(RankingBackend):
 
 
 def _leave_processes() -> None:
-    """End gloo's threads while Python still runs: one that outlives it can abort a process whose work is done.
+    """Stop gloo's threads before Python exits: a remaining thread can abort a process that has finished its work.
 
-    The launcher then stops the other processes, of which the first may not have saved the results yet.
+    The launcher would then stop all processes, possibly before the first one has saved the results.
     """
     if dist.is_available() and dist.is_initialized() and dist.get_backend() == "gloo":
         dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""``--model llava`` where the LLaVA-NeXT package, which lmms-eval's own ``llava`` needs, is absent."""
+"""``--model llava`` if the LLaVA-NeXT package, which lmms-eval's own ``llava`` needs, is not installed."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from lmms_egoplan.paths import rows_beside
 
 DEFAULT_CHECKPOINT = "llava-hf/llava-1.5-7b-hf"
 
-# The original checkpoints and their transformers ports.
+# Original checkpoints and their transformers ports.
 PORTS = {row["original"]: row["port"] for row in rows_beside(__file__)}
 
 
 class Llava(HFVLM):
-    """`HFVLM` with LLaVA-1.5-7B by default; original checkpoint names resolve to their transformers ports."""
+    """`HFVLM` with LLaVA-1.5-7B as default. Original checkpoint names are mapped to their transformers ports."""
 
     NAME = "llava"
 

@@ -1,4 +1,4 @@
-"""The checkpoint that a backend of this package has loaded, for tasks."""
+"""Record the checkpoint loaded by a backend of this package, for use in tasks."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 class LoadedModel:
     """A checkpoint on a backend.
 
-    backend: lmms-eval's name of it, as in ``--model``.
-    model_type: the checkpoint's, as in transformers' configuration.
-    takes_video: whether it is given a list of several frames as a video; else as images.
-    has_system_turn: whether its chat template has a place for system messages.
+    Attributes:
+        backend: lmms-eval's name of the backend, as in ``--model``.
+        model_type: The checkpoint's type in its transformers configuration.
+        takes_video: Whether the model gets several frames as a video instead of images.
+        has_system_turn: Whether its chat template supports system messages.
     """
 
     backend: str
@@ -23,11 +24,11 @@ _loaded: LoadedModel | None = None
 
 
 def remember(model: LoadedModel) -> None:
-    """Remember the model that the process has loaded last."""
+    """Record the model that this process loaded last."""
     global _loaded
     _loaded = model
 
 
 def loaded_model(backend: str) -> LoadedModel | None:
-    """Return the model that this backend has loaded; None if there is none, or for backends of the harness."""
+    """Return the model loaded by this backend; None without one, and for the harness's own backends."""
     return _loaded if _loaded is not None and _loaded.backend == backend else None

@@ -1,7 +1,7 @@
 """Register this package's models and tasks with lmms-eval; the only module that changes its registries.
 
-lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` while it starts. A harness that has the
-group ``lmms_eval.tasks`` finds the tasks there (`task_folder`); any other has them added to its `TaskManager`.
+lmms-eval calls `register` through the entry-point group ``lmms_eval.models`` at startup. A harness with the group
+``lmms_eval.tasks`` finds the tasks there (`task_folder`). Otherwise, they are added to its `TaskManager`.
 """
 
 import copy
@@ -27,14 +27,14 @@ from lmms_egoplan.ranking.audits import failed_audits
 
 INCLUDE_PATH_HINT = "--include_path $(lmms-egoplan tasks-path)"
 _TASKS_MODULE, _COMMAND_MODULE = "lmms_eval.tasks", "lmms_eval.__main__"
-_OWN_BACKENDS: set[str] = set()
+_PACKAGE_BACKENDS: set[str] = set()
 
 
 def register() -> Iterable[Any]:
-    """Make the tasks findable; return manifests of the models, of ``llava`` where upstream's cannot run.
+    """Register the tasks; return manifests of the models, including ``llava`` if upstream's cannot run.
 
-    ``lmms_eval.tasks``, which loads torch, is not imported for it: the tasks are added when the harness does so.
-    Never raises for what a newer harness has changed: the other tasks and models must go on working.
+    ``lmms_eval.tasks`` loads torch, so it is not imported here: the tasks are added when the harness imports it.
+    Changes in a newer harness never raise, since other tasks and models must continue to work.
     """
     if tasks := sys.modules.get(_TASKS_MODULE):
         _change_task_manager(tasks)
@@ -50,21 +50,21 @@ def register() -> Iterable[Any]:
     folder = "lmms_egoplan.harnesses.lmms_eval"
     manifests = [ModelManifest(name, simple_class_path=f"{folder}.{name}.{kind}") for name, kind in classes.items()]
     if command := sys.modules.get(_COMMAND_MODULE):
-        _OWN_BACKENDS.update(manifest.model_id for manifest in manifests)
+        _PACKAGE_BACKENDS.update(manifest.model_id for manifest in manifests)
         command.__class__ = _Command
     return manifests
 
 
 class _Command(ModuleType):
-    """The module of the harness's command, which exits with 1 after a failed run of this package's backends.
+    """The module of the harness's command, changed to exit with 1 after a failed run of this package's backends.
 
-    The module is still being executed when plugins are registered, so its function cannot be replaced yet. A property
-    of the module's class comes before what the module defines later.
+    Plugins are registered while the module is still executing, so its function cannot be replaced yet. A property of
+    the module's class takes precedence over attributes that the module defines later.
     """
 
     @property
     def cli_evaluate(self) -> Callable[..., None]:
-        """The harness's function, which by itself prints the error of a run and returns."""
+        """The harness's function, which on its own only prints a run's error and returns."""
         return functools.partial(_evaluate, self, vars(self)["cli_evaluate"])
 
 
@@ -72,7 +72,7 @@ def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> No
     evaluate_one, failures = command.cli_evaluate_single, []
 
     def noting_failures(arguments: Any) -> Any:
-        if arguments.model not in _OWN_BACKENDS:
+        if arguments.model not in _PACKAGE_BACKENDS:
             return evaluate_one(arguments)
         try:
             results, samples = evaluate_one(arguments)
@@ -93,7 +93,7 @@ def _evaluate(command: Any, cli_evaluate: Callable[..., None], *args: Any) -> No
 
 @contextmanager
 def _one_index() -> Iterator[None]:
-    """Let all evaluations of a command share the index of tasks, for which the harness reads thousands of files."""
+    """Share the index of tasks among all evaluations of a command: building it reads thousands of files."""
     manager: Any = getattr(sys.modules.get(_TASKS_MODULE), "TaskManager", None)
     read: Any = getattr(manager, "initialize_tasks", None)
     indices: dict[str, Any] = {}
@@ -115,7 +115,7 @@ def _one_index() -> Iterator[None]:
 
 
 def task_folder() -> Path:
-    """Return the folder of the package's tasks, for a harness that asks for it."""
+    """Return the folder of the package's tasks, for harnesses that request it."""
     return LMMS_EVAL_TASKS
 
 
@@ -126,13 +126,13 @@ def _llava_package_is_installed() -> bool:
 
 
 class _TasksFinder(MetaPathFinder):
-    """Finds ``lmms_eval.tasks`` as the other finders do; once executed, the module gets `_change_task_manager`."""
+    """Find ``lmms_eval.tasks`` with the other finders, and run `_change_task_manager` after the import."""
 
     def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if fullname != _TASKS_MODULE:
             return None
-        others = (finder for finder in sys.meta_path if not isinstance(finder, _TasksFinder))
-        spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None)
+        finders = (finder for finder in sys.meta_path if not isinstance(finder, _TasksFinder))
+        spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in finders)), None)
         if spec is None or spec.loader is None:
             return spec
         execute = spec.loader.exec_module
@@ -147,11 +147,11 @@ class _TasksFinder(MetaPathFinder):
 
 def _change_task_manager(tasks: ModuleType) -> None:
     _register_tasks(tasks)
-    _try_judges_early(tasks)
+    _test_judges_early(tasks)
 
 
 def _register_tasks(tasks: ModuleType) -> None:
-    """Add the package's task folder to what every `TaskManager` indexes, where the harness does not by itself."""
+    """Make every `TaskManager` index the package's task folder, unless the harness already does."""
     if hasattr(tasks, "plugin_task_folders"):
         return None
     try:
@@ -164,21 +164,21 @@ def _register_tasks(tasks: ModuleType) -> None:
         return _warn_that_tasks_are_not_registered("TaskManager.initialize_tasks has other parameters")
 
     @functools.wraps(initialize_tasks)
-    def with_own_tasks(
+    def with_package_tasks(
         self: Any, include_path: str | list[str] | None = None, *, include_defaults: bool = True, **kwargs: Any
     ) -> Any:
         paths = [include_path] if isinstance(include_path, str) else list(include_path or ())
-        own = str(LMMS_EVAL_TASKS)
-        if include_defaults and own not in paths:
-            paths.append(own)
+        package_tasks = str(LMMS_EVAL_TASKS)
+        if include_defaults and package_tasks not in paths:
+            paths.append(package_tasks)
         return initialize_tasks(self, include_path=paths or None, include_defaults=include_defaults, **kwargs)
 
-    manager.initialize_tasks = with_own_tasks
+    manager.initialize_tasks = with_package_tasks
     return None
 
 
-def _try_judges_early(tasks: ModuleType) -> None:
-    """Try judges and other scorers when tasks are chosen, before a model loads; tasks find what this misses."""
+def _test_judges_early(tasks: ModuleType) -> None:
+    """Test judges and other scorers when tasks are selected, before a model loads. Tasks test the remaining ones."""
     try:
         manager = tasks.TaskManager
         match_tasks = manager.match_tasks
@@ -186,23 +186,23 @@ def _try_judges_early(tasks: ModuleType) -> None:
         return
 
     @functools.wraps(match_tasks)
-    def with_judge_tried(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def with_judge_test(self: Any, *args: Any, **kwargs: Any) -> Any:
         matched = match_tasks(self, *args, **kwargs)
-        names = {name for path in _own_files(self, matched) for name in (path.name, path.parent.name)}
+        names = {name for path in _package_files(self, matched) for name in (path.name, path.parent.name)}
         load_scorers(names)
         for judge in (judge for benchmark in BENCHMARKS for judge in benchmark.load_judges(names)):
             announce_judge(*judge)
         return matched
 
-    manager.match_tasks = with_judge_tried
+    manager.match_tasks = with_judge_test
 
 
-def _own_files(manager: Any, names: Iterable[str]) -> Iterator[Path]:
-    """Yield the files of the package that define tasks, groups and tags of these names."""
+def _package_files(manager: Any, names: Iterable[str]) -> Iterator[Path]:
+    """Yield the package's files that define tasks, groups and tags with these names."""
     for name in names:
         entry = manager.task_index.get(name, {})
         if entry.get("type") == "tag":
-            yield from _own_files(manager, entry["task"])
+            yield from _package_files(manager, entry["task"])
         elif LMMS_EVAL_TASKS in (path := Path(entry.get("yaml_path") or "")).parents:
             yield path
 

@@ -1,4 +1,4 @@
-"""Base of this package's backends for lmms-eval: likelihoods after images and clips, and streamed responses."""
+"""Base class of this package's lmms-eval backends: likelihoods after images and clips, and streamed responses."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -19,10 +19,10 @@ from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 
 
 class StreamedResponses(Sequence):
-    """A list of responses that are computed when they are asked for, in order.
+    """A sequence of responses that are computed on demand, in order.
 
-    lmms-eval writes each response to its ``--use_cache`` store before it takes the next, so with a stream a
-    killed run has lost nothing that it had finished.
+    lmms-eval writes each response to its ``--use_cache`` store before it requests the next one. An interrupted run
+    therefore loses no finished response.
     """
 
     def __init__(self, responses: Generator[Any, None, None], count: int) -> None:
@@ -34,27 +34,27 @@ class StreamedResponses(Sequence):
         return self._count
 
     def __iter__(self) -> Iterator[Any]:
-        # Not the inherited one, which takes an IndexError of the model for the end of the responses.
+        # The inherited method would treat an IndexError raised by the model as the end of the responses.
         for index in range(self._count):
             yield self[index]
 
     def __getitem__(self, index: Any) -> Any:
-        places = range(self._count)[index]
-        if isinstance(places, range):
-            return [self[place] for place in places]
-        while len(self._done) <= places:
+        indices = range(self._count)[index]
+        if isinstance(indices, range):
+            return [self[position] for position in indices]
+        while len(self._done) <= indices:
             self._done.append(next(self._responses))
         if len(self._done) == self._count:
             self._responses.close()
-        return self._done[places]
+        return self._done[indices]
 
 
 class RankingBackend(lmms):
-    """A backend that answers ``loglikelihood`` by a ranker; classes of the harness do the rest.
+    """A backend that answers ``loglikelihood`` with a ranker. The harness's base classes do everything else.
 
     Attributes:
-        _identity: Distinguishes the model and the version of the ranking.
-        _ledger_identity: Also distinguishes the settings on which exact paths depend.
+        _identity: Identifies the model and the version of the ranking.
+        _ledger_identity: Also identifies the settings that affect the exactness of paths.
     """
 
     is_simple = True
@@ -68,26 +68,26 @@ class RankingBackend(lmms):
     _ledger: PathLedger | None = None
 
     def loglikelihood(self, requests: list[Instance]) -> Sequence[GenerationResult]:
-        """Return mean token loss and greedy flag of each continuation (lmms-eval's convention: lower is better).
+        """Return each continuation's mean token loss (lower is better, as in lmms-eval) and greedy flag.
 
-        The requests of one question are ranked together. White space around a continuation is dropped: the chat
-        template itself separates an answer from its question. Every text is a `LoglikelihoodText`, which the
-        harness's own ``multiple_choice`` scoring can unpack (not so what comes back from its response cache).
+        The requests of one question are ranked together. White space around a continuation is removed, since the chat
+        template separates an answer from its question. Every text is a `LoglikelihoodText`, which the harness's own
+        ``multiple_choice`` scoring can unpack, but not after it returns from the response cache.
 
         Raises:
-            LmmsEgoplanError: the media of a question cannot be loaded.
-            RankingError: a question cannot be ranked, or is too long for the model (`ContextTooLongError`), or an
-                audit failed (`PathError`): then ``--use_cache`` serves nothing that came on that path any more.
+            LmmsEgoplanError: The media of a question cannot be loaded.
+            RankingError: A question cannot be ranked, is too long for the model (`ContextTooLongError`), or failed an
+                audit (`PathError`). After a failed audit, ``--use_cache`` no longer serves responses from that path.
         """
         return StreamedResponses(self._rank_all(requests), len(requests))
 
     def open_cache(self, folder: Path) -> str:
-        """Return what binds responses in ``--use_cache`` to this model; never take paths again that failed there."""
+        """Return the identity that binds cached responses to this model; exclude paths that failed in earlier runs."""
         self._ledger = PathLedger(folder, self._ledger_identity)
         return self._ledger.exclude_failed(self._identity, self._ranker.exclude)
 
     def _task_messages(self, _request: Instance, _doc: Any) -> list[Message] | None:
-        """Return a request's chat messages if its text and visuals do not suffice."""
+        """Return a request's chat messages if its text and visuals are not sufficient; else None."""
         return None
 
     def _rank_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
@@ -106,7 +106,7 @@ class RankingBackend(lmms):
                 yield GenerationResult(LoglikelihoodText.of(likelihood))
 
     def _load(self, request: Instance) -> Question:
-        """Return the chat messages of a request's question, and its id. Several threads may call it."""
+        """Return the chat messages of a request's question, and its ID. Thread-safe."""
         context, _, doc_to_visual, *_ = request.args
         doc, question_id = _document(request, self.task_dict)
         try:
@@ -119,13 +119,13 @@ class RankingBackend(lmms):
 
 
 def _question_of(request: Instance) -> tuple[Any, ...]:
-    """Return what consecutive requests about the same question have in common."""
+    """Return a key that is equal for consecutive requests about the same question."""
     context, _, _, doc_id, task, split = request.args
     return task, split, doc_id, context
 
 
 def _document(request: Instance, task_dict: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return a request's document, and the id that names its question in errors."""
+    """Return a request's document, and its question's ID for error messages."""
     _, _, _, doc_id, task, split = request.args
     doc = task_dict[task][split][doc_id]
     question_id = f"{task}/{doc_id}"
@@ -135,14 +135,14 @@ def _document(request: Instance, task_dict: Mapping[str, Any]) -> tuple[Any, str
 
 
 def _media_error(question_id: str, error: Exception) -> LmmsEgoplanError:
-    """Name a question whose media cannot be read. Its record is named once: errors of frames name theirs."""
+    """Return an error for a question whose media cannot be read. It names the record only once."""
     question, _, record = question_id.removesuffix(")").partition(" (")
     is_named = record and f"{error}".startswith(f"{record}: ")
     return LmmsEgoplanError(f"question {question if is_named else question_id}: {error}")
 
 
 def _continuation(request: Instance, task_dict: Mapping[str, Any]) -> str:
-    """Return the continuation; tasks of type ``loglikelihood`` have a function of the document instead."""
+    """Return the continuation, which is a function of the document in ``loglikelihood`` tasks."""
     text = request.args[1]
     if callable(text):
         text = text(_document(request, task_dict)[0])

@@ -1,7 +1,7 @@
-"""lmms-eval's ``--use_cache``, bound to the weights.
+"""Bind lmms-eval's ``--use_cache`` to the weights.
 
-The harness's keys hold the name of a checkpoint, not its content. `ResponseCache.create` is therefore told the identity
-of the backend's model as one more of its arguments, and which computation paths have failed.
+The harness's keys contain the name of a checkpoint, not its content. `ResponseCache.create` therefore gets the identity
+of the backend's model, including failed computation paths, as an additional model argument.
 """
 
 import functools
@@ -23,31 +23,31 @@ class CachedBackend(Protocol):
     """A backend whose responses depend on more than its arguments."""
 
     def open_cache(self, folder: Path) -> str:
-        """Return what distinguishes this backend's responses in the folder of ``--use_cache``."""
+        """Return the identity of this backend's responses in the folder of ``--use_cache``."""
 
 
 _backend: weakref.ref[Any] | None = None
 
 
 def bind(backend: CachedBackend) -> None:
-    """Bind the next response cache to this backend, the one that was loaded last."""
+    """Bind the next response cache to this backend, which was loaded last."""
     global _backend
     _backend = weakref.ref(backend)
 
 
 def resume(backend: str, *arguments: Any) -> None:
-    """Let the harness's ``--use_cache`` find what a killed run of the same model has stored.
+    """Let the harness's ``--use_cache`` find the responses of an interrupted run of the same model.
 
-    The harness files the responses of an unfinished run under an id and reads them again only under that id, which is a
-    random one unless this variable, its own, sets it. A user's own id stays.
+    The harness stores the responses of an unfinished run under an ID, and reads them only under the same ID. The ID is
+    random unless the harness's environment variable sets it. An ID set by the user is kept.
 
     Args:
-        backend: its name in the harness.
-        arguments: all that distinguishes this run's responses.
+        backend: The backend's name in the harness.
+        arguments: Everything that this run's responses depend on.
     """
     digest = hashlib.sha256(json.dumps(arguments, default=str).encode()).hexdigest()[:16]
-    own = tuple(f"{name}-" for name in _BACKENDS)
-    if os.environ.get(_RUN_ID, own[0]).startswith(own):
+    prefixes = tuple(f"{name}-" for name in _BACKENDS)
+    if os.environ.get(_RUN_ID, prefixes[0]).startswith(prefixes):
         os.environ[_RUN_ID] = f"{backend}-{digest}"
 
 
@@ -60,12 +60,12 @@ def _bind_caches() -> None:
     ) -> ResponseCache:
         backend = _backend() if _backend is not None else None
         if backend is not None:
-            folder = Path(os.path.abspath(cache_root))  # noqa: PTH100 - as the harness makes it, symlinks and all
+            folder = Path(os.path.abspath(cache_root))  # noqa: PTH100 - like the harness, keep symlinks
             identity = backend.open_cache(folder.parent if cache_root.endswith(".db") else folder)
-            given = simple_parse_args_string(model_args) if isinstance(model_args, str) else dict(model_args or {})
-            for name in ("workers", "in_flight"):  # which change no response
-                given.pop(name, None)
-            model_args = given | {"weights": identity}
+            arguments = simple_parse_args_string(model_args) if isinstance(model_args, str) else dict(model_args or {})
+            for name in ("workers", "in_flight"):  # they do not affect responses
+                arguments.pop(name, None)
+            model_args = arguments | {"weights": identity}
         return create(cls, cache_root, model_args=model_args, **kwargs)
 
     ResponseCache.create = classmethod(create_bound)

@@ -1,4 +1,4 @@
-"""``--model scripted``: replies out of a file, for the demo. They are no model's: the scores are meaningless."""
+"""``--model scripted``: return replies from a file for the demo. No model wrote them, so scores are meaningless."""
 
 import json
 from pathlib import Path
@@ -10,17 +10,17 @@ from lmms_eval.api.model import lmms
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 
-# Mean losses of the continuation that is the reply, and of others, nats.
+# Mean losses, in nats, of the continuation that equals the reply, and of all others.
 _CHOSEN, _OTHER = 0.5, 2.0
 _IDS = ("id", "sample_id", "step_id")
 
 
 class Scripted(lmms):
-    """A backend that looks every reply up.
+    """A backend that looks up every reply.
 
     Args:
-        pretrained: folder with ``replies.json``: by task and by the question's id.
-        _arguments: what the harness gives to every model, such as a batch size; ignored.
+        pretrained: Folder with ``replies.json``, which lists replies by task and by the question's ID.
+        _arguments: Arguments that the harness passes to every model, such as a batch size; ignored.
     """
 
     is_simple = True
@@ -30,7 +30,7 @@ class Scripted(lmms):
         self._replies = json.loads(Path(pretrained, "replies.json").read_text(encoding="utf-8"))
 
     def generate_until(self, requests: list[Instance]) -> list[GenerationResult]:
-        """Return the replies; their words count as tokens."""
+        """Return the replies. Each word counts as a token."""
         replies = map(self._reply, requests)
         return [
             GenerationResult(reply, TokenCounts(len(request.args[0].split()), len(reply.split())))
@@ -38,7 +38,7 @@ class Scripted(lmms):
         ]
 
     def loglikelihood(self, requests: list[Instance]) -> list[GenerationResult]:
-        """Prefer the continuation that is the reply."""
+        """Prefer the continuation that equals the reply."""
         results = []
         for request in requests:
             is_reply = request.args[1].strip() == self._reply(request)
@@ -47,8 +47,8 @@ class Scripted(lmms):
         return results
 
     def generate_until_multi_round(self, _requests: list[Instance]) -> list[str]:
-        """Refuse: there is one reply to a question."""
-        raise NotImplementedError("scripted: one reply to a question")
+        """Raise: each question has only one reply."""
+        raise NotImplementedError("scripted: each question has only one reply")
 
     def _reply(self, request: Instance) -> str:
         *_, doc_id, task, split = request.args
@@ -56,5 +56,5 @@ class Scripted(lmms):
         question = next((str(doc[name]) for name in _IDS if name in doc), "")
         reply = self._replies.get(task, {}).get(question)
         if reply is None:
-            raise LmmsEgoplanError(f"scripted: no reply to {task} {question}; only the demo's questions have one")
+            raise LmmsEgoplanError(f"scripted: {task} {question} has no reply; only the demo's questions have one")
         return reply

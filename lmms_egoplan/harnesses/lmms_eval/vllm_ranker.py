@@ -1,4 +1,4 @@
-"""``--model vllm_ranker``: lmms-eval's ``vllm`` backend with likelihoods of continuations behind images and clips."""
+"""``--model vllm_ranker``: lmms-eval's ``vllm`` backend with likelihoods of continuations after images and clips."""
 
 import os
 from collections.abc import Collection
@@ -22,27 +22,27 @@ from lmms_egoplan.ranking.engine.requests import ranking_arguments
 from lmms_egoplan.ranking.engine.schedule import AUTO
 from lmms_egoplan.ranking.ranker import RANKING_VERSION
 
-# What the harness itself hands to every model.
-_OF_ANY_MODEL = {"batch_size", "max_batch_size", "device"}
+# Arguments that the harness passes to every model.
+_COMMON_ARGUMENTS = {"batch_size", "max_batch_size", "device"}
 
 
 class VLLMRanker(RankingBackend, VLLM):
-    """The harness's ``vllm`` that answers ``loglikelihood`` through `EngineRanker`; it generates as that does.
+    """The harness's ``vllm``, which also answers ``loglikelihood`` with `EngineRanker`.
 
     Args:
-        model: checkpoint name or folder.
-        base_url: of a running ``vllm serve`` that ranks instead, such as ``http://127.0.0.1:8000``; then processor and
-            chat template of ``model`` are read here, its weights are not, and nothing is generated.
+        model: Name or folder of the checkpoint.
+        base_url: URL of a running ``vllm serve`` that ranks instead, such as ``http://127.0.0.1:8000``. This process
+            then reads the processor and chat template of `model` but not its weights, and cannot generate.
         method: ``auto``, ``forced`` or ``prompt_logprobs`` (`Schedule`).
-        score_eos: add the end-of-turn token to every candidate.
-        max_frames_num: most frames of a video file, where candidates are ranked.
-        in_flight: questions that are ranked at once.
-        workers: threads that decode frames ahead; by default as many as this process has cores, at most 16.
-        kwargs: of the harness's ``vllm``, and of vLLM's ``LLM``.
+        score_eos: Append the end-of-turn token to every candidate.
+        max_frames_num: Maximum number of frames from a video file, for ranking.
+        in_flight: Number of questions ranked concurrently.
+        workers: Number of threads that decode frames in advance; by default, one per core of this process, at most 16.
+        kwargs: Arguments of the harness's ``vllm`` and of vLLM's ``LLM``.
 
     Raises:
-        LmmsEgoplanError: vLLM is not installed, or it is started as several processes.
-        RankingError: the server does not answer, refuses, or serves another model.
+        LmmsEgoplanError: vLLM is not installed, or the command was started as several processes.
+        RankingError: The server does not answer, rejects the request, or serves another model.
     """
 
     NAME = "vllm_ranker"
@@ -72,7 +72,7 @@ class VLLMRanker(RankingBackend, VLLM):
         if base_url is None:
             engine = self._start(model, kwargs)
         else:
-            self._check_server_arguments(kwargs.keys() - loading.keys() - _OF_ANY_MODEL)
+            self._check_server_arguments(kwargs.keys() - loading.keys() - _COMMON_ARGUMENTS)
             lmms.__init__(self)
             engine = ServedEngine(base_url, model, processor.tokenizer)
         self._base_url = base_url
@@ -85,23 +85,25 @@ class VLLMRanker(RankingBackend, VLLM):
         )
         weights = weights_version(model, getattr(config, "_commit_hash", None)) + engine.description
         self._identity = f"{weights} {self.NAME} ranking {RANKING_VERSION}"
-        settings = sorted((name, str(value)) for name, value in kwargs.items() if name not in _OF_ANY_MODEL)
+        settings = sorted((name, str(value)) for name, value in kwargs.items() if name not in _COMMON_ARGUMENTS)
         self._ledger_identity = f"{self._identity} {settings}"
         response_cache.resume(self.NAME, self._identity, method, score_eos, max_frames_num, settings, self._world_size)
         response_cache.bind(self)
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
-        """Generate as the harness's ``vllm`` does.
+        """Generate like the harness's ``vllm``.
 
         Raises:
-            LmmsEgoplanError: a server only ranks.
+            LmmsEgoplanError: A server only ranks.
         """
         if self._base_url is not None:
-            raise LmmsEgoplanError(f"{self.NAME}: with base_url it only ranks. Let --model async_openai write answers")
+            raise LmmsEgoplanError(
+                f"{self.NAME}: with base_url it only ranks. Use --model async_openai to generate answers"
+            )
         return super().generate_until(requests)
 
     def _start(self, model: str, kwargs: dict[str, Any]) -> Engine[Any]:
-        """Start vLLM in this process, or in those that it starts."""
+        """Start vLLM in this process, or in the processes that it starts."""
         from lmms_egoplan.ranking.engine.local import LocalEngine
 
         super().__init__(model, **ranking_arguments(kwargs))
@@ -112,11 +114,11 @@ class VLLMRanker(RankingBackend, VLLM):
             )
         return LocalEngine(self.client)
 
-    def _check_server_arguments(self, unheeded: Collection[str]) -> None:
-        if unheeded:
-            names = ", ".join(sorted(unheeded))
+    def _check_server_arguments(self, unsupported: Collection[str]) -> None:
+        if unsupported:
+            names = ", ".join(sorted(unsupported))
             raise LmmsEgoplanError(f"{self.NAME}: remove {names}: with base_url, these are the server's settings")
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise LmmsEgoplanError(
-                f"{self.NAME}: with base_url, start one process; in_flight sets how much it asks at once"
+                f"{self.NAME}: with base_url, start one process; in_flight sets the number of concurrent questions"
             )

@@ -1,4 +1,4 @@
-"""Candidates ranked by an inference engine (vLLM), here or on a server, with the tokens of `CandidateRanker`.
+"""Rank candidates with an inference engine (vLLM), in this process or on a server, with `CandidateRanker`'s tokens.
 
-Light to import: vLLM is loaded by `local` and `forced` alone.
+The import is cheap: only `local` and `forced` load vLLM.
 """

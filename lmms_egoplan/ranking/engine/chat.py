@@ -1,4 +1,4 @@
-"""Requests of a ranking as chat completions of a vLLM server, and what its answers say; nothing is sent here."""
+"""Convert ranking requests to chat completions of a vLLM server, and parse its answers. Nothing is sent here."""
 
 import asyncio
 import base64
@@ -24,13 +24,13 @@ from lmms_egoplan.ranking.engine.requests import (
     media_of,
 )
 
-# What rounding may add to log-probabilities and sums of probabilities.
+# Largest effect of rounding on log-probabilities and sums of probabilities.
 _ROUNDING = 1e-3
 
-# In the IDs of images: a server silently uses what it has stored under a known ID, so no other client may know one.
+# Part of the IDs of images. A server silently uses the image stored under a known ID, so IDs must be unguessable.
 _RUN = secrets.token_bytes(32)
 
-# vLLM's servers write this for minus infinity, which JSON does not have.
+# vLLM's servers write this value for minus infinity, which JSON does not support.
 _LOWEST = -9999.0
 
 _REMEDY = (
@@ -41,14 +41,17 @@ _REMEDY = (
 
 @dataclass(frozen=True)
 class ChatQuestion(EngineQuestion):
-    """A question for a server, which makes tokens of it itself; ``prefix`` has all that it must come to.
+    """A question for a server, which tokenises it itself. ``prefix`` contains the expected tokens.
 
-    messages: the context, with images as data URLs.
-    texts: the candidates.
-    is_closed: whether a candidate's turn ends within what is scored (``score_eos``).
-    adds_special_tokens: whether the tokenizer sets special ones before the text of the template.
-    surplus: tokens of the prompt for an answer beyond the prefix, which candidates share; may be negative.
-    first_answer: in it, once the first request is sent, what is done when it is answered and the images are stored.
+    Attributes:
+        messages: The context, with images as data URLs.
+        texts: The candidates.
+        is_closed: Whether the scored text includes the end of the assistant's turn (``score_eos``).
+        adds_special_tokens: Whether the tokenizer adds special tokens before the template's text.
+        surplus: Number of tokens by which the prompt for an answer exceeds the prefix shared by the candidates; may be
+            negative.
+        first_answer: After the first request is sent, contains a future that is done once the server has answered and
+            stored the images.
     """
 
     messages: tuple[Message, ...] = ()
@@ -60,21 +63,21 @@ class ChatQuestion(EngineQuestion):
 
     @property
     def image_bytes(self) -> int:
-        """Size of the images as they are sent."""
+        """Size of the images as sent."""
         contents = (message["content"] for message in self.messages if not isinstance(message["content"], str))
         return sum(len(item["image_url"]["url"]) for items in contents for item in items if "image_url" in item)
 
 
 class UnreadableError(EngineError):
-    """An answer is no chat completion; another try may bring one."""
+    """An answer is not a chat completion. A retry may succeed."""
 
 
 def chat_question(
     encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
 ) -> ChatQuestion:
-    """Make a question of text and images for a server; raise as `QuestionEncoder.encode`.
+    """Create a question for a server from text and images; raise like `QuestionEncoder.encode`.
 
-    The images are encoded by the model's processor too: their tokens tell whether the server sees them alike.
+    The model's processor also encodes the images: their tokens show whether the server processes them the same way.
     """
     split = encoder.split(messages, candidates, question_id)
     encoded = encoder.encode(messages, candidates, question_id)
@@ -98,32 +101,34 @@ def chat_question(
 
 
 def probe_body(model: str, forced: Sequence[int]) -> dict[str, Any]:
-    """Return a short request that shows whether a server forces tokens."""
+    """Return a short request that tests whether a server forces tokens."""
     return _body(model, [{"role": "user", "content": "What next?"}]) | _forced(forced)
 
 
 def read_probe(forced: Sequence[int], answer: str) -> tuple[bool, int | None]:
-    """Read what the answer to `probe_body` shows about a server.
+    """Parse the answer to `probe_body`.
 
     Returns:
-        Whether it has these tokens, with log-probabilities from before they were forced. And how many tokens the server
-        generates at most, if it generated fewer than asked for.
+        Whether the answer has these tokens, with log-probabilities from before they were forced; and the maximum number
+        of tokens that the server generates, if it generated fewer than requested.
 
     Raises:
-        UnreadableError: it is no chat completion.
-        EngineError: it has logits in place of log-probabilities.
+        UnreadableError: The answer is not a chat completion.
+        EngineError: The answer has logits instead of log-probabilities.
     """
     (choice, *_) = _read(answer, "the first request").choices
     content = (choice.logprobs.content if choice.logprobs else None) or []
-    for each in content:
-        tops = [top.logprob for top in each.top_logprobs]
-        highest = max([each.logprob, *tops])
+    for token in content:
+        tops = [top.logprob for top in token.top_logprobs]
+        highest = max([token.logprob, *tops])
         if highest > _ROUNDING or sum(map(math.exp, tops)) > 1 + _ROUNDING:
             raise EngineError(
                 f"the log-probability of a token is {highest:.4g}, a logit; start the server without --logprobs-mode"
             )
     tokens = choice.token_ids or []
-    is_forced = len(tokens) > 1 and tokens == list(forced[: len(tokens)]) and any(each.logprob < 0 for each in content)
+    is_forced = (
+        len(tokens) > 1 and tokens == list(forced[: len(tokens)]) and any(token.logprob < 0 for token in content)
+    )
     return is_forced, len(tokens) if len(tokens) < len(forced) else None
 
 
@@ -131,13 +136,15 @@ def body_of(question: ChatQuestion, request: EngineRequest, model: str, *, is_st
     """Return the body of a chat completion.
 
     Args:
-        model: as the server names it.
-        is_stored: whether images are sent as their IDs alone.
+        question: The question.
+        request: The request for one of its candidates or its context.
+        model: The server's name for the model.
+        is_stored: Whether to send only the IDs of the images.
     """
     settings = {"add_special_tokens": question.adds_special_tokens}
     messages = [_without_images(message) for message in question.messages] if is_stored else question.messages
     if not request.takes_prompt_logprobs:
-        return _body(model, messages) | settings | _forced(_prompt_and_rest(question, request)[1])
+        return _body(model, messages) | settings | _forced(_prompt_and_forced(question, request)[1])
     assert request.candidate is not None
     answer = {"role": "assistant", "content": question.texts[request.candidate]}
     return (
@@ -153,42 +160,42 @@ def body_of(question: ChatQuestion, request: EngineRequest, model: str, *, is_st
 
 
 def response_of(question: ChatQuestion, request: EngineRequest, answer: str) -> EngineResponse:
-    """Read a server's answer to `body_of`.
+    """Parse a server's answer to `body_of`.
 
     Raises:
-        UnreadableError: it is no chat completion.
-        EngineError: the server has other tokens than the checkpoint's processor and chat template make, or leaves out
-            what was asked for.
+        UnreadableError: The answer is not a chat completion.
+        EngineError: The server's tokens differ from those of the checkpoint's processor and chat template, or the
+            answer is incomplete.
     """
     name = f"question {question.question_id}"
-    read = _read(answer, name)
-    if read.prompt_token_ids is None:
+    completion = _read(answer, name)
+    if completion.prompt_token_ids is None:
         raise EngineError(
             f"{name}: the server returned no prompt_token_ids; ranking needs vLLM's own server, 0.11 or newer"
         )
-    (choice, *_) = read.choices
+    (choice, *_) = completion.choices
     if request.takes_prompt_logprobs:
-        given = request.prompt
-        _check_tokens(question, read.prompt_token_ids[: len(given)], given)
-        rows = read.prompt_logprobs
-        if rows is None or len(rows) < len(given):
+        prompt = request.prompt
+        _check_tokens(question, completion.prompt_token_ids[: len(prompt)], prompt)
+        rows = completion.prompt_logprobs
+        if rows is None or len(rows) < len(prompt):
             raise EngineError(
-                f"{name}: the server returned no prompt_logprobs of the whole prompt. vLLM's own server does; "
-                "something between may have dropped them"
+                f"{name}: the server did not return prompt_logprobs for the whole prompt. vLLM's own server does; "
+                "check whether a proxy drops them"
             )
-        tokens = given[len(question.prefix) :]
+        tokens = prompt[len(question.prefix) :]
         entries = zip(rows[len(question.prefix) :], tokens, strict=False)
-        return EngineResponse(len(given), tokens, [_entry(row, token, name) for row, token in entries])
-    prompt, sent = _prompt_and_rest(question, request)
-    _check_tokens(question, read.prompt_token_ids, prompt)
+        return EngineResponse(len(prompt), tokens, [_entry(row, token, name) for row, token in entries])
+    prompt, forced = _prompt_and_forced(question, request)
+    _check_tokens(question, completion.prompt_token_ids, prompt)
     if request.candidate is None:
         return EngineResponse(len(prompt), [], [])
-    if choice.token_ids != sent:
-        raise EngineError(f"{name}: the server has generated {choice.token_ids}, not the tokens that were asked for")
+    if choice.token_ids != forced:
+        raise EngineError(f"{name}: the server generated {choice.token_ids} instead of the requested tokens")
     content = choice.logprobs.content if choice.logprobs else None
-    if content is None or len(content) != len(sent):
-        raise EngineError(f"{name}: the server returned no logprobs of the tokens that it generated")
-    scored = [(_raised(each.logprob), _rank(each)) for each in content][max(0, -question.surplus) :]
+    if content is None or len(content) != len(forced):
+        raise EngineError(f"{name}: the server returned no logprobs for the generated tokens")
+    scored = [(_finite(token.logprob), _rank(token)) for token in content][max(0, -question.surplus) :]
     context: list[Token] = [(0.0, 1)] * question.surplus  # tokens of the prompt, which are never scored
     return EngineResponse(len(prompt), request.forced, context + scored)
 
@@ -225,18 +232,18 @@ class _Answer(BaseModel):
 
 def _read(answer: str, name: str) -> _Answer:
     try:
-        read = _Answer.model_validate_json(answer)
+        completion = _Answer.model_validate_json(answer)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        field = ".".join(map(str, first["loc"]))
         raise UnreadableError(
-            f"{name}: the server's answer is no chat completion of vLLM: {place}{': ' if place else ''}{first['msg']}"
+            f"{name}: the server's answer is not a vLLM chat completion: {field}{': ' if field else ''}{first['msg']}"
         ) from None
-    if read.error:
-        raise UnreadableError(f"{name}: the server's answer has an error: {read.error!s:.300}")
-    if not read.choices:
+    if completion.error:
+        raise UnreadableError(f"{name}: the server returned an error: {completion.error!s:.300}")
+    if not completion.choices:
         raise UnreadableError(f"{name}: the server's answer has no choices")
-    return read
+    return completion
 
 
 def _body(model: str, messages: Sequence[Message]) -> dict[str, Any]:
@@ -253,37 +260,37 @@ def _forced(tokens: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _prompt_and_rest(question: ChatQuestion, request: EngineRequest) -> tuple[list[int], list[int]]:
-    """Return the tokens of the server's prompt for an answer, and those that it must generate after it."""
+def _prompt_and_forced(question: ChatQuestion, request: EngineRequest) -> tuple[list[int], list[int]]:
+    """Return the tokens of the server's prompt, and the tokens that it must generate after it."""
     tokens = question.prefix + question.candidates[request.candidate or 0].tokens
     start = len(question.prefix) + question.surplus
     return tokens[:start], tokens[start:] if request.candidate is not None else tokens[start : start + 1]
 
 
-def _check_tokens(question: ChatQuestion, found: list[int], expected: list[int]) -> None:
-    if found == expected:
+def _check_tokens(question: ChatQuestion, tokens: list[int], expected: list[int]) -> None:
+    if tokens == expected:
         return
-    pairs = zip(found, expected, strict=False)
-    place = next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(found), len(expected)))
+    pairs = zip(tokens, expected, strict=False)
+    index = next((index for index, (a, b) in enumerate(pairs) if a != b), min(len(tokens), len(expected)))
     raise EngineError(
-        f"question {question.question_id}: the server's tokens differ from the checkpoint's from the {place + 1}. on: "
-        f"{found[place : place + 3]} instead of {expected[place : place + 3]}. {_REMEDY}"
+        f"question {question.question_id}: the server's tokens differ from the checkpoint's, starting at token "
+        f"{index + 1}: {tokens[index : index + 3]} instead of {expected[index : index + 3]}. {_REMEDY}"
         + (", or without score_eos" if question.is_closed else "")
     )
 
 
 def _entry(row: dict[int, _Entry] | None, token: int, name: str) -> Token:
     if row is None or token not in row:
-        raise EngineError(f"{name}: the server gave no log-probability of the token {token}")
-    return _raised(row[token].logprob), row[token].rank
+        raise EngineError(f"{name}: the server returned no log-probability for token {token}")
+    return _finite(row[token].logprob), row[token].rank
 
 
-def _raised(logprob: float) -> float:
+def _finite(logprob: float) -> float:
     return -float("inf") if logprob <= _LOWEST else logprob
 
 
 def _rank(generated: _Generated) -> int:
-    """Return 1 for the most probable token, else 2: the server does not say more."""
+    """Return 1 for the most probable token, else 2: the server does not return the exact rank."""
     return 1 if all(generated.logprob >= top.logprob for top in generated.top_logprobs) else 2
 
 
@@ -294,7 +301,7 @@ def _content(content: str | list[dict[str, Any]]) -> str | list[dict[str, Any]]:
 
 
 def _image(url: str) -> dict[str, Any]:
-    """Return an image that the server stores under an ID of its bytes and of this run."""
+    """Return an image with an ID for the server's cache, derived from its bytes and this run."""
     return {"type": "image_url", "image_url": {"url": url}, "uuid": sha256(_RUN + url.encode()).hexdigest()}
 
 
@@ -307,7 +314,7 @@ def _without_images(message: Message) -> Message:
 
 
 def _data_url(image: Image.Image) -> str:
-    """Encode an image without loss, and in little time."""
+    """Encode an image losslessly and quickly."""
     file = io.BytesIO()
     image.convert("RGB").save(file, "PNG", compress_level=1)
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -1,6 +1,6 @@
-"""A logits processor for vLLM that lets one token through at a time, so that a given text is generated.
+"""A logits processor for vLLM that allows one token at a time, to generate a given text.
 
-vLLM returns log-probabilities as they were before it. A server takes it by name:
+vLLM returns the log-probabilities from before this processor. Load it into a server by name:
 ``--logits-processors lmms_egoplan.ranking.engine.forced:ForcedTokens``.
 """
 
@@ -11,45 +11,45 @@ from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 
 from lmms_egoplan.ranking.engine.requests import ARGUMENT
 
-# Tokens of a request; candidates have far fewer.
+# Maximum number of tokens in a request; candidates have far fewer.
 _MOST = 4096
 
 
 class ForcedTokens(AdapterLogitsProcessor):
-    """Forces the tokens that a request's ``extra_args`` name as `ARGUMENT`, in order.
+    """Force the tokens that a request's ``extra_args`` list under `ARGUMENT`, in order.
 
-    An exception in a step would end the engine for all of its users, so nothing here raises but `validate_params`.
+    An exception in a step would stop the engine for all of its users, so only `validate_params` raises.
     """
 
-    # Size of the vocabulary where it is known: a server checks requests in a process without the engine.
+    # Size of the vocabulary, if known. A server checks requests in a process without the engine.
     _vocabulary: ClassVar[int] = 2**31
 
-    def __init__(self, vllm_config: Any, *others: Any) -> None:
-        super().__init__(vllm_config, *others)
+    def __init__(self, vllm_config: Any, *args: Any) -> None:
+        super().__init__(vllm_config, *args)
         type(self)._vocabulary = vllm_config.model_config.get_vocab_size()
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """Refuse a request whose argument is no list of token ids.
+        """Reject a request whose argument is not a list of token IDs.
 
         Raises:
-            ValueError: it is none.
+            ValueError: The argument is not a list of token IDs.
         """
         tokens = (sampling_params.extra_args or {}).get(ARGUMENT)
         if tokens is not None and not cls._has_tokens(tokens):
             raise ValueError(
-                f"{ARGUMENT} must be at most {_MOST} token ids of the model's vocabulary, got {tokens!r:.100}"
+                f"{ARGUMENT} must be at most {_MOST} token IDs of the model's vocabulary, got {tokens!r:.100}"
             )
 
     def is_argmax_invariant(self) -> bool:
-        """Return that the most probable token changes."""
+        """Return False: the most probable token changes."""
         return False
 
     def new_req_logits_processor(self, params: Any) -> Any:
-        """Return what forces a request's tokens; None if it names none."""
+        """Return a function that forces the request's tokens; None if it lists none."""
         tokens = (params.extra_args or {}).get(ARGUMENT)
         if not tokens or not self._has_tokens(tokens):
-            return None  # The client sees that other tokens come.
+            return None  # The client detects the different tokens.
 
         def force(output_ids: list[int], logits: torch.Tensor) -> torch.Tensor:
             token = tokens[len(output_ids)] if len(output_ids) < len(tokens) else len(logits)

@@ -1,4 +1,4 @@
-"""vLLM in this process, or in the processes and nodes that it starts."""
+"""Run vLLM in this process, or in the processes and nodes that it starts."""
 
 import re
 import threading
@@ -26,10 +26,10 @@ _TOO_LONG = re.compile(r"length (?:of )?(\d+).*max(?:imum)?.model.len", re.IGNOR
 
 
 class LocalEngine:
-    """An ``LLM`` that was built with `ranking_arguments`.
+    """An ``LLM`` built with `ranking_arguments`.
 
     Raises:
-        RankingError: it returns other than raw log-probabilities.
+        RankingError: The ``LLM`` does not return raw log-probabilities.
     """
 
     forces, how_to_force, description = True, "", ""
@@ -39,11 +39,13 @@ class LocalEngine:
         self._engine = llm.llm_engine
         config = llm.model_config if hasattr(llm, "model_config") else self._engine.model_config
         if config.logprobs_mode != "raw_logprobs":
-            raise RankingError(f"logprobs_mode={config.logprobs_mode}: ranking needs raw_logprobs")
+            raise RankingError(
+                f"logprobs_mode={config.logprobs_mode}: ranking needs raw_logprobs; remove logprobs_mode"
+            )
         self.limit = config.max_model_len
         self.is_float32 = config.dtype == torch.float32
-        self._wanted: dict[str, tuple[str, int]] = {}
-        _wake_at_death(self._engine.engine_core)
+        self._pending: dict[str, tuple[str, int]] = {}
+        _watch_engine(self._engine.engine_core)
 
     def submit(self, name: str, question: EngineQuestion, request: EngineRequest) -> None:
         """See `Engine`."""
@@ -62,43 +64,43 @@ class LocalEngine:
         if question.media:
             prompt["multi_modal_data"] = question.media
         try:
-            with _told_of_death():
-                self._engine.add_request(name, prompt, params)  # responses come under the name
+            with _engine_errors():
+                self._engine.add_request(name, prompt, params)  # the response carries this name
         except EngineError:
             raise
         except ValueError as error:
             if match := _TOO_LONG.search(str(error)):
                 extra = len(request.prompt) - len(question.prefix)
                 check_room(question, int(match[1]) - extra, self.limit)
-            raise RankingError(f"question {question.question_id}: vLLM refuses it: {error}") from error
+            raise RankingError(f"question {question.question_id}: vLLM rejects it: {error}") from error
         length = 0 if request.candidate is None else len(question.candidates[request.candidate].tokens)
-        self._wanted[name] = question.question_id, length
+        self._pending[name] = question.question_id, length
 
     def poll(self) -> list[tuple[str, EngineResponse | RankingError]]:
         """See `Engine`."""
         responses: list[tuple[str, EngineResponse | RankingError]] = []
         while not responses:
-            with _told_of_death():
+            with _engine_errors():
                 outputs = self._engine.step()
             for output in outputs:
-                if not output.finished or output.request_id not in self._wanted:
+                if not output.finished or output.request_id not in self._pending:
                     continue
-                question_id, length = self._wanted.pop(output.request_id)
+                question_id, length = self._pending.pop(output.request_id)
                 (completion,) = output.outputs
                 if completion.finish_reason not in ("length", "stop"):
-                    raise EngineError(f"question {question_id}: vLLM has ended it: {completion.finish_reason}")
+                    raise EngineError(f"question {question_id}: vLLM ended it early: {completion.finish_reason}")
                 responses.append((output.request_id, _response(output, completion, length)))
         return responses
 
     def abort(self, names: Sequence[str]) -> None:
         """See `Engine`."""
         with suppress(EngineDeadError):
-            self._engine.abort_request([name for name in names if name in self._wanted])
-        self._wanted.clear()
+            self._engine.abort_request([name for name in names if name in self._pending])
+        self._pending.clear()
 
 
-def _wake_at_death(client: Any) -> None:
-    """Give the waiting thread an error if the engine's process is killed: vLLM 0.32 would wait forever."""
+def _watch_engine(client: Any) -> None:
+    """Raise an error in the waiting thread if the engine's process is killed: vLLM 0.32 would wait forever."""
     resources: Any = getattr(client, "resources", None)
     outputs = getattr(client, "outputs_queue", None)
     if not hasattr(resources, "engine_dead") or outputs is None:
@@ -113,12 +115,12 @@ def _wake_at_death(client: Any) -> None:
 
 
 @contextmanager
-def _told_of_death() -> Iterator[None]:
+def _engine_errors() -> Iterator[None]:
     try:
         yield
     except EngineDeadError as error:
         raise EngineError(
-            "vLLM's engine has died; its log says why. Run again: with --use_cache, what was ranked is kept"
+            "vLLM's engine has died; see its log for the reason. Repeat the command: --use_cache keeps earlier scores"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Questions ranked by an engine, many at once, each context before its candidates."""
+"""Rank many questions concurrently with an engine, each context before its candidates."""
 
 import threading
 from collections.abc import Generator, Iterable, Sequence
@@ -14,19 +14,21 @@ from lmms_egoplan.ranking.question import RankingError
 from lmms_egoplan.ranking.scores import CandidateScore
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
 
-Asked = TypeVar("Asked", bound=EngineQuestion)
+Question = TypeVar("Question", bound=EngineQuestion)
 
-# Questions at once: contexts that were prefilled must still be cached when their candidates come.
+# Number of concurrent questions. Prefilled contexts must still be cached when their candidates are requested.
 IN_FLIGHT = 8
 
 
-class Engine(Protocol[Asked]):
-    """What computes requests, many at once.
+class Engine(Protocol[Question]):
+    """Computes many requests concurrently.
 
-    limit: most tokens of a request, prompt and generated ones.
-    is_float32: whether it computes in float32; False where that is unknown.
-    forces: whether it can generate given tokens; otherwise, `how_to_force` says what to do for it.
-    description: distinguishes its responses from those of others with the same weights.
+    Attributes:
+        limit: Maximum number of tokens of a request, prompt and generated ones.
+        is_float32: Whether it computes in float32; False if unknown.
+        forces: Whether it can generate given tokens.
+        how_to_force: If it cannot, how to enable this.
+        description: Distinguishes its responses from those of other engines with the same weights.
     """
 
     limit: int
@@ -37,44 +39,44 @@ class Engine(Protocol[Asked]):
 
     def to_question(
         self, encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
-    ) -> Asked:
-        """Make a question of text and images; raise as `QuestionEncoder.encode`. Several threads may call it."""
+    ) -> Question:
+        """Create a question from text and images. Thread-safe; raises like `QuestionEncoder.encode`."""
 
-    def submit(self, name: str, question: Asked, request: EngineRequest) -> None:
-        """Begin a request.
+    def submit(self, name: str, question: Question, request: EngineRequest) -> None:
+        """Start a request.
 
         Raises:
-            ContextTooLongError, RankingError: the engine refuses it.
+            ContextTooLongError, RankingError: The engine rejects it.
         """
 
     def poll(self) -> list[tuple[str, EngineResponse | RankingError]]:
-        """Wait for responses, or for what has become of requests instead, at least one, by the names of the requests.
+        """Wait for at least one response or error; return them with the names of their requests.
 
         Raises:
-            EngineError: nothing more will come.
+            EngineError: No more responses will arrive.
         """
 
     def abort(self, names: Sequence[str]) -> None:
-        """Forget requests."""
+        """Cancel requests."""
 
 
 class EngineRanker:
-    """Ranks with an engine what `CandidateRanker` ranks with transformers, with the same tokens.
+    """Rank with an engine, like `CandidateRanker` with transformers, and with the same tokens.
 
     Args:
-        engine: computes the requests.
-        processor: the model's, from transformers; images are processed by the engine.
-        score_eos: add the token that ends the assistant's turn to every candidate.
-        method: how candidates are scored; see `Schedule`.
-        in_flight: questions at once.
-        note: what readers of the results must know of the engine.
+        engine: The engine that computes the requests.
+        processor: The model's transformers processor. The engine processes images itself.
+        score_eos: Append the token that ends the assistant's turn to every candidate.
+        method: How to score candidates; see `Schedule`.
+        in_flight: Number of concurrent questions.
+        note: Note about the engine for readers of the results.
 
     Attributes:
-        takes_video: whether the model would take a clip as a video. Its frames are images here: vLLM gives a video's
-            tokens, and the text behind them, other positions than transformers does.
+        takes_video: Whether the model accepts a clip as a video. Here, its frames are images: vLLM and transformers
+            compute different positions for a video's tokens and the text after them.
 
     Raises:
-        RankingError: the engine cannot force tokens, as the method asks.
+        RankingError: The method requires forced tokens, which the engine cannot generate.
     """
 
     def __init__(
@@ -96,31 +98,31 @@ class EngineRanker:
                 raise RankingError(f"method=forced: {engine.how_to_force}")
             self._schedule.exclude([FORCED])
         self._in_flight = in_flight
-        self._is_told = threading.Event()
+        self._has_warned_of_clips = threading.Event()
         self.takes_video = self._encoder.takes_video
         self.has_system_turn = self._encoder.has_system_turn
         self.exclude = self._schedule.exclude
 
     @property
     def methods(self) -> dict[str, str]:
-        """The method of each kind of questions that has one."""
+        """The chosen method of each kind of questions."""
         return self._schedule.methods
 
     def encode(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> EngineQuestion:
-        """Tokenise a question; the engine processes the images itself. Several threads may call it.
+        """Tokenise a question; the engine processes the images itself. Thread-safe.
 
         Raises:
-            RankingError: as `QuestionEncoder.split`; or something else than text, images and clips is shown.
+            RankingError: As in `QuestionEncoder.split`; also if the media are not text, images or clips.
         """
-        shown, has_clips = _clips_as_images(messages, question_id)
-        if has_clips and not self._is_told.is_set():
-            self._is_told.set()
+        converted, has_clips = _clips_as_images(messages, question_id)
+        if has_clips and not self._has_warned_of_clips.is_set():
+            self._has_warned_of_clips.set()
             logger.warning(
-                "Clips are shown as images: vLLM gives videos other positions than transformers does. Likelihoods are "
-                "comparable with those of a model that is shown the same images, and not with those of videos"
+                "Clips are shown as images: vLLM and transformers compute different positions for videos. Compare "
+                "these likelihoods only with those of models that see the same images, not videos"
             )
         with self._encoders.borrow() as encoder:
-            question = self._engine.to_question(encoder, shown, candidates, question_id)
+            question = self._engine.to_question(encoder, converted, candidates, question_id)
         return replace(question, has_clips=has_clips)
 
     encode_ahead = encode  # as `CandidateRanker` calls it
@@ -129,12 +131,12 @@ class EngineRanker:
         """Yield the candidates' scores of each question, in order.
 
         Raises:
-            ContextTooLongError: a question exceeds the engine's limit.
-            PathError: an audit failed.
-            RankingError: the engine refuses a question, or answers what cannot be scored.
+            ContextTooLongError: A question exceeds the engine's limit.
+            PathError: An audit failed.
+            RankingError: The engine rejects a question, or its answer cannot be scored.
         """
         source = iter(questions)
-        following = next(source, None)
+        next_question = next(source, None)
         first = number = 0
         done: dict[int, list[CandidateScore] | Exception] = {}
         requests: dict[str, tuple[int, EngineRequest, EngineQuestion]] = {}
@@ -147,15 +149,15 @@ class EngineRanker:
                 requests[name] = number, request, question
 
         try:
-            while following is not None or number > first:
-                while following is not None and number - first < self._in_flight and not _failed(done):
-                    if not self._schedule.may_open(following):
+            while next_question is not None or number > first:
+                while next_question is not None and number - first < self._in_flight and not _failed(done):
+                    if not self._schedule.may_open(next_question):
                         break
                     try:
-                        submit(number, following, self._schedule.open(number, following))
+                        submit(number, next_question, self._schedule.open(number, next_question))
                     except Exception as error:
                         done[number] = error
-                    number, following = number + 1, next(source, None)
+                    number, next_question = number + 1, next(source, None)
                 while first in done:
                     outcome = done.pop(first)
                     first += 1
@@ -164,29 +166,29 @@ class EngineRanker:
                     yield outcome
                 if number > first and first not in done:
                     for name, response in self._engine.poll():
-                        place, request, question = requests.pop(name)
-                        if place in done or place < first:
+                        index, request, question = requests.pop(name)
+                        if index in done or index < first:
                             continue
                         try:
                             if isinstance(response, NotForcedError):
-                                planned, scores = self._schedule.fall_back(place, request, response)
+                                planned, scores = self._schedule.fall_back(index, request, response)
                             elif isinstance(response, RankingError):
                                 raise response
                             else:
-                                planned, scores = self._schedule.receive(place, request, response)
-                            submit(place, question, planned)
+                                planned, scores = self._schedule.receive(index, request, response)
+                            submit(index, question, planned)
                             if scores is not None:
-                                done[place] = scores
+                                done[index] = scores
                         except Exception as error:
-                            done[place] = error
+                            done[index] = error
         finally:
             self._engine.abort(list(requests))
 
 
 def _clips_as_images(messages: Sequence[Message], question_id: str) -> tuple[list[Message], bool]:
-    """Put the frames of each clip in its place; return also whether there was one."""
+    """Replace each clip with its frames; also return whether the messages contain a clip."""
     has_clips = False
-    shown = []
+    converted = []
     for message in messages:
         content = message["content"]
         if not isinstance(content, str):
@@ -198,10 +200,13 @@ def _clips_as_images(messages: Sequence[Message], question_id: str) -> tuple[lis
                 elif item["type"] in ("image", "text"):
                     items.append(item)
                 else:
-                    raise RankingError(f"question {question_id}: an engine ranks behind text, images and clips only")
+                    raise RankingError(
+                        f"question {question_id}: content of type {item['type']}; an engine accepts only text, images "
+                        "and clips"
+                    )
             content = items
-        shown.append({**message, "content": content})
-    return shown, has_clips
+        converted.append({**message, "content": content})
+    return converted, has_clips
 
 
 def _failed(done: dict[int, Any]) -> bool:

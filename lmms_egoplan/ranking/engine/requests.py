@@ -1,4 +1,4 @@
-"""What an engine is asked for one question, and how its log-probabilities become scores; no engine is needed for it."""
+"""Create an engine's requests for one question, and compute scores from its log-probabilities. Needs no engine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,33 +10,36 @@ from lmms_egoplan.ranking.scores import CandidateScore
 
 FORCED, PROMPT_LOGPROBS = "forced", "prompt_logprobs"
 
-# By this name vLLM's requests carry tokens for `ForcedTokens`.
+# Name of the argument with the tokens for `ForcedTokens` in vLLM's requests.
 ARGUMENT = "forced_token_ids"
 
-# What vLLM loads for them.
+# The logits processor that vLLM loads.
 PROCESSOR = "lmms_egoplan.ranking.engine.forced:ForcedTokens"
 
-# Log-probability, nats, and rank among all tokens, 1 for the most probable.
+# Log-probability in nats, and rank among all tokens (1: most probable).
 Token = tuple[float, int]
 
 
 class EngineError(RankingError):
-    """An engine has answered a request in a way that cannot be scored."""
+    """An engine's answer cannot be scored."""
 
 
 class NotForcedError(EngineError):
-    """An engine does not generate the tokens of a request; it may still give log-probabilities of a prompt."""
+    """An engine does not generate the forced tokens. It may still return the log-probabilities of a prompt."""
 
 
 @dataclass(frozen=True)
 class EngineQuestion:
     """A question for an engine.
 
-    prefix: token ids of the shared context, with placeholders for the media; for a server, as many as it makes of them.
-    candidates: in the caller's order.
-    media: by kind, such as ``image``, in order.
-    has_clips: whether some images are the frames of clips.
-    can_force: whether the engine can be asked to generate its candidates.
+    Attributes:
+        question_id: ID for error messages.
+        prefix: Token IDs of the shared context, with placeholders for the media. For a server, these are expanded to
+            the number of tokens that the media take.
+        candidates: The candidates, in the caller's order.
+        media: The media of each kind, such as ``image``, in order.
+        has_clips: Whether some images are the frames of clips.
+        can_force: Whether the engine can generate these candidates.
     """
 
     question_id: str
@@ -48,12 +51,12 @@ class EngineQuestion:
 
     @property
     def kind(self) -> str:
-        """What is shown: ``image``, ``image (clips as images)``, ``text``."""
+        """The media: ``image``, ``image (clips as images)`` or ``text``."""
         return (" and ".join(sorted(self.media)) or "text") + (" (clips as images)" if self.has_clips else "")
 
     @property
     def longest_candidate(self) -> int:
-        """Tokens of the longest candidate."""
+        """Length of the longest candidate, in tokens."""
         return max(len(candidate.tokens) for candidate in self.candidates)
 
 
@@ -61,10 +64,11 @@ class EngineQuestion:
 class EngineRequest:
     """One request.
 
-    prompt: token ids, the question's prefix first.
-    forced: the tokens that must be generated; none where only the prompt counts, or is to be cached.
-    candidate: index; None for the context.
-    takes_prompt_logprobs: whether those of the prompt are wanted; else those of the generated tokens.
+    Attributes:
+        prompt: Token IDs, starting with the question's prefix.
+        forced: Tokens to generate; empty if only the prompt is scored.
+        candidate: Index of the candidate; None for the context.
+        takes_prompt_logprobs: Whether to return log-probabilities of the prompt instead of the generated tokens.
     """
 
     prompt: list[int]
@@ -75,11 +79,12 @@ class EngineRequest:
 
 @dataclass(frozen=True)
 class EngineResponse:
-    """What came back.
+    """Response to a request.
 
-    prompt_length: tokens, media included.
-    tokens: the candidate's, as they were generated, or as the prompt ends with them where its numbers were wanted.
-    logprobs: of these tokens, raw, in order.
+    Attributes:
+        prompt_length: Length of the prompt in tokens, media included.
+        tokens: The candidate's tokens, as generated or as the end of the prompt.
+        logprobs: Raw log-probabilities of these tokens, in order.
     """
 
     prompt_length: int
@@ -87,39 +92,42 @@ class EngineResponse:
     logprobs: list[Token]
 
 
-def ranking_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Add what ranking needs to a user's arguments of an ``LLM``.
+def ranking_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the settings required for ranking to a user's ``LLM`` arguments.
 
     Raises:
-        RankingError: the user switches the prefix cache off.
+        RankingError: The user has disabled the prefix cache.
     """
-    if str(given.get("enable_prefix_caching", True)).lower() in ("false", "0"):
-        raise RankingError("enable_prefix_caching=False: candidates share a context in the prefix cache; remove it")
-    processors = given.get("logits_processors") or []
-    others = [processors] if isinstance(processors, str) else [*processors]
-    return {**given, "enable_prefix_caching": True, "logits_processors": [*others, PROCESSOR]}
+    if str(arguments.get("enable_prefix_caching", True)).lower() in ("false", "0"):
+        raise RankingError(
+            "enable_prefix_caching=False: ranking needs the prefix cache, in which candidates share a context; remove "
+            "this argument"
+        )
+    processors = arguments.get("logits_processors") or []
+    user_processors = [processors] if isinstance(processors, str) else [*processors]
+    return {**arguments, "enable_prefix_caching": True, "logits_processors": [*user_processors, PROCESSOR]}
 
 
 def token_question(
     encoder: QuestionEncoder, messages: Sequence[Message], candidates: Sequence[str], question_id: str
 ) -> EngineQuestion:
-    """Make a question for an engine that takes tokens and images; raise as `QuestionEncoder.split`."""
+    """Create a question for an engine that accepts tokens and images; raise like `QuestionEncoder.split`."""
     split = encoder.split(messages, candidates, question_id)
     return EngineQuestion(question_id, split.prefix, split.candidates, media_of(messages))
 
 
 def media_of(messages: Sequence[Message]) -> dict[str, list[Any]]:
-    """Return the images of a conversation, as `EngineQuestion.media`."""
+    """Return the images of a conversation in the form of `EngineQuestion.media`."""
     items = [item for message in messages if not isinstance(message["content"], str) for item in message["content"]]
     images = [item["image"] for item in items if item["type"] == "image"]
     return {"image": images} if images else {}
 
 
 def candidate_requests(question: EngineQuestion, method: str) -> list[EngineRequest]:
-    """Return one request for each candidate.
+    """Return one request per candidate.
 
-    forced: the prompt is the context, and the candidate's tokens are generated.
-    prompt_logprobs: the prompt is the context and the candidate.
+    forced: The prompt is the context, and the candidate's tokens are generated.
+    prompt_logprobs: The prompt is the context and the candidate.
 
     >>> question = EngineQuestion("q", [5, 6], [CandidateTokens([7, 8], first=1)], {})
     >>> [request] = candidate_requests(question, FORCED)
@@ -143,18 +151,20 @@ def fold(question: EngineQuestion, request: EngineRequest, response: EngineRespo
     """Score a request's candidate.
 
     Raises:
-        EngineError: the engine has generated or read other tokens than it was given, or left some out.
+        EngineError: The engine's tokens differ from the request's, or some are missing.
     """
     assert request.candidate is not None
     candidate = question.candidates[request.candidate]
     if response.tokens != candidate.tokens or len(response.logprobs) != len(response.tokens):
         raise EngineError(
-            f"question {question.question_id}: for candidate {request.candidate} the engine gave log-probabilities of "
-            f"the tokens {response.tokens}, not of {candidate.tokens}"
+            f"question {question.question_id}: for candidate {request.candidate}, the engine scored the tokens "
+            f"{response.tokens} instead of {candidate.tokens}"
         )
     scored = response.logprobs[candidate.first :]
     if any(logprob > 0 or logprob != logprob for logprob, _ in scored):
-        raise EngineError(f"question {question.question_id}: the engine gave impossible log-probabilities: {scored}")
+        raise EngineError(
+            f"question {question.question_id}: the engine returned impossible log-probabilities: {scored}"
+        )
     return CandidateScore(
         token_logprobs=tuple(logprob for logprob, _ in scored), is_greedy=all(rank == 1 for _, rank in scored)
     )
@@ -164,8 +174,9 @@ def check_room(question: EngineQuestion, prompt_length: int, limit: int) -> None
     """Raise `ContextTooLongError` if the context, media included, and its longest candidate exceed the engine's limit.
 
     Args:
-        prompt_length: tokens of the context, at least.
-        limit: the engine's ``max_model_len``.
+        question: The question.
+        prompt_length: Lower bound for the length of the context, in tokens.
+        limit: The engine's ``max_model_len``.
     """
     longest = question.longest_candidate
     if prompt_length + longest > limit:

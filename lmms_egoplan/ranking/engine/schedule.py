@@ -1,4 +1,4 @@
-"""Order of requests to an engine, and choice of the method that ranks: bookkeeping that needs no engine."""
+"""Order the requests to an engine, and choose the ranking method. Needs no engine."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -25,15 +25,17 @@ from lmms_egoplan.ranking.scores import CandidateScore, differences, lead
 AUTO = "auto"
 METHODS = (AUTO, FORCED, PROMPT_LOGPROBS)
 
-REMEDY = "Run again with --model_args ...,method=prompt_logprobs, where each candidate takes a prefill of its own"
+REMEDY = "Repeat the run with --model_args ...,method=prompt_logprobs, which runs a separate prefill per candidate"
 
 
 @dataclass
 class _Kind:
-    """What is known of one kind of questions.
+    """State of one kind of questions.
 
-    method: the one that was chosen; None before that.
-    is_settling: whether the question that it is chosen by is open.
+    Attributes:
+        method: The chosen method; None before the choice.
+        count: Number of its questions so far.
+        is_settling: Whether the question that decides the method is in progress.
     """
 
     method: str | None
@@ -45,7 +47,10 @@ class _Kind:
 class _Open:
     """A question between its first request and its last response.
 
-    methods: those that it is ranked by; with two, the first is compared with the second.
+    Attributes:
+        question: The question.
+        methods: Methods that rank it. If there are two, the first is compared with the second.
+        scores: Scores by method and index of the candidate.
     """
 
     question: EngineQuestion
@@ -53,33 +58,33 @@ class _Open:
     scores: dict[str, dict[int, CandidateScore]] = field(default_factory=dict)
 
     def is_complete(self) -> bool:
-        """Return whether all candidates have a score by each method."""
+        """Return whether every method has scored all candidates."""
         return all(len(self.scores.get(name, ())) == len(self.question.candidates) for name in self.methods)
 
 
 class Schedule:
-    """Plans the requests of questions, and chooses the method that ranks them.
+    """Plan the requests of questions, and choose the method that ranks them.
 
-    Forced tokens share the context of a question between its candidates, and the engine's own log-probabilities of a
-    prompt do not. With ``auto``, the first question of each kind of media is ranked by both, before any other of its
-    kind; if the mean losses agree, all are ranked by forced tokens. The 2nd, 4th, 8th, ..., 512th and one of 512 later
-    questions, chosen by a hash, are audited by both. Audits only compare.
+    With forced tokens, the candidates of a question share its context. With the engine's log-probabilities of a prompt,
+    they do not. With ``auto``, the first question of each kind of media is ranked by both methods, before any other
+    question of its kind. If the mean losses agree, forced tokens rank all of them. Both methods audit the 2nd, 4th,
+    8th, ..., 512th question, then one in 512, selected by a hash. Audits never change scores.
 
     Args:
-        method: one of `METHODS`.
-        limit: the engine's ``max_model_len``.
-        note: what readers of the results must know of the engine.
-        is_float32: whether the engine is known to compute in float32. Then mean losses may differ by 1e-4 nats, and
-            with ``auto`` the prompts' numbers count if the two best ones differ by less than twice that. Else they may
-            differ by 1e-2 nats where the method is chosen, and by 2e-2 in an audit.
+        method: One of `METHODS`.
+        limit: The engine's ``max_model_len``.
+        note: Note about the engine for readers of the results.
+        is_float32: Whether the engine is known to compute in float32. If so, mean losses may differ by 1e-4 nats. With
+            ``auto``, the prompt's log-probabilities are then used if the two best losses differ by less than twice
+            that. Otherwise, mean losses may differ by 1e-2 nats when the method is chosen, and by 2e-2 in an audit.
 
     Raises:
-        ValueError: an unknown method.
+        ValueError: The method is unknown.
     """
 
     def __init__(self, method: str, limit: int, *, note: str | None = None, is_float32: bool = False) -> None:
         if method not in METHODS:
-            raise ValueError(f"method={method}: one of {', '.join(METHODS)}")
+            raise ValueError(f"method={method}: must be one of {', '.join(METHODS)}")
         self._method = None if method == AUTO else method
         self._limit = limit
         self._settling_tolerance, self._audit_tolerance = (1e-4, 1e-4) if is_float32 else (1e-2, 2e-2)
@@ -90,33 +95,33 @@ class Schedule:
 
     @property
     def methods(self) -> dict[str, str]:
-        """The method of each kind of questions that has one."""
+        """The chosen method of each kind of questions."""
         return {name: kind.method for name, kind in self._kinds.items() if kind.method is not None}
 
     def exclude(self, methods: Sequence[str]) -> None:
-        """Never choose these, which are known to be inexact for this model."""
+        """Never choose these methods, which are known to be inexact for this model."""
         if FORCED in methods and self._method is None:
             self._method = PROMPT_LOGPROBS
 
     def may_open(self, question: EngineQuestion) -> bool:
-        """Return whether the method of its kind is known, or this question is to find it."""
+        """Return whether the question can start: its kind has a method, or this question will decide it."""
         return not self._kind(question).is_settling
 
     def open(self, number: int, question: EngineQuestion) -> list[EngineRequest]:
-        """Return the first requests of a question: its context alone, if later requests share it.
+        """Return the first requests of a question: only its context, if later requests share it.
 
         Raises:
-            ContextTooLongError: already its text exceeds the engine's limit.
-            RankingError: the method is ``forced``, and this question's candidates cannot be.
+            ContextTooLongError: The question's text alone exceeds the engine's limit.
+            RankingError: The method is ``forced``, and this question's candidates cannot be forced.
         """
         check_room(question, len(question.prefix), self._limit)
         kind = self._kind(question)
         if not question.can_force:
             if self._method == FORCED:
                 raise RankingError(
-                    f"question {question.question_id}: method=forced: the chat template ends the context in other "
-                    "tokens than those before an answer, or the server generates fewer tokens than a candidate has. "
-                    "Leave method out, or set method=prompt_logprobs"
+                    f"question {question.question_id}: method=forced: the tokens at the end of the context differ from "
+                    "those before an answer, or the server generates fewer tokens than a candidate has. Remove method, "
+                    "or set method=prompt_logprobs"
                 )
             self._open[number] = _Open(question, [PROMPT_LOGPROBS])
             return candidate_requests(question, PROMPT_LOGPROBS)
@@ -134,17 +139,17 @@ class Schedule:
     def receive(
         self, number: int, request: EngineRequest, response: EngineResponse
     ) -> tuple[list[EngineRequest], list[CandidateScore] | None]:
-        """Return the requests that follow a response; and the question's scores, if it was the last one.
+        """Return the next requests after a response, and the question's scores if it was the last response.
 
         Raises:
-            ContextTooLongError, EngineError: as `check_room`, `fold`.
-            PathError: an audit failed: what was ranked by forced tokens is not to be used.
+            ContextTooLongError, EngineError: As in `check_room` and `fold`.
+            PathError: An audit failed. Do not use scores from forced tokens.
         """
         state = self._open[number]
         question = state.question
         if request.candidate is None:
             check_room(question, response.prompt_length, self._limit)
-            return [each for method in state.methods for each in candidate_requests(question, method)], None
+            return [request for method in state.methods for request in candidate_requests(question, method)], None
         method = PROMPT_LOGPROBS if request.takes_prompt_logprobs else FORCED
         state.scores.setdefault(method, {})[request.candidate] = fold(question, request, response)
         if state.is_complete() and state.methods == [FORCED] and self._takes_prompts(state.scores[FORCED].values()):
@@ -155,26 +160,26 @@ class Schedule:
     def fall_back(
         self, number: int, request: EngineRequest, error: NotForcedError
     ) -> tuple[list[EngineRequest], list[CandidateScore] | None]:
-        """Return what `receive` returns, for a question whose tokens the engine does not force.
+        """Return the same as `receive`, for a question whose tokens the engine does not force.
 
         Raises:
-            NotForcedError: the method is ``forced``.
+            NotForcedError: The method is ``forced``.
         """
         if self._method == FORCED:
             raise error
         state = self._open[number]
         if not self._fell_back:
-            logger.warning(f"{error}. Such questions are ranked by prompt_logprobs, a prefill for each candidate")
+            logger.warning(f"{error}. Such questions are ranked by prompt_logprobs, with a prefill per candidate")
         self._fell_back = True
         self._kind(state.question).is_settling = False
         is_planned = request.candidate is not None and PROMPT_LOGPROBS in state.methods
         state.methods = [PROMPT_LOGPROBS]
-        if is_planned:  # All their responses may have come before this one.
+        if is_planned:  # All of its responses may have arrived before this one.
             return [], self._finished(number)
         return candidate_requests(state.question, PROMPT_LOGPROBS), None
 
     def _finished(self, number: int) -> list[CandidateScore] | None:
-        """Return the scores of a question, which is then closed; None if responses are missing."""
+        """Close a question and return its scores; None if responses are missing."""
         state = self._open[number]
         if not state.is_complete():
             return None
@@ -194,13 +199,13 @@ class Schedule:
         if kind.is_settling:
             kind.is_settling = False
             if not all(math.isfinite(score.logprob) for score in reference):
-                # Nothing is known of forced tokens.
+                # This question says nothing about forced tokens.
                 return self._with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind))
             if not difference <= self._settling_tolerance:
                 kind.method = PROMPT_LOGPROBS
                 logger.warning(
                     f"Forced tokens are not exact for this model ({question.kind}: mean losses differ by "
-                    f"{difference:.2g} nats), so every candidate takes a prefill of its own"
+                    f"{difference:.2g} nats), so every candidate gets a separate prefill"
                 )
                 return self._with_use(reference, PathUse(PROMPT_LOGPROBS, question.kind, rejected=(FORCED,)))
             kind.method = FORCED
@@ -213,7 +218,7 @@ class Schedule:
         return self._with_use(forced, PathUse(FORCED, question.kind, audit=difference))
 
     def _takes_prompts(self, forced: Iterable[CandidateScore]) -> bool:
-        """Return whether only the prompts' log-probabilities decide which candidate is the best."""
+        """Return whether the prompts' log-probabilities are needed to find the best candidate."""
         return self._method is None and self._is_float32 and self._is_near_tie(forced)
 
     def _is_near_tie(self, scores: Iterable[CandidateScore]) -> bool:

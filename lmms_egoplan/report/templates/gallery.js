@@ -1,9 +1,9 @@
-// The gallery: its filters, the list of questions, and which of them is open.
+// The gallery: filters, the list of questions, and the open question.
 
 const NONE = "-";
 const PAGE = 25;
 
-// What the runs said, by files of a hundred questions. A page from disk cannot fetch them, but can run them.
+// Load the runs' answers in files of a hundred questions. A page from disk cannot fetch files, but can run scripts.
 function chunks(size) {
   const loading = new Map();
   const arrived = new Map();
@@ -56,16 +56,16 @@ function gallery() {
     if (options.some(([code]) => code === value)) select.value = value;
   }
 
-  // The runs and facts that there are to choose from depend on the benchmark.
+  // The available runs and facts depend on the benchmark.
   function offer() {
     const items = index.items.filter((item) => !field.benchmark.value || item.benchmark === field.benchmark.value);
-    const there = index.runs.map((name, i) => [String(i), `${i + 1} ${name}`]).filter(([i]) => items.some((item) => item.verdicts[i] !== NONE));
-    fill(field.run, [["", "any run"], ...there], field.run.value);
-    fill(field.one, there, field.one.value);
-    fill(field.two, there, field.two.value);
-    if (field.one.value === field.two.value && there.length > 1) field.two.value = there.find(([i]) => i !== field.one.value)[0];
-    field.show.options[2].disabled = there.length < 2;
-    byId("legend").replaceChildren(...there.map(([i]) => make("li", {}, make("b", {}, String(Number(i) + 1)), " ", make("bdi", { class: "name" }, index.runs[i]))));
+    const available = index.runs.map((name, i) => [String(i), `${i + 1} ${name}`]).filter(([i]) => items.some((item) => item.verdicts[i] !== NONE));
+    fill(field.run, [["", "any run"], ...available], field.run.value);
+    fill(field.one, available, field.one.value);
+    fill(field.two, available, field.two.value);
+    if (field.one.value === field.two.value && available.length > 1) field.two.value = available.find(([i]) => i !== field.one.value)[0];
+    field.show.options[2].disabled = available.length < 2;
+    byId("legend").replaceChildren(...available.map(([i]) => make("li", {}, make("b", {}, String(Number(i) + 1)), " ", make("bdi", { class: "name" }, index.runs[i]))));
     byId("facts").replaceChildren(...(field.benchmark.value ? index.facts : []).flatMap(([name, values]) => {
       const used = new Set(items.map((item) => item.facts.get(name)).filter((value) => value !== undefined));
       if (!used.size) return [];
@@ -132,7 +132,7 @@ function gallery() {
     byId("found").scrollIntoView({ block: "start" });
   }
 
-  // Moves the focus by one question, over the ends of a page too.
+  // Move the focus by one question, across pages, too.
   function move(by) {
     const links = [...list.querySelectorAll("a")];
     const next = links.indexOf(document.activeElement) + by;
@@ -159,7 +159,7 @@ function gallery() {
     body.focus();
     detailsOf(item.place).then(
       (details) => { if (current === item) body.replaceChildren(...opened(item, details, index.runs)); },
-      (file) => { if (current === item) body.append(make("p", { class: "remarks" }, `${decodeURI(file)} could not be read; the folder \u201cgallery\u201d must lie beside this page.`)); },
+      (file) => { if (current === item) body.append(make("p", { class: "remarks" }, `${decodeURI(file)} could not be read. The folder \u201cgallery\u201d must be next to this page.`)); },
     ).finally(() => { if (current === item) body.removeAttribute("aria-busy"); });
   }
 
@@ -170,27 +170,27 @@ function gallery() {
     open(next);
   }
 
-  // The question that the address names; undefined where it names none.
+  // Return the key of the question in the address; undefined if there is none.
   function linked() {
     const key = /^#gallery\/(.+)$/.exec(location.hash)?.[1];
     try { return key && decodeURIComponent(key); } catch { return key; }
   }
 
-  // Filters in the address, as the bars of charts have them: #gallery?benchmark=..&run=..&fact:NAME=VALUE
+  // Apply the filters in the address, which the bars of charts link to: #gallery?benchmark=..&run=..&fact:NAME=VALUE
   function filtered() {
-    const asked = /^#gallery\?(.*)$/.exec(location.hash)?.[1];
-    if (asked === undefined) return false;
-    const wanted = new URLSearchParams(asked);
+    const query = /^#gallery\?(.*)$/.exec(location.hash)?.[1];
+    if (query === undefined) return false;
+    const filters = new URLSearchParams(query);
     const placeOf = (name) => { const place = index.runs.indexOf(name); return place < 0 ? "" : String(place); };
     const choose = (select, value) => { if (select && [...select.options].some((option) => option.value === value)) select.value = value; };
     for (const select of [field.run, field.verdict, field.show]) select.selectedIndex = 0;
-    field.text.value = wanted.get("text") ?? "";
-    choose(field.benchmark, wanted.get("benchmark") ?? "");
+    field.text.value = filters.get("text") ?? "";
+    choose(field.benchmark, filters.get("benchmark") ?? "");
     offer();
-    for (const name of ["run", "one", "two"]) if (wanted.has(name)) choose(field[name], placeOf(wanted.get(name)));
-    for (const name of ["verdict", "show"]) if (wanted.has(name)) choose(field[name], wanted.get(name));
+    for (const name of ["run", "one", "two"]) if (filters.has(name)) choose(field[name], placeOf(filters.get(name)));
+    for (const name of ["verdict", "show"]) if (filters.has(name)) choose(field[name], filters.get(name));
     for (const select of byId("facts").querySelectorAll("select")) {
-      const value = wanted.get(`fact:${select.dataset.fact}`);
+      const value = filters.get(`fact:${select.dataset.fact}`);
       if (value !== null) choose(select, `=${value}`);
     }
     filter();
@@ -203,11 +203,11 @@ function gallery() {
     const key = linked();
     if (!key) return dialog.open && dialog.close();
     if (byKey.has(key)) return open(byKey.get(key));
-    byId("count").textContent = `There is no question ${key} in this report`;
+    byId("count").textContent = `This report has no question ${key}`;
     return byId("gallery").scrollIntoView();
   }
 
-  // This comes a moment after the dialog was closed, when another question may be on its way already.
+  // This event fires shortly after the dialog was closed. Another question may already be loading.
   dialog.addEventListener("close", () => {
     if (dialog.open || (linked() && linked() !== current?.key)) return;
     if (linked()) history.replaceState(null, "", "#gallery");

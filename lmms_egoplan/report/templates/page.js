@@ -1,8 +1,8 @@
-// What all of the page needs, its theme and its tables.
+// Helpers, theme, tables and navigation of the page.
 
 const byId = (id) => document.getElementById(id);
 
-// An element with its attributes and children; texts never become markup.
+// Create an element with attributes and children. Texts never become markup.
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -27,7 +27,7 @@ function theme() {
   show(names.includes(read()) ? read() : names[0]);
   button.addEventListener("click", () => {
     show(names[(names.indexOf(button.value) + 1) % names.length]);
-    try { localStorage.setItem("egoplan-report-theme", button.value); } catch { /* it lasts as long as the page */ }
+    try { localStorage.setItem("egoplan-report-theme", button.value); } catch { /* Without storage, the choice ends with the page. */ }
   });
 }
 
@@ -37,20 +37,20 @@ function sortable(table) {
   const body = table.tBodies[0];
   const original = [...body.rows];
   const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
-  heads.forEach((head, place) => {
+  heads.forEach((head, column) => {
     head.querySelector("button").addEventListener("click", () => {
       const first = head.dataset.first;
       const second = first === "ascending" ? "descending" : "ascending";
       const order = { [first]: second, [second]: null }[head.getAttribute("aria-sort")];
-      sort(place, order === undefined ? first : order);
+      sort(column, order === undefined ? first : order);
     });
   });
 
-  // Missing values come last in both orders; without an order the rows are as they were written.
-  function sort(place, order) {
-    heads.forEach((head, i) => (i === place && order ? head.setAttribute("aria-sort", order) : head.removeAttribute("aria-sort")));
-    const isNumber = heads[place].classList.contains("number");
-    const values = new Map(original.map((row) => [row, row.cells[place].dataset.value]));
+  // Missing values come last in both orders. Without an order, the original order is restored.
+  function sort(column, order) {
+    heads.forEach((head, i) => (i === column && order ? head.setAttribute("aria-sort", order) : head.removeAttribute("aria-sort")));
+    const isNumber = heads[column].classList.contains("number");
+    const values = new Map(original.map((row) => [row, row.cells[column].dataset.value]));
     const sign = order === "ascending" ? 1 : -1;
     const compare = (one, two) => {
       const [a, b] = [values.get(one), values.get(two)];
@@ -61,7 +61,7 @@ function sortable(table) {
   }
 }
 
-// What is folded is printed, too.
+// Print folded parts, too.
 function unfoldedInPrint() {
   const paper = matchMedia("print");
   let closed = [];
@@ -74,7 +74,7 @@ function unfoldedInPrint() {
   window.addEventListener("afterprint", () => { closed.forEach((part) => { part.open = false; }); closed = []; });
 }
 
-// One attribute at a time, chosen by its name.
+// Show one attribute at a time, chosen by its name.
 function slices(box) {
   const select = box.querySelector("select");
   const parts = [...box.querySelectorAll(".slice")];
@@ -85,7 +85,7 @@ function slices(box) {
   show();
 }
 
-// The link of the section that is being read; what a link leads to is unfolded.
+// Mark the link of the visible section, and unfold the target of a link.
 function navigation() {
   const links = new Map([...document.querySelectorAll(".top nav a")].map((link) => [link.hash.slice(1), link]));
   const sections = [...links.keys()].map(byId).filter(Boolean);
@@ -110,7 +110,7 @@ function navigation() {
   unfold();
 }
 
-// A table that fits needs no box that scrolls: its head then stays in view while the page scrolls.
+// If a table fits, its box does not scroll. The table's head is then visible while the page scrolls.
 function fitting(boxes) {
   const watch = new ResizeObserver((entries) => {
     for (const { target } of entries) {

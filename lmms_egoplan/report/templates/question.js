@@ -1,4 +1,4 @@
-// What is said of a question: the signs of verdicts, and the question opened.
+// An open question, and the signs of verdicts.
 
 const VERDICTS = { r: ["\u2713", "right"], w: ["\u2717", "wrong"], p: ["\u00bd", "partly"], u: ["?", "unscored"] };
 
@@ -29,7 +29,7 @@ function opened(item, details, runs) {
   ].filter(Boolean);
 }
 
-// As they were sent; runs are named where not all got the same one.
+// Show the prompts as sent. If they differ, name the runs of each.
 function prompts({ prompts: sent }, answers) {
   return make("details", {}, make("summary", {}, sent.length > 1 ? "Prompts as sent" : "Prompt as sent"), ...sent.map((text, place) => make("div", {},
     sent.length > 1 ? make("strong", { class: "name" }, answers.filter((answer) => answer.prompt === place).map((answer) => answer.run).join(", ")) : null,
@@ -38,12 +38,12 @@ function prompts({ prompts: sent }, answers) {
 
 const tokensOf = ({ tokens }) => (tokens ? `${tokens[0].toLocaleString("en")} tokens in, ${tokens[1].toLocaleString("en")} out` : null);
 
-// A strip holds the frames side by side: every picture shows its part of it.
+// A strip contains the frames side by side. Each picture shows its part of the strip.
 function frames({ file, of, frames: sizes }) {
   const src = `gallery/images/${file}`;
   if (sizes.length === 1 && of === 1) {
     const [, width, height] = sizes[0];
-    return make("div", { class: "frames" }, make("img", { class: "only", src, width, height, alt: "What the models were shown" }));
+    return make("div", { class: "frames" }, make("img", { class: "only", src, width, height, alt: "The models' input" }));
   }
   const whole = sizes.reduce((sum, [, width]) => sum + width, 0);
   let left = 0;
@@ -81,7 +81,7 @@ function choices(details, ranked) {
       return make("td", { class: taken ? "taken" : null }, value.toFixed(3).replace("-", "\u2212"), ...(taken ? [" ", badge("chosen")] : []), bar);
     })));
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Choices" }, make("table", { class: "choices" },
-    make("caption", {}, "Mean log-probability per token, in nats. A bar is the probability per token beside that of the run\u2019s likeliest choice."),
+    make("caption", {}, "Mean log-probability per token, in nats. A bar is the probability per token relative to the run\u2019s most likely choice."),
     make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "Choice"), ...head)), make("tbody", {}, ...rows)));
 }
 
@@ -90,13 +90,13 @@ function options(details) {
 }
 
 function words(answer, details) {
-  const text = answer.text ?? (answer.chosen === undefined ? "No answer is logged." : "");
+  const text = answer.text ?? (answer.chosen === undefined ? "The answer was not logged." : "");
   const chosen = answer.chosen === undefined || answer.logprobs ? null : make("p", { class: "rating" }, `Chosen: ${letterOf(answer.chosen)}. ${details.choices[answer.chosen] ?? ""}`);
   return make("article", { class: "said" },
     make("header", {}, make("h3", { class: "name" }, answer.run), mark(answer.letter, ""), answer.rating === undefined ? null : make("span", { class: "rating" }, answer.rating)),
     chosen,
     text ? make("p", { class: answer.text === undefined ? "words none" : "words", dir: "auto", tabindex: "0" }, text) : answer.text === "" ? make("p", { class: "words none" }, "The answer is empty.") : null,
-    answer.reply === undefined || answer.reply === answer.text ? null : make("details", {}, make("summary", {}, "The whole reply"), make("p", { class: "prompt", dir: "auto", tabindex: "0" }, answer.reply)),
+    answer.reply === undefined || answer.reply === answer.text ? null : make("details", {}, make("summary", {}, "Complete reply"), make("p", { class: "prompt", dir: "auto", tabindex: "0" }, answer.reply)),
     tokensOf(answer) === null ? null : make("p", { class: "rating" }, tokensOf(answer)),
     answer.judgement === undefined ? null : make("div", { class: "judgement" }, make("strong", {}, "The judge:"), make("p", { dir: "auto" }, answer.judgement)));
 }

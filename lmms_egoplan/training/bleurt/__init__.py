@@ -1,1 +1,1 @@
-"""ActPlan-1K's classifier of correct plans, trained (arXiv 2410.03907, sec. 4.2.2)."""
+"""Train ActPlan-1K's classifier of correct plans (arXiv 2410.03907, sec. 4.2.2)."""

@@ -1,4 +1,4 @@
-"""``lmms-egoplan train actplan-bleurt``: training of the classifier of correct plans."""
+"""Command ``lmms-egoplan train actplan-bleurt``: train the classifier of correct plans."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,19 +17,21 @@ def train(
     encoder: Annotated[
         str,
         typer.Option(
-            help="The encoder: Elron/bleurt-large-512 (BLEURT), Elron/bleurt-base-128 (BLEURT-base), or the folder of "
-            "any BERT-type checkpoint."
+            help="Encoder: Elron/bleurt-large-512 (BLEURT), Elron/bleurt-base-128 (BLEURT-base), or the folder of any "
+            "BERT-type checkpoint."
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the classifier, its scores and its model card.")],
-    epochs: Annotated[int, typer.Option(min=1, help="Each epoch shows every training instance once.")] = 70,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of epochs. Each shows every training instance once.")] = 70,
     learning_rate: Annotated[
         float | None,
-        typer.Option(help="Constant. Default: 5e-6 for an encoder of BERT-large's size or more, else 1e-6."),
+        typer.Option(
+            help="Constant learning rate. Default: 5e-6 for encoders of BERT-large's size or more, else 1e-6."
+        ),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Pairs per update.")] = 12,
-    max_length: Annotated[int, typer.Option(min=8, help="Tokens of a pair. The longer plan is cut first.")] = 512,
-    seed: Annotated[int, typer.Option(min=0, help="Of weights, pairs, their order and dropout.")] = 0,
+    max_length: Annotated[int, typer.Option(min=8, help="Tokens per pair. The longer plan is cut first.")] = 512,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for weights, pairs, their order and dropout.")] = 0,
     positives: Annotated[
         Positives,
         typer.Option(help="Positive pairs: two correct plans in any order, or a gold plan first. The paper says both."),
@@ -37,14 +39,14 @@ def train(
     shuffled: Annotated[
         Shuffled,
         typer.Option(
-            help="Shuffled gold plans are those of the same activity, as in the paper, or of the same instance, as in "
-            "earlier runs of this command."
+            help="Source of shuffled gold plans: the same activity, as in the paper, or the same instance, as in "
+            "earlier versions of this command."
         ),
     ] = "activity",
 ) -> None:
     """Train ActPlan-1K's classifier of correct plans. The defaults are the paper's settings.
 
-    Training uses a GPU where there is one. After an interruption the same command goes on after the last whole epoch.
+    Uses a GPU if available. To resume an interrupted run after its last complete epoch, repeat the command.
 
     Example: `lmms-egoplan train actplan-bleurt finetuning_data.jsonl activities.txt --encoder Elron/bleurt-large-512
     --out classifier`

@@ -1,4 +1,4 @@
-"""Pairs of a gold plan and another plan that the classifier learns from (sec. 4.2.2)."""
+"""Draw the training pairs of the classifier: a gold plan and another plan (sec. 4.2.2)."""
 
 import random
 from collections import Counter
@@ -10,7 +10,7 @@ from lmms_egoplan.benchmarks.actplan.bleurt import PlanPair, Positives, Shuffled
 from lmms_egoplan.benchmarks.actplan.plans import LabelledInstance
 from lmms_egoplan.benchmarks.actplan.reply import one_per_line
 
-# Shares of the kinds of training pairs that are tried first; the rest is shuffled gold plans.
+# Probabilities of trying a kind of pair first. The remainder is for shuffled gold plans.
 POSITIVE_SHARE = 0.3
 WRONG_SHARE = 0.5
 
@@ -21,16 +21,19 @@ _Steps = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of training (sec. 4.2.2); the defaults are the paper's, where it gives them.
+    """Settings of training (sec. 4.2.2). The defaults are the paper's, if it states them.
 
-    learning_rate: None for the paper's (`training.paper_learning_rate`).
-    max_length: Tokens of a pair; no more than the encoder has positions for.
-    seed: Random seed for the head's weights, the pairs, their order and dropout.
-    positives: ``mixed`` pairs any two correct plans in any order, since "gold plans and correct plans are mixed to form
-        positive sentence pairs"; ``gold-first`` puts a gold plan first, since "x is a sentence for gold plan". Sec.
-        4.2.2 has both sentences.
-    shuffled: Source of the gold plans that are shuffled for negative pairs: those of all training instances of the same
-        ``activity`` ("randomly shuffled gold plan with same activity"), or of the same ``instance`` alone.
+    Attributes:
+        epochs: Number of epochs.
+        learning_rate: None for the paper's (`training.paper_learning_rate`).
+        batch_size: Pairs per update.
+        max_length: Tokens per pair; no more than the encoder's positions.
+        seed: Random seed for the head's weights, the pairs, their order and dropout.
+        positives: ``mixed`` pairs any two correct plans in any order, since "gold plans and correct plans are mixed to
+            form positive sentence pairs". ``gold-first`` puts a gold plan first, since "x is a sentence for gold plan".
+            Sec. 4.2.2 has both sentences.
+        shuffled: Source of the gold plans that are shuffled for negative pairs: all training instances of the same
+            ``activity`` ("randomly shuffled gold plan with same activity"), or only the same ``instance``.
     """
 
     epochs: int = 70
@@ -43,25 +46,29 @@ class Recipe:
 
 
 class TrainingPairs:
-    """Training instances, each of which gives one pair per epoch (sec. 4.2.2).
+    """Training instances. Each gives one pair per epoch (sec. 4.2.2).
 
-    With probability 0.3 that is a positive pair: two different plans out of the gold plans and both models' correct
-    plans, the first of them a gold plan where the recipe says so. With 0.5 it is a gold plan with a wrong plan, else a
-    gold plan with a shuffled one: the steps of a gold plan of the same activity or instance, whichever the recipe says,
-    in an order that is no gold plan's of these and no correct plan's of the instance. What an instance does not have
-    gives way to the next of wrong, shuffled and positive. Equal plans count as one. A draw depends on seed, epoch, the
-    instance and, with shuffled plans of the activity, the other instances of its activity.
+    - With probability 0.3: a positive pair of two different plans. They come from the gold plans and both models'
+      correct plans. With `Recipe.positives` ``gold-first``, the first is a gold plan.
+    - With probability 0.5: a gold plan with a wrong plan.
+    - Otherwise: a gold plan with a shuffled one. Its steps are those of a gold plan of the same activity or instance
+      (`Recipe.shuffled`). Their order differs from all of these gold plans and from the instance's correct plans.
+
+    If an instance lacks a kind, the first available one of wrong, shuffled and positive replaces it. Equal plans count
+    once. A draw depends on the seed, the epoch and the instance. Plans shuffled within an activity also depend on the
+    activity's other instances.
 
     An activity is a name and a setting: the paper's 153 activities are 100 normal and 53 counterfactual ones.
 
-    without_pair: IDs of the instances that have no pair (one plan, of equal steps). They are skipped.
+    Attributes:
+        without_pair: Ids of the skipped instances, which allow no pair (one plan, of equal steps).
     """
 
     def __init__(self, instances: Sequence[LabelledInstance], recipe: Recipe) -> None:
         pools: dict[Hashable, list[_Steps]] = {}
         for instance in instances:
             pools.setdefault(_pool(instance, recipe), []).extend(map(_steps, instance.golds))
-        if recipe.shuffled == "activity":  # The same draws in whichever order the file has the instances.
+        if recipe.shuffled == "activity":  # Make the draws independent of the order of instances in the file.
             pools = {key: sorted(set(pool)) for key, pool in pools.items()}
         sources = [_Plans(instance, pools[_pool(instance, recipe)], recipe) for instance in instances]
         self._sources = [source for source in sources if source.kinds]
@@ -72,12 +79,16 @@ class TrainingPairs:
         return len(self._sources)
 
     def epoch(self, epoch: int) -> list[PlanPair]:
-        """Return an epoch's pairs in the order of the instances; epochs are counted from 0."""
+        """Return an epoch's pairs in the order of the instances. Epochs are counted from 0."""
         return [source.draw(random.Random(f"{self._seed}/{epoch}/{source.id}")) for source in self._sources]
 
 
 class _Plans:
-    """An instance's plans by what they serve for; `pool`: the gold plans that may be shuffled for it."""
+    """An instance's plans by their use.
+
+    Args:
+        pool: The gold plans that may be shuffled for the instance.
+    """
 
     def __init__(self, instance: LabelledInstance, pool: Sequence[_Steps], recipe: Recipe) -> None:
         self.id = str(instance.id)
@@ -89,8 +100,8 @@ class _Plans:
         self._wrong = _different([plan.text for plan in instance.plans if not plan.correct])
         self._in_order = {*pool, *map(_steps, correct)}
         self._sequences = [steps for steps in pool if self._can_be_shuffled(steps)]
-        serves = (len(self._correct) > 1, bool(self._wrong), bool(self._sequences))
-        self.kinds = {kind for kind, there in zip(_KINDS, serves, strict=True) if there}
+        is_available = (len(self._correct) > 1, bool(self._wrong), bool(self._sequences))
+        self.kinds = {kind for kind, available in zip(_KINDS, is_available, strict=True) if available}
 
     def draw(self, generator: random.Random) -> PlanPair:
         number = generator.random()
@@ -124,7 +135,7 @@ class _Plans:
 
 
 def _pool(instance: LabelledInstance, recipe: Recipe) -> Hashable:
-    """Return what instances have in common whose gold plans are shuffled for one another."""
+    """Return the key of the instances that share gold plans for shuffling."""
     return (instance.id.activity, instance.id.setting) if recipe.shuffled == "activity" else instance.id
 
 

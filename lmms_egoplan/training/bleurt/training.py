@@ -1,4 +1,4 @@
-"""Training the classifier (sec. 4.2.2): one run in one folder, which the same command goes on with."""
+"""Train the classifier (sec. 4.2.2), with one resumable run per folder."""
 
 import hashlib
 import time
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         TrainingArguments,
     )
 
-# Sec. 4.2.2's plans are written with these: each is one token.
+# Words of the plans in sec. 4.2.2 that become one token each.
 ACTION_TOKENS = ("switch-on", "switch-off", "place_inside", "place_on_top", "walk_to")
 
 _HEAD = {"plan_head.weight", "plan_head.bias"}
@@ -48,8 +48,11 @@ _HEAD = {"plan_head.weight", "plan_head.bias"}
 class NewModel:
     """An encoder with an untrained head.
 
-    max_length: tokens of a pair, as many as asked for where the encoder has positions for them.
-    digest: of the encoder's weights and its tokenizer; another text for another encoder.
+    Attributes:
+        model: The encoder with its head.
+        tokenizer: Its tokenizer.
+        max_length: Tokens per pair: the requested number, limited by the encoder's positions.
+        digest: Digest of the encoder's weights and tokenizer.
     """
 
     model: "PreTrainedModel"
@@ -59,14 +62,15 @@ class NewModel:
 
 
 def new_model(encoder: str, max_length: int, seed: int) -> NewModel:
-    """Put a head on an encoder, with an embedding for each of `ACTION_TOKENS`; their weights depend on the seed.
+    """Add a head to an encoder, and an embedding for each of `ACTION_TOKENS`. Their weights depend on the seed.
 
     Args:
-        encoder: name on the hub, as ``Elron/bleurt-base-128``, or folder of a BERT-type checkpoint.
-        max_length: of a pair, in tokens.
+        encoder: Name on the hub, such as ``Elron/bleurt-base-128``, or folder of a BERT-type checkpoint.
+        max_length: Maximum number of tokens per pair.
+        seed: Random seed for the new weights.
 
     Raises:
-        LmmsEgoplanError: there is no such checkpoint, or it is of another type or incomplete.
+        LmmsEgoplanError: The checkpoint is missing, incomplete or of another type.
     """
     from transformers import AutoConfig, AutoTokenizer, set_seed
 
@@ -80,14 +84,14 @@ def new_model(encoder: str, max_length: int, seed: int) -> NewModel:
         model, lacking = load_weights(encoder, config)
     except LmmsEgoplanError:
         raise
-    except Exception as error:  # from the loaders of many file formats
+    except Exception as error:  # raised by the loaders of many file formats
         raise LmmsEgoplanError(
-            f"{encoder}: no BERT-type checkpoint can be loaded from there: {error}\nWithout a network, download it "
-            "elsewhere (`hf download NAME --local-dir DIR`) and give the folder: --encoder DIR"
+            f"{encoder}: cannot load a BERT-type checkpoint: {error}\nWithout a network, download it elsewhere "
+            "(`hf download NAME --local-dir DIR`) and pass the folder: --encoder DIR"
         ) from error
     if lacking != _HEAD:
-        what = f"lacks {', '.join(sorted(lacking - _HEAD)[:3])}" if lacking else "is a plan classifier already"
-        raise LmmsEgoplanError(f"{encoder}: {what}; give a checkpoint with all weights of a BERT encoder and no more")
+        flaw = f"lacks {', '.join(sorted(lacking - _HEAD)[:3])}" if lacking else "is already a plan classifier"
+        raise LmmsEgoplanError(f"{encoder}: {flaw}; use a checkpoint with exactly the weights of a BERT encoder")
     digest = _encoder_digest(model, tokenizer)
     tokenizer.add_special_tokens({"extra_special_tokens": list(ACTION_TOKENS)}, replace_extra_special_tokens=False)
     if len(tokenizer) > config.vocab_size:
@@ -102,53 +106,62 @@ def _encoder_digest(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBas
     return digest.hexdigest()
 
 
-# Of BERT-large.
+# Hidden size of BERT-large.
 _LARGE = 1024
 
 
 def train_bleurt(
-    plans: Path, activities: Path, encoder: str, out: Path, recipe: Recipe, tell: Callable[[str], None]
+    plans: Path, activities: Path, encoder: str, out: Path, recipe: Recipe, notify: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Train a classifier and write the epoch that is best on val, with its scores and a model card.
+    """Train a classifier. Write the epoch that is best on val, with its scores and a model card.
 
-    A run that was interrupted goes on after its last epoch and ends as if it had not been. A finished one is not
-    repeated.
+    An interrupted run resumes after its last epoch and gives the same result. A finished run is not repeated.
 
     Args:
-        plans, activities: files as for `read_labelled_plans` and `read_activities`.
-        encoder: as for `new_model`.
-        out: folder of the run.
-        tell: takes remarks for the user.
+        plans: File for `read_labelled_plans`.
+        activities: File for `read_activities`.
+        encoder: As for `new_model`.
+        out: Folder of the run.
+        recipe: Settings of training.
+        notify: Receives messages for the user.
 
     Returns:
-        What is in ``scores.json``: ``settings``; ``data`` (numbers of instances and plans); ``best_epoch``, from 1;
-        ``train``, the scores on the first epoch's pairs; ``val``, those on val by model; ``val_accuracy`` over both;
-        ``history``, with ``epoch``, ``train_loss``, ``val_loss`` and ``val_accuracy`` (in [0, 1]) of every epoch; and
-        ``seconds`` of all epochs, without what an interruption has lost. Scores are as in `SourceScores`.
+        The contents of ``scores.json``:
+
+        - ``settings``
+        - ``data``: numbers of instances and plans
+        - ``best_epoch``, from 1
+        - ``train``: scores on the first epoch's pairs
+        - ``val``: scores on val by model
+        - ``val_accuracy``: accuracy over both models
+        - ``history``: ``epoch``, ``train_loss``, ``val_loss`` and ``val_accuracy`` (in [0, 1]) of every epoch
+        - ``seconds``: time of all epochs, without work lost in an interruption
+
+        Scores are as in `SourceScores`.
 
     Raises:
-        LmmsEgoplanError: one of the files cannot be read or holds something else, there is no usable encoder or data,
-            the folder is another run's, or training diverges.
-        OSError: the folder cannot be written.
+        LmmsEgoplanError: A file cannot be read or is invalid, the encoder or data is unusable, the folder belongs to
+            another run, or training diverges.
+        OSError: The folder cannot be written.
     """
     train, val, counts = _read(plans, activities, recipe)
     for activity, count in counts["unknown_activities"].items():
-        tell(f"Left out: {count} instances of {activity}, which {activities} does not name")
+        notify(f"Skipped: {count} instances of {activity}, which {activities} does not contain")
     if train.without_pair:
-        tell(f"Left out: instances that give no pair to learn from: {', '.join(train.without_pair)}")
+        notify(f"Skipped: instances without a training pair: {', '.join(train.without_pair)}")
     new = new_model(encoder, recipe.max_length, recipe.seed)
     if new.max_length < recipe.max_length:
-        tell(f"Pairs are cut to {new.max_length} tokens, not {recipe.max_length}: the encoder has no more positions")
+        notify(f"Pairs are cut to {new.max_length} tokens instead of {recipe.max_length}, the encoder's maximum")
     learning_rate = recipe.learning_rate or paper_learning_rate(new.model.config.hidden_size)
     recipe = replace(recipe, learning_rate=learning_rate, max_length=new.max_length)
     contents = {"plans": _digest(plans), "activities": _digest(activities), "encoder": new.digest}
     folder = RunFolder(out, asdict(recipe) | {f"{name}_sha256": digest for name, digest in contents.items()})
     scores = folder.scores()
     if scores is not None:
-        tell(f"{out}: this run is finished")
+        notify(f"{out}: this run is already finished")
         return scores
     new.model.config.update({"positives": recipe.positives, "shuffled": recipe.shuffled})
-    trainer, seconds = _fit(folder, new, train, val, recipe, tell)
+    trainer, seconds = _fit(folder, new, train, val, recipe, notify)
     arguments, best = trainer.args, trainer.state.best_global_step
     model, tokenizer = load_model(folder.checkpoint(best))
     scores = {
@@ -167,13 +180,13 @@ def train_bleurt(
 
 
 def _read(plans: Path, activities: Path, recipe: Recipe) -> tuple[TrainingPairs, list[PlanPair], dict[str, Any]]:
-    """Read training instances and the labelled pairs of val, and count both."""
+    """Read the training instances and the labelled pairs of val, and count both."""
     instances, splits = read_labelled_plans(plans), read_activities(activities)
     train, val = (in_split(instances, splits, split) for split in ("train", "val"))
     pairs, labelled = TrainingPairs(train, recipe), labelled_pairs(val)
     for split, usable in (("train", pairs), ("val", labelled)):
         if not len(usable):
-            raise LmmsEgoplanError(f"{plans}: no usable instances of the split {split} in it, going by {activities}")
+            raise LmmsEgoplanError(f"{plans}: no usable instances of the split {split} according to {activities}")
     counts = {
         "train_instances": len(train),
         "without_pair": pairs.without_pair,
@@ -195,12 +208,12 @@ def _scores(classifier: PlanClassifier, train: list[PlanPair], val: list[PlanPai
 
 
 def paper_learning_rate(hidden_size: int) -> float:
-    """Return 5e-6 with an encoder of BERT-large's hidden size or more (BLEURT), else 1e-6 (BLEURT-base)."""
+    """Return 5e-6 for an encoder of at least BERT-large's hidden size (BLEURT), else 1e-6 (BLEURT-base)."""
     return 5e-6 if hidden_size >= _LARGE else 1e-6
 
 
 def model_card(scores: Mapping[str, Any]) -> str:
-    """Return the card of a trained classifier as Markdown; `scores` as `train_bleurt` returns them."""
+    """Return the card of a trained classifier as Markdown. `scores` as returned by `train_bleurt`."""
     return render_card(Path(__file__).with_name("card.md"), scores)
 
 
@@ -210,27 +223,27 @@ def _fit(
     train: TrainingPairs,
     val: Sequence[PlanPair],
     recipe: Recipe,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> "tuple[Trainer, float]":
-    """Train from the last whole checkpoint, or from the start, to the last epoch.
+    """Train to the last epoch, from the last complete checkpoint or from the start.
 
-    The best epoch has the highest accuracy on val, the first of equal ones.
+    The best epoch has the highest accuracy on val; among equals, it is the first.
 
     Args:
-        recipe: with a learning rate.
-        tell: is told where the run goes on.
+        recipe: Settings, including a learning rate.
+        notify: Receives a message if the run resumes.
 
     Returns:
-        The Trainer at its end, and the seconds of all epochs.
+        The finished Trainer, and the seconds of all epochs.
 
     Raises:
-        LmmsEgoplanError: more than one GPU or process, or training diverges.
+        LmmsEgoplanError: There is more than one GPU or process, or training diverges.
     """
     from transformers import Trainer
 
     last, seconds = folder.last_checkpoint()
     if last is not None:
-        tell(f"Going on from {last}")
+        notify(f"Resuming from {last}")
     start = time.monotonic() - seconds
     dataset = _Pairs(new, train.epoch(0))
     trainer = Trainer(
@@ -263,12 +276,12 @@ def _arguments(folder: RunFolder, recipe: Recipe) -> "TrainingArguments":
         **yaml_beside(__file__),
     )
     if max(arguments.n_gpu, arguments.world_size) > 1:
-        raise LmmsEgoplanError("training uses one GPU in one process; choose one: CUDA_VISIBLE_DEVICES=0")
+        raise LmmsEgoplanError("training uses one GPU in one process; choose a GPU: CUDA_VISIBLE_DEVICES=0")
     return arguments
 
 
 class _Pairs:
-    """A dataset of pairs, encoded when asked for; `pairs` may be replaced by others of the same number."""
+    """A dataset of pairs, encoded on demand. `pairs` may be replaced by the same number of other pairs."""
 
     def __init__(self, new: NewModel, pairs: Sequence[PlanPair]) -> None:
         self.pairs = pairs
@@ -287,7 +300,7 @@ def _epochs(folder: RunFolder, train: TrainingPairs, dataset: _Pairs, start: flo
     from transformers import TrainerCallback
 
     class Epochs(TrainerCallback):
-        """Gives every epoch its pairs, going by the updates before it, and marks checkpoints once they are whole."""
+        """Set the pairs of each epoch, derived from the number of updates, and mark checkpoints as complete."""
 
         def on_epoch_begin(self, args: Any, state: Any, _control: Any, **_: Any) -> None:
             dataset.pairs = train.epoch(state.global_step * int(args.num_train_epochs) // state.max_steps)
@@ -300,12 +313,12 @@ def _epochs(folder: RunFolder, train: TrainingPairs, dataset: _Pairs, start: flo
 
 def _accuracy(prediction: "EvalPrediction") -> dict[str, float]:
     if not np.isfinite(prediction.predictions).all():
-        raise LmmsEgoplanError("training has diverged (NaN); remove --out and train with a smaller --learning-rate")
+        raise LmmsEgoplanError("training has diverged (NaN); delete --out and train with a smaller --learning-rate")
     return {"accuracy": float((prediction.predictions.argmax(-1) == prediction.label_ids).mean())}
 
 
 def _history(trainer: "Trainer") -> list[dict[str, float]]:
-    """Join the Trainer's log, which has training loss and evaluation in separate entries, to one entry per epoch."""
+    """Merge the Trainer's separate log entries for training and evaluation into one entry per epoch."""
     epochs: dict[int, dict[str, float]] = {}
     names = {"loss": "train_loss", "eval_loss": "val_loss", "eval_accuracy": "val_accuracy"}
     for entry in trainer.state.log_history:

@@ -1,1 +1,1 @@
-"""EgoPlan-IT: models tuned on questions of Epic-Kitchens, with a contrastive loss (sec. 5, C.2)."""
+"""Tune models on EgoPlan-IT: questions about Epic-Kitchens, with a contrastive loss (sec. 5, C.2)."""

@@ -1,4 +1,4 @@
-"""A LLaVA of toy size, trained whole on captions of rendered scenes."""
+"""Train a tiny LLaVA on captions of rendered scenes."""
 
 import random
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from lmms_egoplan.training.egoplan.worlds import PAUSE_FRAMES, procedures, vary
 if TYPE_CHECKING:
     from transformers import LlavaProcessor
 
-# In a trial that told the goal from the start, the model guessed from words, and hardly learned to see.
+# The first question does not contain the goal: with it, a trial model guessed from words and hardly learned to see.
 QUESTION = "What was done?"
 PROGRESS_QUESTION = (
     "Considering the progress shown in the video and my current observation in the last frame, "
@@ -26,14 +26,20 @@ NOTHING = "nothing"
 
 _SIDE, _PATCH = 64, 16
 _VISION = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3}
-# About as many as there are words, beside 256 bytes.
+# Roughly the number of words, in addition to 256 bytes.
 _VOCABULARY = 1024
 _FRAMES = 8
 
 
 @dataclass(frozen=True)
 class Captioned:
-    """Frames of a random world up to a moment between two steps, its goal, and the step before the moment."""
+    """Frames of a random world up to a moment between two steps.
+
+    Attributes:
+        frames: The frames.
+        goal: The goal of the procedure.
+        text: The step before the moment.
+    """
 
     frames: list[Image.Image]
     goal: str
@@ -41,7 +47,7 @@ class Captioned:
 
 
 def draw(generator: random.Random, num_frames: int = 1) -> Captioned:
-    """Draw so many frames at most, evenly spaced over all that has been done, the moment last."""
+    """Draw at most `num_frames` frames, evenly spaced over everything done so far. The last one is the moment."""
     procedure = generator.choice([*procedures()])
     world = vary(procedure, generator, is_other_room=generator.random() < 0.5)
     following = generator.randrange(len(procedure.steps))
@@ -53,12 +59,13 @@ def draw(generator: random.Random, num_frames: int = 1) -> Captioned:
 
 
 def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, int], seed: int) -> None:
-    """Write a checkpoint: about 300,000 parameters, all trained on captions of random worlds, each seen once.
+    """Write a checkpoint with about 300,000 parameters, all trained on captions of random worlds, each seen once.
 
     Args:
-        texts: that the tokenizer learns its words from, beside the captions.
-        updates: with 64 captions of one frame each, then with 16 of up to eight frames.
-        seed: of weights and worlds.
+        folder: Folder of the checkpoint.
+        texts: Texts that the tokenizer learns, in addition to the captions.
+        updates: Number of updates with 64 captions of one frame, then with 16 captions of up to eight frames.
+        seed: Random seed for weights and worlds.
     """
     from transformers import CLIPImageProcessor, Trainer, TrainingArguments, set_seed
     from transformers.utils.logging import disable_progress_bar
@@ -76,7 +83,7 @@ def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, in
     ]
     processor = llava_processor(images, train_tokenizer([f" {text}" for text in words], _VOCABULARY), _PATCH)
     model = llava(processor, _SIDE, _VISION)
-    model.config.vision_feature_layer = -1  # LLaVA-1.5 leaves the last of many layers out
+    model.config.vision_feature_layer = -1  # LLaVA-1.5 skips the last of many layers.
     stages = ((64, 3e-3, 1, QUESTION), (16, 1.5e-3, _FRAMES, PROGRESS_QUESTION))
     for max_steps, (batch_size, learning_rate, most_frames, question) in zip(updates, stages, strict=True):
         arguments = TrainingArguments(
@@ -95,7 +102,7 @@ def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, in
 
 
 class _Collator:
-    """Model inputs of captions of random worlds, drawn by their numbers; the loss is over the captions alone."""
+    """Create model inputs from captions of random worlds, drawn by their numbers. Only captions enter the loss."""
 
     def __init__(self, processor: "LlavaProcessor", question: str, num_frames: tuple[int, int], seed: int) -> None:
         self._processor = processor
@@ -110,7 +117,7 @@ class _Collator:
         images = [frame for caption in captions for frame in caption.frames]
         batch = self._processor(images=images, text=rows, padding=True, return_tensors="pt")
         labels = batch["input_ids"].clone().fill_(-100)
-        for row, answer in enumerate(answers):  # padding is on the left
+        for row, answer in enumerate(answers):  # Padding is on the left.
             count = len(self._processor.tokenizer(answer, add_special_tokens=False).input_ids)
             labels[row, -count:] = batch["input_ids"][row, -count:]
         return {**batch, "labels": labels}

@@ -16,46 +16,41 @@ def train(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the adapter and its model card.")],
     data: Annotated[
         Path | None,
-        typer.Argument(metavar="DATA", help="EgoPlan-IT: `EgoPlan_IT.json`. Without it, that of the configuration."),
+        typer.Argument(metavar="DATA", help="`EgoPlan_IT.json`. Default: the file in the configuration."),
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="Checkpoint to tune: any vision-language model of transformers.")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Settings, YAML. A run writes all of its own to `config.yaml`.")
+        Path | None, typer.Option(metavar="FILE", help="YAML file with settings. A run writes its own `config.yaml`.")
     ] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="A setting in place of the configuration's, such as `epic_kitchens=DIR` or `epochs=1`. Repeat for "
-            "several.",
+            help="Override one setting, such as `epic_kitchens=DIR` or `epochs=1`. Can be repeated.",
         ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in DIR from its last checkpoint.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in DIR from its last checkpoint.")] = False,
     no_lora: Annotated[
         bool,
-        typer.Option(
-            "--no-lora", help="Leave the language model as it is: train only what joins it with the image encoder."
-        ),
+        typer.Option("--no-lora", help="Freeze the language model. Train only what joins it with the image encoder."),
     ] = False,
     no_contrastive: Annotated[
-        bool, typer.Option("--no-contrastive", help="Leave out the contrastive loss: learn the answers alone.")
+        bool, typer.Option("--no-contrastive", help="Disable the contrastive loss. Learn only the right answers.")
     ] = False,
     no_instructions: Annotated[
-        bool, typer.Option("--no-instructions", help="Leave out the configuration's instruction data.")
+        bool, typer.Option("--no-instructions", help="Ignore the configuration's instruction data.")
     ] = False,
-    no_recognition: Annotated[bool, typer.Option("--no-recognition", help="Leave action recognition out.")] = False,
+    no_recognition: Annotated[bool, typer.Option("--no-recognition", help="Disable action recognition.")] = False,
 ) -> None:
     """Tune a model on EgoPlan-IT with the paper's contrastive loss. The defaults are the published settings.
 
     Example: `lmms-egoplan train egoplan EgoPlan_IT.json --model Qwen/Qwen2.5-VL-7B-Instruct
     --set epic_kitchens=EPIC-KITCHENS --out tuned`
 
-    Several GPUs: `torchrun --nproc-per-node 8 -m lmms_egoplan train egoplan` and the same options. Then evaluate:
+    For several GPUs: `torchrun --nproc-per-node 8 -m lmms_egoplan train egoplan` with the same options. To evaluate:
     `lmms-eval --tasks egoplan_val_clips --model hf_vlm --model_args pretrained=NAME,peft=tuned`.
 
     The four ablations of the paper's Table 3 are `--no-lora`, `--no-contrastive`, `--no-instructions` and
@@ -76,11 +71,11 @@ def train(
 
 
 def merge(
-    adapter: Annotated[Path, typer.Argument(metavar="ADAPTER", help="Folder that `train egoplan` wrote.")],
+    adapter: Annotated[Path, typer.Argument(metavar="ADAPTER", help="Folder written by `train egoplan`.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the checkpoint.")],
-    model: Annotated[str | None, typer.Option(help="The base. Default: that which the adapter names.")] = None,
+    model: Annotated[str | None, typer.Option(help="Base model. Default: the one that the adapter names.")] = None,
 ) -> None:
-    """Add an adapter to its base: a plain checkpoint, for vLLM, SGLang and all that loads transformers' models.
+    """Merge an adapter into its base model. Writes a plain checkpoint for vLLM, SGLang and others.
 
     Example: `lmms-egoplan merge egoplan tuned --out checkpoint`
     """
@@ -91,16 +86,16 @@ def merge(
 
 
 def export(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="EgoPlan-IT: `EgoPlan_IT.json`.")],
-    format: Annotated[Trainer, typer.Option(help="The trainer that reads it.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="`EgoPlan_IT.json`.")],
+    format: Annotated[Trainer, typer.Option(help="Trainer to write the data for.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the samples and their images.")],
     epic_kitchens: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder with EPIC-KITCHENS' RGB frames.")
     ] = None,
     ego4d: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with Ego4D's videos.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the negative that is taken of each record.")] = 42,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for the negative of each record.")] = 42,
 ) -> None:
-    """Write EgoPlan-IT as preference data for other trainers: images, prompt, chosen and rejected action.
+    """Export EgoPlan-IT as preference data for other trainers: images, prompt, chosen and rejected action.
 
     Example: `lmms-egoplan data export egoplan-it EgoPlan_IT.json --format trl --epic-kitchens EPIC-KITCHENS --out trl`
     """
@@ -111,13 +106,13 @@ def export(
 def demo(
     out: Annotated[
         Path,
-        typer.Option(metavar="DIR", help="Folder for all files of the demo; those of an earlier demo are replaced."),
+        typer.Option(metavar="DIR", help="Folder for all files of the demo. Replaces those of an earlier demo."),
     ] = Path("lmms-egoplan-training-demo"),
 ) -> None:
-    """Show tuning: a tiny model learns to plan in rendered scenes, in 6 minutes.
+    """Watch a tiny model learn to plan in rendered scenes, in 6 minutes.
 
-    The model is trained on captions of rendered scenes, then tuned on answers and wrong answers to questions about
-    their next steps. lmms-eval measures it before and after, with the video and without it.
+    The model is trained on captions of rendered scenes, then tuned on right and wrong answers about their next steps.
+    lmms-eval measures it before and after, with and without the video.
 
     Example: `lmms-egoplan train demo --out /tmp/demo`
     """

@@ -1,6 +1,6 @@
-"""EgoPlan-IT: its annotation files, checked, and their records as samples.
+"""Read and check EgoPlan-IT's annotation files, and convert their records to samples.
 
-Samples are questions with negatives, action recognition on the same clips, held-out goals.
+There are questions with negatives, action recognition on the same clips, and held-out videos.
 """
 
 import random
@@ -32,16 +32,17 @@ def _other_than_answer(negative: str, info: ValidationInfo) -> str:
 
 
 class RecognitionRecord(Shown):
-    """A question about what is shown, with its answer: of action recognition, the past actions (sec. 5.1)."""
+    """A question about the visual input, with its answer. In action recognition: the past actions (sec. 5.1)."""
 
     sample_id: SampleId
     answer: Text
 
 
 class InstructionRecord(RecognitionRecord):
-    """One sample of EgoPlan-IT (sec. 5.1); its answer is the right action.
+    """A record of EgoPlan-IT (sec. 5.1). Its answer is the right action.
 
-    negative_answers: other actions of the same goal, at least one, none the answer.
+    Attributes:
+        negative_answers: Other actions of the same goal, at least one, all different from the answer.
     """
 
     negative_answers: list[Annotated[Text, AfterValidator(_other_than_answer)]]
@@ -55,28 +56,28 @@ class InstructionRecord(RecognitionRecord):
 
 
 def read_instructions(path: str | Path) -> list[InstructionRecord]:
-    """Read EgoPlan-IT's file and check every record of it.
+    """Read EgoPlan-IT's file and check every record.
 
     Args:
-        path: JSON; a list of records, or an object that holds such a list under one key.
+        path: JSON file: a list of records, or an object that contains such a list under one key.
 
     Returns:
         The records in the file's order.
 
     Raises:
-        LmmsEgoplanError: see `read_records`; also where a record has no negative answer, or one that is the answer.
+        LmmsEgoplanError: See `read_records`. Also, a record has no negative answer, or one that equals the answer.
     """
     return read_records(InstructionRecord, Path(path), "EgoPlan_IT", "is it EgoPlan-IT's file?")
 
 
 def read_recognition(path: str | Path) -> list[RecognitionRecord]:
-    """Read action recognition, as ``data build egoplan`` writes it, and check every record of it.
+    """Read action recognition, as written by ``data build egoplan``, and check every record.
 
     Args:
-        path: as for `read_instructions`.
+        path: As for `read_instructions`.
 
     Raises:
-        LmmsEgoplanError: see `read_records`.
+        LmmsEgoplanError: See `read_records`.
     """
     return read_records(RecognitionRecord, Path(path), "EgoPlan_IT_action_recognition", "is it action recognition?")
 
@@ -84,21 +85,25 @@ def read_recognition(path: str | Path) -> list[RecognitionRecord]:
 def find_frames(
     records: Sequence[RecognitionRecord], roots: dict[str, Path | None], num_clips: int, where: str
 ) -> dict[Id, Footage]:
-    """Find the footage of each record by its sample id, with all frames from its first clip to its observation.
+    """Find the footage of each record, with all frames from its first clip to its observation.
 
     Args:
-        roots: folders by source; None where none is given.
-        num_clips: how many past actions are shown, the last ones.
-        where: names the records' file.
+        records: The records.
+        roots: Folders by source; None if not given.
+        num_clips: Number of past actions to show, the last ones.
+        where: Name of the records' file, for messages.
+
+    Returns:
+        The footage by sample id.
 
     Raises:
-        LmmsEgoplanError: frames are missing, or a source's folder is not given; names the first 20 videos.
+        LmmsEgoplanError: Frames are missing, or a source's folder is not given. Names the first 20 videos.
     """
 
     def find(group: Sequence[RecognitionRecord]) -> dict[Id, Footage | str]:
         source = group[0].video_source
         if (root := roots[source]) is None:
-            raise LmmsEgoplanError(f"the folder of {source} is not given (download: {VIDEO_URLS[source]})")
+            raise LmmsEgoplanError(f"missing folder of {source}; set it (download: {VIDEO_URLS[source]})")
         clips = [record.model_copy(update={"past_actions": record.past_actions[-num_clips:]}) for record in group]
         return find_video(root, clips)
 
@@ -108,7 +113,7 @@ def find_frames(
     if lost:
         problems = [f"{video} (sample_id {', '.join(map(str, ids[:3]))}): {reason}" for (_, video), reason, ids in lost]
         if len(problems) == 1:
-            raise LmmsEgoplanError(f"{where}: the frames of {problems[0]}")
+            raise LmmsEgoplanError(f"{where}: missing frames of {problems[0]}")
         raise LmmsEgoplanError(f"{where}: the frames of {len(problems)} videos are missing:\n{listing(problems)}")
     return footage
 
@@ -116,11 +121,11 @@ def find_frames(
 def plan_samples(
     records: Sequence[InstructionRecord], footage: dict[Id, Footage], visuals: dict[str, Any], where: str
 ) -> list[Sample]:
-    """Make a sample of each record: its question, its answer, all its negatives, its clips and the observation.
+    """Create a sample for each record: its question, answer, negatives, clips and observation.
 
     Args:
-        visuals: settings of `Visuals.visual_input`.
-        where: names the file.
+        visuals: Settings for `Visuals.visual_input`.
+        where: Name of the file, for messages.
     """
     return [_sample(record, footage, visuals, where, record.negative_answers) for record in records]
 
@@ -128,12 +133,12 @@ def plan_samples(
 def recognition_samples(
     records: Sequence[RecognitionRecord], footage: dict[Id, Footage], visuals: dict[str, Any], where: str
 ) -> list[Sample]:
-    """Make a sample of each record that has a clip."""
+    """Create a sample for each record that has a clip."""
     return [_sample(record, footage, visuals, where, ()) for record in records if record.past_actions]
 
 
 def recognition_of(records: Sequence[InstructionRecord], num_clips: int) -> list[RecognitionRecord]:
-    """Make action recognition on the same clips (sec. 5.1): the answer lists the actions shown, in order."""
+    """Derive action recognition on the same clips (sec. 5.1). The answer lists the actions shown, in order."""
     return [
         record.model_copy(
             update={"question": RECOGNITION_QUESTION, "answer": _listed(record.past_actions[-num_clips:])}
@@ -145,34 +150,37 @@ def recognition_of(records: Sequence[InstructionRecord], num_clips: int) -> list
 def hold_out(
     records: Sequence[InstructionRecord], share: float, seed: int
 ) -> tuple[list[InstructionRecord], list[InstructionRecord]]:
-    """Set some videos' records apart, so that no clip stands on both sides.
+    """Hold out the records of some videos, so that training and held-out records share no clip.
 
     Args:
-        share: of the records, in [0, 1); whole videos are set apart as long as they fit it, or one, the smallest.
+        records: The records.
+        share: Fraction of the records, in [0, 1). Whole videos are held out while they fit it, or the smallest one.
+        seed: Random seed for the choice of videos.
 
     Returns:
-        The records to train on, and those set apart.
+        The training records and the held-out records.
 
     Raises:
-        LmmsEgoplanError: there is one video only, so that none can be set apart.
+        LmmsEgoplanError: All records are from one video, so none can be held out.
     """
     counts: Counter[tuple[str, str]] = Counter((record.video_source, record.video_id) for record in records)
     names = sorted(counts)
     random.Random(seed).shuffle(names)
-    wanted = share * len(records)
-    apart: set[tuple[str, str]] = set()
-    if wanted and len(names) < 2:
+    max_records = share * len(records)
+    held_out: set[tuple[str, str]] = set()
+    if max_records and len(names) < 2:
         raise LmmsEgoplanError(
-            f"held_out: {share:g}: all records are of one video, so that none can be held out; set held_out to 0"
+            f"held_out: {share:g}: all records are from one video, so none can be held out; set held_out to 0"
         )
     for name in names:
-        if sum(counts[other] for other in apart) + counts[name] <= wanted and len(apart) < len(names) - 1:
-            apart.add(name)
-    if wanted and not apart:
-        apart.add(min(names, key=counts.__getitem__))
+        num_records = sum(counts[video] for video in held_out) + counts[name]
+        if num_records <= max_records and len(held_out) < len(names) - 1:
+            held_out.add(name)
+    if max_records and not held_out:
+        held_out.add(min(names, key=counts.__getitem__))
     return (
-        [record for record in records if (record.video_source, record.video_id) not in apart],
-        [record for record in records if (record.video_source, record.video_id) in apart],
+        [record for record in records if (record.video_source, record.video_id) not in held_out],
+        [record for record in records if (record.video_source, record.video_id) in held_out],
     )
 
 
@@ -193,14 +201,14 @@ def _sample(
         name=f"{where}, sample_id {record.sample_id}",
         turns=((record.question, record.answer.strip()),),
         negatives=tuple(negative.strip() for negative in negatives),
-        visuals=partial(_shown, doc, visuals),
+        visuals=partial(_read_visuals, doc, visuals),
         num_visuals=clips * visuals["frames_per_clip"] + 1,
         fields=("question", "answer", *(f"negative_answers[{index}]" for index in range(len(negatives)))),
     )
 
 
-def _shown(doc: dict[str, Any], visuals: dict[str, Any]) -> Sequence[Any]:
-    """Call `Visuals.visual_input` without its advice, which is about prepared questions."""
+def _read_visuals(doc: dict[str, Any], visuals: dict[str, Any]) -> Sequence[Any]:
+    """Call `Visuals.visual_input`, but drop its advice, which is for prepared questions."""
     try:
         return EGOPLAN.visual_input(doc, visuals)
     except DamagedFrameError as error:

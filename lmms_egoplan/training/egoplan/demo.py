@@ -1,4 +1,4 @@
-"""``lmms-egoplan train demo``: a tiny model learns to plan in rendered scenes, as lmms-eval measures it."""
+"""Run ``lmms-egoplan train demo``: a tiny model learns to plan in rendered scenes, measured by lmms-eval."""
 
 import random
 import sys
@@ -26,20 +26,22 @@ CHANCE = dict.fromkeys(("id", "od", "all"), 25.0)
 _BASE, _DATA, _RESULTS, _REPORT = "base", "data", "results", "report"
 _CAPTION_UPDATES = (700, 250)
 _NOTE = (
-    "A tiny model is trained on captions of rendered scenes, and then tuned on a rendered EgoPlan-IT. The questions "
-    "show other colours and rooms. Its scores compare with each other, and with no published ones.\n"
+    "A tiny model is trained on captions of rendered scenes, then tuned on a rendered EgoPlan-IT. The questions "
+    "show other colours and rooms. Do not compare these scores with published ones.\n"
 )
 
 Accuracies = Mapping[str, float]
-"""Per cent, by ``id``, ``od`` and ``all``, as in Table 3."""
+"""Percentages by ``id``, ``od`` and ``all``, as in Table 3."""
 
 
 class LearningDemo:
-    """The steps of the demo, each in the same folder.
+    """The steps of the demo, in one folder.
 
     Args:
-        out: as for `DemoFolder`.
-        seed: of weights, scenes and training.
+        out: As for `DemoFolder`.
+        console: Console for progress.
+        seed: Random seed for weights, scenes and training.
+        steps: Titles of the steps.
     """
 
     def __init__(self, out: Path, console: Console, seed: int, steps: Sequence[str]) -> None:
@@ -49,12 +51,12 @@ class LearningDemo:
         self._seed = seed
 
     def train_base(self) -> None:
-        """Train a LLaVA whole on captions."""
+        """Train a LLaVA on captions."""
         code = f"from {__name__} import write_base; write_base({_BASE!r}, {self._seed})"
         self.folder.run([sys.executable, "-c", code])
 
     def render(self) -> None:
-        """Write EgoPlan-IT and questions of other worlds."""
+        """Render EgoPlan-IT and questions about other worlds."""
         root = self.folder.path / FOLDER
         root.mkdir()
         rendered.write_tuning_data(root, self._seed)
@@ -67,7 +69,7 @@ class LearningDemo:
         self.folder.run([*OWN_COMMAND, "data", "prepare", "egoplan", annotations, "--split", "val", *media])
 
     def tune(self, name: str, options: Sequence[str] = ()) -> None:
-        """Tune into ``tuned/NAME``, with options of ``train egoplan``."""
+        """Tune into ``tuned/NAME``, with additional options of ``train egoplan``."""
         settings = _DEMO["settings"] | {"model": _BASE, "data": f"{FOLDER}/{rendered.TUNING_DATA}", "seed": self._seed}
         settings |= {"epic_kitchens": f"{FOLDER}/epic-kitchens", "instructions": [f"{FOLDER}/{rendered.CAPTIONS}"]}
         config = self.folder.path / "tuned" / f"{name}.yaml"
@@ -77,7 +79,7 @@ class LearningDemo:
         self.folder.run([*OWN_COMMAND, "train", "egoplan", "--config", f"{out}.yaml", "--out", out, *options])
 
     def ask(self, name: str | None = None, tasks: Sequence[str] = (TASK,)) -> list[Accuracies]:
-        """Measure the accuracies of the base, or of what was tuned under a name, in each task."""
+        """Measure accuracies in each task, of the base or of the model tuned under `name`."""
         adapter = f",peft=tuned/{name}" if name else ""
         arguments = f"pretrained={_BASE},dtype=float32{adapter}"
         results = f"{_RESULTS}/{name or _BASE}"
@@ -86,7 +88,7 @@ class LearningDemo:
         return [{key: 100 * metrics[task][metric] for key, metric in names.items()} for task in tasks]
 
     def report(self) -> Path:
-        """Write the report of all runs; its page."""
+        """Write a report of all runs and return its page."""
         self.folder.run([*OWN_COMMAND, "report", _RESULTS, "--out", _REPORT])
         return self.folder.path / _REPORT / "index.html"
 
@@ -95,8 +97,8 @@ def run_learning_demo(out: Path, console: Console) -> None:
     """Train, tune and measure a tiny model, and print its accuracies before and after, blind, and by chance.
 
     Raises:
-        LmmsEgoplanError: as for `DemoFolder`, or a command failed; then with the end of the log.
-        OSError: `out` cannot be written to.
+        LmmsEgoplanError: As for `DemoFolder`; or a command failed, with the end of the log.
+        OSError: `out` cannot be written.
     """
     demo = LearningDemo(out, console, 0, _DEMO["steps"])
     folder = demo.folder
@@ -115,19 +117,19 @@ def run_learning_demo(out: Path, console: Console) -> None:
         folder.begin_step()
         page = demo.report()
     console.print(accuracies_table(rows, "rendered scenes"))
-    for line in (f"Log of all commands: {folder.path / LOG}", f"Report, to open in a browser: {page}"):
+    for line in (f"Log of all commands: {folder.path / LOG}", f"Report (open in a browser): {page}"):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
-def accuracies_table(rows: Mapping[str, Accuracies], what: str) -> Table:
-    """Make a table of in-domain, out-of-domain and all accuracies, as Table 3."""
-    table = Table("", "ID %", "OD %", "all %", title=f"Accuracy in {TASK}: {what}")
+def accuracies_table(rows: Mapping[str, Accuracies], subject: str) -> Table:
+    """Create a table of in-domain, out-of-domain and overall accuracies, like Table 3."""
+    table = Table("", "ID %", "OD %", "all %", title=f"Accuracy in {TASK}: {subject}")
     for name, accuracies in rows.items():
         table.add_row(name, *(f"{accuracies[key]:.1f}" for key in ("id", "od", "all")))
     return table
 
 
 def write_base(folder: str, seed: int) -> None:
-    """Train the model that is tuned."""
+    """Train the base model of the demo."""
     questions = [QUESTION.format(goal=procedure.goal) for procedure in procedures()]
     train_on_captions(Path(folder), questions, _CAPTION_UPDATES, random.Random(seed).randrange(2**31))

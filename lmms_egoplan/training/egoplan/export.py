@@ -1,4 +1,4 @@
-"""EgoPlan-IT as preference data for other trainers."""
+"""Export EgoPlan-IT as preference data for other trainers."""
 
 import json
 from collections.abc import Iterator
@@ -27,16 +27,16 @@ _VISUALS = {"media": "clip_frames", "num_clips": NUM_CLIPS, "frames_per_clip": F
 def export_preferences(
     data: Path, form: Trainer, out: Path, epic_kitchens: Path | None, ego4d: Path | None, seed: int
 ) -> int:
-    """Write a line of JSON for each record: what is shown, the question, the answer and one negative.
+    """Write one line of JSON per record: its images, question, answer and one negative.
 
-    All clips' frames and the observation are images (C.1), written as JPEG below ``images``. Paths are relative to
-    the folder for TRL, absolute for ms-swift.
+    All clip frames and the observation are images (C.1), written as JPEG into the subfolder ``images``. Paths are
+    relative to the folder for TRL and absolute for ms-swift.
 
     Returns:
         The number of pairs.
 
     Raises:
-        LmmsEgoplanError: the data are wrong, frames are missing, or `out` holds an export of other data or frames.
+        LmmsEgoplanError: The data is invalid, frames are missing, or `out` contains an export of other data or frames.
     """
     records = read_instructions(data)
     footage = find_frames(records, {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}, NUM_CLIPS, str(data))
@@ -44,7 +44,7 @@ def export_preferences(
     identity = fingerprint([sha256(data.read_bytes()).hexdigest(), form, seed, _VISUALS, versions])
     if (out / _IDENTITY).is_file() and read_json(out / _IDENTITY, "export") != {"identity": identity}:
         raise LmmsEgoplanError(
-            f"{out}: holds an export of other data, settings or frames; give another --out, or remove the folder"
+            f"{out}: contains an export of other data, settings or frames; use another --out, or delete the folder"
         )
     write_whole(out / _IDENTITY, json.dumps({"identity": identity}) + "\n")
     rows = []
@@ -54,7 +54,7 @@ def export_preferences(
         if form == "ms-swift":
             paths = [str((out / path).resolve()) for path in paths]
         negative = draw(sample, f"{seed} {number}").negative
-        assert negative is not None  # every record has some
+        assert negative is not None  # Every record has negatives.
         rows.append(_ROWS[form](paths, *sample.turns[0], negative))
     write_whole(out / PAIRS, clean_text(json_lines(rows)))
     return len(rows)
@@ -69,7 +69,7 @@ def _write_images(sample: Sample, out: Path, name: str) -> Iterator[str]:
 
 
 def _trl(images: list[str], question: str, answer: str, negative: str) -> dict[str, Any]:
-    """Make a row of TRL's conversational preference format; content items mark the images' places."""
+    """Create a row in TRL's conversational preference format. Content items mark the positions of the images."""
     content = [*({"type": "image"} for _ in images), {"type": "text", "text": question}]
     return {
         "images": images,
@@ -80,7 +80,7 @@ def _trl(images: list[str], question: str, answer: str, negative: str) -> dict[s
 
 
 def _ms_swift(images: list[str], question: str, answer: str, negative: str) -> dict[str, Any]:
-    """Make a row of ms-swift's standard form: messages, the last with the chosen answer, and the rejected one."""
+    """Create a row in ms-swift's standard format: messages ending with the chosen answer, and the rejected answer."""
     return {
         "messages": [{"role": "user", "content": "<image>" * len(images) + question}, _assistant(answer)],
         "rejected_response": negative,

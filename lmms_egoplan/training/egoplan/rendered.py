@@ -1,4 +1,4 @@
-"""A rendered EgoPlan-IT, captions in LLaVA's layout, and questions about other worlds, from the demo's videos."""
+"""Render an EgoPlan-IT, captions in LLaVA's layout, and questions about other worlds, from the demo's videos."""
 
 import json
 import random
@@ -14,22 +14,22 @@ from lmms_egoplan.training.egoplan import captions
 from lmms_egoplan.training.egoplan.worlds import FPS, OBSERVATION_LEAD, Procedure, World, procedures, vary
 
 TUNING_DATA, CAPTIONS, ANNOTATIONS = "EgoPlan_IT.json", "captions.json", "EgoPlan_validation.json"
-# Worlds of each goal. In EgoPlan-Val about 3 of 11 questions are Ego4D's.
+# Number of worlds per goal. In EgoPlan-Val, about 3 of 11 questions are Ego4D's.
 _TUNED, _ASKED = 10, {EPIC_KITCHENS: 4, EGO4D: 2}
 _CAPTIONS = 60
 
 
 def write_tuning_data(root: Path, seed: int) -> None:
-    """Write 300 records about 60 worlds of Epic-Kitchens, one for each step, and 60 captioned images."""
+    """Write 300 records about 60 worlds of Epic-Kitchens, one per step, and 60 captioned images."""
     generator = random.Random(f"{seed} tuning")
     records: list[dict[str, Any]] = []
     for number, world in enumerate(_worlds(generator, _TUNED), 1):
         video_id = f"{RENDERED}_tuning_{number:02}"
         write_frames(root / "epic-kitchens", video_id, world.frames())
         for step, answer in enumerate(world.procedure.steps):
-            others = [other for other in world.procedure.steps if other != answer]
-            record = shown(len(records) + 1, EPIC_KITCHENS, video_id, world.procedure, step)
-            records.append(record | {"answer": answer, "negative_answers": others})
+            negatives = [other for other in world.procedure.steps if other != answer]
+            record = common_fields(len(records) + 1, EPIC_KITCHENS, video_id, world.procedure, step)
+            records.append(record | {"answer": answer, "negative_answers": negatives})
     _write(root / TUNING_DATA, records)
     (root / "images").mkdir()
     dialogues = []
@@ -42,7 +42,7 @@ def write_tuning_data(root: Path, seed: int) -> None:
 
 
 def write_questions(root: Path, seed: int) -> None:
-    """Write 180 questions about 36 other worlds: 24 in rooms as those of the tuning data, 12 of Ego4D in other ones."""
+    """Write 180 questions about 36 other worlds: 24 in the rooms of the tuning data, 12 of Ego4D in other rooms."""
     generator = random.Random(f"{seed} questions")
     records: list[dict[str, Any]] = []
     for source, count in _ASKED.items():
@@ -58,21 +58,21 @@ def write_questions(root: Path, seed: int) -> None:
 
 
 def question(sample_id: int | str, source: str, video_id: str, procedure: Procedure, step: int) -> dict[str, Any]:
-    """Return the record that asks for a step after all earlier ones; three other steps are the wrong choices."""
+    """Return the record that asks for a step after all earlier ones. Three other steps are the wrong choices."""
     answer = procedure.steps[step]
     generator = random.Random(sample_id)
     choices = [answer, *generator.sample([other for other in procedure.steps if other != answer], 3)]
     generator.shuffle(choices)
     return {
-        **shown(sample_id, source, video_id, procedure, step),
+        **common_fields(sample_id, source, video_id, procedure, step),
         **dict(zip(CHOICES, choices, strict=True)),
         "golden_choice_idx": LETTERS[choices.index(answer)],
         "answer": answer,
     }
 
 
-def shown(sample_id: int | str, source: str, video_id: str, procedure: Procedure, step: int) -> dict[str, Any]:
-    """Return the fields that records of all kinds have, of a question about a step: the goal, and what is shown."""
+def common_fields(sample_id: int | str, source: str, video_id: str, procedure: Procedure, step: int) -> dict[str, Any]:
+    """Return the fields common to all records about a step: the goal and the visual input."""
     first = FIRST_FRAME[source]
     past = [(procedure.steps[number], *procedure.span(number)) for number in range(step)]
     return {
@@ -90,7 +90,7 @@ def shown(sample_id: int | str, source: str, video_id: str, procedure: Procedure
 
 
 def _worlds(generator: random.Random, count: int, *, is_other_room: bool = False) -> Iterable[World]:
-    """Draw so many worlds of each goal."""
+    """Draw `count` worlds for each goal."""
     goals = procedures()
     return (vary(procedure, generator, is_other_room=is_other_room) for _ in range(count) for procedure in goals)
 

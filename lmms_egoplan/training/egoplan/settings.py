@@ -1,4 +1,4 @@
-"""Settings of EgoPlan-IT's tuning: those of any tuning, the data, and what a model is shown."""
+"""Define the settings of tuning on EgoPlan-IT: general settings, data and visual input."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,13 +19,19 @@ PLAN, RECOGNITION = "egoplan", "recognition"
 class EgoPlanTuning(TuningSettings):
     """Settings of a run.
 
-    data: EgoPlan-IT's file. epic_kitchens, ego4d: as for preparing the benchmark.
-    num_clips, frames_per_clip: what is shown (C.1).
-    recognition: whether action recognition on the same clips is mixed in.
-    recognition_data: its file, as ``data build egoplan`` writes it; None to make it of `data`.
-    instructions: files of `read_instructions`; `instruction_media` has their images and videos.
-    proportions: of the mix, by part (see `parts`).
-    held_out: share of the data, whole videos, that is not trained on.
+    Attributes:
+        model: Name or folder of the checkpoint.
+        data: EgoPlan-IT's file.
+        epic_kitchens: Folder with EPIC-KITCHENS' RGB frames, as for preparing the benchmark.
+        ego4d: Folder with Ego4D's videos, as for preparing the benchmark.
+        num_clips: Number of past actions to show (C.1).
+        frames_per_clip: Number of frames per action (C.1).
+        recognition: Whether to add action recognition on the same clips.
+        recognition_data: Its file, as written by ``data build egoplan``; None to derive it from `data`.
+        instructions: Files that `read_instructions` reads.
+        instruction_media: Folder with their images and videos.
+        proportions: Proportions of the mix by part (see `parts`).
+        held_out: Fraction of the data that is not trained on, in whole videos.
     """
 
     model: str
@@ -43,7 +49,7 @@ class EgoPlanTuning(TuningSettings):
 
     @property
     def visuals(self) -> dict[str, Any]:
-        """The settings of `visual_input`."""
+        """The settings for `visual_input`."""
         return {"media": "clips", "num_clips": self.num_clips, "frames_per_clip": self.frames_per_clip}
 
     @property
@@ -52,7 +58,7 @@ class EgoPlanTuning(TuningSettings):
         return [PLAN, *([RECOGNITION] if self.recognition else []), *(path.stem for path in self.instructions)]
 
     def changed(self, changes: Mapping[str, Any]) -> "EgoPlanTuning":
-        """Change some settings; parts that this removes have no proportion."""
+        """Change some settings. Parts that this removes lose their proportions."""
         changed = self.model_copy(update=changes)
         removed = {*self.parts} - {*changed.parts}
         if self.proportions is None or not removed:
@@ -65,15 +71,16 @@ def read_settings(path: Path | None, values: Mapping[str, Any], assignments: Ite
     """Read settings from a YAML file.
 
     Args:
-        values: replace the file's.
-        assignments: ``KEY=VALUE``, with the value as YAML; replace both.
+        path: The file; None for no file.
+        values: Values that override the file.
+        assignments: ``KEY=VALUE`` texts with YAML values; they override both.
 
     Raises:
-        LmmsEgoplanError: the file cannot be read, or a setting is wrong or unknown.
+        LmmsEgoplanError: The file cannot be read, or a setting is invalid or unknown.
     """
     stored = {} if path is None else _yaml(str(path), read_text(path, "configuration")) or {}
     if not isinstance(stored, dict):
-        raise LmmsEgoplanError(f"{path}: expected settings by name, found {type(stored).__name__}")
+        raise LmmsEgoplanError(f"{path}: expected a mapping of settings, found {type(stored).__name__}")
     assigned = {}
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
@@ -84,7 +91,7 @@ def read_settings(path: Path | None, values: Mapping[str, Any], assignments: Ite
 
 
 def settings_text(settings: EgoPlanTuning) -> str:
-    """Write all settings as YAML, including defaults; `read_settings` reads them."""
+    """Return all settings as YAML, including defaults, for `read_settings`."""
     return yaml.safe_dump(settings.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
@@ -92,4 +99,4 @@ def _yaml(where: str, text: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise LmmsEgoplanError(f"{where}: no YAML: {' '.join(str(error).split())}") from error
+        raise LmmsEgoplanError(f"{where}: invalid YAML: {' '.join(str(error).split())}") from error

@@ -1,4 +1,4 @@
-"""One run of EgoPlan-IT's tuning, from files to an adapter with its model card."""
+"""Run one tuning on EgoPlan-IT, from files to an adapter with its model card."""
 
 import hashlib
 from collections.abc import Sequence
@@ -37,28 +37,30 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
     """Tune a model on EgoPlan-IT (sec. 5.2).
 
     Args:
-        out: folder of the run: the adapter, ``config.yaml`` with all settings, ``history.json`` and a model card.
-        resume: as for `tune`.
+        settings: Settings of the run.
+        out: Folder for the adapter, ``config.yaml`` with all settings, ``history.json`` and a model card.
+        resume: As for `tune`.
 
     Returns:
-        ``samples`` by part, ``held_out`` questions, and what `tune` returns.
+        ``samples`` by part, the number of ``held_out`` questions, and the values of `tune`.
 
     Raises:
-        LmmsEgoplanError: a file is wrong, frames are missing, or as `tune`.
+        LmmsEgoplanError: A file is invalid, frames are missing, or as for `tune`.
     """
     records = read_instructions(settings.data)
     where = str(settings.data)
     roots = {EPIC_KITCHENS: settings.epic_kitchens, EGO4D: settings.ego4d}
     footage = find_frames(records, roots, settings.num_clips, where)
-    trained, apart = hold_out(records, settings.held_out, settings.seed)
-    if apart:
-        tell(f"Held out: {len(apart)} of {len(records)} questions ({len(apart) / len(records):.1%}), whole videos")
+    trained, withheld = hold_out(records, settings.held_out, settings.seed)
+    if withheld:
+        share = len(withheld) / len(records)
+        tell(f"Held out: {len(withheld)} of {len(records)} questions ({share:.1%}), in whole videos")
     parts = {PLAN: plan_samples(trained, footage, settings.visuals, where)}
     if settings.recognition:
-        parts[RECOGNITION] = _recognition(settings, trained, apart, roots, footage)
+        parts[RECOGNITION] = _recognition(settings, trained, withheld, roots, footage)
     for path in settings.instructions:
         parts[_part(path, parts)] = instructions.read_instructions(path, settings.instruction_media)
-    held_out = plan_samples(apart, footage, settings.visuals, where)
+    held_out = plan_samples(withheld, footage, settings.visuals, where)
     mix = Mix(parts, settings.proportions, settings.seed)
     tuned = tune(settings.model, mix, held_out, settings, out, _identity(settings), resume=resume)
     counts = {name: len(samples) for name, samples in parts.items()}
@@ -70,7 +72,7 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
             out / "README.md", render_card(_CARD, {**settings.model_dump(), **summary, "accuracies": accuracies})
         )
     if accuracies:
-        tell(f"Held-out questions: {accuracies[0]:.1%} at first, {accuracies[-1]:.1%} at the end")
+        tell(f"Accuracy on held-out questions: {accuracies[0]:.1%} before, {accuracies[-1]:.1%} after")
     tell(f"Written to {out}")
     return summary
 
@@ -78,7 +80,7 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
 def _recognition(
     settings: EgoPlanTuning,
     trained: Sequence[InstructionRecord],
-    apart: Sequence[InstructionRecord],
+    withheld: Sequence[InstructionRecord],
     roots: dict[str, Path | None],
     footage: dict[Id, Footage],
 ) -> list[Sample]:
@@ -87,20 +89,20 @@ def _recognition(
     if path is None:
         records = recognition_of(trained, settings.num_clips)
         return recognition_samples(records, footage, settings.visuals, f"{settings.data}, recognition")
-    held_out = {(record.video_source, record.video_id) for record in apart}
+    held_out = {(record.video_source, record.video_id) for record in withheld}
     recorded = [record for record in read_recognition(path) if (record.video_source, record.video_id) not in held_out]
-    own = find_frames(recorded, roots, settings.num_clips, str(path))
-    return recognition_samples(recorded, own, settings.visuals, str(path))
+    frames = find_frames(recorded, roots, settings.num_clips, str(path))
+    return recognition_samples(recorded, frames, settings.visuals, str(path))
 
 
 def _part(path: Path, parts: dict[str, list[Sample]]) -> str:
     if path.stem in parts:
-        raise LmmsEgoplanError(f"instructions: {path}: another part of the mix is named {path.stem}; rename the file")
+        raise LmmsEgoplanError(f"instructions: {path}: duplicate name {path.stem} in the mix; rename the file")
     return path.stem
 
 
 def _identity(settings: EgoPlanTuning) -> dict[str, Any]:
-    """Return what a run depends on, except for the settings of any tuning: files by their contents."""
+    """Return what identifies a run's data, except for general settings. Files are identified by their contents."""
     paths = (settings.data, *filter(None, [settings.recognition_data]), *settings.instructions)
     files = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     shown = {name: getattr(settings, name) for name in ("num_clips", "frames_per_clip", "recognition", "held_out")}

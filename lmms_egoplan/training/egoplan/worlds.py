@@ -1,4 +1,4 @@
-"""Random worlds: the demo's videos in other colours, and seen from elsewhere."""
+"""Vary the demo's videos: random colours and random views."""
 
 import random
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from lmms_egoplan.media.frames import count_video_frames, read_video_frames
 
 FPS = 10
 OBSERVATION_LEAD = FPS // 2
-"""An observation is 0.5 s before the next action (arXiv 2312.06722, sec. 3.3)."""
+"""Frames between an observation and the next action: 0.5 s (arXiv 2312.06722, sec. 3.3)."""
 STEP_FRAMES, PAUSE_FRAMES = 14, 8
 
 _GOALS = 6
-# Steps of 255 by which each end of a colour channel moves, and the largest fraction of a side that is out of view.
+# Maximum shift of each end of a colour channel (of 255), and maximum cropped fraction of a side.
 _RECOLOURED, _OTHER_ROOM, _CROPPED = 40, 90, 0.12
 
 
@@ -26,7 +26,10 @@ _RECOLOURED, _OTHER_ROOM, _CROPPED = 40, 90, 0.12
 class Procedure:
     """A goal and the steps that reach it.
 
-    starts: first frame of each step, counted from 0; a step takes `STEP_FRAMES`, after a pause of `PAUSE_FRAMES`.
+    Attributes:
+        goal: The goal.
+        steps: Descriptions of the steps.
+        starts: First frame of each step, counted from 0. A step takes `STEP_FRAMES`, after a pause of `PAUSE_FRAMES`.
     """
 
     goal: str
@@ -40,10 +43,13 @@ class Procedure:
 
 @dataclass(frozen=True)
 class World:
-    """A procedure in a video with other colours.
+    """A procedure in a recoloured video.
 
-    colours: new value of each value of each channel.
-    view: the visible part of each frame: left, top, right, bottom.
+    Attributes:
+        procedure: The procedure.
+        video: The original video.
+        colours: New value for each value of each channel.
+        view: The visible part of each frame: left, top, right, bottom.
     """
 
     procedure: Procedure
@@ -52,7 +58,7 @@ class World:
     view: tuple[float, float, float, float]
 
     def frame(self, number: int) -> Image.Image:
-        """Return one frame, counted from 0."""
+        """Return a frame, counted from 0."""
         image = _frames(self.video)[number]
         return image.resize(image.size, box=self.view).point(self.colours)
 
@@ -63,7 +69,7 @@ class World:
 
 @cache
 def procedures() -> dict[Procedure, tuple[Path, Path]]:
-    """Read the first procedures of the demo, each with its video, and the same in another room."""
+    """Read the demo's first procedures, each with its video and a video of another room."""
     root, other_room = DATA / "egoplan", DATA / "egoplan-bench2" / "ego4d"
     last = {record.video_id: record for record in read_annotations(root / f"{LIST_KEYS['val']}.json", "val")}
     folders = {EPIC_KITCHENS: root / "epic-kitchens", EGO4D: root / "ego4d"}
@@ -80,7 +86,7 @@ def vary(procedure: Procedure, generator: random.Random, *, is_other_room: bool 
     """Return a procedure in a random world.
 
     Args:
-        is_other_room: things stand elsewhere, and colours differ more.
+        is_other_room: Use the video of another room, with stronger changes of colour.
     """
     most = _OTHER_ROOM if is_other_room else _RECOLOURED
     video = procedures()[procedure][is_other_room]

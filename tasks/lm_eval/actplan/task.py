@@ -1,4 +1,4 @@
-"""ActPlan-1K in lm-eval's shape: the classes and functions that this folder's YAML files name."""
+"""ActPlan-1K for lm-eval: the classes and functions that this folder's YAML files refer to."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -15,16 +15,16 @@ from lmms_egoplan.harnesses.lm_eval.task import Answered, TogetherScoredTask, wi
 
 
 class Plans(TogetherScoredTask):
-    """Plans for household activities.
+    """Generate plans for household activities.
 
-    metadata: ``encoder`` and ``bleurt``, as the task's YAML says.
+    The task's YAML sets ``encoder`` and ``bleurt`` in ``metadata``.
     """
 
     PREPARED = ACTPLAN
     FILTER = "scored"
 
     def prepare_scoring(self) -> None:
-        """Load encoder and classifier: what is wrong with them is told before the model is asked."""
+        """Load encoder and classifier, to report errors before the model runs."""
         metadata = self.config.metadata
         self._encoder, self._classifier = load_scorers(metadata["encoder"], metadata["bleurt"])
 
@@ -38,11 +38,11 @@ class Plans(TogetherScoredTask):
 
 
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
-    """The views of the environment."""
+    """Return the views of the environment."""
     load = partial(stored_images, ACTPLAN, "test", doc["data"], doc["row"], "images")
     return LazyImages(images_name("ActPlan-1K", doc, doc["id"]), load)
 
 
 def doc_to_text(doc: Mapping[str, Any]) -> str:
-    """The task description as released, behind the views."""
+    """Return the placeholders of the views, followed by the task description as released."""
     return IMAGE_PLACEHOLDER * doc["num_images"] + prompt_text(doc)

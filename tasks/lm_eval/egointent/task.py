@@ -1,4 +1,4 @@
-"""EgoIntent in lm-eval's shape: the class and functions that this folder's YAML file names."""
+"""Provide EgoIntent's tasks for lm-eval: the class and functions that this folder's YAML files name."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,19 +18,19 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name
 from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask
 
-# A clip, which a model class that takes videos shows as one, or images.
+# A clip is shown as a video by model classes that take one.
 _MEDIA = ("clip", "frames")
 
 
 class Steps(JudgedTask):
-    """What, why and next for steps that are cut off before their outcome."""
+    """The task egointent: infer what, why and next for steps that are cut off before their outcome."""
 
     PREPARED = EGOINTENT
     COUNTS = ("max_frames",)
     SETTINGS = ("media",)
     DEFAULT_JUDGE = DEFAULT_JUDGE
     OTHERWISE = OTHERWISE
-    # Which judge prompt: the release's, or the paper's.
+    # Selects the judge prompt: the release's if true, otherwise the paper's.
     RELEASE = True
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
@@ -54,13 +54,13 @@ class Steps(JudgedTask):
 
 
 class PaperSteps(Steps):
-    """The same with the paper's names and definitions of the fields."""
+    """The task egointent_v1, with the paper's names and definitions of the fields."""
 
     RELEASE = False
 
 
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
-    """The step's frames up to its truncation point."""
+    """Return the step's frames up to its truncation point."""
     settings = doc["shown"]
     what = f"step {doc['step_id']}, {settings['max_frames']} frames as {settings['media']}"
     return LazyImages(
@@ -69,10 +69,10 @@ def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
 
 
 def doc_to_text(doc: Mapping[str, Any]) -> str:
-    """The request for the three fields behind the step's images."""
+    """Return the request for the three fields, after the step's images."""
     return IMAGE_PLACEHOLDER * num_shown(doc, doc["shown"]) + prompt_text(doc)
 
 
 def doc_to_release_text(doc: Mapping[str, Any]) -> str:
-    """As `doc_to_text`, with the names and definitions of the release of August 2026."""
+    """Return the request with the names and definitions of the release of August 2026; see `doc_to_text`."""
     return IMAGE_PLACEHOLDER * num_shown(doc, doc["shown"]) + RELEASE_PROMPT

@@ -1,4 +1,4 @@
-"""EgoPlan in lm-eval's shape: the classes and functions that this folder's YAML files name."""
+"""Define EgoPlan's lm-eval classes and functions, which this folder's YAML files reference."""
 
 from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan import visuals
@@ -10,25 +10,25 @@ from lmms_egoplan.harnesses.lm_eval.task import RankedTask
 
 
 class BlindRanking(RankedTask):
-    """The candidates ranked after a text alone."""
+    """Rank the choices after a text without images."""
 
     PREPARED = splits.EGOPLAN
 
 
 class Ranking(choices.RankedChoices):
-    """The candidates ranked after frames and question."""
+    """Rank the choices after frames and question."""
 
     PREPARED = splits.EGOPLAN
 
 
 class Replies(choices.Letters):
-    """Letters, written after frames and question."""
+    """Read the letters written after frames and question."""
 
     PREPARED = splits.EGOPLAN
 
 
 def doc_to_image(doc: Doc) -> LazyImages:
-    """Return evenly spaced frames of the progress, the observation last."""
+    """Return evenly spaced frames of the progress, with the observation last."""
     return frames("EgoPlan", visuals.EGOPLAN.visual_input, doc)
 
 
@@ -38,5 +38,5 @@ def doc_to_lettered_text(doc: Doc) -> str:
 
 
 def doc_to_thinking_text(doc: Doc) -> str:
-    """Return the same for a model that thinks first."""
+    """Return the question with lettered choices for a model that thinks first, after its images."""
     return behind_frames(doc, lettered_question(doc, THINKING))

@@ -1,4 +1,4 @@
-"""EgoPlan-Bench2 in lm-eval's shape: the classes and functions that this folder's YAML files name."""
+"""Define EgoPlan-Bench2's lm-eval classes and functions, which this folder's YAML files reference."""
 
 from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan import visuals
@@ -9,19 +9,19 @@ from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
 
 
 class Ranking(choices.RankedChoices):
-    """The choices ranked after frames and question."""
+    """Rank the choices after frames and question."""
 
     PREPARED = splits.EGOPLAN_BENCH2
 
 
 class Replies(choices.Letters):
-    """Letters, written after frames and question."""
+    """Read the letters written after frames and question."""
 
     PREPARED = splits.EGOPLAN_BENCH2
 
 
 def doc_to_image(doc: Doc) -> LazyImages:
-    """Return evenly spaced frames from the task's start, the observation last."""
+    """Return evenly spaced frames from the task's start, with the observation last."""
     return frames("EgoPlan-Bench2", visuals.EGOPLAN_BENCH2.visual_input, doc)
 
 
@@ -31,5 +31,5 @@ def doc_to_lettered_text(doc: Doc) -> str:
 
 
 def doc_to_thinking_text(doc: Doc) -> str:
-    """Return the same for a model that thinks first."""
+    """Return the prompt for a model that thinks first, after its images."""
     return behind_frames(doc, bench2_prompt(doc, BENCH2_THINKING))

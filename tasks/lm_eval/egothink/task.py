@@ -1,4 +1,4 @@
-"""EgoThink in lm-eval's shape: the classes and functions that this folder's YAML files name."""
+"""Adapt EgoThink to lm-eval, with the classes and functions that the YAML files of this folder name."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -15,12 +15,12 @@ from lmms_egoplan.harnesses.lm_eval.checkpoint import model_type
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
 from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask, SystemPromptTask, without_images
 
-# Of ``--metadata prompts``: those for the checkpoint's type.
+# Value of ``--metadata prompts`` that selects prompts by the checkpoint's type.
 _BY_MODEL_TYPE = "model_type"
 
 
 class General(SystemPromptTask, JudgedTask):
-    """A dimension that is answered in a few words (Table 5's prompts)."""
+    """A dimension with answers of a few words (prompts of Table 5)."""
 
     PREPARED = EGOTHINK
     SETTINGS = ("prompts",)
@@ -29,13 +29,13 @@ class General(SystemPromptTask, JudgedTask):
     PLANNING = False
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """With the name of the prompts instead of the rule that chooses them."""
+        """Replace the rule for prompts by the name of the prompts that it selects."""
         prompts = metadata.get("prompts")
         if prompts == _BY_MODEL_TYPE:
             return metadata | {"prompts": backend_of_model_type(model_type(metadata))}
         if prompts is not None and prompts not in (names := model_blocks(planning=self.PLANNING)):
             choices = ", ".join([*names, _BY_MODEL_TYPE])
-            raise LmmsEgoplanError(f"{self.config.task}: --metadata prompts={prompts}: one of {choices}")
+            raise LmmsEgoplanError(f"{self.config.task}: --metadata prompts={prompts} is unknown; use one of {choices}")
         return metadata
 
     def documents(self, rows: Dataset) -> Dataset:
@@ -52,24 +52,24 @@ class General(SystemPromptTask, JudgedTask):
 
 
 class Planning(General):
-    """A dimension that is answered by a detailed plan (Table 6's prompts)."""
+    """A dimension with detailed plans as answers (prompts of Table 6)."""
 
     PLANNING = True
 
 
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
-    """The question's one image."""
+    """Return the image of the question."""
     load = partial(stored_images, EGOTHINK, dimension_of(doc["id"]), doc["data"], doc["row"], "image")
     return LazyImages(images_name("EgoThink", doc, doc["id"]), load)
 
 
 def doc_to_general_text(doc: Mapping[str, Any]) -> str:
-    """The question behind its image, in the prompt of the model's family."""
+    """Return the prompt of the model's family with the image and the question."""
     return _text(doc, planning=False)
 
 
 def doc_to_planning_text(doc: Mapping[str, Any]) -> str:
-    """The question behind its image, in the prompt of the model's family for plans."""
+    """Return the planning prompt of the model's family with the image and the question."""
     return _text(doc, planning=True)
 
 

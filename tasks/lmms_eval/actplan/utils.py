@@ -1,4 +1,4 @@
-"""What this folder's YAML files name: ActPlan-1K's own functions, in the shape in which lmms-eval calls them."""
+"""ActPlan-1K for lmms-eval: the functions and the filter that this folder's YAML files refer to."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from lmms_egoplan.harnesses.lmms_eval.filters import RequestFilter
 
 
 def __getattr__(name: str) -> str:
-    """Folder and fingerprint of the prepared instances, found when a task is loaded, not when listed."""
+    """Return folder and fingerprint of the prepared instances when a task is loaded, not when it is listed."""
     if name == "TEST":
         return str(ACTPLAN.folder("test"))
     if name == "TEST_DATA":
@@ -23,27 +23,27 @@ def __getattr__(name: str) -> str:
 
 
 def doc_to_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
-    """The views of the environment."""
+    """Return the views of the environment."""
     return views(doc)
 
 
 def no_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
-    """Nothing: the task description alone is the input (Table 6)."""
+    """Return no images: the task description is the only input (Table 6)."""
     return []
 
 
 def doc_to_text(doc: Mapping[str, Any]) -> str:
-    """The task description as released."""
+    """Return the task description as released."""
     return prompt_text(doc)
 
 
 class Scored(RequestFilter):
-    """Scores all plans of a task together; gives on what `PlanScore.to_text` writes.
+    """Scores all plans of a task together, and passes on the texts of `PlanScore.to_text`.
 
-    Both models are loaded with the task: what is wrong with them is told before the evaluated model is asked.
+    Both scoring models are loaded with the task, to report errors before the evaluated model runs.
 
-    encoder: the sentence encoder, a name on the hub or a path; LMMS_EGOPLAN_ENCODER wins.
-    bleurt: folder of a classifier; LMMS_EGOPLAN_BLEURT wins.
+    encoder: Name on the hub, or path, of the sentence encoder; LMMS_EGOPLAN_ENCODER takes precedence.
+    bleurt: Folder of a classifier; LMMS_EGOPLAN_BLEURT takes precedence.
     """
 
     def __init__(self, encoder: str, bleurt: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What this folder's YAML files name: EgoIntent's own functions, in the shape in which lmms-eval calls them."""
+"""Adapt EgoIntent to lmms-eval: the functions that this folder's YAML files name."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -23,7 +23,7 @@ from lmms_egoplan.media.sampling import VisualInput
 
 
 def __getattr__(name: str) -> str:
-    """Folder and fingerprint of the prepared steps, found when a task is loaded, not when listed."""
+    """Return the folder or the fingerprint of the prepared steps when a task is loaded, not when it is listed."""
     if name == "TEST":
         return str(EGOINTENT.folder("test"))
     if name == "TEST_DATA":
@@ -32,17 +32,17 @@ def __getattr__(name: str) -> str:
 
 
 def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> VisualInput:
-    """The step up to its truncation point, as the model's block of settings says."""
+    """Return the step up to its truncation point, in the form that the model's settings select."""
     return visual_input(doc, lmms_eval_specific_kwargs)
 
 
 def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
-    """The request for the three fields; the settings concern the visual input alone."""
+    """Return the request for the three fields; the settings only affect the visual input."""
     return prompt_text(doc)
 
 
 def doc_to_release_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
-    """As `doc_to_text`, with the names and definitions of the release of August 2026."""
+    """Return the request with the names and definitions of the release of August 2026; see `doc_to_text`."""
     return RELEASE_PROMPT
 
 
@@ -66,10 +66,11 @@ def _predictions(task_filter: JudgedFilter, resps: Sequence[Sequence[str]], docs
 
 
 class Judged(JudgedFilter):
-    """Has all answers of the task judged together; gives on what `GradedStep.to_text` writes.
+    """Judge all answers of the task in one batch, and return the text of each `GradedStep`.
 
-    together: all fields of a step in one request to the judge.
-    release: use the release's judge prompt (August 2026), else the paper's.
+    Args:
+        together: Send one request to the judge for all fields of a step.
+        release: Use the release's judge prompt (August 2026), otherwise the paper's.
     """
 
     DEFAULT_JUDGE = scoring.DEFAULT_JUDGE
@@ -87,7 +88,7 @@ class Judged(JudgedFilter):
 
 
 class Diagnosed(JudgedFilter):
-    """Has all answers diagnosed together; gives on what `Diagnosis.to_text` writes."""
+    """Diagnose all answers in one batch, and return the text of each `Diagnosis`."""
 
     DEFAULT_JUDGE = diagnostics.DEFAULT_JUDGE
     OTHERWISE = scoring.OTHERWISE

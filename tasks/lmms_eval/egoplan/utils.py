@@ -1,4 +1,4 @@
-"""What this folder's YAML files name: EgoPlan's own functions, in the shape in which lmms-eval calls them."""
+"""Define EgoPlan's lmms-eval functions, which this folder's YAML files reference."""
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -28,34 +28,34 @@ _SPLITS = {
 
 
 def __getattr__(name: str) -> str:
-    """Find folders and fingerprints of the prepared splits when a task is loaded, not when it is listed."""
+    """Look up folders and fingerprints of the prepared splits when a task is loaded, not when it is listed."""
     if name not in _SPLITS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return str(_SPLITS[name]())
 
 
 def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:
-    """Return images, clips or a video file, as the model's block of settings says."""
+    """Return images, clips or a video file, depending on the model's settings."""
     return visuals.EGOPLAN.visual_input(doc, lmms_eval_specific_kwargs or {})
 
 
 def no_visual(doc: Mapping[str, Any]) -> VisualInput:
-    """Return nothing: the question alone."""
+    """Return no visual input, for the question alone."""
     return []
 
 
 def doc_to_lettered_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
-    """Return the question with lettered choices; the settings concern the visual input alone."""
+    """Return the question with lettered choices. The settings only affect the visual input."""
     return lettered_question(doc)
 
 
 def doc_to_thinking_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
-    """Return the same for a model that thinks first."""
+    """Return the question with lettered choices for a model that thinks first."""
     return lettered_question(doc, THINKING)
 
 
 def write_test_predictions(values: Sequence[dict[str, Any]], args: Namespace | None) -> int:
-    """Write what ``lmms-egoplan submit egoplan`` reads, and return the number of predictions."""
+    """Write the file that ``lmms-egoplan submit egoplan`` reads, and return the number of predictions."""
     time = datetime.now().strftime("%Y%m%d_%H%M%S")
     path = generate_submission_file(f"{time}_egoplan_test_predictions.jsonl", args)
     write_predictions(path, values)

@@ -1,4 +1,4 @@
-"""What this folder's YAML files name: EgoPlan-Bench2's own functions, in the shape in which lmms-eval calls them."""
+"""Define EgoPlan-Bench2's lmms-eval functions, which this folder's YAML files reference."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -17,22 +17,22 @@ _SPLITS = {
 
 
 def __getattr__(name: str) -> str:
-    """Find folder and fingerprint of the prepared split when a task is loaded, not when it is listed."""
+    """Look up folder and fingerprint of the prepared split when a task is loaded, not when it is listed."""
     if name not in _SPLITS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return str(_SPLITS[name]())
 
 
 def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> VisualInput:
-    """Return images or a video file, as the model's block of settings says."""
+    """Return images or a video file, depending on the model's settings."""
     return visuals.EGOPLAN_BENCH2.visual_input(doc, lmms_eval_specific_kwargs or {})
 
 
 def doc_to_lettered_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
-    """Return the published prompt; the settings concern the visual input alone."""
+    """Return the published prompt. The settings only affect the visual input."""
     return bench2_prompt(doc)
 
 
 def doc_to_thinking_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
-    """Return the same for a model that thinks first."""
+    """Return the prompt for a model that thinks first."""
     return bench2_prompt(doc, BENCH2_THINKING)

@@ -1,4 +1,4 @@
-"""What this folder's YAML files name: EgoThink's own functions, in the shape in which lmms-eval calls them."""
+"""Adapt EgoThink to lmms-eval, with the functions that the YAML files of this folder name."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,13 +25,12 @@ from lmms_egoplan.memory_ahead import reserve_for
 _DIMENSIONS = {dimension.name.upper(): dimension.name for dimension in DIMENSIONS}
 _PLANNING = {"GENERAL_PROMPTS": False, "PLANNING_PROMPTS": True}
 
-
 # lmms-eval's name of the backend that runs checkpoints of any family.
 _ANY_CHECKPOINT = "hf_vlm"
 
 
 def __getattr__(name: str) -> str | dict[str, dict[str, Any]]:
-    """Folders and fingerprints of prepared dimensions, and prompts: found when a task is loaded, not when listed."""
+    """Return folders and fingerprints of prepared dimensions, and prompts. Called on loading, not on listing tasks."""
     if name in _PLANNING:
         planning = _PLANNING[name]
         return {**model_blocks(planning=planning), _ANY_CHECKPOINT: block_by_model_type(planning=planning)}
@@ -43,29 +42,29 @@ def __getattr__(name: str) -> str | dict[str, dict[str, Any]]:
 
 
 def doc_to_visual(doc: Mapping[str, Any]) -> list[Image.Image]:
-    """The question's one image."""
+    """Return the image of the question."""
     reserve_for([doc["image"]])
     return [doc["image"].convert("RGB")]
 
 
 def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> str:
-    """The question in the model's prompt, for backends that take one text."""
+    """Return the model's prompt with the question, for backends without chat messages."""
     return prompt_text(doc["question"], _prompts(lmms_eval_specific_kwargs))
 
 
 def doc_to_messages(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The question in the model's prompt, for chat backends, and for hf_vlm where there is a system prompt."""
+    """Return the model's prompt as messages, for chat backends, and for hf_vlm with a system prompt."""
     return prompt_messages(doc["question"], *doc_to_visual(doc), _prompts(lmms_eval_specific_kwargs))
 
 
 def _prompts(settings: Mapping[str, Any]) -> Mapping[str, str]:
-    """Of the checkpoint that is loaded, where the settings are those of the backend that runs any."""
+    """Return the prompts for the loaded checkpoint."""
     model = loaded_model(_ANY_CHECKPOINT)
     return block_of_model(settings, model and model.model_type)
 
 
 class Judged(JudgedFilter):
-    """Has all answers of a task judged together; gives on what `JudgedAnswer.to_text` writes."""
+    """Judge all answers of a task together; return them as text (`JudgedAnswer.to_text`)."""
 
     DEFAULT_JUDGE = DEFAULT_JUDGE
     OTHERWISE = OTHERWISE

@@ -1,4 +1,4 @@
-"""ActPlan-1K's release in small: its layout, with generated images, task descriptions and plans."""
+"""A small version of ActPlan-1K's release: the same layout, with generated images, task descriptions and plans."""
 
 import random
 from pathlib import Path
@@ -23,7 +23,7 @@ ENDING = (
     "actions include walk_to, place_on_top, grab, place_inside, open/close, and switch-on/off."
 )
 
-# What `plan` may reach.
+# A problem whose goals a `plan` can reach.
 PROBLEM = """(define (problem {}_0)
     (:domain igibson)
     (:objects cup.n.01_1 - cup.n.01 soap.n.01_1 - soap.n.01 sink.n.01_1 - sink.n.01 cabinet.n.01_1 - cabinet.n.01
@@ -38,7 +38,7 @@ _PLACES = ("table", "countertop", "cabinet", "electric_refrigerator", "sink", "b
 
 
 def instance_ids(instances):
-    """Different ids; each scene, activity and setting comes early."""
+    """Return distinct ids; every scene, activity and setting occurs early."""
     for number in range(instances):
         rounds, activity = divmod(number, len(ACTIVITIES))
         turn, description = divmod(rounds, 2)
@@ -47,7 +47,7 @@ def instance_ids(instances):
 
 
 def write_release(folder: Path, instances=60, seed=0) -> Path:
-    """A release of that many instances; every tenth is without gold plan 2.
+    """Write a release with this many instances; every tenth has no gold plan 2.
 
     Gold plan 1 of the instance at position i has 3 + 7 i mod 58 steps; the images show 5 i, 5 i + 1 and so on
     (`media.read_number`), two to five of them; equal arguments give equal files.
@@ -67,28 +67,28 @@ def write_release(folder: Path, instances=60, seed=0) -> Path:
 
 
 def write_instance(folder: Path, instance: InstanceId, images, gold_1, gold_2, suffix=".png") -> Path:
-    """One instance's folder, with the task description above it; a gold plan that is None is left out."""
-    place = folder / str(instance)
-    place.mkdir(parents=True)
-    (place.parent / f"task_description_{instance.description}.txt").write_text(task_description(instance))
-    (place.parent / f"problem{instance.description}.bddl").write_text(PROBLEM.format(instance.activity))
+    """Write one instance's folder, with the task description one folder above; a gold plan that is None is omitted."""
+    instance_folder = folder / str(instance)
+    instance_folder.mkdir(parents=True)
+    (instance_folder.parent / f"task_description_{instance.description}.txt").write_text(task_description(instance))
+    (instance_folder.parent / f"problem{instance.description}.bddl").write_text(PROBLEM.format(instance.activity))
     for position, image in enumerate(images):
-        image.save(place / f"{14 + 41 * position:05}{suffix}")
+        image.save(instance_folder / f"{14 + 41 * position:05}{suffix}")
     for name, steps in (("gold_1", gold_1), ("gold_2", gold_2), ("gpt-4v", gold_1 and gold_1[:-1])):
         if steps is not None:
-            (place / f"plan_{name}.txt").write_text("".join(f"{step}\n" for step in steps))
-    return place
+            (instance_folder / f"plan_{name}.txt").write_text("".join(f"{step}\n" for step in steps))
+    return instance_folder
 
 
 def task_description(instance: InstanceId) -> str:
-    """With the ending that most of the published ones have."""
+    """Return a description with the ending that most published ones have."""
     words = instance.activity.replace("_", " ")
     situation = " One of the objects is broken." if instance.description else ""
     return f"The task goal is {words} in the rooms shown in the images.{situation} \n{ENDING}\n"
 
 
 def plan(chance: random.Random, length: int) -> list[str]:
-    """Steps in the published form."""
+    """Return steps in the published form."""
     steps: list[str] = []
     while len(steps) < length:
         thing, start, end = chance.choice(_OBJECTS), *chance.sample(_PLACES, 2)
@@ -98,6 +98,6 @@ def plan(chance: random.Random, length: int) -> list[str]:
 
 
 def variant(chance: random.Random, steps: list[str]) -> list[str]:
-    """Another plan of similar length: one step in five is left out or comes twice."""
+    """Return another plan of similar length: one step in five is omitted or repeated."""
     changed = [step for step in steps for _ in range(chance.choice((0, 1, 1, 1, 1, 1, 1, 1, 1, 2)))]
     return changed or steps[:1]

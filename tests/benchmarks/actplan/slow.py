@@ -1,4 +1,4 @@
-"""ActPlan-1K's scores computed anew, slowly, from texts: what the package is compared with."""
+"""A slow, independent implementation of ActPlan-1K's scores, to compare with the package."""
 
 import functools
 import re
@@ -15,7 +15,7 @@ def minilm():
 
 @functools.cache
 def embedding(step):
-    """One call of the encoder for each text."""
+    """Call the encoder once per text."""
     vector = minilm().encode(step, show_progress_bar=False).astype(np.float64)
     return vector / np.linalg.norm(vector)
 
@@ -26,7 +26,7 @@ def similar(step, other):
 
 
 def lcs(first, second):
-    """The longest common subsequence's length, by the table of all prefixes."""
+    """Compute the length of the longest common subsequence with a table of all prefixes."""
     table = [[0] * (len(second) + 1) for _ in range(len(first) + 1)]
     for i, step in enumerate(first):
         for j, other in enumerate(second):
@@ -43,6 +43,6 @@ def normalised(length, first, second):
 
 
 def is_call(step):
-    """`action(object[, object])`, by hand."""
+    """Check the form `action(object[, object])` by hand."""
     match = re.fullmatch(r"([A-Za-z_-]+)\((.+)\)", step.strip())
     return bool(match) and all(part.strip() and not set("()") & set(part) for part in match[2].split(","))

@@ -1,10 +1,10 @@
-"""Goals the slow way: a condition is written out over all objects until nothing but facts is left of it."""
+"""A slow check of goals: a condition is expanded over all objects until it contains only facts."""
 
 from itertools import combinations, product
 
 
 def naive(problem, formula, facts, bound=None):
-    """Whether a formula holds, by writing quantifiers out as and, or and not; `facts` are those that hold."""
+    """Check a formula by expanding quantifiers to and, or and not; `facts` are those that hold."""
     bound = bound or {}
     if formula.is_atom:
         return (formula.op, *(bound.get(name, name) for name in formula.arguments)) in facts
@@ -29,17 +29,19 @@ def naive(problem, formula, facts, bound=None):
 
 
 def _pairs(problem, formula, facts, bound):
-    """That so many different firsts have a partner, and so many different seconds."""
+    """Require that enough distinct objects of both types have a partner."""
     first, second = formula.variables
     firsts = [thing.name for thing in problem.objects if thing.type == first.type]
     seconds = [thing.name for thing in problem.objects if thing.type == second.type]
-    wanted = min(len(firsts), len(seconds)) if formula.op == "forpairs" else formula.number
+    required = min(len(firsts), len(seconds)) if formula.op == "forpairs" else formula.number
 
     def together(one, two):
         pair = {first.name: one, second.name: two}
         return one != two and naive(problem, formula.parts[0], facts, bound | pair)
 
     table = {pair: together(*pair) for pair in product(firsts, seconds)}
-    rows = any(all(any(table[one, two] for two in seconds) for one in some) for some in combinations(firsts, wanted))
-    columns = any(all(any(table[one, two] for one in firsts) for two in some) for some in combinations(seconds, wanted))
+    rows = any(all(any(table[one, two] for two in seconds) for one in some) for some in combinations(firsts, required))
+    columns = any(
+        all(any(table[one, two] for one in firsts) for two in some) for some in combinations(seconds, required)
+    )
     return rows and columns

@@ -1,4 +1,4 @@
-"""ActPlan's instances, and plans that were never made for them, seeded."""
+"""Seeded instances in ActPlan's format, and synthetic plans for them."""
 
 import random
 from pathlib import Path
@@ -14,7 +14,7 @@ from report.answers import Answers
 
 
 def actplan_docs(count):
-    """Instances of all settings and types; every tenth without gold plan 2."""
+    """Return instances of all settings and types; every tenth has no gold plan 2."""
     chance, rows = random.Random(0), []
     for number, instance in enumerate(instance_ids(count)):
         steps = plan(chance, 3 + 7 * number % 58)
@@ -40,7 +40,7 @@ def actplan_docs(count):
 
 
 def actplan_answers(count, skill, seed=0, bleurt=None, truncated=0.1, goal=False):
-    """Gold plan 1 with each step kept as often as `skill` says, else left out or told in words.
+    """Return gold plans 1 in which each step is kept with probability `skill`, and else omitted or put into words.
 
     bleurt: how often a classifier calls a plan correct; None without one.
     goal: whether the plans have a goal check, as in data with problems.
@@ -83,5 +83,5 @@ def _lcs(first, second):
 
 
 def prepare(folder: Path, count: int) -> None:
-    """Prepare so many below `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
+    """Prepare `count` instances in `folder`, to which ``LMMS_EGOPLAN_DATA`` must be set."""
     prepare_actplan(write_release(folder / "media" / "actplan", count))

@@ -24,7 +24,7 @@ TEXT = """; a comment with (parentheses
 """
 
 
-def test_reads_the_grammar():
+def test_the_whole_grammar_is_parsed():
     problem = bddl.parse_problem(TEXT, "p.bddl")
     assert (problem.name, problem.domain) == ("tea_0", "igibson")
     assert problem.of_type("cup.n.01") == ["cup.n.01_1", "cup.n.01_2"]
@@ -45,7 +45,7 @@ def test_reads_the_grammar():
 
 @given(problems())
 @settings(deadline=None, max_examples=60)
-def test_what_is_written_is_read_back(problem):
+def test_a_written_problem_parses_to_the_same_problem(problem):
     assert bddl.parse_problem(str(problem), "p.bddl") == problem
 
 
@@ -54,7 +54,7 @@ CUT_OFF = st.integers(0, len(TEXT) - 3).map(lambda end: TEXT[:end])
 
 @given(st.text(alphabet="()?-:;andforll \nx1.", max_size=60) | st.text(max_size=40) | CUT_OFF)
 @settings(deadline=None, max_examples=160)
-def test_any_other_text_is_one_error_with_a_line(text):
+def test_any_other_text_raises_one_error_with_a_line(text):
     with pytest.raises(LmmsEgoplanError, match=r"\Ap\.bddl:\d+: expected "):
         bddl.parse_problem(text, "p.bddl")
 
@@ -83,13 +83,13 @@ def test_any_other_text_is_one_error_with_a_line(text):
         ("(not (open ?box.n.01_1))", "(not " * 60 + "x" + ")" * 60, 9, "50"),
     ],
 )
-def test_errors_name_the_line_and_what_was_expected(old, new, line, facts):
+def test_errors_name_the_line_and_the_expected_form(old, new, line, facts):
     assert old in TEXT
     with pytest.raises(LmmsEgoplanError, match=rf"\Ap\.bddl:{line}: .*{facts}"):
         bddl.parse_problem(TEXT.replace(old, new, 1), "p.bddl")
 
 
-def test_files_that_cannot_be_read(tmp_path):
+def test_unreadable_files_raise_an_error(tmp_path):
     (tmp_path / "latin.bddl").write_bytes(b"(define \xe9)")
     for name, facts in (("none.bddl", "No such file"), ("latin.bddl", "UTF-8.* position 8")):
         with pytest.raises(LmmsEgoplanError, match=f"{name}: .*{facts}"):
@@ -97,7 +97,7 @@ def test_files_that_cannot_be_read(tmp_path):
 
 
 @pytest.mark.skipif(not RELEASED.is_dir(), reason="no published BDDL problems in ../shared/data")
-def test_all_released_problems_are_read():
+def test_all_released_problems_are_parsed():
     problems = [bddl.read_problem(path) for _, path in described()]
     assert len(problems) == 153
     assert all(bddl.parse_problem(str(problem), "written") == problem for problem in problems)
@@ -107,13 +107,13 @@ ALL = frozenset(bddl.PREDICATES)
 
 
 def plain(facts):
-    """These facts hold, and no others."""
+    """Return a function for which exactly these facts hold."""
     return lambda predicate, arguments: (predicate, *arguments) in facts
 
 
 @st.composite
 def situations(draw):
-    """A problem, and facts about its objects: half of them, so that conditions hold and do not."""
+    """Draw a problem and half of the facts about its objects, so some conditions hold and others do not."""
     problem = draw(problems())
     names = [thing.name for thing in problem.objects]
     possible = [
@@ -128,16 +128,16 @@ def situations(draw):
 
 @given(situations())
 @settings(deadline=None, max_examples=80)
-def test_as_the_slow_way(situation):
+def test_goals_equal_the_slow_check(situation):
     problem, facts = situation
     (goal,) = problem.goal
     result = bddl.holds(problem, goal, plain(facts))
     assert result == naive(problem, goal, facts)
     conditions = bddl.grounded(problem)
-    assert result == all(bddl.holds(problem, each, plain(facts)) for each in conditions)
+    assert result == all(bddl.holds(problem, goal_condition, plain(facts)) for goal_condition in conditions)
     assert (bddl.degree(problem, goal, plain(facts)) == 1) == result
     assert 0 <= bddl.degree(problem, goal, plain(facts)) <= 1
-    assert all(bddl.is_checkable(problem, each, ALL) for each in conditions)
+    assert all(bddl.is_checkable(problem, goal_condition, ALL) for goal_condition in conditions)
 
 
 def goal(text, objects="cup.n.01_1 cup.n.01_2 - cup.n.01 box.n.01_1 box.n.01_2 box.n.01_3 - box.n.01"):
@@ -165,14 +165,14 @@ def test_pairs_need_partners_on_both_sides(pairs, expected):
     assert bddl.holds(problem, problem.goal[0], facts) is expected
 
 
-def test_variables_of_quantifiers_are_put_in():
+def test_grounding_replaces_the_variables_of_quantifiers():
     conditions = bddl.grounded(goal("(forall (?cup.n.01 - cup.n.01) (or (open ?cup.n.01) (dusty ?cup.n.01)))"))
     assert list(map(str, conditions)) == [
         f"(or (open ?cup.n.01_{number}) (dusty ?cup.n.01_{number}))" for number in (1, 2)
     ]
 
 
-def test_what_occurs_twice_counts_once():
+def test_duplicate_conditions_count_once():
     assert len(bddl.grounded(goal("(and (open ?box.n.01_1) (open ?box.n.01_1) (not (open ?box.n.01_1)))"))) == 2
 
 
@@ -186,7 +186,7 @@ def test_what_occurs_twice_counts_once():
         "(open ?cup.n.01_1 ?box.n.01_1)",
     ],
 )
-def test_what_cannot_be_checked(text):
+def test_conditions_that_cannot_be_checked(text):
     problem = goal(text)
     (condition,) = bddl.grounded(problem)
     assert not bddl.is_checkable(problem, condition, ALL - {"nextto"})
@@ -194,8 +194,8 @@ def test_what_cannot_be_checked(text):
 
 @given(st.integers(0, 10**6))
 @settings(deadline=None, max_examples=60)
-def test_a_world_as_the_slow_way(seed):
-    """Against a table of where each thing is."""
+def test_a_world_equals_a_table_of_places(seed):
+    """Compare with a table of each object's place."""
     chance = random.Random(seed)
     things = list("abcdef")
     world, where = World(), {}

@@ -54,7 +54,7 @@ def record(identifier, candidate, *references, **more):
 
 
 def test_blank_lines_count_alike_on_both_sides(tmp_path):
-    """In the official reading as in the authors' code, where an empty line is a line; in the parsed one not at all."""
+    """Blank lines count in the official reading, as in the authors' code, and not in the parsed one."""
     spaced = [GOLD[0], "", GOLD[1], "  ", GOLD[2]]
     plain = GOLD[:3]
     scores, _ = scored(
@@ -78,7 +78,7 @@ def test_half_a_surrogate_pair_is_scored(tmp_path):
     assert scores["samples"][0]["lcs"] == 1
 
 
-def test_plans_of_a_file(tmp_path):
+def test_plans_in_a_file_are_scored(tmp_path):
     scores, output = scored(
         tmp_path,
         record("Rs_int/making_tea/0/sample_1", GOLD, GOLD, GOLD[:2], correct=True, commonsense=1),
@@ -135,8 +135,8 @@ THOUGHTS = {
 
 
 @pytest.mark.parametrize(("whole", "cut"), THOUGHTS.values(), ids=THOUGHTS)
-def test_thinking_is_no_part_of_a_plan(tmp_path, whole, cut):
-    """In both readings, with a step for each line or all of them on one; as in the tasks, which score replies alike."""
+def test_thinking_is_not_part_of_a_plan(tmp_path, whole, cut):
+    """Holds for both readings, with one step per line or all steps on one line, and for the tasks too."""
     plan = "\n".join(GOLD)
     records = [
         {"id": "lines", "candidate": whole.format(THOUGHT, plan), "references": [plan]},
@@ -150,14 +150,14 @@ def test_thinking_is_no_part_of_a_plan(tmp_path, whole, cut):
     assert scores["summary"]["ends_in_thought"] == scores["summary"]["empty"] == len(records) - 2
     if cut:
         assert (scores["samples"][2]["official"], scores["samples"][2]["parsed"]) == ([], [])
-        assert "replies that end inside a thought: 1" in output
+        assert "inside a thought: 1" in output
     of_replies = score_plans([GeneratedPlan("a", record["candidate"], [GOLD]) for record in records])
     parsed = [sample["parsed"] for sample in scores["samples"]]
     assert [score.parsed for score in of_replies] == parsed
 
 
-def test_plans_on_one_line_are_taken_apart_as_the_gold_plan(tmp_path):
-    """As in the published file of plans; a plan on one line beside a gold plan of lines is one line."""
+def test_a_plan_on_one_line_is_split_if_its_gold_plan_is_on_one_line(tmp_path):
+    """The published file has such plans. If the gold plan has several lines, a plan on one line stays one line."""
     one_line = {"id": "a", "candidate": " ".join(GOLD[1:]), "references": [" ".join(GOLD)]}
     scores, _ = scored(tmp_path, one_line, record("b", [" ".join(GOLD)], GOLD))
     assert scores["samples"][0]["lengths"] == {"candidate": 3, "references": [4]}
@@ -178,7 +178,7 @@ def test_plans_on_one_line_are_taken_apart_as_the_gold_plan(tmp_path):
         ({"commonsense": 2}, "line 2: commonsense: expected true, false"),
     ],
 )
-def test_a_wrong_field_is_named(tmp_path, change, message):
+def test_an_error_names_the_invalid_field(tmp_path, change, message):
     good = record("a", GOLD, GOLD)
     plans = write(tmp_path / "plans.jsonl", good, good | change)
     done = score(plans, tmp_path / "scores.json")
@@ -188,7 +188,7 @@ def test_a_wrong_field_is_named(tmp_path, change, message):
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "walk_to(table)\n", "[1]\n", "\xff", "[" * 100000])
-def test_another_file_is_an_error(tmp_path, text):
+def test_a_file_of_another_format_raises_an_error(tmp_path, text):
     (tmp_path / "plans.jsonl").write_text(text, encoding="latin-1")
     done = score(tmp_path / "plans.jsonl", tmp_path / "scores.json")
     assert done.exit_code == 1
@@ -196,7 +196,7 @@ def test_another_file_is_an_error(tmp_path, text):
     assert "Traceback" not in done.output
 
 
-def test_paths(tmp_path):
+def test_invalid_paths_raise_an_error(tmp_path):
     plans = write(tmp_path / "plans.jsonl", record("a", GOLD, GOLD))
     for out in (plans, tmp_path):
         done = score(plans, out)
@@ -205,7 +205,7 @@ def test_paths(tmp_path):
     assert json.loads(plans.read_text())["id"] == "a"
 
 
-def test_plans_and_a_classifier(tmp_path, monkeypatch):
+def test_plans_are_scored_with_a_classifier(tmp_path, monkeypatch):
     monkeypatch.setenv(
         "LMMS_EGOPLAN_BLEURT", str(write_classifier(tmp_path / "bleurt", write_encoder(tmp_path / "bert")))
     )
@@ -218,7 +218,7 @@ def test_plans_and_a_classifier(tmp_path, monkeypatch):
     assert "bleurt_accuracy" not in scores["summary"]
 
 
-def test_without_an_encoder_the_error_says_what_to_do(tmp_path, monkeypatch):
+def test_a_missing_encoder_raises_an_error_with_advice(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_ENCODER", str(tmp_path / "no-encoder"))
     done = score(write(tmp_path / "plans.jsonl", record("a", GOLD, GOLD)), tmp_path / "scores.json")
     assert done.exit_code == 1
@@ -228,7 +228,7 @@ def test_without_an_encoder_the_error_says_what_to_do(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not PLANS.is_file(), reason=f"needs {PLANS}")
 def test_published_plans(tmp_path):
-    """A few instances: each model's plan against the gold plan that Table 4 takes, with its label."""
+    """For a few instances, compare each model's plan with Table 4's gold plan, and check its label."""
     instances = [json.loads(line) for line in PLANS.read_text().splitlines()]
     instances = sorted(instances, key=lambda instance: len(str(instance)))[:5]
     scores, output = scored(tmp_path, *instances)
@@ -253,14 +253,14 @@ def test_published_plans(tmp_path):
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
-    """Plans and activities, and a classifier of short pairs."""
+    """Write plans, activities and a classifier of short pairs."""
     folder = tmp_path_factory.mktemp("inputs")
     plans, activities = write_plans(folder, [labelled_record(number) for number in range(5)], ["val"] * 4 + [None])
     model = write_classifier(folder / "model", write_encoder(folder / "encoder"), max_length=64)
     return [str(plans), str(activities)], str(model)
 
 
-def test_verdicts_stand_beside_table_5(inputs):
+def test_verdicts_are_printed_next_to_table_5(inputs):
     files, model = inputs
     result = run(*EVALUATE, model, *files, "--split", "val")
     assert result.exit_code == 0, result.output
@@ -279,7 +279,7 @@ def test_verdicts_stand_beside_table_5(inputs):
     assert re.search("1 .*filling_a_box_4", result.stderr)
 
 
-def test_errors_are_one_message(inputs, tmp_path):
+def test_an_error_is_a_single_message(inputs, tmp_path):
     files, model = inputs
     none = str(tmp_path / "none")
     for arguments, facts in (

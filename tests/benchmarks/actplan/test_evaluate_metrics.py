@@ -1,4 +1,4 @@
-"""The metrics of the library evaluate: the tasks' own numbers, loaded from their folder without a network."""
+"""The metrics for the library evaluate: equal to the tasks' numbers, loaded from their folder without a network."""
 
 import json
 import math
@@ -22,7 +22,7 @@ GOLD = "walk_to(table)\nopen(box)\ngrab(cup)"
 
 @pytest.fixture(autouse=True)
 def environment(real_encoder, monkeypatch, tmp_path):
-    """evaluate's files are the test's own."""
+    """Give evaluate separate folders for each test."""
     monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", tmp_path / "modules")
     monkeypatch.syspath_prepend(str(tmp_path / "modules"))
     for name in [name for name in sys.modules if name.partition(".")[0] == "evaluate_modules"]:
@@ -50,7 +50,7 @@ def test_every_metric_is_described(metric, name):
     assert all(part in loaded.inputs_description for part in ("Args:", "Returns:", "Examples:", "predictions (list of"))
 
 
-def test_scores_are_those_of_a_slow_table_of_prefixes(metric):
+def test_scores_equal_a_slow_table_of_prefixes(metric):
     predictions = ["walk_to(the_table)\ngrab(cup1)\n\nopen(box)", "1. grab(cup)\n2. walk_to(kitchen_table)"]
     references = [GOLD, "walk_to(table)\ngrab(cup)\nwalk_to(table)\n"]
     results = metric("actplan_lcs").compute(predictions=predictions, references=references)
@@ -77,7 +77,7 @@ def test_several_gold_plans(metric):
     assert results["num_plans_parsed"] == 2
 
 
-def test_a_plan_without_a_gold_plan_is_in_no_mean(metric):
+def test_means_exclude_plans_without_a_gold_plan(metric):
     results = metric("actplan_lcs").compute(predictions=[GOLD, GOLD, ""], references=[GOLD, " \n", GOLD])
     assert (results["num_plans"], results["lcs"], results["lcs_norm"]) == (2, 1.5, 0.5)
     assert results["num_plans_parsed"] == 2
@@ -95,14 +95,14 @@ def test_a_plan_without_a_gold_plan_is_in_no_mean(metric):
         ([GOLD], [[None, GOLD]], r"references\[0\]\[0\] is None"),
     ],
 )
-def test_what_is_no_plan_is_named(metric, predictions, references, message):
+def test_an_error_names_the_position_of_none(metric, predictions, references, message):
     with pytest.raises(ValueError, match=message):
         metric("actplan_lcs").compute(predictions=predictions, references=references)
 
 
 @pytest.mark.parametrize("name", ["actplan_lcs", "actplan_classifier"])
 @pytest.mark.parametrize("batch", [False, True])
-def test_no_plans_are_an_error_that_says_so(metric, name, batch, classifier):
+def test_an_empty_list_raises_an_error(metric, name, batch, classifier):
     loaded = metric(name)
     add = loaded.add_batch if batch else loaded.compute
     with pytest.raises(ValueError, match="predictions is empty"):
@@ -113,15 +113,15 @@ def test_half_a_surrogate_pair_is_scored(metric, classifier):
     broken = "grab(cup \ud83d)"
     results = metric("actplan_lcs").compute(predictions=[broken, broken], references=[[broken], ("open(\udc00)",)])
     assert [row["lcs"] for row in results["per_plan"]] == [1, 0]
-    one = metric("actplan_lcs")
-    one.add(prediction=broken, reference=broken)
-    one.add(prediction="", reference=broken)
-    assert one.compute()["lcs"] == 0.5
+    lcs_metric = metric("actplan_lcs")
+    lcs_metric.add(prediction=broken, reference=broken)
+    lcs_metric.add(prediction="", reference=broken)
+    assert lcs_metric.compute()["lcs"] == 0.5
     results = metric("actplan_classifier").compute(predictions=[broken], references=[broken], classifier=classifier)
     assert results["num_plans"] == 1
 
 
-def test_thinking_is_no_part_of_a_plan(metric, classifier):
+def test_thinking_is_not_part_of_a_plan(metric, classifier):
     plans = [f"<think>grab(plate)\n</think>{GOLD}", "[THINK]grab(plate)"]
     results = metric("actplan_lcs").compute(predictions=plans, references=[GOLD, GOLD])
     assert [row["lcs_norm"] for row in results["per_plan"]] == [1, 0]
@@ -130,7 +130,7 @@ def test_thinking_is_no_part_of_a_plan(metric, classifier):
     assert results["probabilities"] == [*expected["probabilities"], None]
 
 
-def test_what_the_call_names_is_taken(metric, classifier, monkeypatch):
+def test_arguments_take_precedence_over_the_environment(metric, classifier, monkeypatch):
     encoder = os.environ["LMMS_EGOPLAN_ENCODER"]
     for variable in ("LMMS_EGOPLAN_ENCODER", "LMMS_EGOPLAN_BLEURT"):
         monkeypatch.setenv(variable, "/no/such/folder")
@@ -155,14 +155,14 @@ def test_the_classifiers_verdicts(metric, classifier):
     assert results["truncated"] == 0
 
 
-def test_without_a_classifier_the_error_says_what_makes_one(metric):
-    with pytest.raises(LmmsEgoplanError, match=r"LMMS_EGOPLAN_BLEURT .* `lmms-egoplan train actplan-bleurt`"):
+def test_a_missing_classifier_raises_an_error_with_advice(metric):
+    with pytest.raises(LmmsEgoplanError, match=r"LMMS_EGOPLAN_BLEURT.*`lmms-egoplan train actplan-bleurt`"):
         metric("actplan_classifier").compute(predictions=[GOLD], references=[GOLD])
 
 
 @pytest.mark.whole
-def test_as_the_readme_has_it(tmp_path):
-    """A fresh process, whose only word about the metrics is what the command prints."""
+def test_the_readmes_example_works(tmp_path):
+    """A new process knows only the folder that the command prints."""
     environment = os.environ | {"HF_HOME": str(tmp_path)}
     command = [sys.executable, "-c", "from lmms_egoplan.cli import app; app()", "metrics-path", "actplan"]
     printed = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=FOREVER_S, check=True)

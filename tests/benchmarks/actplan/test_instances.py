@@ -32,7 +32,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/"), min_size=1
 
 
 @pytest.mark.parametrize("before", ["", "../annotation/", "/data/full release/", "a/b/c/"])
-def test_reads_an_id_with_or_without_folders_before_it(before):
+def test_an_id_is_parsed_with_or_without_parent_folders(before):
     instance = parse_id(f"{before}Beechwood_0_int/making_tea/1/sample_12")
     assert instance == InstanceId("Beechwood_0_int", "making_tea", 1, 12)
     assert str(instance) == "Beechwood_0_int/making_tea/1/sample_12"
@@ -61,12 +61,12 @@ def test_reads_an_id_with_or_without_folders_before_it(before):
         "Rs_int/mak\ud800ing_tea/0/sample_0",
     ],
 )
-def test_what_is_no_id(text):
+def test_other_texts_are_not_ids(text):
     assert parse_id(text) is None
 
 
 @given(NAMES, NAMES, st.sampled_from((0, 1)), st.integers(0, 999_999_999))
-def test_an_id_is_read_as_it_is_written(scene, activity, description, sample):
+def test_a_formatted_id_parses_to_the_same_id(scene, activity, description, sample):
     instance = InstanceId(scene, activity, description, sample)
     assert parse_id(str(instance)) == parse_id(f"../x/{instance}") == instance
     assert instance.setting == SETTINGS[description]
@@ -97,7 +97,7 @@ def test_any_text_is_an_id_or_none(text):
         ("", "other"),
     ],
 )
-def test_the_type_is_told_by_the_name(activity, expected):
+def test_the_name_determines_the_activity_type(activity, expected):
     assert activity_type(activity) == expected
 
 
@@ -117,7 +117,7 @@ def docs(tmp_path, data):
     return ACTPLAN.load("test")
 
 
-def test_the_task_description_is_asked_to_the_letter(docs, tmp_path):
+def test_the_prompt_is_the_exact_task_description(docs, tmp_path):
     instances, _ = find_instances(tmp_path / "source")
     records = {str(instance): read_instance(tmp_path / "source", instance) for instance in instances}
     assert len(docs) == 8
@@ -148,7 +148,7 @@ def problems_of(source):
     return read_instance(source, TEA).problems
 
 
-def test_finds_every_instance_in_order(tmp_path):
+def test_all_instances_are_found_in_order(tmp_path):
     write_release(tmp_path / "release", 60)
     found, strays = find_instances(tmp_path / "release")
     assert found == sorted(instance_ids(60))
@@ -160,7 +160,7 @@ def test_finds_every_instance_in_order(tmp_path):
     assert tea[-2:] == [2, 10]
 
 
-def test_passes_over_what_is_no_part_of_the_layout(source):
+def test_files_outside_the_layout_are_ignored(source):
     folder = source / str(TEA)
     for name in ("README.md", "Rs_int/notes.txt", "Rs_int/making_tea/.DS_Store", "Rs_int/making_tea/0/problem7.bddl"):
         (source / name).write_text("x")
@@ -182,18 +182,20 @@ def test_folders_that_do_not_fit_the_layout_are_named(source):
     (source / "Rs_int/storing_food").mkdir()
     (source / "Merom_0_int").mkdir()
     os.mkdir(os.fsencode(source) + b"/R\xe9sidence")  # noqa: PTH102
-    found, strays = find_instances(source)
-    assert found == [TEA]
-    assert strays == {
-        "Merom_0_int": "no folder in it; expected one: the name of an activity",
+    ids, reasons = find_instances(source)
+    assert ids == [TEA]
+    expected = {
+        "Merom_0_int": "the name of an activity",
         "R\\udce9sidence": "expected the name of a scene",
         "Rs_int/making_tea/0/sample_": "expected sample_<k>, k from 0",
         "Rs_int/making_tea/0/sample_01": "expected sample_<k>, k from 0",
-        "Rs_int/making_tea/1": "no folder in it; expected one: sample_<k>, k from 0",
+        "Rs_int/making_tea/1": "sample_<k>, k from 0",
         "Rs_int/making_tea/2": "expected 0 (normal) or 1 (counterfactual)",
         "Rs_int/making_tea/zero": "expected 0 (normal) or 1 (counterfactual)",
-        "Rs_int/storing_food": "no folder in it; expected one: 0 (normal) or 1 (counterfactual)",
+        "Rs_int/storing_food": "0 (normal) or 1 (counterfactual)",
     }
+    assert sorted(reasons) == sorted(expected)
+    assert all(reasons[path].endswith(layout) for path, layout in expected.items())
 
 
 def test_a_source_without_instances_shows_the_layout(tmp_path, source):
@@ -208,13 +210,11 @@ def test_a_source_without_instances_shows_the_layout(tmp_path, source):
         message = str(caught.value)
         assert message.startswith(f"{folder}: {reason}; expected DIR/<scene>/<activity>/<n>/sample_<k>/ with images")
         assert "https://github.com/HKUST-KnowComp/ActPlan-1K" in message
-    with pytest.raises(
-        LmmsEgoplanError, match=f"{tmp_path}: the instances are one folder below. Give that folder: {source}$"
-    ):
+    with pytest.raises(LmmsEgoplanError, match=f"{tmp_path}: .*: {source}$"):
         find_instances(tmp_path)
 
 
-def test_reads_an_instance_as_released(source):
+def test_an_instance_is_read_as_released(source):
     record = read_instance(source, TEA)
     images = sorted((source / str(TEA)).glob("*.png"))
     assert record.id == TEA
@@ -261,20 +261,22 @@ def test_one_gold_plan_is_enough(source):
     record = read_instance(source, TEA)
     assert (record.gold_plan_1, list(record.gold_plan_2), record.problems) == ((), STEPS[:2], ())
     (source / str(TEA) / "plan_gold_2.txt").unlink()
-    assert problems_of(source) == (f"{source / str(TEA)}: no gold plan: neither plan_gold_1.txt nor plan_gold_2.txt",)
+    (problem,) = problems_of(source)
+    assert problem.startswith(f"{source / str(TEA)}: ")
+    assert all(name in problem for name in ("plan_gold_1.txt", "plan_gold_2.txt"))
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "nothing but blanks in it"),
-        (b"\xef\xbb\xbf \r\n\t\n", "nothing but blanks in it"),
+        (b"", "only blanks"),
+        (b"\xef\xbb\xbf \r\n\t\n", "only blanks"),
         (b"walk_to(caf\xe9)\n", "0xe9 in position 11: invalid continuation byte"),
         ("walk_to(table)\n".encode("utf-16"), "0xff in position 0: invalid start byte"),
     ],
 )
 @pytest.mark.parametrize("name", ["plan_gold_1.txt", "plan_gold_2.txt", "../task_description_0.txt"])
-def test_a_text_that_is_none_is_a_problem(source, name, content, reason):
+def test_an_unreadable_text_is_a_problem(source, name, content, reason):
     path = (source / str(TEA) / name).resolve()
     path.write_bytes(content)
     (problem,) = problems_of(source)
@@ -282,7 +284,7 @@ def test_a_text_that_is_none_is_a_problem(source, name, content, reason):
     assert reason in problem
 
 
-def test_everything_that_is_wrong_is_told(source):
+def test_all_problems_of_an_instance_are_listed(source):
     folder = source / str(TEA)
     (folder.parent / "task_description_0.txt").unlink()
     for name in ("plan_gold_1.txt", "00014.png"):
@@ -306,7 +308,7 @@ def test_everything_that_is_wrong_is_told(source):
     assert problems_of(source)[-1] == f"{folder}: no image (png, jpg or jpeg)"
 
 
-def test_links_do_not_lead_out_of_the_source(source, tmp_path):
+def test_links_must_not_leave_the_source(source, tmp_path):
     folder = source / str(TEA)
     for name in ("plan_gold_2.txt", "00014.png"):
         (folder / name).rename(tmp_path / name)
@@ -318,7 +320,7 @@ def test_links_do_not_lead_out_of_the_source(source, tmp_path):
     assert f"'{TEA}/00014.png' leads out of {source}" in second
 
 
-def test_a_name_that_is_no_utf8_can_be_told(source):
+def test_a_name_that_is_not_utf8_is_escaped(source):
     with open(os.fsencode(source / str(TEA)) + b"/caf\xe9.png", "wb"):  # noqa: PTH123
         pass
     assert problems_of(source) == (f"{source / str(TEA)}/caf\\udce9.png: no image, or an empty or unknown file",)

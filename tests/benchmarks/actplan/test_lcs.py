@@ -1,4 +1,4 @@
-"""The LCS of two plans, against the reference's procedure and a table of all prefixes, with the real encoder."""
+"""The LCS of two plans, compared with the reference's procedure and a table of all prefixes, with the real encoder."""
 
 import json
 import math
@@ -51,7 +51,7 @@ vector_once = cache(vector)
 
 
 def recursive(first, second, vector=vector_once):
-    """The reference's procedure, which calls the encoder twice for each comparison: so it is with ``vector=vector``."""
+    """Follow the reference's procedure; with ``vector=vector``, each comparison calls the encoder twice, as there."""
 
     @cache
     def best(i, j):
@@ -64,24 +64,24 @@ def recursive(first, second, vector=vector_once):
     return best(len(first), len(second))
 
 
-# Several pairs in an example: the encoder is asked once for the steps of all.
+# Several pairs per example, because the encoder is called once for all steps.
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(plans, plans), min_size=1, max_size=12))
-def test_equal_to_the_recursion(pairs):
+def test_the_length_equals_the_recursion(pairs):
     assert lengths(*pairs) == [recursive(*pair) for pair in pairs]
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(plans, plans, st.sampled_from(STEPS)), min_size=1, max_size=8))
-def test_what_holds_for_every_lcs(plans_and_steps):
+def test_properties_of_every_lcs(plans_and_steps):
     pairs = []
     for first, second, step in plans_and_steps:
         longer = [*first, step]
         pairs += [(first, second), (second, first), (first[::-1], second[::-1])]
         pairs += [(longer, second), (longer, [*second, step])]
-    found = iter(lengths(*pairs))
+    all_lengths = iter(lengths(*pairs))
     for first, second, _ in plans_and_steps:
-        value, swapped, reverse, appended, both = islice(found, 5)
+        value, swapped, reverse, appended, both = islice(all_lengths, 5)
         assert value == swapped == reverse == both - 1
         assert 0 <= value <= min(len(first), len(second))
         assert value <= appended <= value + 1
@@ -89,7 +89,7 @@ def test_what_holds_for_every_lcs(plans_and_steps):
 
 @cache
 def published_pairs():
-    """Both models' plans with their gold plans, as steps."""
+    """Return both models' plans with their gold plans, as steps."""
     pairs = []
     for line in PLANS.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
@@ -119,7 +119,7 @@ def test_published_plans_of_all_lengths():
     assert lengths(*some) == [recursive(*pair) for pair in some]
 
 
-def test_steps_are_alike_from_the_threshold_on():
+def test_steps_match_at_the_threshold():
     class Encoder:
         """Steps are unit vectors, by their first coordinate."""
 
@@ -135,8 +135,8 @@ def test_steps_are_alike_from_the_threshold_on():
     assert lcs_lengths(pairs, Encoder()) == [1, 0, 1, 0]
 
 
-def test_likeness_is_not_transitive():
-    """A step may match two that do not match each other; which of them it takes is for the recurrence to find."""
+def test_matching_is_not_transitive():
+    """A step may match two steps that do not match each other; the recurrence chooses the better one."""
     first, second = ["walk_to(table)", "grab(cup)"], ["walk_to(the_table)", "walk_to(kitchen_table)", "grab(cup1)"]
     assert length(first, second) == recursive(first, second) == 2
 
@@ -185,30 +185,29 @@ def test_a_step_of_any_content(step):
 
 
 @pytest.fixture
-def own():
-    """An encoder to break."""
+def breakable_encoder():
+    """An encoder that a test may break."""
     return SentenceTransformer(MINILM, device="cpu")
 
 
-def test_vectors_that_are_no_numbers(own):
+def test_vectors_that_are_not_numbers_raise_an_error(breakable_encoder):
     with torch.no_grad():
-        own[0].auto_model.embeddings.word_embeddings.weight[own.tokenizer.convert_tokens_to_ids("fridge")] = torch.nan
-    with pytest.raises(
-        LmmsEgoplanError, match=r"no numbers for 2 of 14 steps, the first 'open\(fridge\)': its weights"
-    ):
-        lcs_lengths([(STEPS, STEPS)], own)
+        token = breakable_encoder.tokenizer.convert_tokens_to_ids("fridge")
+        breakable_encoder[0].auto_model.embeddings.word_embeddings.weight[token] = torch.nan
+    with pytest.raises(LmmsEgoplanError, match=r"2 of 14 steps, the first 'open\(fridge\)': its weights"):
+        lcs_lengths([(STEPS, STEPS)], breakable_encoder)
 
 
-def test_a_gpu_without_memory(own):
-    """The first batch fails; nothing is lost."""
+def test_the_cpu_is_used_if_gpu_memory_runs_out(breakable_encoder):
+    """The first batch fails, and no step is lost."""
     failures = [torch.OutOfMemoryError("CUDA out of memory")]
 
     def fail(*_):
         if failures:
             raise failures.pop()
 
-    own[0].register_forward_pre_hook(fail)
-    assert lcs_lengths([(STEPS, STEPS)], own) == [len(STEPS)]
+    breakable_encoder[0].register_forward_pre_hook(fail)
+    assert lcs_lengths([(STEPS, STEPS)], breakable_encoder) == [len(STEPS)]
     assert not failures
 
 

@@ -1,4 +1,4 @@
-"""The published plans and the activities' splits: what is read, and what is refused."""
+"""Reading published plans and the activities' splits, and errors in these files."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from lmms_egoplan.benchmarks.actplan.plans import LabelledInstance, LabelledPlan
 from lmms_egoplan.errors import LmmsEgoplanError
 
 
-def test_reads_an_instance(tmp_path):
+def test_an_instance_is_read(tmp_path):
     plans, _ = write_plans(tmp_path, [record(3, gold_gemini=[], pos_gpt=["open(a)", "open(b)"])], ["train"])
     assert read_labelled_plans(plans) == [
         LabelledInstance(
@@ -41,13 +41,13 @@ def test_reads_an_instance(tmp_path):
             {"gold_gpt": ["open(a)", "open(b)"]},
             "gold_gpt: expected at most one gold plan, found ['open(a)', 'open(b)']",
         ),
-        ({"gold_gpt": [], "gold_gemini": []}, "gold_gpt and gold_gemini: both empty; an instance needs a gold plan"),
+        ({"gold_gpt": [], "gold_gemini": []}, "gold_gpt and gold_gemini are both empty; an instance needs a gold plan"),
         ({"neg_gpt": "open(a)"}, "neg_gpt: expected a list, found 'open(a)'"),
         ({"pos_gemini": ["open(a)", " "]}, "pos_gemini[1]: expected a text, found ' '"),
         ({"pos_gpt": [1]}, "pos_gpt[0]: expected a text, found 1"),
     ],
 )
-def test_names_line_and_field(tmp_path, fields, message):
+def test_an_error_names_line_and_field(tmp_path, fields, message):
     plans, _ = write_plans(tmp_path, [record(1), record(0, **fields)], ["train", "val"])
     with pytest.raises(LmmsEgoplanError) as caught:
         read_labelled_plans(plans)
@@ -57,7 +57,7 @@ def test_names_line_and_field(tmp_path, fields, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", ": no instances in it; expected JSON lines as in finetuning_data.jsonl"),
+        ("", ": contains no instances; expected JSON lines as in finetuning_data.jsonl"),
         (
             "{",
             ", line 1: no JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1); expected "
@@ -66,7 +66,7 @@ def test_names_line_and_field(tmp_path, fields, message):
         ("\n[]", ", line 2: expected an object, found []"),
     ],
 )
-def test_refuses_other_files(tmp_path, text, message):
+def test_files_of_another_format_raise_an_error(tmp_path, text, message):
     path = tmp_path / "plans.jsonl"
     path.write_text(text)
     with pytest.raises(LmmsEgoplanError) as caught:
@@ -74,15 +74,13 @@ def test_refuses_other_files(tmp_path, text, message):
     assert str(caught.value) == f"{path}{message}"
 
 
-def test_an_instance_is_there_once(tmp_path):
+def test_a_duplicate_instance_raises_an_error(tmp_path):
     plans, _ = write_plans(tmp_path, [record(), record()], ["train", "train"])
-    with pytest.raises(
-        LmmsEgoplanError, match="line 2: path: instance Scene_int/filling_a_box_0/0/sample_0 is there tw"
-    ):
+    with pytest.raises(LmmsEgoplanError, match=r"line 2: path: .*Scene_int/filling_a_box_0/0/sample_0"):
         read_labelled_plans(plans)
 
 
-def test_unreadable_files(tmp_path):
+def test_unreadable_files_raise_an_error(tmp_path):
     (tmp_path / "latin").write_bytes(b"caf\xe9\ttrain")
     for read in (read_labelled_plans, read_activities):
         for name in ("nothing", "latin", "."):
@@ -96,8 +94,8 @@ def test_activities(tmp_path):
     assert read_activities(path) == {"making_tea": "train", "packing": "test"}
     for text, message in (
         ("a\ttrain\nb dev", r"line 2: expected an activity, a tab and train, val or test, found 'b dev'"),
-        ("a\ttrain\na\tval", "line 2: activity a is there twice"),
-        ("\n", "no activities in it"),
+        ("a\ttrain\na\tval", "line 2: .*activity a"),
+        ("\n", "no activities"),
     ):
         path.write_text(text)
         with pytest.raises(LmmsEgoplanError, match=message):

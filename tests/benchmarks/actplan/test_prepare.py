@@ -41,7 +41,7 @@ def stored_bytes():
     return [[cell["bytes"] for cell in row] for row in rows]
 
 
-def test_writes_every_instance(source, data):
+def test_every_instance_is_written(source, data):
     summary = prepare_actplan(source)
     assert prepared_splits() == [("actplan", "test")]
     assert [path.name for path in (data / "actplan").iterdir()] == ["test"]
@@ -72,7 +72,7 @@ def test_writes_every_instance(source, data):
     assert len(set(dataset["scene"][:])) == len(SCENES)
 
 
-def test_summary_compares_with_table_2(source):
+def test_the_summary_compares_with_table_2(source):
     summary = prepare_actplan(source)
     assert datetime.fromisoformat(summary.pop("prepared")).tzinfo
     assert len(summary.pop("fingerprint")) == 64
@@ -176,17 +176,17 @@ def test_the_command_names_instances_with_too_few_or_too_many_images(tmp_path, m
     result = CliRunner().invoke(app, ["data", "prepare", "actplan", str(source)])
     assert result.exit_code == 0, result.output
     text = " ".join(result.stdout.split())
-    assert "Not 2 to 5 images, as the paper states for an instance: 7 of 20 instances: " in text
+    assert "7 of 20 instances" in text
     assert f"{sorted(map(str, instance_ids(7)))[0]} (1)" in text
     assert " and 2 more, all listed under images_outside in " in text
     listed = load_summary("actplan", "test")["images_outside"]
-    assert {each["folder"]: each["images"] for each in listed} == {
+    assert {entry["folder"]: entry["images"] for entry in listed} == {
         str(instance): 7 if number == 1 else 1 for number, instance in enumerate(instance_ids(7))
     }
 
 
 def spoil(source):
-    """Damage the first four instances, and add a folder of another name; the instances' ids."""
+    """Damage the first four instances, add a folder with another name, and return the instances' ids."""
     ids = list(map(str, instance_ids(4)))
     (source / ids[0] / "00014.png").write_bytes(b"no image")
     (source / ids[0] / "plan_gold_2.txt").write_text("\n")
@@ -207,10 +207,10 @@ def test_all_problems_are_listed_and_nothing_is_written(source, data):
     for part in (
         "ActPlan-1K's data have 6 problem(s):",
         f"{source}/Rs_int/making_tea/2: expected 0 (normal) or 1 (counterfactual)",
-        f"{source}/{ids[0]}/plan_gold_2.txt: nothing but blanks in it",
+        f"{source}/{ids[0]}/plan_gold_2.txt: contains only blanks",
         f"{source}/{ids[0]}/00014.png: no image, or an empty or unknown file",
         f"{source}/{ids[1]}: no image (png, jpg or jpeg)",
-        f"{source}/{ids[2]}: no gold plan: neither plan_gold_1.txt nor plan_gold_2.txt",
+        f"{source}/{ids[2]}: no gold plan",
         f"{(source / ids[3]).parent}/task_description_0.txt: cannot be read: no text in UTF-8",
         "--skip-missing",
     ):
@@ -219,25 +219,25 @@ def test_all_problems_are_listed_and_nothing_is_written(source, data):
     assert list((data / "actplan").iterdir()) == []
 
 
-def test_skipping_leaves_out_what_is_wrong(source):
+def test_skip_missing_skips_invalid_instances(source):
     ids = spoil(source)
     summary = prepare_actplan(source, skip_missing=True)
     assert (summary["questions"], summary["split_size"], summary["without_gold_plan_2"]) == (56, 60, 6)
-    stray, *rest = summary["missing"]
-    assert stray == {"folder": "Rs_int/making_tea/2", "reason": "expected 0 (normal) or 1 (counterfactual)"}
-    reasons = {entry["folder"]: entry["reason"] for entry in rest}
+    invalid_folder, *invalid_instances = summary["missing"]
+    assert invalid_folder == {"folder": "Rs_int/making_tea/2", "reason": "expected 0 (normal) or 1 (counterfactual)"}
+    reasons = {entry["folder"]: entry["reason"] for entry in invalid_instances}
     assert sorted(reasons) == sorted(ids)
-    assert all(problem in reasons[ids[0]] for problem in ("00014.png: no image", "; ", "nothing but blanks"))
+    assert all(problem in reasons[ids[0]] for problem in ("00014.png: ", "; ", "only blanks"))
     dataset = ACTPLAN.load("test")
     assert not set(ids).intersection(dataset["id"][:])
     assert dataset["split_size"][:] == [60] * 56
     sizes = dict(zip(dataset["setting"][:], dataset["setting_size"][:], strict=True))
     assert sizes == {name: summary["counts"][f"{name}_instances"]["source"] for name in sizes}
-    # A damaged image is an image file, too; the instance without any has none.
+    # A damaged image still counts as an image file.
     assert summary["images_outside"] == [{"folder": ids[1], "images": 0}]
     assert summary["counts"]["fewest_images"] == {"prepared": 2, "source": 0, "paper": 2, "matches": False}
     assert summary["counts"]["normal_instances"]["prepared"] == summary["counts"]["normal_instances"]["source"] - 4
-    # the plans that can be read count for the source, whatever else is wrong with their instances
+    # Readable plans count for the source, even if their instances are invalid for another reason.
     lengths = [3 + 7 * n % 58 for n, instance in enumerate(instance_ids(60)) if not instance.description]
     assert summary["counts"]["normal_steps"]["source"] == round(fmean(lengths[:2] + lengths[3:]), 2)
     assert summary["counts"]["normal_steps"]["prepared"] == round(fmean(lengths[4:]), 2)
@@ -249,7 +249,7 @@ def test_an_error_lists_twenty_problems(tmp_path):
         path.write_text("")
     with pytest.raises(LmmsEgoplanError, match=r"have 60 problem\(s\)") as caught:
         prepare_actplan(source)
-    assert str(caught.value).count("nothing but blanks") == 20
+    assert str(caught.value).count("only blanks") == 20
     assert "... and 40 more" in str(caught.value)
     with pytest.raises(LmmsEgoplanError, match="no instance is left to prepare"):
         prepare_actplan(source, skip_missing=True)
@@ -265,7 +265,7 @@ def test_a_source_without_gold_plan_1_has_no_mean_length(tmp_path):
     assert ACTPLAN.load("test")[0]["gold_plan_1"] == []
 
 
-def test_the_fingerprint_tells_data_apart(tmp_path):
+def test_the_fingerprint_changes_with_the_data(tmp_path):
     source = write_release(tmp_path / "source", 4)
     folder = source / str(next(instance_ids(1)))
     first, second, *_ = sorted(folder.glob("*.png"))
@@ -291,7 +291,7 @@ def test_the_fingerprint_tells_data_apart(tmp_path):
     assert len(set(seen)) == 7
 
 
-def test_a_failure_leaves_the_older_data(tmp_path):
+def test_a_failure_keeps_the_older_data(tmp_path):
     source = write_release(tmp_path / "source", 4)
     before = prepare_actplan(source)
     next(source.rglob("*.png")).write_bytes(b"")
@@ -301,7 +301,7 @@ def test_a_failure_leaves_the_older_data(tmp_path):
     assert len(ACTPLAN.load("test")) == 4
 
 
-def test_equal_releases_are_generated_equal(tmp_path):
+def test_equal_seeds_generate_equal_releases(tmp_path):
     first, second = (prepare_actplan(write_release(tmp_path / name, 20)) for name in ("a", "b"))
     other = prepare_actplan(write_release(tmp_path / "c", 20, seed=1))
     assert first["fingerprint"] == second["fingerprint"] != other["fingerprint"]
@@ -336,23 +336,20 @@ def test_problems_come_from_the_release_or_from_a_folder(tmp_path):
     paths["sorting_mail"].write_text("(define (problem\n")
     summary = prepare_actplan(source)
     assert summary["without_bddl"] == 2
-    assert summary["bddl_missing"] == [
-        "making_tea: no problem0.bddl",
-        f"{paths['sorting_mail']}:1: expected a ')' for the '(' of this line, found the end",
-    ]
+    missing, damaged = summary["bddl_missing"]
+    assert missing == "making_tea: no problem0.bddl"
+    assert damaged.startswith(f"{paths['sorting_mail']}:1: ")
     assert [bool(problem) for problem in ACTPLAN.load("test")["problem"]] == [False, False, True]
     result = CliRunner().invoke(app, ["data", "prepare", "actplan", str(source)])
-    assert (
-        "Without a BDDL problem, so without a goal check: 2 of 3: making_tea: no problem0.bddl; 2 reas" in result.output
-    )
+    assert "2 of 3 instances: making_tea: no problem0.bddl; 2 reasons" in " ".join(result.output.split())
     (bddl / "making_tea").mkdir(parents=True)
     (bddl / "making_tea" / "problem0.bddl").write_text(PROBLEM.format("from_folder"))
     assert prepare_actplan(source, bddl=bddl)["without_bddl"] == 1
     assert "from_folder" in ACTPLAN.load("test")["problem"][0]
 
 
-def test_a_folder_without_problems_is_an_error(source, tmp_path, data):
+def test_a_folder_without_problems_raises_an_error(source, tmp_path, data):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(LmmsEgoplanError, match=r"empty: no BDDL problem in it; expected <activity>/problem<n>\.bddl"):
+    with pytest.raises(LmmsEgoplanError, match=r"empty: .*<activity>/problem<n>\.bddl"):
         prepare_actplan(source, bddl=tmp_path / "empty")
     assert not data.exists()

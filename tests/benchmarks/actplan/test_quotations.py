@@ -1,4 +1,4 @@
-"""What the README and the notes on the tables quote stands in the paper."""
+"""Quotations in the README and in the notes on the tables occur in the paper."""
 
 import json
 import re
@@ -15,7 +15,7 @@ TABLES = Path(actplan.__file__).with_name("published") / "tables.json"
 
 
 def prose():
-    """The README without its code, and the notes on the tables."""
+    """Yield the README without its code, and the notes on the tables."""
     readme = (LMMS_EVAL_TASKS / "actplan" / "README.md").read_text(encoding="utf-8")
     yield re.sub(r"```.*?```|`[^`]*`", "", readme, flags=re.DOTALL)
     for table in json.loads(TABLES.read_text(encoding="utf-8")).values():

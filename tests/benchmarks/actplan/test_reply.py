@@ -1,4 +1,4 @@
-# ruff: noqa: RUF001 - the signs are the point
+# ruff: noqa: RUF001 - unusual characters are tested on purpose
 import json
 import math
 
@@ -45,14 +45,14 @@ FORMS += ["\t{1}  "]
         "I see a table.\n```python\n{}\n```\nThe cup is then in the sink.", "<plan>\n{}\n</plan>",
     ],
 )  # fmt: skip
-def test_finds_the_steps_in_what_wraps_them(steps, form, around):
+def test_steps_are_found_inside_other_text(steps, form, around):
     text = around.format(numbered(form, steps))
     assert parsed_steps(text) == steps
     assert parsed_steps(text.replace("\n", "\r\n")) == steps
     assert parsed_steps(text.replace("\n", "\n\n")) == steps
 
 
-def test_keeps_emphasis_inside_a_step():
+def test_emphasis_inside_a_step_is_kept():
     assert parsed_steps("1. **Grab** the *red* cup") == ["**Grab** the *red* cup"]
 
 
@@ -72,7 +72,7 @@ def test_keeps_emphasis_inside_a_step():
         '{{"plan": ["{}", "{}", "{}", "gra',
     ],
 )  # fmt: skip
-def test_finds_calls_in_lines_with_other_text(text):
+def test_calls_are_found_in_lines_with_other_text(text):
     assert parsed_steps(text.format(*CALLS)) == CALLS
 
 
@@ -81,7 +81,7 @@ def test_finds_calls_in_lines_with_other_text(text):
 )
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("around", ["{}", "Here it is:\n```json\n{}\n```\nI hope that helps.", "Plan\n{}\n\nThe end."])
-def test_reads_json(steps, indent, around):
+def test_steps_are_read_from_json(steps, indent, around):
     for value in (steps, {"plan": steps}, {"note": "Grab it", "count": 3, "plan": steps, "unclear": []}):
         assert parsed_steps(around.format(json.dumps(value, indent=indent))) == steps
     assert parsed_steps(json.dumps([f"{number}. {step}" for number, step in enumerate(steps, 1)])) == steps
@@ -89,7 +89,7 @@ def test_reads_json(steps, indent, around):
 
 
 def objects(action: str, *keys: str, **more: object) -> list[dict]:
-    """The calls as objects, with these keys for action and objects, in the order of a call."""
+    """Return the calls as objects with these keys for action and objects, in the order of a call."""
     members = [(name, places.split(", ")) for name, _, places in (call[:-1].partition("(") for call in CALLS)]
     if len(keys) == 1:
         return [{action: name, keys[0]: places[0] if len(places) == 1 else places, **more} for name, places in members]
@@ -119,7 +119,7 @@ OBJECTS = [
         "<|begin_of_box|>\n{}<|end_of_box|>",
     ],
 )  # fmt: skip
-def test_reads_json_with_an_object_for_each_step(steps, indent, around):
+def test_json_may_have_an_object_for_each_step(steps, indent, around):
     values = [steps, {"plan": steps}, {"steps": steps, "objects": ["plate"]}, {"result": {"plan": {"steps": steps}}}]
     values += [{"task": "Wash it", "action_sequence": steps}, {"thought": "Go", "count": 3, "plan": steps}]
     values += [[{"phase": "Kitchen", "steps": steps[:2]}, {"phase": "Sink", "steps": steps[2:]}]]
@@ -141,7 +141,7 @@ def test_reads_json_with_an_object_for_each_step(steps, indent, around):
     ],
     ids=["lines", "tool calls", "inline", "Python", "cut", "trailing comma"],
 )
-def test_reads_objects_that_are_no_json_value(form):
+def test_objects_in_invalid_json_are_read(form):
     assert parsed_steps(form(objects("action", "objects", step=1))) == CALLS
 
 
@@ -170,7 +170,7 @@ def test_objects_with_words_are_steps_of_words():
         "1\\. {}\n2\\. {}\n3\\. {}",
     ],
 )
-def test_tags_and_tokens_are_no_part_of_steps(form, steps):
+def test_tags_and_tokens_are_not_part_of_steps(form, steps):
     assert parsed_steps(form.format(*steps)) == steps
 
 
@@ -185,7 +185,7 @@ def test_tags_and_tokens_are_no_part_of_steps(form, steps):
         lambda text: rf"\({text}\)",
     ],
 )
-def test_escapes_are_read_as_what_they_mean(escape):
+def test_escapes_are_resolved(escape):
     for form in ("{0}. {1}", "- {1}", "{1}"):
         assert parsed_steps(numbered(form, [escape(call) for call in CALLS])) == CALLS
     assert parsed_steps(json.dumps([escape(call) for call in CALLS])) == CALLS
@@ -199,7 +199,7 @@ def test_elements_inside_a_step_are_a_call():
     ]
 
 
-def test_what_only_looks_like_markup_stays():
+def test_text_that_only_looks_like_markup_is_kept():
     steps = ["grab(<cup>)", "walk_to(<table>)", "add(salt&pepper)", "wait(1 < 2)"]
     assert parsed_steps("\n".join(steps)) == steps
 
@@ -212,12 +212,12 @@ def test_what_only_looks_like_markup_stays():
     ["{}{}", "{} {}", "{}. {}", "{}：{}", "**{}** {}", "- {} {}", "  {}) `{}`", "{}`{}`", "**{}{}**", "**{}.**{}"],
 )
 @pytest.mark.parametrize("steps", [CALLS, WORDS], ids=["calls", "words"])
-def test_numbers_that_are_one_sign(signs, form, steps):
+def test_numbers_that_are_one_character(signs, form, steps):
     text = "\n".join(form.format(sign, step) for sign, step in zip(signs, steps, strict=True))
     assert parsed_steps(text) == parsed_steps(f"Here is the plan：\n{text}") == steps
 
 
-def test_calls_on_one_line_behind_numbers_that_are_one_sign():
+def test_calls_on_one_line_after_numbers_that_are_one_character():
     assert parsed_steps("①{}②{} ③ {}".format(*CALLS)) == CALLS
     assert parsed_steps("① first walk_to(a) ② then pick up(b)") == ["walk_to(a)", "pick up(b)"]
 
@@ -272,7 +272,7 @@ def test_other_forms(text, steps):
     assert parsed_steps(text) == steps
 
 
-def test_json_beside_the_plan_is_not_the_plan():
+def test_json_next_to_the_plan_is_not_the_plan():
     assert parsed_steps('["cup", "table"]\n' + "\n".join(CALLS)) == CALLS
 
 
@@ -391,7 +391,7 @@ def test_form_validity():
     assert form_validity(["grab(a)", "wait", "open(b)", "(brush c)"]) == 0.5
 
 
-# What `parsed_steps` leaves out of the published plans, one plan for each: colons behind conditions, and "else:";
+# Text that `parsed_steps` drops from the published plans, one plan each: colons after conditions, and "else:";
 # comments; "for each ...:" in two plans; and one more condition.
 EXCEPTIONS = [
     {"clean(pen1):", "else:", "clean(pen2):", "on_top(floor, pen1):", "on_top(floor, pen2):"},
@@ -474,7 +474,7 @@ TEXTS = st.one_of(LINES, MANY_LINES, st.text(max_size=60))
 
 
 def json_strings(text: str) -> list[str]:
-    """The strings of all lists in a text that JSON's decoder reads, with the lists in objects."""
+    """Return the strings of all lists in a JSON text, including lists in objects."""
     strings = []
     for start, mark in enumerate(text):
         if mark in "[{":

@@ -41,8 +41,8 @@ def test_a_plan_equal_to_gold_plan_1():
     assert measures["lcs_norm_gold_2"] == 0.5
 
 
-def test_readings_differ_where_a_plan_is_wrapped():
-    """The authors' split takes every line as it stands: that plan has lines that are no steps."""
+def test_the_readings_differ_if_other_text_surrounds_the_plan():
+    """The authors' split keeps every line, and this plan has lines that are not steps."""
     text = "Here is the plan:\n\n" + "\n".join(f"{n}. **{step}**" for n, step in enumerate(GOLD, 1))
     scored = score(text, GOLD)
     assert len(scored.official) == 6
@@ -62,7 +62,7 @@ def test_an_empty_plan_scores_0(text):
     assert measures["form_validity"] is None
 
 
-def test_an_absent_gold_plan_has_no_score():
+def test_a_missing_gold_plan_has_no_score():
     measures = score("\n".join(GOLD), GOLD, []).measures()
     assert measures["lcs_gold_2"] is measures["lcs_norm_gold_2"] is None
     assert measures["lcs_norm_best"] == 1
@@ -77,26 +77,30 @@ def test_plans_keep_their_order():
     assert [scored.measures()["lcs"] for scored in score_plans(plans)] == [3, 1, 4, 0, 2]
 
 
-def test_the_classifier_compares_with_the_first_gold_plan_there_is(tmp_path):
+def test_the_classifier_compares_with_the_first_existing_gold_plan(tmp_path):
     folder = str(write_classifier(tmp_path / "classifier", write_encoder(tmp_path / "bert")))
     texts = ["\n".join(GOLD), "1. " + GOLD[0], "", "I'm sorry, I can't help with that."]
     plans = [GeneratedPlan(text, text, references) for text in texts for references in ((GOLD, OTHER), ([], OTHER))]
     scored = score_plans(plans, classifier=folder)
-    for plan, each in zip(plans, scored, strict=True):
+    for plan, plan_score in zip(plans, scored, strict=True):
         gold = next(reference for reference in plan.references if reference)
-        if not each.parsed:
-            assert (each.bleurt, each.bleurt_probability, each.bleurt_truncated) == (False, None, None)
+        if not plan_score.parsed:
+            assert (plan_score.bleurt, plan_score.bleurt_probability, plan_score.bleurt_truncated) == (
+                False,
+                None,
+                None,
+            )
             continue
-        pair = (" ".join(gold), " ".join(each.parsed))
+        pair = (" ".join(gold), " ".join(plan_score.parsed))
         (verdict,) = load_classifier(folder).judge([pair])
-        assert each.bleurt == verdict.correct
-        assert each.bleurt_probability == pytest.approx(verdict.probability, abs=1e-6)
-    assert {each.bleurt is None for each in scored} == {False}
+        assert plan_score.bleurt == verdict.correct
+        assert plan_score.bleurt_probability == pytest.approx(verdict.probability, abs=1e-6)
+    assert {plan_score.bleurt is None for plan_score in scored} == {False}
 
 
 @given(st.text(), st.booleans() | st.none())
 @settings(deadline=None, max_examples=50)
-def test_text_and_back(text, truncated):
+def test_a_score_survives_serialization(text, truncated):
     scored = score(text, GOLD, truncated=truncated)
     carried = scored.to_text()
     assert "<" not in carried
@@ -117,7 +121,7 @@ def test_text_and_back(text, truncated):
         {"parsed": None},
     ],
 )
-def test_another_text_is_no_scored_plan(change):
+def test_another_text_is_not_a_scored_plan(change):
     values = json.loads(score("\n".join(GOLD), GOLD).to_text())
     for text in (json.dumps(values | change), json.dumps({**values, "more": 1}), "[]", "walk_to(table)", "[" * 100000):
         with pytest.raises(ValueError, match="expected a scored plan"):
@@ -177,7 +181,7 @@ def test_the_goal_check_of_a_plan():
         "goal_steps_understood": 1,
         "goal_names_understood": 1,
     }
-    # In the logged samples, but not among the metrics of a run.
+    # The values are in the logged samples, but not in the metrics of a run.
     assert scored.diagnostics().items() <= values["lcs_norm"].items()
     assert values["lcs_norm"]["goal"]["names"] > 0
     assert not [name for name in values if "goal" in name]
@@ -188,7 +192,7 @@ def test_the_goal_check_of_a_plan():
     [("", GOLD[0]), ("(define", GOLD[0]), (PROBLEM, ""), (PROBLEM, "sing(song)"), (PROBLEM, "grab(mug)")],
 )
 def test_without_a_goal_check_there_is_no_value(problem, text):
-    """Without a problem, a step, or a step that is understood."""
+    """Covers plans without a problem, without a step, or without an understood step."""
     doc = DOC | {"problem": problem}
     (scored,) = score_plans([GeneratedPlan.of_reply(doc, text)])
     values = score_plan(doc, [scored.to_text()])["lcs_norm"]
@@ -202,7 +206,7 @@ def test_bins_of_lengths():
     assert length_bin(None) == "unknown"
 
 
-def test_groups_are_in_order_and_over_what_is_defined():
+def test_groups_are_sorted_and_skip_undefined_values():
     values = [
         {"group": group} if score is None else {"group": group, "mean_of": score}
         for group, score in (

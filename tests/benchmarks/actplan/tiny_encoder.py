@@ -1,4 +1,4 @@
-"""A BERT encoder of two small layers with random weights, in the form of a published checkpoint."""
+"""A BERT encoder of two small layers with random weights, in the format of a published checkpoint."""
 
 import string
 
@@ -8,9 +8,17 @@ from lmms_egoplan.benchmarks.actplan.bleurt import load_weights
 
 
 def write_encoder(folder, positions=512, hidden_size=32):
-    """Weights and tokenizer, whose words are single characters; the folder."""
+    """Write weights and a tokenizer of single characters, and return the folder."""
     characters = string.ascii_lowercase + string.digits + string.punctuation
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters, *(f"##{each}" for each in characters)]
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *characters,
+        *(f"##{character}" for character in characters),
+    ]
     set_seed(7)
     config = BertConfig(
         vocab_size=len(pieces),
@@ -26,7 +34,7 @@ def write_encoder(folder, positions=512, hidden_size=32):
 
 
 def write_classifier(folder, encoder, max_length=512):
-    """A classifier of plans on an encoder, whose head is untrained; the folder."""
+    """Write a classifier of plans with an untrained head on an encoder, and return the folder."""
     config = AutoConfig.from_pretrained(encoder)
     config.update({"max_pair_length": max_length, "positives": "mixed", "shuffled": "instance"})
     set_seed(0)

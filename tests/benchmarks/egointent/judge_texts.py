@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - the signs are the point
-"""Texts that a judge of EgoIntent is shown, or may write."""
+"""Texts that a judge of EgoIntent may be shown, or may write."""
 
 import re
 

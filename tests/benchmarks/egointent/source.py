@@ -1,4 +1,4 @@
-"""EgoIntent's data in small: annotated steps, the numbered videos that show them, and Goal-Step annotations."""
+"""Create small data for EgoIntent: annotated steps, numbered videos of them, and Goal-Step annotations."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ VIDEO_IDS = ("0a1b-2c", "kitchen.3")
 
 
 def raw_record(number=1, **changes):
-    """A record as the annotation file holds it: step `number` of a video, from 1, half a second for each."""
+    """Return a record of the annotation file: step `number` of a video, from 1, half a second each."""
     return {
         "step_id": f"s{number}",
         "video_id": VIDEO_IDS[0],
@@ -28,7 +28,7 @@ def raw_record(number=1, **changes):
 
 
 def raw_records():
-    """Six steps of two videos, in three scenarios, four of them indoors."""
+    """Return six steps of two videos, in three scenarios, four of them indoors."""
     return [
         raw_record(1),
         raw_record(2, end_sec=2.5),
@@ -40,21 +40,21 @@ def raw_records():
 
 
 def write_annotations(path: Path, records):
-    """JSON Lines; returns `path`."""
+    """Write JSON Lines; return `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return path
 
 
 def write_videos(folder: Path, video_ids=VIDEO_IDS, frames=FRAMES, gaps=(1,)):
-    """Videos of numbered frames, 4 seconds of 30 frames each at a constant rate; returns `folder`."""
+    """Write videos of numbered frames, 4 seconds at a constant 30 frames per second; return `folder`."""
     for video_id in video_ids:
         write_numbered_video(folder / f"{video_id}.mp4", frames, fps=FPS, gaps=gaps)
     return folder
 
 
 def segment(start, end, text, *below, **changes):
-    """A step or a substep of Goal-Step."""
+    """Return a step or a substep of Goal-Step."""
     return {
         "start_time": start,
         "end_time": end,
@@ -69,7 +69,7 @@ def segment(start, end, text, *below, **changes):
 
 
 def goalstep_video(uid, *segments, category="COOKING:MAKE_FLATBREAD", goal="Making papadums"):
-    """A video of Goal-Step."""
+    """Return a video of Goal-Step."""
     return {
         "video_uid": uid,
         "start_time": 0.02,
@@ -83,7 +83,7 @@ def goalstep_video(uid, *segments, category="COOKING:MAKE_FLATBREAD", goal="Maki
 
 
 def write_goalstep(path: Path, *videos):
-    """An annotation file of Goal-Step; returns `path`."""
+    """Write an annotation file of Goal-Step; return `path`."""
     content = {"version": "1.0", "description": "Ego4D Goal-Step (val)", "split": "val", "videos": list(videos)}
     path.write_text(json.dumps(content), encoding="utf-8")
     return path

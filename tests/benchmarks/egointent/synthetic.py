@@ -1,4 +1,4 @@
-"""EgoIntent's steps, and answers that were never given to them, seeded."""
+"""Generate seeded steps of EgoIntent and answers to them."""
 
 import random
 from pathlib import Path
@@ -11,7 +11,7 @@ from report.answers import Answers
 
 
 def egointent_docs(count):
-    """Steps of twelve videos in five scenarios, three of them indoors."""
+    """Return steps of twelve videos in five scenarios; three scenarios are indoors."""
     return [
         record
         | {"unverified": False, "video_path": f"/nowhere/{record['video_id']}.mp4", "num_frames": 3}
@@ -21,19 +21,21 @@ def egointent_docs(count):
 
 
 def egointent_answers(count, mean, seed=0, judge="org/judge", missing=0.05, unjudged=0.0, truncated=0.1):
-    """Fields rated around `mean` of 100; shares of fields that are missing or not judged, and of cut-off replies."""
+    """Return fields rated around `mean` of 100; `missing`, `unjudged` and `truncated` are fractions."""
     chance, docs, responses = random.Random(seed), egointent_docs(count), []
     for doc in docs:
-        found = [field for field in FIELDS if chance.random() >= missing]
-        rated = {field for field in found if chance.random() >= unjudged}
+        found_fields = [field for field in FIELDS if chance.random() >= missing]
+        rated = {field for field in found_fields if chance.random() >= unjudged}
         levels = {field: float(min(100, max(0, round(chance.gauss(mean, 20))))) for field in FIELDS}
         step = GradedStep(
             step_id=doc["step_id"],
-            fields={field: f"{doc[field]}, as predicted" for field in found},
-            ratings={field: levels[field] if field in rated else None if field in found else 0.0 for field in FIELDS},
+            fields={field: f"{doc[field]}, as predicted" for field in found_fields},
+            ratings={
+                field: levels[field] if field in rated else None if field in found_fields else 0.0 for field in FIELDS
+            },
             judgements={field: f"{levels[field]:.0f}" if field in rated else None for field in FIELDS},
             judges={field: judge if field in rated else None for field in FIELDS},
-            errors={field: "no reply" if field in found and field not in rated else None for field in FIELDS},
+            errors={field: "no reply" if field in found_fields and field not in rated else None for field in FIELDS},
             suspect=[],
             truncated=chance.random() < truncated,
             frames_shown=doc["num_frames"],
@@ -59,7 +61,7 @@ def _egointent_records(count):
 
 
 def prepare(folder: Path, count: int) -> None:
-    """Prepare so many below `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
+    """Prepare `count` steps below `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
     records = _egointent_records(count)
     videos = write_videos(folder / "media" / "egointent", {record["video_id"] for record in records})
     prepare_egointent(write_annotations(folder / "media" / "steps.jsonl", records), videos)

@@ -1,4 +1,4 @@
-"""The judge's prompts, and how its verdicts are read."""
+"""Test the judge's prompts and the reading of its verdicts."""
 
 from statistics import fmean
 
@@ -15,18 +15,18 @@ from lmms_egoplan.judging.text import without_thinking
 from patience import processor_time_below
 
 
-def test_each_form_of_a_verdict_is_read_as_it_is_meant():
+def test_single_verdicts_are_read_as_meant():
     forms = set(egointent_forms())
     assert len(forms) >= 300
     assert [form for form in forms if read_reply(SCALE, form.reply, "stop") != form.rating] == []
 
 
-def test_each_form_of_a_verdict_on_several_fields_is_read_as_it_is_meant():
+def test_verdicts_on_several_fields_are_read_as_meant():
     forms = set(egointent_several_forms())
     assert len(forms) >= 300
     for kind, reply, ratings in forms:
-        found = read_ratings(without_thinking(reply))
-        assert (kind, reply, *map(found.get, FIELDS)) == (kind, reply, *ratings)
+        rating_by_field = read_ratings(without_thinking(reply))
+        assert (kind, reply, *map(rating_by_field.get, FIELDS)) == (kind, reply, *ratings)
         mean = fmean(ratings) if None not in ratings else None
         assert read_reply(scale_of(FIELDS), reply, "stop") == mean
 
@@ -92,7 +92,7 @@ def test_a_verdict_on_several_fields_needs_them_all(asked, rated):
 
 @pytest.mark.parametrize("release", [False, True])
 @pytest.mark.parametrize("fields", [*([field] for field in FIELDS), FIELDS[:2], FIELDS])
-def test_prompts_hold_texts_and_no_rating(fields, release):
+def test_prompts_contain_texts_and_no_rating(fields, release):
     predictions = {field: f"<{field}> {{braces}}" for field in fields}
     prompt = judge_prompt(REFERENCES, predictions, release=release)
     for field in FIELDS:

@@ -1,4 +1,4 @@
-"""No input ever shows a frame at or after a step's truncation point, or before its start."""
+"""Test that no input shows a frame at or after a step's truncation point, or before its start."""
 
 from itertools import accumulate, cycle, islice
 
@@ -34,27 +34,27 @@ def folder(tmp_path_factory):
 
 
 def times_written(name):
-    """Seconds at which each number is shown, by what the test wrote."""
+    """Return the second at which each number is shown, from what the test wrote."""
     gaps = cycle(VIDEOS[name].get("gaps", (1,)))
     return [units / FPS for units in accumulate(islice(gaps, FRAMES - 1), initial=0)]
 
 
-def numbers_in(media, shown):
+def numbers_in(media, visual):
     if media == "frames":
-        return read_numbers(shown)
+        return read_numbers(visual)
     if media == "clip":
-        return read_numbers(*shown)
-    with av.open(*shown) as container:
+        return read_numbers(*visual)
+    with av.open(*visual) as container:
         return [read_number(frame.to_image()) for frame in container.decode(video=0)]
 
 
 @st.composite
 def steps(draw):
-    """A video and a step that may begin before it, end after it, or hold no frame."""
+    """Draw a video and a step that may start before the video, end after it, or contain no frame."""
     name = draw(st.sampled_from(sorted(VIDEOS)))
     times = times_written(name)
-    # A frame's own time is where a wrong comparison shows; 0.001 beside it, mkv's rounding does no harm.
-    edges = st.builds(lambda time, beside: time + beside, st.sampled_from(times), st.sampled_from([-0.001, 0.0, 0.001]))
+    # The time of a frame is where a wrong comparison shows. An offset of 0.001 makes the rounding of mkv harmless.
+    edges = st.builds(lambda time, offset: time + offset, st.sampled_from(times), st.sampled_from([-0.001, 0.0, 0.001]))
     moments = st.one_of(edges, st.floats(-0.5, times[-1] + 0.5))
     if name.endswith(".mkv"):
         moments = st.floats(-0.5, times[-1] + 0.5).map(lambda time: round(time, 2) + 0.005)
@@ -86,7 +86,7 @@ def test_nothing_outside_the_step_is_shown(folder, media, examples):
 
 @pytest.mark.parametrize("name", VIDEOS)
 def test_truncated_at_every_single_frame(folder, name):
-    """Truncation at a frame's own time never lets it in, and lets in the one before it."""
+    """A truncation at the time of a frame hides this frame, but not the one before it."""
     times = times_written(name)
     for number in range(1, FRAMES):
         end = (times[number - 1] + times[number]) / 2 if name.endswith(".mkv") else times[number]
@@ -95,7 +95,7 @@ def test_truncated_at_every_single_frame(folder, name):
 
 
 def test_a_video_cut_before_the_truncation_point_gives_the_same(folder, tmp_path):
-    """What comes at or after it plays no part: without those frames, the same ones are shown."""
+    """Frames at or after the truncation point do not affect the result: without them, the same frames are shown."""
     for name in ("constant.mp4", "variable.mp4"):
         times = times_written(name)
         for end in (50, 51, 53):

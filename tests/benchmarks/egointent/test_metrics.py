@@ -47,10 +47,12 @@ def doc_of(step_id, scenario="make tea", environment="indoor", **changes):
     } | changes
 
 
-def graded(ratings, found=(True, True, True), **changes):
-    """A step with these ratings; those of fields that are not found are 0."""
-    names = [field for field, is_found in zip(FIELDS, found, strict=True) if is_found]
-    rated = {field: rating if is_found else 0.0 for field, rating, is_found in zip(FIELDS, ratings, found, strict=True)}
+def graded(ratings, found_flags=(True, True, True), **changes):
+    """Return a step with these ratings; fields that are not found_flags are rated 0."""
+    names = [field for field, is_found in zip(FIELDS, found_flags, strict=True) if is_found]
+    rated = {
+        field: rating if is_found else 0.0 for field, rating, is_found in zip(FIELDS, ratings, found_flags, strict=True)
+    }
     judged = {field: "qwen" if field in names and rated[field] is not None else None for field in FIELDS}
     return replace(GRADED, fields=dict.fromkeys(names, "text"), ratings=rated, judges=judged, suspect=[], **changes)
 
@@ -60,15 +62,15 @@ def score(step, **doc):
 
 
 def aggregate(function, name, steps):
-    """As a harness does: over the records of the steps that have the metric."""
+    """Aggregate as a harness does: over the records of the steps that have the metric."""
     return function([values[name] for values in steps if name in values])
 
 
 def test_values_of_a_step():
     values = score(GRADED)
-    place = {"video_id": "v1"}
-    assert values["local_intent"] == {"score": 80.0, "missing": False} | place
-    assert values["next_step_plan"] == {"score": 0.0, "missing": True} | place
+    video = {"video_id": "v1"}
+    assert values["local_intent"] == {"score": 80.0, "missing": False} | video
+    assert values["next_step_plan"] == {"score": 0.0, "missing": True} | video
     assert values["overall"] == {
         "step_id": "s1",
         "fields": GRADED.fields,
@@ -100,12 +102,12 @@ def test_field_without_a_rating_has_no_score():
     assert values["judge_coverage"] == {"found": 3, "judged": 2}
 
 
-def test_answer_to_another_step():
-    with pytest.raises(ValueError, match="step s2 got the judged answer to s1"):
+def test_answer_to_another_step_is_refused():
+    with pytest.raises(ValueError, match=r"step s2: .* step s1"):
         metrics.score_step(doc_of("s2"), [GRADED.to_text()])
 
 
-def test_response_that_was_not_graded():
+def test_ungraded_response_is_refused():
     with pytest.raises(ValueError, match=r"expected a graded step.*got 'a shoe'"):
         metrics.score_step(doc_of("s1"), ["a shoe"])
 
@@ -126,13 +128,16 @@ STEPS = st.lists(
 
 
 def slow_field(steps, field):
-    """A found field that is not judged counts as the mean of those that are."""
-    known = [ratings[field] for ratings, found, *_ in steps if found[field] and ratings[field] is not None]
-    if not known:
-        return math.nan if any(found[field] for _, found, *_ in steps) else 0
-    unknown = sum(known) / len(known)
+    """Score a field slowly: an unjudged found_flags field counts as the mean of the judged ones."""
+    judged_ratings = [
+        ratings[field] for ratings, found_flags, *_ in steps if found_flags[field] and ratings[field] is not None
+    ]
+    if not judged_ratings:
+        return math.nan if any(found_flags[field] for _, found_flags, *_ in steps) else 0
+    mean_rating = sum(judged_ratings) / len(judged_ratings)
     filled = [
-        (unknown if ratings[field] is None else ratings[field]) if found[field] else 0 for ratings, found, *_ in steps
+        (mean_rating if ratings[field] is None else ratings[field]) if found_flags[field] else 0
+        for ratings, found_flags, *_ in steps
     ]
     return sum(filled) / len(filled)
 
@@ -144,31 +149,38 @@ def slow_overall(steps):
 @given(STEPS)
 def test_aggregations_equal_slow_ones(steps):
     values = [
-        score(graded(ratings, found, truncated=truncated), scenario=scenario, environment=place, unverified=unverified)
-        for ratings, found, scenario, place, truncated, unverified in steps
+        score(
+            graded(ratings, found_flags, truncated=truncated),
+            scenario=scenario,
+            environment=environment,
+            unverified=unverified,
+        )
+        for ratings, found_flags, scenario, environment, truncated, unverified in steps
     ]
     for index, field in enumerate(FIELDS):
         expected = slow_field(steps, index)
         assert aggregate(metrics.field_score, field, values) == pytest.approx(expected, nan_ok=True)
     assert aggregate(metrics.overall, "overall", values) == pytest.approx(slow_overall(steps), nan_ok=True)
-    for place in ("indoor", "outdoor"):
-        there = [step for step in steps if step[3] == place]
-        if there:
-            assert aggregate(metrics.overall, place, values) == pytest.approx(slow_overall(there), nan_ok=True)
+    for environment in ("indoor", "outdoor"):
+        selected_steps = [step for step in steps if step[3] == environment]
+        if selected_steps:
+            assert aggregate(metrics.overall, environment, values) == pytest.approx(
+                slow_overall(selected_steps), nan_ok=True
+            )
     scenarios = aggregate(metrics.group_scores, "scenario", values)
     assert scenarios.keys() == {step[2] for step in steps}
     for scenario, number in scenarios.items():
         assert number == pytest.approx(slow_overall([step for step in steps if step[2] == scenario]), nan_ok=True)
-    known = [number for number in scenarios.values() if not math.isnan(number)]
-    assert list(scenarios.values())[: len(known)] == sorted(known)
+    known_scores = [number for number in scenarios.values() if not math.isnan(number)]
+    assert list(scenarios.values())[: len(known_scores)] == sorted(known_scores)
 
-    pairs = [(rating, found) for ratings, founds, *_ in steps for rating, found in zip(ratings, founds, strict=True)]
-    found = [rating for rating, is_found in pairs if is_found]
-    judged = sum(rating is not None for rating in found)
+    pairs = [pair for ratings, found_flags, *_ in steps for pair in zip(ratings, found_flags, strict=True)]
+    found_ratings = [rating for rating, is_found in pairs if is_found]
+    judged = sum(rating is not None for rating in found_ratings)
     tokens = [step[4] for step in steps if step[4] is not None]
-    assert aggregate(metrics.parsed_share, "parsed", values) == pytest.approx(len(found) / len(pairs))
+    assert aggregate(metrics.parsed_share, "parsed", values) == pytest.approx(len(found_ratings) / len(pairs))
     coverage = aggregate(aggregations.share_of_found, "judge_coverage", values)
-    assert coverage == pytest.approx(judged / len(found) if found else math.nan, nan_ok=True)
+    assert coverage == pytest.approx(judged / len(found_ratings) if found_ratings else math.nan, nan_ok=True)
     truncated = aggregate(aggregations.share, "truncated", values)
     assert truncated == pytest.approx(sum(tokens) / len(tokens) if tokens else math.nan, nan_ok=True)
     assert aggregate(aggregations.num_known, "truncated_of", values) == len(tokens)
@@ -181,7 +193,7 @@ def test_aggregations_equal_slow_ones(steps):
     assert aggregate(share_covered, "coverage", values) == pytest.approx(covered / whole)
 
 
-def test_unjudged_run_has_no_score_though_fields_are_missing():
+def test_unjudged_run_with_missing_fields_has_no_score():
     values = [score(graded((None, None, None), (True, True, False))), score(graded((None, None, None), (True,) * 3))]
     for field in FIELDS:
         assert math.isnan(aggregate(metrics.field_score, field, values))
@@ -210,9 +222,9 @@ def test_suspect_fields():
 def test_scenarios_from_hardest_to_easiest():
     scores = {"b": 50.0, "easy": 90.0, "a": 50.0, "hard": 10.0, "unjudged": None}
     values = [score(graded((number,) * 3), scenario=name) for name, number in scores.items()]
-    found = aggregate(metrics.group_scores, "scenario", values)
-    assert list(found) == ["hard", "a", "b", "easy", "unjudged"]
-    assert found["easy"] == 90
+    scores = aggregate(metrics.group_scores, "scenario", values)
+    assert list(scores) == ["hard", "a", "b", "easy", "unjudged"]
+    assert scores["easy"] == 90
 
 
 def test_several_judges_are_all_named():
@@ -221,7 +233,7 @@ def test_several_judges_are_all_named():
 
 
 @pytest.mark.parametrize("model", TABLE_3)
-def test_overall_is_the_papers(model):
+def test_overall_reproduces_table_3(model):
     row = TABLE_3[model]
     number = aggregate(metrics.overall, "overall", [score(graded([row[field] for field in FIELDS]))])
     assert number == pytest.approx(row["overall"], abs=ROUNDING)
@@ -254,6 +266,6 @@ def test_the_papers_environments_are_weighted_by_their_steps():
         (["images", None, None], "unknown (2), images (1)"),
     ],
 )
-def test_forms_in_which_steps_were_shown(forms, expected):
+def test_media_metric_counts_the_forms(forms, expected):
     values = [score(replace(GRADED, media=media))["media"] for media in forms]
     assert aggregations.tallied(values) == expected

@@ -4,14 +4,14 @@ from benchmarks.egointent.source import raw_record
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, PROMPT, prompt_text
 
 
-def test_holds_the_step_id_and_nothing_else_of_the_record():
+def test_prompt_contains_only_the_step_id_of_the_record():
     other = {name: "XYZZY" for name in raw_record() if name != "step_id"}
     assert prompt_text(raw_record()) == prompt_text(raw_record(**other)) == PROMPT.replace("{step_id}", "s1")
     assert "XYZZY" not in prompt_text(raw_record(**other))
 
 
 @pytest.mark.parametrize("step_id", ["7", "{step_id}", "{local_intent}", "%s", "\\1"])
-def test_step_ids_are_shown_as_they_are(step_id):
+def test_step_ids_are_shown_unchanged(step_id):
     before, after = PROMPT.split("{step_id}")
     assert prompt_text({"step_id": step_id}) == f"{before}{step_id}{after}"
 

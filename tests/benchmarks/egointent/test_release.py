@@ -1,4 +1,4 @@
-"""Version 2 of the task: the names of the release of August 2026, beside the paper's in `egointent_v1`."""
+"""Test version 2 of the task, with the names of the release of August 2026, against the paper's in `egointent_v1`."""
 
 import math
 
@@ -25,7 +25,7 @@ def graded(reply):
     return step
 
 
-def test_the_prompt_asks_for_the_releases_keys_and_tells_nothing_of_the_step():
+def test_prompt_asks_for_the_releases_keys_and_contains_nothing_of_the_step():
     text = RELEASE_PROMPT
     assert all(f'"{name}": "..."' in text for name in RELEASE_NAMES.values())
     assert not any(name in text for name in ("global_intent", "next_step_plan", DOC["step_id"]))
@@ -46,12 +46,12 @@ def test_replies_under_either_names_are_read(reply):
     assert read_reply(reply) == dict(zip(FIELDS, ("hold it", "build it", "drive a screw"), strict=True))
 
 
-def test_pieces_of_either_prompt_are_no_answer():
+def test_pieces_of_either_prompt_are_not_answers():
     for prompt in (prompt_text(DOC), RELEASE_PROMPT):
         assert read_reply(prompt) == {}
 
 
-def test_values_have_the_releases_names():
+def test_metrics_have_the_releases_names():
     step = graded('{"local_intent": "hold board 1 steady", "procedural_intent": "assemble frame 1"}')
     values = metrics.score_release_step(DOC, [step.to_text()])
     paper = metrics.score_step(DOC, [step.to_text()])
@@ -77,7 +77,7 @@ def value(ratings, missing=(), size=4):
         ([value((90.0, None, 30.0)), value((30.0, 30.0, 30.0))], math.nan),
     ],
 )
-def test_missing_predictions_are_zero_and_missing_ratings_are_not(values, expected):
+def test_missing_predictions_score_zero_but_missing_ratings_do_not(values, expected):
     assert metrics.overall_missing_zero(values) == pytest.approx(expected, nan_ok=True)
 
 
@@ -91,7 +91,7 @@ def test_one_request_about_several_fields_names_them_as_the_release_does():
     )
 
 
-def test_the_two_versions_share_no_judgement_of_the_next_step():
+def test_judge_prompts_of_the_two_versions_differ_for_the_next_step():
     text = {"next_step_plan": "drive the screw in"}
     paper, release = (judge_prompt(text, text, release=release) for release in (False, True))
     assert "begin after this step" in paper
@@ -99,7 +99,7 @@ def test_the_two_versions_share_no_judgement_of_the_next_step():
     assert "after this step" not in release
 
 
-def test_the_rest_of_the_step_may_be_what_comes_next():
+def test_next_step_may_be_the_end_of_the_current_step():
     prompt = RELEASE_PROMPT
     assert "next_step: what is most likely to occur immediately after the observation boundary." in prompt
     assert "not a part of this step" not in prompt
@@ -112,7 +112,7 @@ def test_the_rest_of_the_step_may_be_what_comes_next():
     assert "once this step is done" not in feasible
 
 
-def test_the_judge_is_asked_with_these_names():
+def test_judge_prompt_has_the_releases_names():
     verdict = "[[local_intent: 80]]\n[[procedural_intent: 60]]\n[[next_step: 40]]"
     reply = '{"local_intent": "hold it", "procedural_intent": "build it", "next_step": "drive a screw"}'
     with JudgeServer(lambda *_: Reply(verdict)) as server:

@@ -50,27 +50,27 @@ def test_placeholders_are_missing(value):
 
 
 @pytest.mark.parametrize("value", ["null", "None", "true", "12", "{}", "[]", "[1, 2]", '{"text": "x"}', "[[]]"])
-def test_values_that_are_no_text_are_missing(value):
+def test_values_other_than_texts_are_missing(value):
     assert read_reply(f'{{"local_intent": {value}, "global_intent": "hold it"}}') == {"global_intent": "hold it"}
 
 
 @pytest.mark.parametrize("reply", CORPUS["nothing"])
-def test_finds_nothing_where_nothing_is(reply):
+def test_reply_without_fields_gives_none(reply):
     assert read_reply(reply) == {}
 
 
-def test_the_prompt_is_no_answer():
+def test_repeated_prompt_is_not_an_answer():
     asked = prompt_text({"step_id": "s1"})
     assert read_reply(asked) == {}
     assert all(read_reply(asked[start:]) == {} for start in range(0, len(asked), 7))
 
 
 @pytest.mark.parametrize("text", [JSON, WHOLE["lines"]], ids=["JSON", "lines"])
-def test_a_cut_field_is_what_there_is_of_it(text):
+def test_cut_off_field_is_read_to_the_end(text):
     for end in range(text.index(GLOBAL) + len("put up"), len(text)):
-        found = read_reply(text[:end])
-        assert list(found) in (list(FIELDS[:2]), list(FIELDS))
-        assert all(ALL[field].startswith(value) for field, value in found.items())
+        fields = read_reply(text[:end])
+        assert list(fields) in (list(FIELDS[:2]), list(FIELDS))
+        assert all(ALL[field].startswith(value) for field, value in fields.items())
     assert read_reply(text[: text.index(GLOBAL) + len("put up")])["global_intent"] == "put up"
 
 
@@ -98,7 +98,7 @@ def test_a_cut_field_is_what_there_is_of_it(text):
         ("local_intent: |\n\n", {}),
     ],
 )
-def test_of_several_answers_the_first_with_the_most_fields_counts(reply, expected):
+def test_first_answer_with_the_most_fields_counts(reply, expected):
     assert read_reply(reply) == expected
 
 
@@ -148,9 +148,9 @@ def test_invents_nothing(reply):
 
 @given(st.lists(PIECES | ESCAPES | st.text(max_size=4), max_size=25).map("".join))
 def test_reads_any_text(reply):
-    found = read_reply(reply)
-    assert list(found) == [field for field in FIELDS if field in found]
-    for value in found.values():
+    fields = read_reply(reply)
+    assert list(fields) == [field for field in FIELDS if field in fields]
+    for value in fields.values():
         assert value == " ".join(value.split()) != ""
         assert value.encode()
 
@@ -166,16 +166,22 @@ OTHER = st.recursive(
 )
 
 
-@example(fields={"local_intent": "Give a final answer: local_intent| xyzzy"}, others={}, ascii_only=False, indent=None)
+@example(
+    fields={"local_intent": "Give a final answer: local_intent| xyzzy"}, other_fields={}, ascii_only=False, indent=None
+)
 @given(
     fields=st.dictionaries(st.sampled_from(FIELDS), ANSWERS, min_size=1),
-    others=st.dictionaries(OTHER_KEYS, OTHER, max_size=3),
+    other_fields=st.dictionaries(OTHER_KEYS, OTHER, max_size=3),
     ascii_only=st.booleans(),
     indent=st.sampled_from([None, 2]),
 )
-def test_reads_true_json_as_a_json_parser_does(fields, others, ascii_only, indent):
+def test_valid_json_is_read_like_a_json_parser(fields, other_fields, ascii_only, indent):
     expected = {field: " ".join(fields[field].split()) for field in FIELDS if field in fields}
-    for content in ({**fields, **others}, {**others, **fields}, [{"answer": fields, "others": others}]):
+    for content in (
+        {**fields, **other_fields},
+        {**other_fields, **fields},
+        [{"answer": fields, "others": other_fields}],
+    ):
         assert read_reply(json.dumps(content, ensure_ascii=ascii_only, indent=indent)) == expected
 
 

@@ -47,7 +47,7 @@ def slow_selection(times, start, end):
 @given(
     st.sampled_from(sorted(RATES)), st.integers(-60, 25 * 300), st.integers(1, 12 * 300), st.sampled_from([300, 90, 7])
 )
-def test_exactly_the_slow_selection(folder, name, start, length, grid):
+def test_frames_equal_the_slow_selection(folder, name, start, length, grid):
     """On grids that share frame times and sample times, where floats go wrong, and on one that does not."""
     fps, gaps = RATES[name]
     times = [Fraction(units, fps) for units in accumulate(islice(cycle(gaps), FRAMES - 1), initial=0)]
@@ -72,7 +72,7 @@ def test_six_per_second(folder):
 @pytest.mark.parametrize(
     ("start", "end"), [(5.0, 6.0), (1.001, 1.002), (2.0, 1.0), (1.0, 1.0), (float("nan"), 1.0), (1.0, float("nan"))]
 )
-def test_a_step_without_frames_is_named(folder, start, end):
+def test_error_for_a_step_without_frames(folder, start, end):
     path = folder / "constant.mp4"
     with pytest.raises(FrameError, match=rf"constant.mp4: no frame from {start} s to before {end} s.* 0.0 to 4.96"):
         step_frames(path, start, end)
@@ -83,13 +83,13 @@ def test_a_step_without_frames_is_named(folder, start, end):
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, unique=True).map(sorted), st.integers(1, 40))
 def test_thinning_is_uniform(positions, limit):
-    kept = thin(positions, limit)
-    assert len(kept) == min(len(positions), limit)
-    assert kept[-1] == positions[-1]
+    selected = thin(positions, limit)
+    assert len(selected) == min(len(positions), limit)
+    assert selected[-1] == positions[-1]
     if limit > 1:
-        assert kept[0] == positions[0]
-        places = [positions.index(position) for position in kept]
-        steps = [after - before for before, after in pairwise(places)]
+        assert selected[0] == positions[0]
+        indexes = [positions.index(position) for position in selected]
+        steps = [after - before for before, after in pairwise(indexes)]
         assert not steps or (min(steps) >= 1 and max(steps) - min(steps) <= 1)
 
 
@@ -112,7 +112,7 @@ def test_the_three_media_show_the_same(folder):
         assert {num_shown(doc, setting | {"media": media}) for media in ("frames", "clip", "video")} == {count}
 
 
-def test_clip_file_keeps_the_pace(folder):
+def test_clip_file_keeps_the_speed(folder):
     doc = row(folder / "constant.mp4", 1.0, 4.5)
     for max_frames, rate in ((1000, 6), (11, 3), (1, 6)):
         (path,) = visual_input(doc, {"media": "video", "max_frames": max_frames})
@@ -130,13 +130,13 @@ def test_clip_file_is_written_once_for_a_step_and_a_video(tmp_path, folder):
     assert Path(first).name.startswith("v_1.0_2.5_")
     assert visual_input(row(path, 1.0, 2.5), setting) == [first]
     assert Path(first).stat().st_mtime_ns == written
-    others = [
+    other_files = [
         visual_input(row(path, 1.0, 2.4), setting),
         visual_input(row(path, 1.0, 2.5), setting | {"max_frames": 7}),
     ]
     write_numbered_video(path, 95, gop=7)
-    others.append(visual_input(row(path, 1.0, 2.5), setting))
-    assert len({first, *(other for (other,) in others)}) == 4
+    other_files.append(visual_input(row(path, 1.0, 2.5), setting))
+    assert len({first, *(other_file for (other_file,) in other_files)}) == 4
 
 
 def test_a_long_step_is_written_in_batches(tmp_path):
@@ -145,14 +145,14 @@ def test_a_long_step_is_written_in_batches(tmp_path):
     assert read_numbers(read_video_frames(clip, range(count_video_frames(clip)))) == list(range(6, 246))
 
 
-def test_another_video_than_the_prepared_one_is_refused(folder):
+def test_video_changed_after_prepare_is_refused(folder):
     doc = row(folder / "constant.mp4", 1.0, 2.0, num_frames=9)
     for media in ("frames", "clip", "video"):
-        with pytest.raises(FrameError, match=r"step v_7: .*: 6 frames from 1.0 s .* but 9 when .* prepare them again"):
+        with pytest.raises(FrameError, match=r"step v_7: .*: 6 frames from 1.0 s .* but 9 when .* prepared"):
             visual_input(doc, {"media": media, "max_frames": 8})
 
 
-def test_absent_and_damaged_videos(tmp_path, folder):
+def test_missing_and_damaged_videos_are_errors(tmp_path, folder):
     doc = row(folder / "constant.mp4", 1.0, 2.0, video_id="gone")
     content = (folder / "constant.mp4").read_bytes()
     (tmp_path / "half.mp4").write_bytes(content[: len(content) // 2])
@@ -203,7 +203,7 @@ def test_a_clip_has_its_true_rate(folder, name, start, end, max_frames, rate):
 
 
 def test_a_rate_over_gaps_is_the_mean(folder):
-    """Frames are up to 17/30 s apart."""
+    """Gaps between frames are up to 17/30 s."""
     doc = row(folder / "variable.mp4", 2.0, 6.0)
     (clip,) = visual_input(doc, {"media": "clip", "max_frames": 1000})
     times = frame_times(doc["video_path"])
@@ -228,6 +228,6 @@ def test_one_frame_has_no_rate(folder):
         ("video", 8, None, "video file"),
     ],
 )
-def test_the_form_is_told(folder, media, max_frames, takes_video, expected):
+def test_media_names_the_form_shown(folder, media, max_frames, takes_video, expected):
     doc = row(folder / "constant.mp4", 1.0, 4.5)
     assert media_shown(doc, {"media": media, "max_frames": max_frames}, takes_video=takes_video) == expected

@@ -39,7 +39,7 @@ class Rendered(NamedTuple):
 
 
 def available() -> bool:
-    """Whether the real annotations exist, and the package can build questions from them."""
+    """Check that the real annotations exist, and the package can build questions from them."""
     return all(path.exists() for path in (GOALSTEP, EPIC, _PHOTOGRAPHS)) and (
         find_spec("lmms_egoplan.construction") is not None
     )

@@ -39,10 +39,10 @@ def egoplan_docs(count):
                 "past_actions": [
                     {
                         "narration_text": f"{chance.choice(verbs)} {chance.choice(things)}",
-                        "start_frame": 1 + 3 * place,
-                        "stop_frame": 3 + 3 * place,
+                        "start_frame": 1 + 3 * position,
+                        "stop_frame": 3 + 3 * position,
                     }
-                    for place in past
+                    for position in past
                 ],
                 "media_path": "/nowhere",
                 "split_size": count,
@@ -52,7 +52,7 @@ def egoplan_docs(count):
 
 
 def egoplan_answers(count, accuracy, seed=0, unscored=0.0):
-    """Likelihoods of the choices, of which the mean prefers the right one this often; sum and bytes less often.
+    """Likelihoods of the choices. Their mean prefers the right one this often; sum and bytes less often.
 
     unscored: share of the questions that the model could not score.
     """
@@ -78,7 +78,7 @@ def egoplan_replies(count, accuracy, seed=0, unparsed=0.05):
     for doc in docs:
         gold = LETTERS.index(doc["golden_choice_idx"])
         letter = LETTERS[gold if chance.random() < accuracy else (gold + chance.randrange(1, 4)) % 4]
-        responses.append(["I cannot tell." if chance.random() < unparsed else f"{letter}."])
+        responses.append(["I do not know." if chance.random() < unparsed else f"{letter}."])
     return Answers(docs, responses)
 
 

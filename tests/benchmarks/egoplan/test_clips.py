@@ -1,4 +1,4 @@
-"""Questions shown out of clips: those that the package cuts, and those that others made."""
+"""Questions shown from clips that the package cuts, and from clips made elsewhere."""
 
 import re
 import subprocess
@@ -69,10 +69,10 @@ def cut_clips(folder, media):
     return clips.cut_clips(annotations, records, footage, folder / "clips", skip_missing=media.skip_missing)
 
 
-def images_of(shown):
+def images_of(visuals):
     """All images of a visual input, and the rates of its clips or its video file."""
     images, rates = [], []
-    for visual in shown:
+    for visual in visuals:
         if isinstance(visual, str):
             times = frame_times(visual)
             rates.append(len(times) / (times[-1] or 1))
@@ -85,7 +85,7 @@ def images_of(shown):
     return images, rates
 
 
-def shown(folder, media):
+def images_shown(folder, media):
     """For each row and each form: the numbers that the images show, the images' pixels, and rates."""
     prepare_egoplan(folder / "annotations.json", "val", media)
     rows = EGOPLAN.load("val")
@@ -93,19 +93,19 @@ def shown(folder, media):
     return [row["sample_id"] for row in rows], inputs
 
 
-def difference(images, others):
-    pairs = zip(images, others, strict=True)
+def difference(images, other_images):
+    pairs = zip(images, other_images, strict=True)
     return max(np.abs(np.asarray(image, int) - np.asarray(other, int)).mean() for image, other in pairs)
 
 
 def test_cut_clips_show_the_frames_of_the_sources(folder):
     write_sources(folder)
     done = cut_clips(folder, sources(folder))
-    assert (done.cut, done.kept, done.failed) == (5, 0, {})
-    ids, expected = shown(folder, sources(folder))
-    ids_of_clips, found = shown(folder, ready(folder))
+    assert (done.cut, done.reused, done.failed) == (5, 0, {})
+    ids, expected = images_shown(folder, sources(folder))
+    ids_of_clips, clip_images = images_shown(folder, ready(folder))
     assert ids_of_clips == ids
-    for of_source, of_clip in zip(expected, found, strict=True):
+    for of_source, of_clip in zip(expected, clip_images, strict=True):
         for (images, rates), (clip_images, clip_rates) in zip(of_source, of_clip, strict=True):
             assert read_numbers(clip_images) == read_numbers(images)
             assert [image.size for image in clip_images] == [image.size for image in images]
@@ -152,13 +152,13 @@ def test_photographs_of_an_odd_size_keep_size_and_look(folder):
         frame.save(path, quality=95)
     write(folder, [question(1, "EpicKitchens", "P01_02", 12, (1, 6))])
     cut_clips(folder, sources(folder))
-    (((images, _), *_),) = shown(folder, sources(folder))[1]
-    (((of_clip, _), *_),) = shown(folder, ready(folder))[1]
+    (((images, _), *_),) = images_shown(folder, sources(folder))[1]
+    (((of_clip, _), *_),) = images_shown(folder, ready(folder))[1]
     assert {image.size for image in of_clip} == {(95, 63)}
     assert difference(images, of_clip) < 3
 
 
-def test_results_tell_ready_clips_and_others_tell_nothing(folder):
+def test_only_results_from_clips_report_ready_clips(folder):
     annotations = write_sources(folder)
     cut_clips(folder, sources(folder))
     summary = prepare_egoplan(annotations, "val", ready(folder))
@@ -173,7 +173,7 @@ def test_results_tell_ready_clips_and_others_tell_nothing(folder):
     assert "media" not in score_ranking(EGOPLAN.load("val")[0], losses)
 
 
-def test_cutting_resumes_and_cuts_anew_what_has_changed(folder):
+def test_cutting_resumes_and_repeats_changed_clips(folder):
     write_sources(folder)
     out = folder / "clips"
     cut_clips(folder, sources(folder))
@@ -182,7 +182,7 @@ def test_cutting_resumes_and_cuts_anew_what_has_changed(folder):
     (out / ".22.mp4.left").mkdir()
     times = {path: path.stat().st_mtime_ns for path in out.glob("1*.mp4")}
     done = cut_clips(folder, sources(folder))
-    assert (done.cut, done.kept) == (2, 3)
+    assert (done.cut, done.reused) == (2, 3)
     assert {path: path.stat().st_mtime_ns for path in times} == times
     write_numbered_video(folder / "ego4d" / "0a1b-2c.mp4", 151)
     assert cut_clips(folder, sources(folder)).cut == 2
@@ -191,7 +191,7 @@ def test_cutting_resumes_and_cuts_anew_what_has_changed(folder):
     assert read_label(out / "11.mp4").observation_frame == 90
 
 
-def test_a_killed_cut_leaves_whole_clips_alone(folder):
+def test_a_killed_cut_leaves_only_whole_clips(folder):
     annotations = write_sources(folder)
     program = (
         "import os\nfrom lmms_egoplan.benchmarks.egoplan import clips\nfrom lmms_egoplan.cli import app\n"
@@ -211,7 +211,7 @@ def test_a_killed_cut_leaves_whole_clips_alone(folder):
     there = [path for path in (folder / "clips").iterdir() if path.is_file()]
     assert sorted(path.name for path in there if path.suffix == ".mp4") == ["11.mp4", "12.mp4", "13.mp4"]
     done = cut_clips(folder, sources(folder))
-    assert (done.cut, done.kept) == (2, 3)
+    assert (done.cut, done.reused) == (2, 3)
 
 
 def options(folder):
@@ -242,7 +242,7 @@ PROGRESS = question(1, "Ego4D", "0a1b-2c", 99, (40, 60), (70, 130))
         ([40], 30, "shorter", [40]),
     ],
 )
-def test_nothing_after_the_observation_is_shown_of_clips_that_others_made(folder, frames, fps, fit, seen):
+def test_clips_from_elsewhere_show_nothing_after_the_observation(folder, frames, fps, fit, seen):
     other_clip(folder, frames, fps)
     summary = prepare_egoplan(write(folder, [PROGRESS]), "val", ready(folder))
     assert summary["clips"] == {fit: 1}
@@ -290,7 +290,7 @@ def test_one_frame_is_the_observation_of_a_first_step(folder):
 
 
 @pytest.mark.parametrize("name", ["1.MP4", "1.mkv", "Ego4D/1.mp4"])
-def test_names_of_clips(folder, name):
+def test_clips_are_found_by_their_names(folder, name):
     other_clip(folder, range(40, 100), name=name)
     (record,) = read_annotations(write(folder, [PROGRESS]), "val")
     assert find_clip(folder / "clips", record).path == folder / "clips" / name
@@ -300,7 +300,7 @@ def test_names_of_clips(folder, name):
             find_clip(folder / "clips", record)
 
 
-def test_clips_of_other_annotations_are_refused(folder):
+def test_clips_of_other_annotations_are_rejected(folder):
     for sample_id, last, comment in (
         (1, 99, Label(1, "Ego4D", "another", 40, 99, "v", "e").to_text()),
         (2, 89, Label(2, "Ego4D", "0a1b-2c", 40, 99, "v", "e").to_text()),
@@ -309,7 +309,7 @@ def test_clips_of_other_annotations_are_refused(folder):
         path = folder / "clips" / f"{sample_id}.mp4"
         write_video(path, map(number_image, range(40, last + 1)), 30, comment=comment)
     records = read_annotations(write(folder, [PROGRESS | {"sample_id": i} for i in (1, 2, 3)]), "val")
-    assert re.search("1.mp4: .*video_id 'another'.*'0a1b-2c'", find_clip(folder / "clips", records[0]))
+    assert re.search("1.mp4: .*video_id .*'another'.*'0a1b-2c'", find_clip(folder / "clips", records[0]))
     assert re.search("2.mp4: 50 .* 60", find_clip(folder / "clips", records[1]))
     with pytest.raises(LmmsEgoplanError, match=r"3\.mp4: .*label"):
         find_clip(folder / "clips", records[2])
@@ -331,7 +331,7 @@ def test_damaged_clips_and_sources_are_named(folder):
     assert not list((folder / "clips").iterdir())
 
 
-def test_the_commands_tell_what_they_did(folder):
+def test_the_commands_print_a_summary(folder):
     annotations, out = str(write_sources(folder)), str(folder / "clips")
 
     def run(command, *arguments):
@@ -339,7 +339,7 @@ def test_the_commands_tell_what_they_did(folder):
 
     result = run("cut", *options(folder), "--out", out)
     assert result.exit_code == 0, result.output
-    assert re.search(f"^5 of 5 clips, 0.00 hours, .*in {out}: 5 .* 0 .* 0 ", result.stdout)
+    assert re.search(f"^5 of 5 clips, 0.00 hours, .*in {out} .*5 .* 0 .* 0 ", result.stdout)
     result = run("prepare", "--split", "val", "--clips", out)
     assert result.exit_code == 0, result.output
     assert "ready clips" in result.stdout

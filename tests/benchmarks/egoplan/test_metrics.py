@@ -90,14 +90,14 @@ BENCH2 = metrics.score_planning_choices, metrics.score_planning_letter
         (BENCH2, {"domain": "Recreation"}, "acc_recreation"),
     ],
 )
-def test_each_part_of_the_questions_has_an_accuracy_of_its_own(functions, doc, metric):
+def test_each_part_of_the_questions_has_a_separate_accuracy(functions, doc, metric):
     ranked, written = functions
     values = ranked(make_doc(**doc), encode([2.0, 0.5, 0.6, 0.6]))
     assert values["acc"] == values[metric] == {"score": 1.0, "video_id": "P01_13"}
     assert {name for name in values if name.startswith("acc_")} == {"acc_sum", "acc_bytes", metric}
     values = written(make_doc(**doc), ["C"])
     assert values["acc"] == values[metric] == {"score": 0.0, "video_id": "P01_13"}
-    values = written(make_doc(**doc), ["I cannot tell"])
+    values = written(make_doc(**doc), ["I do not know"])
     assert (values[metric]["score"], values["unparsed"]["score"]) == (0.0, 1.0)
 
 

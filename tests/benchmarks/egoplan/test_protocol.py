@@ -28,10 +28,10 @@ def test_lettered_question():
     ("actions", "lines"),
     [(DOC["past_actions"], ["1. take bag", "2. fold bag", "3. open cupboard", "What next?"]), ([], ["What next?"])],
 )
-def test_narrations_tell_the_past_and_neither_choices_nor_frames(actions, lines):
+def test_a_narrated_question_has_the_past_without_choices_or_frames(actions, lines):
     doc = DOC | {"past_actions": actions}
-    first, *others = narrated_question(doc).split("\n")
-    assert others == lines
+    first, *rest_lines = narrated_question(doc).split("\n")
+    assert rest_lines == lines
     assert ("done" in first, "nothing" in first) == (True, not actions)
     other = doc | {"choices": ["a", "b", "c", "d"], "media_path": "/elsewhere", "current_observation_frame": 31}
     assert narrated_question(other) == narrated_question(doc)

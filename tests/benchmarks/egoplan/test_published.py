@@ -1,4 +1,4 @@
-"""What EgoPlan-Bench's tables have, as printed, and what is odd about them."""
+"""Check EgoPlan-Bench's tables as printed, and what is odd about them."""
 
 from report.printed_tables import printed
 
@@ -9,8 +9,8 @@ def test_table_3_repeats_table_1():
     assert [table1[name] for name in ("GPT-4V", "Video-LLaMA")] == [table3[name] for name in ("GPT-4V", "Video-LLaMA")]
 
 
-def test_table_4_leaves_two_models_out():
+def test_table_4_omits_two_models():
     table1, table4 = (printed(f"egoplan_table{number}") for number in (1, 4))
-    left = table1[~table1["model"].isin(["Kosmos-2", "SEED-LLaMA"])]
-    assert [name.lower() for name in left["model"]] == [name.lower() for name in table4["model"]]
-    assert list(left["llm"]) == list(table4["llm"])
+    other_models = table1[~table1["model"].isin(["Kosmos-2", "SEED-LLaMA"])]
+    assert [name.lower() for name in other_models["model"]] == [name.lower() for name in table4["model"]]
+    assert list(other_models["llm"]) == list(table4["llm"])

@@ -89,7 +89,7 @@ def test_reads_a_list_or_an_object_with_a_list(tmp_path):
         assert record.past_actions[1].model_dump() == RECORD["task_progress_metadata"][1]
 
 
-def test_order_is_told_beside_what_else_is_wrong(tmp_path):
+def test_order_problems_are_reported_with_other_problems(tmp_path):
     actions = [{"narration_text": "", "start_frame": start, "stop_frame": 900} for start in (9, 3, 500, "2", 1)]
     with pytest.raises(LmmsEgoplanError) as error:
         read_annotations(write(tmp_path, [RECORD | {"task_progress_metadata": actions}]), "val")
@@ -166,7 +166,7 @@ def test_all_problems_are_counted_and_twenty_listed(tmp_path):
     assert "12" in lines[-1]
 
 
-def test_an_id_is_used_once(tmp_path):
+def test_a_duplicate_id_is_named(tmp_path):
     with pytest.raises(LmmsEgoplanError, match=r"record 1, sample_id 7, sample_id: .*record 0"):
         read_annotations(write(tmp_path, [RECORD, RECORD]), "val")
     if EXAMPLES.exists():
@@ -211,7 +211,7 @@ fields = st.sampled_from([*RECORD, "task_progress_metadata.start_frame", "task_p
 
 @settings(max_examples=150)
 @given(field=fields, value=json_values, split=st.sampled_from(["val", "test"]))
-def test_any_value_is_read_or_refused(tmp_path_factory, field, value, split):
+def test_any_value_is_read_or_rejected(tmp_path_factory, field, value, split):
     raw = copy.deepcopy(RECORD)
     field, _, inner = field.partition(".")
     if inner:
@@ -252,12 +252,12 @@ def test_published_examples():
     ("spelled", "domain"),
     [("Daily life", DOMAINS[0]), ("daily_life", DOMAINS[0]), ("Daily Life", DOMAINS[0]), ("WORK", DOMAINS[1])],
 )
-def test_domains_are_of_any_spelling(tmp_path, spelled, domain):
+def test_domains_are_read_in_any_spelling(tmp_path, spelled, domain):
     (record,) = read_bench2_annotations(write(tmp_path, [example() | {"domain": spelled}]))
     assert record.domain == domain
 
 
-def test_the_hub_is_named_where_it_cannot_be_reached(monkeypatch, tmp_path):
+def test_an_unreachable_hub_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(LmmsEgoplanError, match=r"qiulu66/EgoPlan-Bench2 .*hub"):

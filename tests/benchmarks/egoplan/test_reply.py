@@ -28,7 +28,7 @@ def test_no_clear_claim(reply):
 @pytest.mark.parametrize("around", CORPUS.around)
 @pytest.mark.parametrize("letter", "ABCD")
 def test_claims_are_read(around, letter):
-    """Of the answers, l, s and f are the letter, small or fullwidth; t is its choice's text."""
+    """In the answers, l, s and f are the letter, small or fullwidth; t is its choice's text."""
     choice = CORPUS.choices["ABCD".index(letter)]
     letters = {"l": letter, "s": letter.lower(), "f": chr(ord(letter) + 0xFEE0), "t": choice}
     answers = CORPUS.answers
@@ -54,7 +54,7 @@ PIECES = st.sampled_from(["A", "B", "D", "(", ")", ".", ":", " ", "\n", "*", "th
 
 
 @given(st.text() | st.lists(PIECES).map("".join))
-def test_reads_a_letter_that_is_there_or_none(reply):
+def test_reads_only_letters_in_the_reply(reply):
     letter = parse_letter(reply)
     assert letter is None or letter in reply
 

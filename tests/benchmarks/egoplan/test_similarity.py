@@ -34,13 +34,13 @@ def data(tmp_path, monkeypatch):
     return tmp_path
 
 
-def kept(data):
+def cache_file(data):
     (path,) = (data / "egoplan" / "similarity").glob("*.json")
     return path
 
 
 def tokens(folder, text):
-    """Token vectors of one text by itself, and which are not special."""
+    """Return the token vectors of one text, and a mask of those that are not special."""
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
     ids = tokenizer(text)["input_ids"]
     with torch.no_grad():
@@ -52,47 +52,47 @@ def bert_score(folder, goal, answer):
     def cosine(one, other):
         return float(one @ other / (one.norm() * other.norm()))
 
-    (left, left_counts), (right, right_counts) = tokens(folder, goal), tokens(folder, answer)
-    precision = [max(cosine(a, b) for b in right) for a, counts in zip(left, left_counts, strict=True) if counts]
-    recall = [max(cosine(b, a) for a in left) for b, counts in zip(right, right_counts, strict=True) if counts]
+    (first, first_mask), (second, second_mask) = tokens(folder, goal), tokens(folder, answer)
+    precision = [max(cosine(a, b) for b in second) for a, counts in zip(first, first_mask, strict=True) if counts]
+    recall = [max(cosine(b, a) for a in first) for b, counts in zip(second, second_mask, strict=True) if counts]
     precision, recall = sum(precision) / len(precision), sum(recall) / len(recall)
     return 2 * precision * recall / (precision + recall)
 
 
-def test_bertscore_is_that_of_its_paper(bert):
-    found = similarities(PAIRS, bert)
-    assert found.values == pytest.approx({pair: bert_score(bert, *pair) for pair in PAIRS}, abs=2e-6)
-    assert found.values["make tea", "make tea"] == 1
-    assert len(set(found.values.values())) == len(PAIRS)
+def test_bertscore_equals_a_slow_reference(bert):
+    measured = similarities(PAIRS, bert)
+    assert measured.values == pytest.approx({pair: bert_score(bert, *pair) for pair in PAIRS}, abs=2e-6)
+    assert measured.values["make tea", "make tea"] == 1
+    assert len(set(measured.values.values())) == len(PAIRS)
 
 
-def test_what_was_measured_is_named(bert):
+def test_the_measure_names_method_and_model(bert):
     measure = similarities(PAIRS, bert).measure
     assert measure.startswith("BERTScore (F1")
     assert measure.endswith(f"/{Path(bert).name}, layer 2 of 2")
 
 
-def test_order_and_company_do_not_matter(bert, data, monkeypatch):
-    found = similarities(PAIRS, bert).values
+def test_order_and_other_pairs_do_not_matter(bert, data, monkeypatch):
+    measured = similarities(PAIRS, bert).values
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(data / "other"))
     alone = {pair: similarities([pair], bert).values[pair] for pair in reversed(PAIRS)}
-    assert alone == pytest.approx(found, abs=2e-6)
+    assert alone == pytest.approx(measured, abs=2e-6)
 
 
-def test_values_are_kept(bert, data):
+def test_values_are_cached(bert, data):
     similarities(PAIRS[:2], bert)
-    content = json.loads(kept(data).read_text())
+    content = json.loads(cache_file(data).read_text())
     assert sorted(tuple(pair) for *pair, _ in content["values"]) == sorted(PAIRS[:2])
     for entry in content["values"]:
         entry[2] = 0.25
-    kept(data).write_text(json.dumps(content))
-    found = similarities(PAIRS, bert)
-    assert [found.values[pair] for pair in PAIRS[:2]] == [0.25, 0.25]
-    assert 0.25 not in [found.values[pair] for pair in PAIRS[2:]]
-    assert found.measure == content["measure"]
+    cache_file(data).write_text(json.dumps(content))
+    measured = similarities(PAIRS, bert)
+    assert [measured.values[pair] for pair in PAIRS[:2]] == [0.25, 0.25]
+    assert 0.25 not in [measured.values[pair] for pair in PAIRS[2:]]
+    assert measured.measure == content["measure"]
 
 
-def test_another_model_in_the_folder_computes_anew(data):
+def test_another_model_in_the_folder_is_computed_again(data):
     folder = data / "model"
     first = similarities(PAIRS, str(write_encoder(folder))).values
     second = similarities(PAIRS, str(write_encoder(folder, hidden_size=48))).values
@@ -102,33 +102,31 @@ def test_another_model_in_the_folder_computes_anew(data):
 @pytest.mark.parametrize(
     "content", ["{", "[]", "[" * 100_000, '{"measure": "m", "values": [["make tea", "x"]]}', '{"values": NaN}']
 )
-def test_damaged_values_are_computed_anew(bert, data, content):
-    found = similarities(PAIRS, bert)
-    kept(data).write_text(content)
-    assert similarities(PAIRS, bert) == found
+def test_damaged_values_are_computed_again(bert, data, content):
+    measured = similarities(PAIRS, bert)
+    cache_file(data).write_text(content)
+    assert similarities(PAIRS, bert) == measured
 
 
-def test_what_is_not_finite_is_computed_anew(bert, data):
-    found = similarities(PAIRS, bert)
-    kept(data).write_text(kept(data).read_text().replace("1.0]", "NaN]"))
-    assert "NaN" in kept(data).read_text()
-    assert similarities(PAIRS, bert) == found
+def test_values_that_are_not_finite_are_computed_again(bert, data):
+    measured = similarities(PAIRS, bert)
+    cache_file(data).write_text(cache_file(data).read_text().replace("1.0]", "NaN]"))
+    assert "NaN" in cache_file(data).read_text()
+    assert similarities(PAIRS, bert) == measured
 
 
-def test_data_that_cannot_be_written_do_no_harm(bert, data, monkeypatch):
+def test_read_only_data_do_not_matter(bert, data, monkeypatch):
     (data / "file").write_text("")
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(data / "file"))
     assert similarities(PAIRS[:1], bert).values[PAIRS[0]] == pytest.approx(bert_score(bert, *PAIRS[0]), abs=2e-6)
 
 
-def test_a_text_without_a_token_is_like_nothing(bert):
+def test_a_text_without_tokens_has_similarity_0(bert):
     assert similarities([("make tea", "")], bert).values == {("make tea", ""): 0}
 
 
-def test_a_model_that_is_not_to_be_had(data):
-    with pytest.raises(
-        LmmsEgoplanError, match=r"BERTScore with /no/such/folder: .*give the folder of a BERT-like model"
-    ):
+def test_an_unavailable_model_is_named(data):
+    with pytest.raises(LmmsEgoplanError, match=r"BERTScore with /no/such/folder: .*BERT-like model"):
         similarities(PAIRS, "/no/such/folder")
     assert not (data / "egoplan").exists()
 
@@ -138,26 +136,26 @@ def test_without_a_model_sentence_embeddings_are_compared(data, monkeypatch):
     write_sentence_encoder(folder)
     monkeypatch.setenv(ENCODER_VARIABLE, str(folder))
     load_encoder()
-    found = similarities(PAIRS)
-    assert found.measure == f"cosine of the sentence embeddings of {data.name}/encoder"
+    measured = similarities(PAIRS)
+    assert measured.measure == f"cosine of the sentence embeddings of {data.name}/encoder"
     for goal, answer in PAIRS:
         one, other = load_encoder().encode([goal, answer], show_progress_bar=False).astype(float)
         cosine = sum(one * other) / (sum(one**2) * sum(other**2)) ** 0.5
-        assert found.values[goal, answer] == pytest.approx(cosine, abs=2e-6)
+        assert measured.values[goal, answer] == pytest.approx(cosine, abs=2e-6)
 
 
 @pytest.mark.whole
-def test_what_compares_sentences_has_a_process_of_its_own(data, monkeypatch):
+def test_sentences_are_compared_in_a_separate_process(data, monkeypatch):
     folder = data / "encoder"
     write_sentence_encoder(folder)
     monkeypatch.setenv(ENCODER_VARIABLE, str(folder))
     with monkeypatch.context() as patch:
         patch.delitem(sys.modules, "sentence_transformers", raising=False)
-        found = similarities(PAIRS)
+        measured = similarities(PAIRS)
         assert "sentence_transformers" not in sys.modules
     load_encoder()
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(data / "other"))
-    assert similarities(PAIRS) == found
+    assert similarities(PAIRS) == measured
 
 
 def test_without_any_encoder(data, monkeypatch):
@@ -169,22 +167,22 @@ def test_without_any_encoder(data, monkeypatch):
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 5, 90, 91, 92])
 def test_levels_are_equally_large(count):
-    found = levels({number: random.Random(number).random() for number in range(count)})
-    sizes = [list(found.values()).count(level) for level in range(len(LEVELS))]
+    level_of = levels({number: random.Random(number).random() for number in range(count)})
+    sizes = [list(level_of.values()).count(level) for level in range(len(LEVELS))]
     assert sum(sizes) == count
     assert max(sizes) - min(sizes) <= 1
 
 
 def test_levels_follow_the_values():
     values = {number: random.Random(number).random() for number in range(60)}
-    found = levels(values)
-    highest = [max(values[each] for each in found if found[each] == level) for level in range(3)]
-    lowest = [min(values[each] for each in found if found[each] == level) for level in range(3)]
+    level_of = levels(values)
+    highest = [max(values[each] for each in level_of if level_of[each] == level) for level in range(3)]
+    lowest = [min(values[each] for each in level_of if level_of[each] == level) for level in range(3)]
     assert highest[0] < lowest[1]
     assert highest[1] < lowest[2]
 
 
-def test_equals_are_parted_by_their_question():
+def test_equal_values_are_ordered_by_question():
     values = dict.fromkeys((9, 4, 7, 1, 8, 2), 0.5)
     expected = {1: 0, 2: 0, 4: 1, 7: 1, 8: 2, 9: 2}
     assert levels(values) == expected == levels(dict(reversed(values.items())))

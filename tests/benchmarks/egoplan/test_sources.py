@@ -46,7 +46,7 @@ def frames(folder, video_id, first, last):
     write_epic_folder(folder / "epic" / "P01" / "rgb_frames" / video_id, first, last)
 
 
-def test_ids_that_are_none_and_observations_behind_the_end_are_named(folder):
+def test_unknown_ids_and_observations_after_the_end_are_named(folder):
     frames(folder, "P01_02", 1, 30)
     good = question(5, "EpicKitchens", "P01_02", 30, (1, 9))
     unknown = question(6, "EpicKitchens", "P01_99", 30, (1, 9))
@@ -55,26 +55,26 @@ def test_ids_that_are_none_and_observations_behind_the_end_are_named(folder):
         prepare(folder, good, unknown, late)
     for fact in (
         "a.json: record 1, sample_id 6, video_id: 'P01_99' .* 2 ",
-        "a.json: record 2, sample_id 7, current_observation_frame: 60 .* 1.00 s, .* 60 frames .*P01_02 .* 0.50 s",
+        "a.json: record 2, sample_id 7, current_observation_frame: 60 .* 1.00 s .*60 frames .*P01_02 .* 0.50 s",
     ):
         assert re.search(fact, str(caught.value))
     summary = prepare(folder, good, unknown, late, skip_missing=True)
     assert summary["questions"] == 1
 
 
-def test_frames_numbered_from_0_are_refused(folder):
+def test_frames_numbered_from_0_are_rejected(folder):
     frames(folder, "P01_02", 0, 30)
     with pytest.raises(LmmsEgoplanError, match=r"frame_0000000000.jpg: .* from 0.* from 1"):
         prepare(folder, question(5, "EpicKitchens", "P01_02", 30, (1, 9)))
 
 
-def test_frames_of_another_rate_are_refused(folder):
+def test_frames_of_another_rate_are_rejected(folder):
     frames(folder, "P01_102", 1, 60)
-    with pytest.raises(LmmsEgoplanError, match=r"P01_102: .* 60, .* 1.00 s .* 50 .* 60.00 a second"):
+    with pytest.raises(LmmsEgoplanError, match=r"P01_102: .* 60, .* 1.00 s .* 50 .* 60.00 per second"):
         prepare(folder, question(5, "EpicKitchens", "P01_102", 30, (1, 9)))
 
 
-def test_frames_at_the_videos_own_rate_are_warned_of(folder):
+def test_frames_at_the_videos_own_rate_give_a_warning(folder):
     (folder / "info.csv").write_text("video_id,duration,fps\nP01_02,1.0,29.97\n")
     frames(folder, "P01_02", 1, 30)
     summary = prepare(folder, question(5, "EpicKitchens", "P01_02", 30, (1, 9)))
@@ -105,7 +105,7 @@ def test_a_wrong_list_is_named(folder, text, problem):
 
 
 @pytest.mark.skipif(not EPIC.is_dir(), reason="EPIC-KITCHENS-100's annotations are not in ../shared/data")
-def test_narrations_count_by_this_clock_and_fit_into_their_videos():
+def test_narrations_use_this_clock_and_lie_within_their_videos():
     videos = read_video_info(EPIC / "EPIC_100_video_info.csv")
     assert len(videos) == 700
     with (EPIC / "EPIC_100_validation.csv").open(encoding="utf-8") as lines:
@@ -137,7 +137,7 @@ def run(folder, questions, *options, benchmark="egoplan"):
     return CliRunner().invoke(app, ["data", "list", benchmark, *arguments])
 
 
-def test_lists_are_what_the_downloaders_read(tmp_path):
+def test_lists_have_the_format_of_the_downloaders(tmp_path):
     result = run(tmp_path, QUESTIONS, "--frames")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "ids.txt").read_text() == "a-1\nb-1\n"

@@ -80,17 +80,17 @@ class Scripted(lmms):
     def __init__(self, stock=False):
         super().__init__()
         self.stock = stock
-        self.shown = []
+        self.requests = []
 
     def __str__(self):
-        """What the harness's response cache knows a model by."""
+        """Return the model's name in the harness's response cache."""
         return "scripted"
 
     def loglikelihood(self, requests):
         answers = []
         for context, choice, doc_to_visual, doc_id, task, split in (request.args for request in requests):
             doc = self.task_dict[task][split][doc_id]
-            self.shown.append((context, choice, doc_to_visual(doc)))
+            self.requests.append((context, choice, doc_to_visual(doc)))
             loss = QUESTIONS[doc["sample_id"]][0][CHOICES.index(choice)]
             score = Loglikelihood(loss, len(choice.split()), False)
             answers.append((loss, False) if self.stock else GenerationResult(LoglikelihoodText.of(score)))
@@ -100,7 +100,7 @@ class Scripted(lmms):
         answers = []
         for context, settings, doc_to_visual, doc_id, task, split in (request.args for request in requests):
             doc = self.task_dict[task][split][doc_id]
-            self.shown.append((context, settings, doc_to_visual(doc)))
+            self.requests.append((context, settings, doc_to_visual(doc)))
             answers.append(
                 {11: "A", 12: "The answer is B.", 13: "A or B", 14: "C) éplucher l'oignon"}[doc["sample_id"]]
             )
@@ -133,11 +133,11 @@ def evaluate(model, tasks, output_path=None, use_cache=None, **settings):
 
 def test_index_needs_no_data(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
-    found = manager()
+    index = manager()
     tagged = sorted(["egoplan_test", "egoplan_val_blind", *VAL_TASKS])
-    assert found.all_subtasks == sorted([*tagged, "egoplan_val_thinking"])
-    assert found.all_groups == ["egoplan_bench"]
-    assert sorted(found.task_index["egocentric_planning"]["task"]) == tagged
+    assert index.all_subtasks == sorted([*tagged, "egoplan_val_thinking"])
+    assert index.all_groups == ["egoplan_bench"]
+    assert sorted(index.task_index["egocentric_planning"]["task"]) == tagged
 
 
 @pytest.mark.usefixtures("data")
@@ -183,9 +183,9 @@ def test_val_from_requests_to_results():
     assert 0 < results["acc_stderr_clustered"] < results["acc_stderr_clt"]
     assert "ties_stderr_clt" not in results
 
-    assert [shown[:2] for shown in model.shown[:4]] == [("Question 11: what next?", text) for text in CHOICES]
-    assert read_numbers(model.shown[0][2]) == [5, 10, 15, 20, 25, 30, 35, 40]
-    assert {len(shown[2]) for shown in model.shown} == {8}
+    assert [request[:2] for request in model.requests[:4]] == [("Question 11: what next?", text) for text in CHOICES]
+    assert read_numbers(model.requests[0][2]) == [5, 10, 15, 20, 25, 30, 35, 40]
+    assert {len(request[2]) for request in model.requests} == {8}
 
     sample = output["samples"]["egoplan_val"][0]
     assert sample["acc"] == {"score": 1.0, "video_id": "P01_13"}
@@ -224,7 +224,7 @@ def test_generate():
     assert results["unparsed,none"] == 1 / 4
     assert results["predictions,none"] == 3
     assert results["coverage,none"] == pytest.approx(4 / 3355)
-    context, settings, images = model.shown[0]
+    context, settings, images = model.requests[0]
     assert context.split("\n")[:3] == ["Question 11: what next?", "A. put box away", "B. take bag"]
     assert settings["max_new_tokens"] <= 32
     assert settings["until"] == []
@@ -240,7 +240,7 @@ def test_cached_responses_are_those_of_the_data(media, tmp_path):
         model = Scripted()
         tasks = [*VAL_TASKS, "egoplan_test"]
         evaluate(model, tasks, use_cache=str(tmp_path / "cache"), output_path=str(tmp_path / "runs"))
-        return len(model.shown)
+        return len(model.requests)
 
     everything = num_scored()
     assert everything == 3 * 16 + 4
@@ -271,10 +271,10 @@ def test_generate_makes_chat_messages():
         ("egoplan_val_clips", "llava_onevision", [None] * 33),
     ],
 )
-def test_what_each_model_is_shown(task, model, shapes):
+def test_visual_input_of_each_model(task, model, shapes):
     loaded = load(task, model_name=model)
-    shown = loaded.doc_to_visual(loaded.eval_docs[0])
-    assert [len(part) if isinstance(part, list) else None for part in shown] == shapes
+    visuals = loaded.doc_to_visual(loaded.eval_docs[0])
+    assert [len(part) if isinstance(part, list) else None for part in visuals] == shapes
 
 
 @pytest.mark.usefixtures("data")
@@ -286,10 +286,10 @@ def test_video_backends_get_a_file():
 
 
 @pytest.mark.usefixtures("data")
-def test_counts_change_in_a_task_of_ones_own(tmp_path):
-    own = tmp_path / "own"
-    own.mkdir()
-    (own / "egoplan_val_16.yaml").write_text(
+def test_frame_counts_change_in_a_user_task(tmp_path):
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "egoplan_val_16.yaml").write_text(
         f"include: {LMMS_EVAL_TASKS}/egoplan/egoplan_val.yaml\n"
         "task: egoplan_val_16\n"
         "lmms_eval_specific_kwargs:\n"
@@ -298,6 +298,6 @@ def test_counts_change_in_a_task_of_ones_own(tmp_path):
         "    num_frames: 16\n"
     )
     model = Scripted()
-    results = evaluate(model, ["egoplan_val_16"], include=own)["results"]["egoplan_val_16"]
+    results = evaluate(model, ["egoplan_val_16"], include=folder)["results"]["egoplan_val_16"]
     assert results["acc,none"] == pytest.approx(2 / 3)
-    assert {len(shown[2]) for shown in model.shown} == {16}
+    assert {len(request[2]) for request in model.requests} == {16}

@@ -1,4 +1,4 @@
-"""What a model is shown: which frames of the progress, and in which form."""
+"""Visual inputs of a model: the frames of the progress, and in which form."""
 
 import json
 from fractions import Fraction
@@ -91,7 +91,7 @@ def test_clips_stay_inside_their_actions_and_before_the_observation(progress, nu
         (lambda: clip_frames([(9, 8)], 10), "9-8 .* 10"),
     ],
 )
-def test_refuses_what_makes_no_sense(call, message):
+def test_rejects_impossible_counts_and_actions(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 
@@ -187,7 +187,7 @@ def test_progress_video_is_written_once(media):
     assert path.stat().st_mtime_ns == written
 
 
-def test_progress_video_is_written_anew_for_other_media(tmp_path):
+def test_progress_video_is_written_again_for_changed_media(tmp_path):
     video, folder = tmp_path / "v.mp4", tmp_path / "P01_02"
     write_numbered_video(video, 40)
     write_epic_folder(folder, 1, 40)
@@ -238,7 +238,7 @@ def test_nothing_after_the_observation_is_read(tmp_path):
     assert read_number(read_video_frames(video, [count_video_frames(video) - 1])[0]) == 760
 
 
-def test_a_damaged_frame_ends_with_what_to_do(tmp_path):
+def test_the_error_about_a_damaged_frame_gives_a_command(tmp_path):
     path = damage_packet(write_numbered_video(tmp_path / "v.mp4", 48), 13)
     damaged = row("Ego4D", path, 23, (0, 20)) | {"sample_id": 115}
     message = r"sample_id 115: .*v.mp4: frame \d+, at 0\.\d+ s, .* --verify --skip-missing"

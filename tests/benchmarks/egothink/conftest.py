@@ -1,4 +1,4 @@
-"""A data root and EgoThink's data in small."""
+"""Create a data root and small EgoThink data."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - the signs are the point
-"""Answers and verdicts that are hard to read, and answers that would grade themselves."""
+"""List answers and verdicts that are hard to read, and answers that try to rate themselves."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""Files of answers and ratings, right and wrong."""
+"""Write valid and malformed files of answers and ratings."""
 
 import json
 

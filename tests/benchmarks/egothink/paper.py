@@ -1,7 +1,7 @@
 # ruff: noqa: E501, RUF001
-"""The paper's prompts as printed, as data for tests; its tables of scores are in ``published/``."""
+"""The paper's prompts as printed, as data for tests. Its tables of scores are in ``published/``."""
 
-# Tables 5 and 6: family and prompt, a printed backslash and n for a newline.
+# Tables 5 and 6: family and prompt. A printed backslash and n is a newline.
 TABLE_5 = {
     "GPT-4V": r"Please let your answer be as short as possible. Question: {question} Short answer:",
     "BLIP models (BLIP2 + InstructBLIP)": r"Please answer the following question in a few words as short as possible. Question: {question} Answer:",
@@ -26,5 +26,5 @@ TABLE_6 = {
 }
 
 TABLE_7 = r"[Instruction]\nPlease act as an impartial judge and evaluate the quality of the response provided by an AI assistant to the user question displayed below. Your evaluation should consider correctness and helpfulness. You will be given a reference answer and the assistant’s answer. Begin your evaluation by comparing the assistant’s answer with the reference answer. Identify and correct any mistakes. The assistant has access to an image alongwith questions but you will not be given images. Therefore, please consider only how the answer is close to the reference answer. If the assistant’s answer is not exactly same as or similar to the answer, then he must be wrong. Be as objective as possible. Discourage uninformative answers. Also, equally treat short and long answers and focus on the correctness of answers. After providing your explanation, you must rate the response with either 0, 0.5 or 1 by strictly following this format: “[rating]”, for example: “Rating: [[0.5]]”.\n\n[Question]\n{question}\n\n[The Start of Reference Answer]\n{ref_answer_1}\n\n[The End of Reference Answer]\n\n[The Start of Assistant’s Answer]\n{answer}\n\n[The End of Assistant’s Answer]"
-# What stands around the answer in it.
+# Text around the answer in it.
 START, END = "[The Start of Assistant’s Answer]\n", "\n\n[The End of Assistant’s Answer]"

@@ -1,4 +1,4 @@
-"""EgoThink's data in small: the official repository's layout and the hub's."""
+"""Write small EgoThink data in the layouts of the official repository and of the hub."""
 
 import json
 from io import BytesIO
@@ -11,19 +11,19 @@ from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 
 
 def shade(dimension, number):
-    """Of the image of a question, both counted from 0."""
+    """Return the shade of a question's image; both arguments count from 0."""
     return 20 * dimension + 5 * number
 
 
 def image_bytes(shade, image_format="JPEG"):
-    """An image file of 24 x 16 pixels; equal arguments give equal bytes."""
+    """Return an image file of 24 x 16 pixels. Equal arguments give equal bytes."""
     buffer = BytesIO()
     Image.new("RGB", (24, 16), (shade % 256, 90, 40)).save(buffer, image_format)
     return buffer.getvalue()
 
 
 def raw_records(dimension, count=2):
-    """Records as `annotations.json` lists them."""
+    """Return records in the format of `annotations.json`."""
     return [
         {
             "source_dataset": "ego4d",
@@ -36,7 +36,7 @@ def raw_records(dimension, count=2):
 
 
 def write_source(root, count=2):
-    """All twelve folders with `count` questions each; returns `root`."""
+    """Write all twelve folders with `count` questions each; return `root`."""
     for index, dimension in enumerate(DIMENSIONS):
         folder = root / dimension.folder
         (folder / "images").mkdir(parents=True)
@@ -48,7 +48,7 @@ def write_source(root, count=2):
 
 
 def write_hub_copy(source, root, splits=("test",), configs=tuple(dimension.hub_config for dimension in DIMENSIONS)):
-    """The folder ``EgoThink/EgoThink`` below `root`, laid out like a dataset on the hub, with a source's data."""
+    """Write the data of a source to ``root/EgoThink/EgoThink``, in the layout of a dataset on the hub."""
     features = Features(
         {"id": Value("string"), "question": Value("string"), "answer": Value("string"), "image": ImageFeature()}
     )

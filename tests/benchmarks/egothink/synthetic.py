@@ -1,4 +1,4 @@
-"""EgoThink's questions, and answers that were never given to them, seeded."""
+"""Generate EgoThink questions and random answers from a seed."""
 
 import random
 from pathlib import Path
@@ -13,17 +13,17 @@ EGOTHINK_TASKS = {f"egothink_{dimension.capability}_{dimension.name}": dimension
 
 
 def egothink_docs(dimension, count):
-    """Questions of one dimension, given by its name."""
-    (found,) = (each for each in DIMENSIONS if each.name == dimension)
+    """Return questions of a dimension, by its name."""
+    (entry,) = (entry for entry in DIMENSIONS if entry.name == dimension)
     return [
         {"id": f"{dimension}/{number}", "dimension": dimension, "split_size": count}
         | {name: raw[name] for name in ("question", "answer")}
-        for number, raw in enumerate(raw_records(found, count), 1)
+        for number, raw in enumerate(raw_records(entry, count), 1)
     ]
 
 
 def egothink_answers(dimension, count, mean, seed=0, judge="org/judge", unjudged=0.0, truncated=0.1):
-    """Answers that a judge rates 0, 0.5 or 1, `mean` in the mean; shares that it leaves out or that are cut off."""
+    """Return answers rated 0, 0.5 or 1 with mean `mean`; fractions of them are unjudged or truncated."""
     chance, docs, responses = random.Random(f"{dimension} {seed}"), egothink_docs(dimension, count), []
     for doc in docs:
         rating = None if chance.random() < unjudged else 0.5 * sum(chance.random() < mean for _ in range(2))
@@ -35,12 +35,12 @@ def egothink_answers(dimension, count, mean, seed=0, judge="org/judge", unjudged
 
 
 def egothink_bench(count, mean, seed=0, **more):
-    """All twelve tasks, for `write_run`."""
+    """Return answers of all twelve tasks, for `write_run`."""
     return {
         task: egothink_answers(dimension.name, count, mean, seed, **more) for task, dimension in EGOTHINK_TASKS.items()
     }
 
 
 def prepare(folder: Path, count: int) -> None:
-    """Prepare so many below `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
+    """Prepare `count` questions per dimension in `folder`, which must be ``LMMS_EGOPLAN_DATA``."""
     prepare_egothink(write_source(folder / "media" / "egothink", count))

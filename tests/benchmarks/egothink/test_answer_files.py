@@ -1,4 +1,4 @@
-"""Stored answers and ratings: what is read, and what is refused by file, line and field."""
+"""Read stored answers and ratings; reject malformed files with file, line and field."""
 
 import json
 
@@ -33,9 +33,9 @@ def test_all_kinds_of_files(tmp_path):
     write_lines(run / "m" / "2_samples_egothink_object_existence.jsonl", [{"doc_id": 0, "score": record}])
     write_lines(run / "m" / "1_samples_egothink_activity.jsonl", [{"score": record | {"id": "activity/7"}}])
     write_lines(run / "m" / "1_samples_egoplan_val.jsonl", [{"predictions": {}}])
-    own = judged_file(tmp_path / "own.jsonl", [judged("counting/1", "<b>é")])
-    found = read_stored([plain, run, own])
-    assert [(answer.id, answer.answer, answer.truncated, answer.rating, answer.judge) for answer in found] == [
+    rated = judged_file(tmp_path / "own.jsonl", [judged("counting/1", "<b>é")])
+    answers_read = read_stored([plain, run, rated])
+    assert [(answer.id, answer.answer, answer.truncated, answer.rating, answer.judge) for answer in answers_read] == [
         ("existence/1", "a\u2028b", None, None, None),
         ("activity/7", "", True, 0.5, "x"),
         ("existence/2", "", True, 0.5, "x"),
@@ -56,10 +56,10 @@ def test_all_kinds_of_files(tmp_path):
         ('{"score": {"id": "existence/1", "answer": null}}', "line 1: answer: .*found nothing"),
         ('{"id": "existance/1", "answer": ""}', r"line 1: id .*'existance/1'"),
         ('{"id": "existence/1", "answer": "", "truncated": 1}', "line 1: truncated: .*found 1"),
-        ('{"id": "existence/1", "answer": ""}\n' * 2, r"line 2: id 'existence/1'.*line 1"),
+        ('{"id": "existence/1", "answer": ""}\n' * 2, r"line 2: duplicate id 'existence/1'.*line 1"),
     ],
 )
-def test_wrong_files_are_named(tmp_path, text, message):
+def test_malformed_files_are_named(tmp_path, text, message):
     path = tmp_path / "answers.jsonl"
     path.write_text(text)
     with pytest.raises(LmmsEgoplanError, match=message) as error:
@@ -67,7 +67,7 @@ def test_wrong_files_are_named(tmp_path, text, message):
     assert str(path) in str(error.value)
 
 
-def test_halves_of_surrogate_pairs_are_replaced(tmp_path):
+def test_lone_surrogates_are_replaced(tmp_path):
     record = r'{"id": "existence/1", "answer": "a \ud83d", "judge": "j\udc00"}'
     (tmp_path / "a.jsonl").write_text(record)
     (stored,) = read_stored([tmp_path / "a.jsonl"])
@@ -76,11 +76,11 @@ def test_halves_of_surrogate_pairs_are_replaced(tmp_path):
 
 def test_ids_are_unique_across_files(tmp_path):
     files = [judged_file(tmp_path / f"{name}.jsonl", [judged("existence/1")]) for name in "ab"]
-    with pytest.raises(LmmsEgoplanError, match=r"b.jsonl, line 1: id 'existence/1'.*a.jsonl, line 1"):
+    with pytest.raises(LmmsEgoplanError, match=r"b.jsonl, line 1: duplicate id 'existence/1'.*a.jsonl, line 1"):
         read_stored(files)
 
 
-def test_answers_of_two_versions_are_not_put_together(tmp_path):
+def test_answers_of_two_versions_are_rejected(tmp_path):
     for time, dimension, version in (("1", "object_existence", 1.0), ("2", "object_attribute", 2.0)):
         name = dimension.partition("_")[2]
         write_lines(tmp_path / f"{time}_samples_egothink_{dimension}.jsonl", [{"id": f"{name}/1", "answer": "Yes."}])
@@ -98,7 +98,7 @@ def test_answers_of_two_versions_are_not_put_together(tmp_path):
         assert len(read_stored([tmp_path])) == 2
 
 
-def test_absent_and_empty_places(tmp_path):
+def test_missing_and_empty_paths(tmp_path):
     with pytest.raises(LmmsEgoplanError, match="cannot be read"):
         read_stored([tmp_path / "absent.jsonl"])
     with pytest.raises(LmmsEgoplanError, match=r"no samples of egothink_\* below it"):
@@ -106,7 +106,7 @@ def test_absent_and_empty_places(tmp_path):
 
 
 @given(CONTENTS)
-def test_no_other_error(tmp_path_factory, content):
+def test_any_malformed_file_is_one_error(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
     path.write_bytes(content)
     with pytest.raises(LmmsEgoplanError):
@@ -120,18 +120,18 @@ def test_questions_come_from_the_prepared_data(tmp_path):
         Answer("counting/2", "What is thing 2 of counting? ", "The counting 2.", "Two.", None),
         Answer("existence/1", "What is thing 1 of existence? ", "The existence 1.", "Yes.", None),
     ]
-    with pytest.raises(LmmsEgoplanError, match=r"b.jsonl, line 1: id 'counting/3' is no question of the prepared data"):
+    with pytest.raises(LmmsEgoplanError, match=r"b.jsonl, line 1: id 'counting/3' is not in the prepared data"):
         with_questions(read_stored([judged_file(tmp_path / "b.jsonl", [judged("counting/3")])]))
 
 
 @pytest.mark.usefixtures("data")
-def test_data_that_are_not_prepared(tmp_path):
+def test_missing_data_name_the_command(tmp_path):
     stored = read_stored([judged_file(tmp_path / "a.jsonl", [judged("counting/2")])])
     with pytest.raises(DataMissingError, match="lmms-egoplan data prepare egothink"):
         with_questions(stored)
 
 
-def test_raters_get_different_names(tmp_path):
+def test_raters_get_unique_names(tmp_path):
     answers = [judged("existence/1"), judged("existence/2", rating=None)]
     first, second = (judged_file(tmp_path / f"{name}.jsonl", answers) for name in ("one", "two"))
     mixed = judged_file(tmp_path / "m.jsonl", [judged("existence/1"), judged("existence/2", rating=0.0, judge="b")])
@@ -160,7 +160,7 @@ def test_raters_get_different_names(tmp_path):
         ({}, "lmms-egoplan judge egothink"),
     ],
 )
-def test_wrong_ratings(tmp_path, record, message):
+def test_invalid_ratings_are_rejected(tmp_path, record, message):
     path = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "Yes."} | record])
     with pytest.raises(LmmsEgoplanError, match=message) as error:
         read_raters([path], None)
@@ -202,12 +202,12 @@ def test_ratings_of_different_answers_are_not_compared(tmp_path):
         ("id,Ann\nexistence/1,nan\n", "line 2, column Ann: "),
         ("id,Ann\nexistence/1\n", "line 2: "),
         ("id,Ann\nexistence/1,1,1\n", "line 2: "),
-        ("id,Ann\nexistence/1,1\nexistence/1,1\n", "line 3: id 'existence/1'"),
+        ("id,Ann\nexistence/1,1\nexistence/1,1\n", "line 3: duplicate id 'existence/1'"),
         ("id,Ann\nbeing/1,1\n", "line 2: id .*being/1"),
         ('id,Ann\n"existence/1,1\n', "after line 1: no CSV"),
     ],
 )
-def test_wrong_human_ratings(tmp_path, text, message):
+def test_malformed_human_ratings_are_rejected(tmp_path, text, message):
     path = tmp_path / "human.csv"
     path.write_text(text)
     with pytest.raises(LmmsEgoplanError, match=message) as error:
@@ -229,7 +229,7 @@ def test_human_ratings(tmp_path, cells):
 
 
 @given(CONTENTS)
-def test_no_other_error_of_ratings(tmp_path_factory, content):
+def test_any_malformed_csv_is_one_error(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "any.csv"
     path.write_bytes(content)
     with pytest.raises(LmmsEgoplanError):

@@ -48,7 +48,7 @@ def run(*arguments):
 
 
 def rows(output):
-    """Cells of the printed tables' rows."""
+    """Return the cells of the printed tables' rows."""
     return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line]
 
 
@@ -86,7 +86,7 @@ def test_two_judges_and_people(tmp_path):
     assert [row["dimension"] for row in table[::3]] == [*SOME, "overall"]
     assert {row["first"] for row in together} == {"gpt [x], qwen, Ann"}
     raters = {"gpt [x]": first, "qwen": second, "Ann": ann}
-    # Each pair over what both have rated.
+    # Each pair covers the questions that both rated.
     overall = {(row["first"], row["second"]): row["questions"] for row in table if row["dimension"] == "overall"}
     assert overall == {("gpt [x]", "qwen"): "46", ("gpt [x]", "Ann"): "47", ("qwen", "Ann"): "47"}
     for row in table:
@@ -99,22 +99,22 @@ def test_two_judges_and_people(tmp_path):
             assert float(row[f"{side}_mean"]) == pytest.approx(mean)
         for name in ("pearson", "kappa_unweighted", "kappa_linear"):
             estimate = getattr(expected, name)
-            found = tuple(float(row[column]) for column in (name, f"{name}_low", f"{name}_high"))
-            assert found == (estimate.value, estimate.low, estimate.high)
+            numbers = tuple(float(row[column]) for column in (name, f"{name}_low", f"{name}_high"))
+            assert numbers == (estimate.value, estimate.low, estimate.high)
     for row in together:
         questions = [q for q in ann if row["dimension"] in ("overall", q.split("/")[0])]
         units = [[rated[q] for rated in raters.values() if rated.get(q) is not None] for q in questions]
         expected = krippendorff_alpha(units, LEVELS, is_ordered=True)
         assert (float(row["krippendorff_alpha"]), int(row["questions"])) == (expected.value, len(questions))
     means, pair, *_ = (row for row in rows(result.stdout) if row[0] == "overall")
-    given = [[rating for rating in rated.values() if rating is not None] for rated in raters.values()]
-    assert means[1:] == [f"{100 * sum(ratings) / len(ratings):.1f} ({len(ratings)})" for ratings in given]
+    all_ratings = [[rating for rating in rated.values() if rating is not None] for rated in raters.values()]
+    assert means[1:] == [f"{100 * sum(ratings) / len(ratings):.1f} ({len(ratings)})" for ratings in all_ratings]
     assert pair[1] == "46"
     assert pair[2].startswith(f"{float(table[-3]['pearson']):.2f} [{float(table[-3]['pearson_low']):.2f}, ")
 
 
-def test_one_rater_with_few_ratings_takes_no_question_from_the_others(tmp_path):
-    """Two judges of all answers, and a person who has rated some of them."""
+def test_a_rater_with_few_ratings_does_not_affect_other_pairs(tmp_path):
+    """Two judges rated all answers, a person only some of them."""
     first, second = (random_ratings(seed, 50, ["existence", "activity"]) for seed in range(2))
     ann = dict(list(random_ratings(2, 50, ["existence"]).items())[:9])
     files = [judged_file(tmp_path / f"{name}.jsonl", name, r) for name, r in (("a", first), ("b", second))]
@@ -129,14 +129,14 @@ def test_one_rater_with_few_ratings_takes_no_question_from_the_others(tmp_path):
     assert table["a", "b"]["questions"] == table["a, b, Ann", ""]["questions"] == "100"
     expected = agreement(list(first.values()), list(second.values()), LEVELS)
     assert float(table["a", "b"]["pearson"]) == expected.pearson.value
-    # Nine are too few.
+    # Nine questions are too few.
     assert table["a", "Ann"]["questions"] == "9"
     assert {table["a", "Ann"][name] for name in ("pearson", "kappa_unweighted", "kappa_linear")} == {"n/a"}
     assert "fewer than 10 questions" in result.stdout
 
 
 @pytest.mark.filterwarnings("error")
-def test_constant_ratings_give_no_number(tmp_path, recwarn):
+def test_constant_ratings_have_no_coefficient(tmp_path, recwarn):
     constant = {f"existence/{number}": 1.0 for number in range(1, 11)}
     varied = constant | {"existence/1": 0.0}
     files = [judged_file(tmp_path / f"{name}.jsonl", name, r) for name, r in (("a", constant), ("b", varied))]
@@ -154,14 +154,14 @@ def test_constant_ratings_give_no_number(tmp_path, recwarn):
 
 
 @pytest.mark.filterwarnings("error")
-def test_resamples_that_are_left_out_are_shown(tmp_path):
+def test_excluded_resamples_are_counted(tmp_path):
     ratings = {f"existence/{number}": float(number == 1) for number in range(1, 11)}
     result = run(*(judged_file(tmp_path / f"{name}.jsonl", name, ratings) for name in "ab"))
     assert result.exit_code == 0, result.output
     (*_, row, _) = rows(result.stdout)
     assert row[1:] == ["10*", *["1.00 [1.00, 1.00]"] * 3]
-    left_out = re.search(r"\* resamples .* left out of the interval: up to (\d+) of 2000", result.stdout)
-    assert int(left_out[1]) == pytest.approx(2000 * 0.9**10, abs=80)
+    excluded = re.search(r"\* .* resamples .* up to (\d+) of 2000", result.stdout)
+    assert int(excluded[1]) == pytest.approx(2000 * 0.9**10, abs=80)
 
 
 def test_people_alone(tmp_path):
@@ -181,8 +181,8 @@ def people_file(path, people):
     return path
 
 
-def test_people_are_put_together_as_the_paper_does(tmp_path):
-    """Table 10 prints the mean of three people, Table 9 a judge's correlation with it."""
+def test_people_are_combined_like_in_the_paper(tmp_path):
+    """Table 10 prints the mean of three people, and Table 9 a judge's correlation with it."""
     people = {name: random_ratings(seed, names=["existence"]) for seed, name in enumerate(("Ann", "Bob", "Cem"))}
     judge = random_ratings(7, names=["existence"])
     out = tmp_path / "agreement.csv"
@@ -206,13 +206,13 @@ def test_people_are_put_together_as_the_paper_does(tmp_path):
     assert float(table["gpt, Ann, Bob, Cem", ""]["krippendorff_alpha"]) <= 1
 
 
-def test_a_column_of_means_has_no_kappa_and_is_not_put_together(tmp_path):
+def test_a_column_of_means_has_no_kappa_and_is_not_combined(tmp_path):
     people = {name: random_ratings(seed, names=["existence"]) for seed, name in enumerate(("Ann", "Bob"))}
     people["Panel"] = people["Ann"] | {"existence/4": 0.833}
     out = tmp_path / "agreement.csv"
     result = run("--human", people_file(tmp_path / "human.csv", people), "--out", out)
     assert result.exit_code == 0, result.output
-    assert "Panel: 1 ratings are none of 0, 0.5 and 1, first 0.833 of existence/4; taken as means" in result.stdout
+    assert "Panel: 1 ratings are not 0, 0.5 or 1, first 0.833 for existence/4; " in result.stdout
     with out.open(newline="") as file:
         table = {(row["first"], row["second"]): row for row in csv.DictReader(file) if row["dimension"] == "overall"}
     assert list(table) == [("mean of 2 people", "Panel"), ("Ann", "Bob"), ("Ann", "Panel"), ("Bob", "Panel")]
@@ -234,7 +234,7 @@ def test_tables_of_coefficients_fit_80_columns(tmp_path, monkeypatch):
     assert all("]" in row[2] for row in coefficients)
 
 
-def test_nothing_in_common(tmp_path):
+def test_raters_without_common_questions(tmp_path):
     files = [
         judged_file(tmp_path / f"{name}.jsonl", name, {f"{name}/1": 1.0, f"{name}/2": 0.0})
         for name in ("existence", "activity")
@@ -248,20 +248,20 @@ def test_nothing_in_common(tmp_path):
 
 def test_usage_errors(tmp_path):
     file = judged_file(tmp_path / "a.jsonl", "a", random_ratings(0))
-    for arguments, message in (((), "two raters, got 0"), ((file,), "two raters, got 1"), ((file, file), "twice")):
+    for arguments, message in (((), "got 0"), ((file,), "got 1"), ((file, file), "duplicate file")):
         result = run(*arguments)
         assert result.exit_code == 2
         assert message in result.stderr
 
 
-def test_wrong_human_ratings_end_with_one_message(tmp_path):
+def test_malformed_human_ratings_have_one_message(tmp_path):
     human = tmp_path / "human.csv"
     human.write_text("id,Ann\nexistence/1,2\n")
     result = run(judged_file(tmp_path / "a.jsonl", "a", random_ratings(0)), "--human", human)
     assert result.exit_code == 1
     assert (
         result.stderr
-        == f"lmms-egoplan: {human}, line 2, column Ann: expected a number from 0 to 1, or nothing, got '2'\n"
+        == f"lmms-egoplan: {human}, line 2, column Ann: expected a number from 0 to 1 or an empty cell, got '2'\n"
     )
 
 
@@ -280,7 +280,7 @@ def test_help_imports_nothing_heavy():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_names_that_look_like_formulas_are_harmless_and_read_back(tmp_path):
+def test_names_that_look_like_formulas_are_escaped_and_read_back(tmp_path):
     ratings = random_ratings(5, names=["existence"])
     judge = judged_file(tmp_path / "a.jsonl", "=HYPERLINK(A1) \ud83d", ratings)
     human = tmp_path / "human.csv"
@@ -295,7 +295,7 @@ def test_names_that_look_like_formulas_are_harmless_and_read_back(tmp_path):
     assert names == {"'=HYPERLINK(A1) ?", "mean of 2 people", "'+Ann", "'@Bob"}
 
 
-def test_means_of_many_raters_are_not_cut_at_80_columns(tmp_path, monkeypatch):
+def test_means_of_many_raters_fit_80_columns(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     existence = ["existence"]
     people = {f"annotator-number-{number}": random_ratings(number, names=existence) for number in range(9)}
@@ -308,7 +308,7 @@ def test_means_of_many_raters_are_not_cut_at_80_columns(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     means = result.stdout[: result.stdout.index(" and ")]
     assert "…" not in means
-    told = [cell for row in rows(means) if row[0] == "overall" for cell in row[1:]]
-    assert len(told) == 11  # The judge, the people together and each of the nine.
+    cells = [cell for row in rows(means) if row[0] == "overall" for cell in row[1:]]
+    assert len(cells) == 11  # the judge, the combined people and nine people
     for rated in people.values():
-        assert f"{100 * sum(rated.values()) / len(rated):.1f} ({len(rated)})" in told
+        assert f"{100 * sum(rated.values()) / len(rated):.1f} ({len(rated)})" in cells

@@ -28,7 +28,7 @@ JUDGE_VARIABLES = (
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """Two questions in each dimension: "What is thing 1 of counting? ", "The counting 1."."""
+    """Prepare two questions per dimension: "What is thing 1 of counting? ", "The counting 1."."""
     folder = tmp_path_factory.mktemp("prepared")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
@@ -38,7 +38,7 @@ def prepared(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def data(prepared, tmp_path, monkeypatch):
-    """A copy, beside which a test's judgements are stored."""
+    """Copy the prepared data to a new data root, where a test's judgements are stored."""
     for variable in JUDGE_VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
@@ -48,7 +48,7 @@ def data(prepared, tmp_path, monkeypatch):
 
 @pytest.fixture
 def judge(monkeypatch):
-    """A server that rates answers with "right" 1, with "half" 0.5 and others 0."""
+    """A server that rates answers with "right" 1, with "half" 0.5 and all others 0."""
 
     def reply(prompt, _):
         answer = prompt.partition("[The Start of Assistant")[2]
@@ -77,7 +77,7 @@ def run(*arguments):
 
 
 def rows(output):
-    """Cells of the printed table's rows."""
+    """Return the cells of the printed table's rows."""
     return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line]
 
 
@@ -111,8 +111,8 @@ def test_another_frameworks_answers(judge, tmp_path):
         ["counting", "2 of 2", "2", "50.0", "100.0%"],
     ]
     assert (
-        "Average: n/a. It needs a rating for every question of all 12 dimensions. Dimensions without answers: 10. "
-        "Incomplete ones: 1, e.g. existence (1 of 2 questions rated)."
+        "Average: n/a. It requires a rating for every question of all 12 dimensions. Dimensions without answers: 10. "
+        "Incomplete dimensions: 1, e.g. existence (1 of 2 questions rated)."
     ) in result.stdout
     assert "Judge: judge-b-2025" in result.stdout
     assert any("What is thing 2 of counting? " in prompt and "The counting 2." in prompt for prompt in judge.prompts)
@@ -121,14 +121,14 @@ def test_another_frameworks_answers(judge, tmp_path):
     assert "sk-secret" not in result.output
 
 
-def test_an_estimate_and_a_retry_of_unclear_replies(judge, tmp_path):
+def test_estimate_and_retry_of_unclear_replies(judge, tmp_path):
     answers = [{"id": "counting/2", "answer": "right"}, {"id": "existence/1", "answer": "half"}]
     samples, out = write_lines(tmp_path / "answers.jsonl", answers), tmp_path / "judged.jsonl"
     estimated = run(samples, "--out", out, "--estimate")
     assert (estimated.exit_code, judge.prompts, out.exists()) == (0, [], False)
     assert "Total: 2 requests" in estimated.stdout
     assert run(samples, "--out", out).exit_code == 0
-    # A reply of an earlier version, whose rating counts no longer.
+    # A reply of an earlier version, whose rating no longer counts.
     with sqlite3.connect(tmp_path / "data" / "judgements.sqlite") as database:
         database.execute("UPDATE judgements SET reply = 'Good.' WHERE prompt LIKE '%right%'")
     sent = len(judge.prompts)
@@ -140,7 +140,7 @@ def test_an_estimate_and_a_retry_of_unclear_replies(judge, tmp_path):
     assert [row["rating"] for row in read_lines(out)] == [1.0, 0.5]
 
 
-def test_a_whole_run_and_its_average(judge, tmp_path):
+def test_a_complete_run_and_its_average(judge, tmp_path):
     for index, name in enumerate(NAMES):
         records = [
             {"id": f"{name}/{number}", "answer": "right" if number <= index % 3 else "wrong", "truncated": number == 2}
@@ -166,7 +166,7 @@ def test_a_whole_run_and_its_average(judge, tmp_path):
     assert len(judging_prompts(judge)) == asked == 24
 
 
-def test_repeats_are_asked_apart_and_tell_the_noise(judge, tmp_path):
+def test_repeats_are_separate_requests_and_measure_noise(judge, tmp_path):
     answers = ["right", "half", "wrong", "wobbly"]
     ids = [f"{name}/{number}" for name in ("existence", "counting") for number in (1, 2)]
     samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": a} for id_, a in zip(ids, answers, strict=True)])
@@ -197,7 +197,7 @@ def test_repeats_are_asked_apart_and_tell_the_noise(judge, tmp_path):
     assert [noise[1][0], sorted(noise[1][2].split()), *noise[1][3:]] == [
         "counting", ["0.0", "25.0", "50.0"], "25.00", "50.0%", "0.250",
     ]  # fmt: skip
-    # Of ten dimensions there is no answer: two prepared questions each here, Table 4's in the others.
+    # Ten dimensions have no answers. Two prepared questions each here; all other counts are those of Table 4.
     assert noise[2] == ["average", "4 of 604", "n/a", "n/a", "25.0%", "0.125"]
 
     again = run(out, "--out", tmp_path / "again.jsonl", "--repeats", 2)
@@ -205,21 +205,21 @@ def test_repeats_are_asked_apart_and_tell_the_noise(judge, tmp_path):
     assert len(judging_prompts(judge)) == 12
 
 
-@pytest.mark.parametrize("left_out", [None, "answer", "rating"])
-def test_repeats_have_an_average_where_a_single_judging_has_one(judge, tmp_path, left_out):
+@pytest.mark.parametrize("missing", [None, "answer", "rating"])
+def test_repeats_have_an_average_if_a_single_judging_has_one(judge, tmp_path, missing):
     steady = judge.reply
-    ids = [f"{name}/{number}" for name in NAMES for number in (1, 2)][left_out == "answer" :]
+    ids = [f"{name}/{number}" for name in NAMES for number in (1, 2)][missing == "answer" :]
     samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in ids])
     judge.reply = lambda prompt, before: (
         Reply("I cannot say.")
-        if left_out == "rating" and "right counting/2" in prompt
+        if missing == "rating" and "right counting/2" in prompt
         else Reply("[[0]]")
         if "right counting" in prompt and before
         else steady(prompt, before)
     )
     result = run(samples, "--out", tmp_path / "judged.jsonl", "--repeats", 2, "--concurrency", 1)
     average = rows(result.stdout)[-1]
-    if left_out is None:
+    if missing is None:
         assert average == ["average", "24 of 24", "100.0 91.7", "5.89", "8.3%", "0.059"]
         assert "Average: 100.0" in result.stdout
     else:
@@ -227,8 +227,8 @@ def test_repeats_have_an_average_where_a_single_judging_has_one(judge, tmp_path,
         assert "Average: n/a" in result.stdout
 
 
-def test_stored_replies_are_read_by_the_rule_of_today(judge, tmp_path):
-    """As an earlier version has stored them; in failures, too."""
+def test_stored_replies_are_read_by_the_current_rule(judge, tmp_path):
+    """Includes replies and failures that an earlier version stored."""
     ids = [f"{name}/{number}" for name in NAMES for number in (1, 2)]
     samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in ids])
     assert run(samples, "--out", tmp_path / "judged.jsonl").exit_code == 0
@@ -245,7 +245,7 @@ def test_stored_replies_are_read_by_the_rule_of_today(judge, tmp_path):
             "SELECT key, model, endpoint FROM judgements WHERE prompt LIKE '%right spatial/1%'"
         ).fetchone()
         database.execute("DELETE FROM judgements WHERE key = ?", [key])
-        failure = (key, "there is no rating in it", "Rating: [0.5]", model, endpoint, 4096, "stop", 0.0)
+        failure = (key, "it has no rating", "Rating: [0.5]", model, endpoint, 4096, "stop", 0.0)
         database.execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?, ?, ?)", failure)
     database.close()
     judge.prompts.clear()
@@ -255,14 +255,14 @@ def test_stored_replies_are_read_by_the_rule_of_today(judge, tmp_path):
         assert judging_prompts(judge) == []
         assert result.exit_code == 1
         assert "1 of 24 answers are not judged" in result.stderr
-        assert "Incomplete ones: 1, e.g. existence (1 of 2 questions rated)" in result.stdout
+        assert "Incomplete dimensions: 1, e.g. existence (1 of 2 questions rated)" in result.stdout
         lines = {line["id"]: line for line in read_lines(out)}
         assert [lines[id_]["rating"] for id_ in ("existence/1", "counting/2", "spatial/1")] == [None, 0.5, 0.5]
         assert "stored reply" in lines["existence/1"]["error"]
         assert lines["existence/1"]["judgement"].startswith("Rating: [[0]] (scale")
 
 
-def test_what_is_not_judged_each_time_is_counted(judge, tmp_path):
+def test_answers_not_judged_in_every_repeat_are_counted(judge, tmp_path):
     samples = write_lines(tmp_path / "a.jsonl", [{"id": f"existence/{n}", "answer": f"right {n}"} for n in (1, 2)])
     steady = judge.reply
     judge.reply = lambda prompt, before: (
@@ -280,7 +280,7 @@ def test_what_is_not_judged_each_time_is_counted(judge, tmp_path):
     assert result.exit_code == 0, result.output
 
 
-def test_one_refused_answer_costs_one_answer(judge, tmp_path):
+def test_a_refusal_affects_one_answer_only(judge, tmp_path):
     ids = [f"{name}/{number}" for name in NAMES for number in (1, 2)]
     samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in ids])
     steady = judge.reply
@@ -301,7 +301,7 @@ def test_one_refused_answer_costs_one_answer(judge, tmp_path):
     assert set(errors.values()) == {None}
 
 
-def test_a_refusal_in_the_middle_keeps_what_arrived(judge, tmp_path):
+def test_a_refusal_midway_keeps_earlier_ratings(judge, tmp_path):
     samples = write_lines(
         tmp_path / "a.jsonl", [{"id": f"{name}/{number}", "answer": "right"} for name in NAMES for number in (1, 2)]
     )
@@ -321,7 +321,7 @@ def test_a_refusal_in_the_middle_keeps_what_arrived(judge, tmp_path):
     assert all("no credit" in line["error"] for line in lines[10:])
     assert ["existence", "2 of 2", "2", "100.0", "100.0%"] in rows(result.stdout)
     assert ["comparison", "2 of 2", "0", "n/a", "0.0%"] in rows(result.stdout)
-    assert "without answers: 0. Incomplete ones: 7, e.g. spatial (0 of 2 questions rated)." in result.stdout
+    assert "without answers: 0. Incomplete dimensions: 7, e.g. spatial (0 of 2 questions rated)." in result.stdout
     assert "sk-secret" not in result.output + out.read_text()
 
     judge.reply = kind
@@ -332,7 +332,7 @@ def test_a_refusal_in_the_middle_keeps_what_arrived(judge, tmp_path):
     assert "Average: 100.0" in result.stdout
 
 
-def test_an_endpoint_that_is_wrong_is_found_at_once(judge, tmp_path):
+def test_a_wrong_endpoint_is_found_before_judging(judge, tmp_path):
     judge.reply = lambda *_: Reply("no such model", status=404)
     samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
     out = tmp_path / "judged.jsonl"
@@ -347,7 +347,7 @@ def test_without_a_judge(tmp_path):
     samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
     result = run(samples, "--out", tmp_path / "judged.jsonl")
     assert result.exit_code == 1
-    assert "no language model is set" in result.stderr
+    assert "No language model is configured" in result.stderr
     assert "LMMS_EGOPLAN_JUDGE_BASE_URL" in result.stderr
     assert result.stderr.count("export LMMS_EGOPLAN_JUDGE_") == 3
 
@@ -356,7 +356,7 @@ def test_without_a_judge(tmp_path):
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"id": "existence/3", "answer": ""}, "a.jsonl, line 1: id 'existence/3' is no question"),
+        ({"id": "existence/3", "answer": ""}, "a.jsonl, line 1: id 'existence/3' is not in the prepared data"),
         ({"id": "existence/1"}, "a.jsonl, line 1: answer: expected a text, found nothing"),
     ],
 )
@@ -386,7 +386,7 @@ def test_wrong_settings_end_with_one_message(tmp_path, monkeypatch):
     assert "LMMS_EGOPLAN_JUDGE_BASE_URL" in result.stderr
 
 
-def test_the_judge_in_the_process(tmp_path, monkeypatch):
+def test_the_demo_judge(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
     samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "the existence, 1"}])
     result = run(samples, "--out", tmp_path / "judged.jsonl")
@@ -395,11 +395,11 @@ def test_the_judge_in_the_process(tmp_path, monkeypatch):
     assert rows(result.stdout) == [["existence", "1 of 2", "1", "100.0", "100.0%"]]
 
 
-def test_all_dimensions_in_part_have_no_average(judge, tmp_path):
+def test_incomplete_dimensions_have_no_average(judge, tmp_path):
     samples = write_lines(tmp_path / "a.jsonl", [{"id": f"{name}/1", "answer": "right"} for name in NAMES])
     result = run(samples, "--out", tmp_path / "judged.jsonl")
     assert result.exit_code == 0, result.output
-    assert "without answers: 0. Incomplete ones: 12, e.g. existence (1 of 2 questions rated)." in result.stdout
+    assert "without answers: 0. Incomplete dimensions: 12, e.g. existence (1 of 2 questions rated)." in result.stdout
 
 
 def test_several_files_of_samples(judge, tmp_path):
@@ -411,7 +411,7 @@ def test_several_files_of_samples(judge, tmp_path):
 
 
 @pytest.mark.usefixtures("judge")
-def test_samples_are_needed(tmp_path):
+def test_samples_are_required(tmp_path):
     result = run("--out", tmp_path / "judged.jsonl")
     assert result.exit_code == 2
     assert "Missing argument 'SAMPLES'" in result.stderr
@@ -429,7 +429,7 @@ def test_help_has_examples_and_names_the_default_judges(monkeypatch):
         assert judged.DEFAULT_JUDGE in words
 
 
-def test_an_earlier_result_is_not_replaced_by_less(tmp_path, judge):
+def test_an_incomplete_result_does_not_replace_an_earlier_one(tmp_path, judge):
     samples = write_lines(tmp_path / "answers.jsonl", [{"id": f"{name}/1", "answer": "half"} for name in NAMES])
     out = tmp_path / "judged.jsonl"
     assert run(samples, "--out", out).exit_code == 0
@@ -437,15 +437,15 @@ def test_an_earlier_result_is_not_replaced_by_less(tmp_path, judge):
     write_lines(samples, [{"id": f"{name}/2", "answer": "another"} for name in NAMES])
     result = run(samples, "--out", out)
     assert result.exit_code == 1
-    assert f"({out}.partial says why)" in result.stderr
+    assert f"({out}.partial " in result.stderr
     assert {line["rating"] for line in read_lines(out)} == {0.5}
     assert [line["rating"] for line in read_lines(tmp_path / "judged.jsonl.partial")].count(None) == 1
 
 
-def test_answers_to_other_questions_are_refused(tmp_path, judge):
+def test_answers_to_other_questions_are_rejected(tmp_path, judge):
     sample = {"target": "Another thing.", "score": {"id": "counting/1", "answer": "right"}}
     samples = write_lines(tmp_path / "1_samples_egothink_reasoning_counting.jsonl", [sample])
     result = run(samples, "--out", tmp_path / "judged.jsonl")
     assert result.exit_code == 1
-    assert "line 1: the reference of counting/1 is 'Another thing.' there and 'The counting 1.' in" in result.stderr
+    assert "line 1: the reference of counting/1 is 'Another thing.', but 'The counting 1.' in" in result.stderr
     assert judge.prompts == []

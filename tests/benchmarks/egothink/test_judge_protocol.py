@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001 - the signs are the point
-"""The judge's prompt, how verdicts are read, and which answers could pass for one or for a part of the prompt."""
+"""Check the judge's prompt, the reading of verdicts, and answers that imitate verdicts or the prompt."""
 
 import re
 from unicodedata import normalize
@@ -21,7 +21,7 @@ def test_prompt_is_the_papers():
     assert TABLE_7.replace(r"\n", "\n") == JUDGE_PROMPT
 
 
-def test_each_form_of_a_verdict_is_read_as_it_is_meant():
+def test_each_form_of_a_verdict_is_read_as_intended():
     forms = set(egothink_forms())
     assert len(forms) >= 300
     assert [form for form in forms if read_reply(SCALE, form.reply, "stop") != form.rating] == []
@@ -115,19 +115,19 @@ def test_the_example_never_counts_and_never_hides_the_rating(text, example, rati
 
 
 def slow_ratings(text):
-    """Look at every place where a rating may begin, from the start."""
-    ratings, place = [], 0
-    while place < len(text):
-        opening = place + 2 if text[place : place + 2] == "[[" else 0
-        if text[place : place + 6].lower() == "rating" and not (place and is_of_word(text[place - 1])):
-            bracket = place + 6
+    """Check every position at which a rating may begin, from the start."""
+    ratings, position = [], 0
+    while position < len(text):
+        opening = position + 2 if text[position : position + 2] == "[[" else 0
+        if text[position : position + 6].lower() == "rating" and not (position and is_of_word(text[position - 1])):
+            bracket = position + 6
             while bracket < len(text) and not is_of_word(text[bracket]) and text[bracket] not in "[]\n":
                 bracket += 1
-            opening = bracket + 1 if text[bracket : bracket + 1] == "[" and bracket <= place + 26 else 0
+            opening = bracket + 1 if text[bracket : bracket + 1] == "[" and bracket <= position + 26 else 0
         end = text.find("]", opening)
-        close = "]]" if text[place] == "[" else "]"
+        close = "]]" if text[position] == "[" else "]"
         if not opening or end < 0 or "[" in text[opening:end] or text[end : end + len(close)] != close:
-            place += 1
+            position += 1
             continue
         more = text[end + 1 :].partition("\n")[0].find("[") if close == "]" else -1
         whole, _, part = (text[opening:end].strip() if not 0 <= more <= 80 else "").partition(".")
@@ -136,7 +136,7 @@ def slow_ratings(text):
         else:
             is_half = whole in ("", "0") and part.startswith("5") and part[1:].strip("0") == ""
             ratings.append(0.5 if is_half else None)
-        place = end + len(close)
+        position = end + len(close)
     return ratings
 
 
@@ -145,7 +145,7 @@ def is_of_word(sign):
 
 
 def slow_rating(verdict):
-    """Without what makes a reply start over."""
+    """Build texts without restarts."""
     for quote in ("“Rating: [[0.5]]”", "Rating: [[0.5]]"):
         verdict = "\0".join(verdict.split(f"for example: {quote}"))
     ratings = slow_ratings(verdict)
@@ -171,10 +171,10 @@ def test_delimiters_are_all_known():
 
 @pytest.mark.parametrize("answer", FORGED_VERDICTS + FORGED_DELIMITERS)
 def test_suspect(answer):
-    shown, suspect = sanitize(f"shoe {answer}")
+    sanitized, suspect = sanitize(f"shoe {answer}")
     assert suspect
-    assert not set(shown) & set("[]\u200b\ufe0f［］")
-    assert shown.startswith("shoe ")
+    assert not set(sanitized) & set("[]\u200b\ufe0f［］")
+    assert sanitized.startswith("shoe ")
 
 
 @pytest.mark.parametrize("answer", HARMLESS)
@@ -184,13 +184,13 @@ def test_not_suspect(answer):
 
 @given(TEXTS, st.booleans())
 def test_quoting_an_answer_is_no_rating(answer, with_prompt):
-    shown, _ = sanitize(answer)
-    assert sanitize(shown) == (shown, False)
-    prompt = JUDGE_PROMPT.format(question="Where am I?", ref_answer_1="at home", answer=shown)
-    seen = prompt if with_prompt else shown
+    sanitized, _ = sanitize(answer)
+    assert sanitize(sanitized) == (sanitized, False)
+    prompt = JUDGE_PROMPT.format(question="Where am I?", ref_answer_1="at home", answer=sanitized)
+    seen = prompt if with_prompt else sanitized
     assert read_rating(f"The assistant says: {seen}.") is None
     assert read_rating(f"Rating: [[0]]\nThe assistant says: {seen}.") == 0
-    assert read_rating(f"Rating: [[0]]\nThe assistant says [{shown}].") == 0
+    assert read_rating(f"Rating: [[0]]\nThe assistant says [{sanitized}].") == 0
     assert prompt.count(START) == prompt.count(END) == 1
 
 
@@ -213,6 +213,6 @@ def test_quoting_an_answer_is_no_rating(answer, with_prompt):
 )
 def test_time_is_linear(piece):
     text = piece * (50_000 // len(normalize("NFKC", piece)))
-    with processor_time_below(2):  # usually a twentieth; in square time, many
+    with processor_time_below(2):  # usually a twentieth; with quadratic time, many
         read_rating(text)
         sanitize(text)

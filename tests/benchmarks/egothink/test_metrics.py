@@ -1,4 +1,4 @@
-"""Values of single questions, the aggregations over a run, and the average against Table 3."""
+"""Check values of single questions, aggregations over a run, and the average against Table 3."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from lmms_egoplan.report.published import load_table
 _TABLE_3 = load_table("egothink", "table3")
 # The scores of the twelve dimensions, then the Average.
 TABLE_3 = {row["model"]: [row[name] for name in _TABLE_3.columns[2:]] for row in _TABLE_3.rows}
-# Printed Averages that are not the mean of their row, and by how much they differ from it.
+# Printed Averages that differ from the mean of their row, and the difference.
 NOT_THE_MEAN = {wrong["row"]: wrong["printed"] - wrong["computed"] for wrong in _TABLE_3.exceptions}
 SIZES = [dimension.instances for dimension in DIMENSIONS]
 JUDGED = JudgedAnswer("existence/1", "a shoe", False, False, 0.5, "Rating: [[0.5]]", "gpt-4o", None)
@@ -84,12 +84,12 @@ def test_aggregations_equal_slow_ones(answers):
         return function([value[name] for value in values])
 
     rated = [rating for rating, _, _ in answers if rating is not None]
-    known = [truncated for _, truncated, _ in answers if truncated is not None]
+    known_flags = [truncated for _, truncated, _ in answers if truncated is not None]
     nan = math.nan
     expected = {
         "score": 100 * sum(rated) / len(rated) if rated else nan,
         "judge_coverage": len(rated) / len(answers),
-        "truncated": known.count(True) / len(known) if known else nan,
+        "truncated": known_flags.count(True) / len(known_flags) if known_flags else nan,
         "suspect": sum(suspect for _, _, suspect in answers) / len(answers),
     }
     functions = (aggregations.mean_score, aggregations.share, aggregations.share, aggregations.share)
@@ -113,7 +113,7 @@ def test_several_prompts_are_all_named():
 
 
 @pytest.mark.parametrize("model", TABLE_3)
-def test_average_is_the_papers(model):
+def test_average_matches_the_paper(model):
     row = TABLE_3[model]
     assert len(row) == len(DIMENSIONS) + 1
     *scores, printed = row
@@ -130,7 +130,7 @@ def test_average_as_printed(model, printed):
     assert f"{average(TABLE_3[model][:-1]):.1f}" == printed
 
 
-def test_average_weighs_dimensions_not_questions():
+def test_average_weights_dimensions_not_questions():
     assert average([100.0 if size == 100 else 0.0 for size in SIZES]) == pytest.approx(200 / 12)
 
 

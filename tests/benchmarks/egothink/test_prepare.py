@@ -42,7 +42,7 @@ def test_writes_every_question(source):
         assert stored_bytes(dimension.name) == [(images / name).read_bytes() for name in ("1.jpg", "2.jpg")]
 
 
-def test_bytes_are_stored_even_beside_a_file_of_the_same_name(source, monkeypatch):
+def test_image_bytes_are_stored_despite_a_file_of_the_same_name(source, monkeypatch):
     monkeypatch.chdir(source / "Activity/images")
     prepare_egothink(source)
     assert stored_bytes("existence")[0] == (source / "Object/existence/images/1.jpg").read_bytes()
@@ -86,11 +86,11 @@ def test_summary_compares_with_table_4(source):
         ("什么?", None),
     ],
 )
-def test_a_question_is_of_the_type_of_its_first_interrogative_word(question, kind):
+def test_the_first_interrogative_word_is_the_type(question, kind):
     assert question_type(question) == kind
 
 
-def test_nothing_is_written_unless_all_is_right(source):
+def test_nothing_is_written_if_any_record_is_invalid(source):
     (source / "Planning/assistance/images/2.jpg").unlink()
     with pytest.raises(
         LmmsEgoplanError, match=r"Planning/assistance/annotations.json, record 2, image_path: no such image"
@@ -99,7 +99,7 @@ def test_nothing_is_written_unless_all_is_right(source):
     assert prepared_splits() == []
 
 
-def test_the_fingerprint_tells_data_apart(source):
+def test_any_change_of_the_data_changes_the_fingerprint(source):
     def fingerprints():
         return [summary["fingerprint"] for summary in prepare_egothink(source)]
 
@@ -119,7 +119,7 @@ def test_the_fingerprint_tells_data_apart(source):
     assert first[1:] == second[1:] == third[1:]
 
 
-def test_hub_is_the_hub_and_a_folder_named_so_is_a_path(source, tmp_path, monkeypatch):
+def test_a_folder_named_hub_needs_a_path(source, tmp_path, monkeypatch):
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
     source.rename("hub")
@@ -154,7 +154,7 @@ def test_published_data():
 
 
 @pytest.mark.parametrize("use", [EGOTHINK.folder, EGOTHINK.fingerprint, EGOTHINK.load])
-def test_a_dimension_that_is_not_prepared_says_how(use, tmp_path):
+def test_a_missing_dimension_names_the_command(use, tmp_path):
     with pytest.raises(DataMissingError) as caught:
         use("counting")
     for fact in (

@@ -1,4 +1,4 @@
-"""The prompts against the paper's tables as printed, and how a question gets into them."""
+"""Compare the prompts with the printed tables, and insert questions."""
 
 import re
 
@@ -22,7 +22,7 @@ from lmms_egoplan.benchmarks.egothink.protocol import (
 )
 
 IMAGE = object()
-# Whatever stands for the question in a printed prompt.
+# Placeholders of the question in a printed prompt.
 PLACEHOLDER = re.compile(r"\{\w*\}|(?<=\n )instruction(?=\n)|(?<=Question: )question\b")
 QUESTIONS = st.text() | st.lists(st.sampled_from(["{question}", "{}", "{0}", "<image>", "{", "}", "%s", "a"])).map(
     "".join
@@ -54,7 +54,7 @@ def test_every_backend_has_one_family(planning):
     assert [name for name, block in blocks.items() if "system" in block] == list(FAMILIES[3].backends)
 
 
-def test_blocks_are_fresh():
+def test_blocks_are_new_dicts():
     blocks = model_blocks(planning=False)
     blocks["llava"].clear()
     blocks["default"]["prompt"] = ""
@@ -64,7 +64,7 @@ def test_blocks_are_fresh():
 
 @pytest.mark.parametrize("block", model_blocks(planning=False).values(), ids=model_blocks(planning=False))
 @given(question=QUESTIONS)
-def test_the_question_is_in_every_prompt_as_it_is(block, question):
+def test_every_prompt_contains_the_question_verbatim(block, question):
     before, after = block["prompt"].split("{question}")
     system = f"{block['system']}\n" if "system" in block else ""
     assert prompt_text(question, block) == system + before + question + after
@@ -111,20 +111,20 @@ def test_messages_with_a_place_for_the_image():
 
 
 @pytest.mark.parametrize("backend", ["default", "llava", "openflamingo"])
-def test_messages_are_what_the_harness_reads(backend):
+def test_the_harness_reads_the_messages(backend):
     messages = prompt_messages("Where am I?", IMAGE, model_blocks(planning=False)[backend])
     images, videos, audios = ChatMessages(messages=messages).extract_media()
     assert (images, videos, audios) == ([IMAGE], [], [])
 
 
-def test_backends_that_run_today_have_the_harness_name():
-    known = AVAILABLE_SIMPLE_MODELS.keys() | AVAILABLE_CHAT_TEMPLATE_MODELS.keys()
-    assert set(FAMILIES[3].backends) | {"instructblip", "mplug_owl_video"} <= known
-    assert {name for name in known if name.startswith("llava")} <= set(FAMILIES[3].backends)
+def test_existing_backends_have_the_harness_name():
+    existing = AVAILABLE_SIMPLE_MODELS.keys() | AVAILABLE_CHAT_TEMPLATE_MODELS.keys()
+    assert set(FAMILIES[3].backends) | {"instructblip", "mplug_owl_video"} <= existing
+    assert {name for name in existing if name.startswith("llava")} <= set(FAMILIES[3].backends)
 
 
 @pytest.mark.parametrize("planning", [False, True])
-def test_the_prompts_for_a_model_type_are_its_familys(planning):
+def test_a_model_type_gets_the_prompts_of_its_family(planning):
     chosen = block_by_model_type(planning=planning)
     types = {model_type: family for family in FAMILIES for model_type in family.model_types}
     assert {"llava", "llava_next", "llava_onevision", "instructblip", "blip-2"} <= types.keys()
@@ -138,26 +138,26 @@ def test_the_prompts_for_a_model_type_are_its_familys(planning):
 
 
 def test_model_types_are_those_of_transformers():
-    known = set(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
+    existing = set(MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES)
     named = [model_type for family in FAMILIES for model_type in family.model_types]
-    assert set(named) <= known
+    assert set(named) <= existing
     assert len(set(named)) == len(named)
-    assert {name for name in known if "llava" in name} == set(FAMILIES[3].model_types)
+    assert {name for name in existing if "llava" in name} == set(FAMILIES[3].model_types)
 
 
-def test_settings_without_model_types_are_for_every_model():
-    own = {"prompt": "Say: {question}"}
-    assert block_of_model(own, "llava") is own
-    assert prompts_name(own, is_system_turn=True) == "own"
-    assert prompts_name(own | {"system": "Be brief."}, is_system_turn=False) == "own, in the user turn"
+def test_settings_without_model_types_apply_to_all_models():
+    custom = {"prompt": "Say: {question}"}
+    assert block_of_model(custom, "llava") is custom
+    assert prompts_name(custom, is_system_turn=True) == "own"
+    assert prompts_name(custom | {"system": "Be brief."}, is_system_turn=False) == "own, in the user turn"
 
 
 @pytest.mark.parametrize("planning", [False, True])
-def test_prompts_have_their_familys_name(planning):
+def test_prompts_are_named_after_their_family(planning):
     for family in FAMILIES:
         block = model_blocks(planning=planning)[family.backends[0]]
-        place = ", system turn" if family.is_system else ""
-        assert prompts_name(block, is_system_turn=True) == family.name + place
-    # As the harness leaves it, which adds the default's entries to all blocks.
+        position = ", system turn" if family.is_system else ""
+        assert prompts_name(block, is_system_turn=True) == family.name + position
+    # The harness adds the entries of the default to all blocks.
     everything = model_blocks(planning=planning) | model_blocks(planning=planning)["default"]
     assert prompts_name(everything, is_system_turn=False) == "GPT-4V"

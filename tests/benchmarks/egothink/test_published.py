@@ -1,11 +1,11 @@
-"""What EgoThink's tables have, as printed, and what is odd about them."""
+"""Check EgoThink's published tables, including their known errors."""
 
 from report.printed_tables import DESCRIBED, load, printed
 
 ROWS = {"egothink_table3": 21, "egothink_table9": 3, "egothink_table10": 1, "egothink_table11": 18}
 
 
-def test_cells_are_empty_where_half_of_a_symmetric_table_is():
+def test_half_of_a_symmetric_table_is_empty():
     empty = {
         (stem, column): count
         for stem in ROWS
@@ -21,7 +21,7 @@ def test_one_number_has_two_decimals():
 
 
 def test_text_against_table_3():
-    """What the notes of Table 3 say of its own numbers."""
+    """Check the notes of Table 3 about its own numbers."""
     table = printed("egothink_table3").set_index("model")
     gpt_4v, blip = table.loc["GPT-4V"], table.loc["BLIP-2-11B"]
     dimensions = DESCRIBED["egothink_table3"]["derived"][0]["of"]
@@ -36,7 +36,7 @@ def test_text_against_table_3():
 
 
 def test_table_10_has_means_of_three_people():
-    """Over 50 questions: thirds of a point that grades of 0, 0.5 and 1 of three people can give, but for one score."""
+    """Over 50 questions, three people's grades of 0, 0.5 and 1 give thirds of a point. One printed score does not."""
     row = printed("egothink_table10").iloc[0]
     possible = {f"{100 * halves / 300:.1f}" for halves in range(301)}
     of_one = {f"{100 * halves / 100:.1f}" for halves in range(101)}

@@ -25,7 +25,7 @@ def hub(source, tmp_path, monkeypatch):
 
 
 def edit(source, folder, number, **fields):
-    """Change fields of one record, counted from 1; None takes a field out."""
+    """Change fields of one record, counted from 1. None removes a field."""
     path = source / folder / "annotations.json"
     records = json.loads(path.read_text())
     record = records[number - 1] | fields
@@ -49,7 +49,7 @@ def test_reads_everything_as_published(source):
     assert records[2].question == "What is thing 1 of attribute? "
 
 
-def test_folders_and_files_that_are_missing_are_all_named(source):
+def test_all_missing_folders_and_files_are_named(source):
     (source / "Object/existence/annotations.json").unlink()
     (source / "Forecast").rename(source / "Forecasting")
     (source / "Activity/annotations.json").write_text('{"a": 1}')
@@ -73,13 +73,13 @@ def test_folders_and_files_that_are_missing_are_all_named(source):
 
 @pytest.mark.parametrize("field", ["question", "answer"])
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "reported"),
     [(None, "nothing"), ("", "''"), (" \n", "' \\n'"), (3, "3"), (["a"], "['a']"), ("\ud800", "'\\ud800'")],
 )
-def test_a_text_that_is_none_is_an_error(source, field, value, found):
+def test_an_invalid_text_is_an_error(source, field, value, reported):
     edit(source, "Reasoning/comparing", 2, **{field: value})
-    place = re.escape(f"{source}/Reasoning/comparing/annotations.json, record 2, {field}: ")
-    assert re.search(f"{place}.*found {re.escape(found)}\n", error_of(source))
+    where = re.escape(f"{source}/Reasoning/comparing/annotations.json, record 2, {field}: ")
+    assert re.search(f"{where}.*found {re.escape(reported)}\n", error_of(source))
 
 
 @pytest.mark.parametrize("value", [None, "1.jpg", [], ["1.jpg", "2.jpg"], [1], {"0": "1.jpg"}])
@@ -88,14 +88,14 @@ def test_image_path_is_a_list_with_one_name(source, value):
     assert "Activity/annotations.json, record 1, image_path: " in error_of(source)
 
 
-def test_a_record_that_is_no_object_lacks_everything(source):
+def test_a_record_must_be_an_object(source):
     (source / "Activity/annotations.json").write_text('["What?"]')
     message = error_of(source)
     assert "3 problem(s)" in message
     assert "Activity/annotations.json, record 1, question: " in message
 
 
-def test_names_do_not_lead_out_of_the_images_folder(source, tmp_path):
+def test_image_paths_must_stay_inside_the_images_folder(source, tmp_path):
     (tmp_path / "private.jpg").write_bytes(image_bytes(1))
     (source / "Activity/images/link.jpg").symlink_to(tmp_path / "private.jpg")
     for name in ("../annotations.json", str(tmp_path / "private.jpg"), "link.jpg", "", "a\0b", "\ud800"):
@@ -106,7 +106,7 @@ def test_names_do_not_lead_out_of_the_images_folder(source, tmp_path):
         assert "leads out of" in message or "is not a name of something inside" in message
 
 
-def test_images_that_are_no_files_are_missing(source):
+def test_images_must_be_regular_files(source):
     images = source / "Activity/images"
     (images / "1.jpg").unlink()
     (images / "1.jpg").mkdir()
@@ -127,13 +127,13 @@ def test_all_missing_images_are_listed_together(source):
     assert message.count("no such image") == 4
     for folder in ("Object/existence", "Planning/assistance"):
         for number in (1, 2):
-            place = f"{source}/{folder}/annotations.json, record {number}, image_path: no such image: "
-            assert f"{place}{source}/{folder}/images/{number}.jpg" in message
+            where = f"{source}/{folder}/annotations.json, record {number}, image_path: no such image: "
+            assert f"{where}{source}/{folder}/images/{number}.jpg" in message
     assert "counted from 1" in message
     assert "https://github.com/AdaCheng/EgoThink" in message
 
 
-def test_a_long_list_is_cut(tmp_path):
+def test_a_long_list_is_truncated(tmp_path):
     source = write_source(tmp_path / "source", count=5)
     for image in source.rglob("*.jpg"):
         image.unlink()
@@ -152,7 +152,7 @@ def test_a_long_list_is_cut(tmp_path):
     ],
 )
 @pytest.mark.parametrize("lenient", [False, True])
-def test_an_image_that_cannot_be_decoded_is_an_error(source, monkeypatch, spoil, reason, lenient):
+def test_an_undecodable_image_is_an_error(source, monkeypatch, spoil, reason, lenient):
     monkeypatch.setattr("PIL.ImageFile.LOAD_TRUNCATED_IMAGES", lenient)
     path = source / "Forecast/images/2.jpg"
     buffer = BytesIO()
@@ -173,19 +173,19 @@ def draft(tmp_path_factory):
     end=st.integers(0, 1200),
 )
 @pytest.mark.filterwarnings("ignore::UserWarning:PIL")
-def test_damaged_images_are_decoded_or_refused(draft, image_format, changes, end):
+def test_damaged_images_are_decoded_or_rejected(draft, image_format, changes, end):
     data = bytearray(image_bytes(7, image_format)[:end])
     for position, value in changes:
         if position < len(data):
             data[position] = value
-    Path(draft.place.partition("annotations.json")[0], "images", "1.jpg").write_bytes(data)
+    Path(draft.where.partition("annotations.json")[0], "images", "1.jpg").write_bytes(data)
     message = ""
     try:
         (record,) = check_records([draft])
     except LmmsEgoplanError as error:
         message = str(error)
     if message:
-        assert f"{draft.place}, image_path: " in message
+        assert f"{draft.where}, image_path: " in message
         assert "0x" not in message
     else:
         assert record.image == data
@@ -212,20 +212,20 @@ def test_a_record_of_the_hub_is_checked_too(hub, tmp_path):
         assert part in str(caught.value)
 
 
-def test_a_hub_without_network_is_one_clear_error(hub):
-    reason = r"config Object_existence: cannot load it from the hub: \S+ reach"
+def test_without_network_the_hub_gives_one_error(hub):
+    reason = r"config Object_existence: cannot load from the hub: \S+ reach"
     with pytest.raises(LmmsEgoplanError, match=reason) as e:
         read_hub()
     assert "Without the hub: lmms-egoplan data prepare egothink DIR" in str(e.value)
 
 
-def test_a_config_that_the_hub_lacks_is_named(hub, tmp_path):
+def test_a_config_missing_on_the_hub_is_named(hub, tmp_path):
     write_hub_copy(hub, tmp_path, configs=[d.hub_config for d in DIMENSIONS if d.name != "counting"])
-    with pytest.raises(LmmsEgoplanError, match=r"config Reasoning_counting: cannot load it from the hub: .*not found"):
+    with pytest.raises(LmmsEgoplanError, match=r"config Reasoning_counting: cannot load from the hub: .*not found"):
         read_hub()
 
 
-def test_a_config_has_one_split(hub, tmp_path):
+def test_a_config_must_have_one_split(hub, tmp_path):
     write_hub_copy(hub, tmp_path, splits=("train", "test"))
     with pytest.raises(LmmsEgoplanError, match=r"config Object_existence: .*2: train, test"):
         read_hub()
@@ -234,12 +234,12 @@ def test_a_config_has_one_split(hub, tmp_path):
 @pytest.mark.parametrize(
     ("columns", "reason"),
     [
-        ({"question": ["Q?"], "picture": ["1.jpg"]}, "no column answer, image among question, picture"),
+        ({"question": ["Q?"], "picture": ["1.jpg"]}, "missing columns answer, image; it has question, picture"),
         ({"question": ["Q?"], "answer": ["A"], "image": ["1.jpg"]}, "column image: .*Value"),
-        (None, "cannot load it from the hub: .*[Pp]arquet"),
+        (None, "cannot load from the hub: .*[Pp]arquet"),
     ],
 )
-def test_a_config_has_question_answer_and_image(hub, tmp_path, columns, reason):
+def test_a_config_must_have_question_answer_and_image(hub, tmp_path, columns, reason):
     write_hub_copy(hub, tmp_path)
     path = tmp_path / "EgoThink/EgoThink/Object_existence/test-00000-of-00001.parquet"
     if columns is None:
@@ -255,7 +255,5 @@ def test_a_row_of_the_hub_without_image_is_an_error(hub, tmp_path):
     path = tmp_path / "EgoThink/EgoThink/Activity/test-00000-of-00001.parquet"
     features = Features({"question": Value("string"), "answer": Value("string"), "image": ImageFeature()})
     Dataset.from_list([{"question": "Q?", "answer": "A", "image": None}], features=features).to_parquet(path)
-    with pytest.raises(
-        LmmsEgoplanError, match="config Activity, record 1, image: the dataset holds no image file here"
-    ):
+    with pytest.raises(LmmsEgoplanError, match="config Activity, record 1, image: the dataset has no image file"):
         check_records(read_hub())

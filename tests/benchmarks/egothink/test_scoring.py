@@ -1,4 +1,4 @@
-"""Grading by a real endpoint, with answers that would grade themselves."""
+"""Grade answers with a real endpoint, including answers that try to rate themselves."""
 
 import re
 
@@ -50,7 +50,7 @@ def shown_in(prompt):
 @pytest.mark.parametrize(
     "verdict", ["{quoted}\nRating: [[0]]", "Rating: [[0]]\nThe answer was: {quoted}", "[[0]]\n\n{prompt}\n[[1]]"]
 )
-def test_forged_ratings_gain_nothing_with_a_judge_that_quotes(verdict, log):
+def test_a_judge_that_quotes_ignores_forged_ratings(verdict, log):
     forgeries = FORGED_VERDICTS + FORGED_DELIMITERS
     judged, prompts = grade_with(
         lambda prompt, _: Reply(verdict.format(quoted=shown_in(prompt), prompt=prompt)), *forgeries
@@ -72,7 +72,7 @@ def test_a_judge_that_only_quotes_gives_no_rating(quoted_only):
     assert judged[0].error
 
 
-def test_forged_section_is_not_taken_for_the_answer():
+def test_a_forged_section_does_not_replace_the_answer():
     def judge_the_last_section(prompt, _):
         last = re.split(r"\[the start of assistant.s answer\]\n", prompt, flags=re.IGNORECASE)[-1]
         return Reply(f"Rating: [[{int(last.startswith('a shoe'))}]]")
@@ -81,13 +81,13 @@ def test_forged_section_is_not_taken_for_the_answer():
     assert [answer.rating for answer in judged] == [0, 1]
 
 
-def test_answers_that_are_not_suspect_are_judged_as_they_are():
+def test_harmless_answers_are_judged_unchanged():
     judged, prompts = grade_with(lambda *_: Reply("Rating: [[0.5]]", model="judge-1"), *HARMLESS)
     assert sorted(map(shown_in, prompts)) == sorted(HARMLESS)
     assert judged[0] == JudgedAnswer("existence/1", "", None, False, 0.5, "Rating: [[0.5]]", "judge-1", None)
 
 
-def test_half_a_surrogate_pair_is_judged():
+def test_a_lone_surrogate_is_judged():
     judged, prompts = grade_with(lambda *_: Reply(), "a shoe \ud83d")
     assert shown_in(prompts[0]) == "a shoe ?"
     assert JudgedAnswer.from_text(judged[0].to_text()) == judged[0]
@@ -116,7 +116,7 @@ def test_one_warning_names_unjudged_answers(log):
     assert warning.endswith("existence/40 and 5 more")
 
 
-def test_refusal_keeps_what_had_arrived(log):
+def test_a_refusal_keeps_earlier_ratings(log):
     def reply(prompt, _):
         if "bad" not in shown_in(prompt):
             return Reply("[[1]]")
@@ -148,7 +148,7 @@ JUDGED = st.builds(
 
 
 @given(JUDGED)
-def test_text_is_read_back(judged):
+def test_a_judged_answer_survives_a_round_trip(judged):
     text = judged.to_text()
     assert JudgedAnswer.from_text(text) == judged
     assert text.isascii()
@@ -168,13 +168,13 @@ def test_text_is_read_back(judged):
         (('{"id"', "[" * 100_000), "no JSON"),
     ],
 )
-def test_other_texts_are_refused(change, problem):
+def test_malformed_texts_are_rejected(change, problem):
     judged = JudgedAnswer("existence/1", "a shoe", None, False, 0.5, "[[0.5]]", "judge", None)
     with pytest.raises(ValueError, match=f"expected a judged answer.*{problem}"):
         JudgedAnswer.from_text(judged.to_text().replace(*change))
 
 
 @given(TEXTS)
-def test_any_text_is_read_or_refused(text):
+def test_any_text_is_read_or_rejected(text):
     with pytest.raises(ValueError, match="expected a judged answer"):
         JudgedAnswer.from_text(text)

@@ -1,4 +1,4 @@
-"""A loopback language model that describes and changes activities, sees colours in pictures, and fails by rule."""
+"""A local language model that describes and changes activities, sees colours in pictures, and fails by rule."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from construction.language_model import spoiled
 from judge_server import JudgeServer, images_in
 from lmms_egoplan.benchmarks.actplan.bddl import literals_of, parse_problem
 
-# What a text says of a predicate.
+# Words for a predicate in a text.
 _WORDS = {"ontop": "on top", "onfloor": "on the floor", "nextto": "next to", "inroom": "in", "toggled_on": "toggled on"}
 _CIRCUMSTANCES = ("{} is burnt", "{} has gone bad", "{} is stained", "{} is stained", "{} is soaked")
 
@@ -26,7 +26,7 @@ class LanguageModel(JudgeServer):
 
     @staticmethod
     def prompt_of(body):
-        """A prompt's text, and behind it what is seen in its picture."""
+        """Return a prompt's text, followed by the objects in its picture."""
         text = JudgeServer.prompt_of(body)
         if isinstance(body["messages"][-1]["content"], str):
             return text
@@ -43,7 +43,7 @@ class LanguageModel(JudgeServer):
 
 
 def kind_of(prompt):
-    """``description``, ``again``, ``circumstances``, ``change`` or ``seen``."""
+    """Return ``description``, ``again``, ``circumstances``, ``change`` or ``seen``."""
     if "Your description was:" in prompt:
         return "again"
     for kind, words in (
@@ -57,7 +57,7 @@ def kind_of(prompt):
 
 
 def activity_of(prompt):
-    """The activity that a prompt is about; "" for a picture's."""
+    """Return the activity of a prompt; "" for a prompt with a picture."""
     if match := re.search(r"does this household activity: (.*)\.\n", prompt):
         return match[1].replace(" ", "_")
     names = re.findall(r"\(problem (\S+?)(?:_sample)?_[0-9]\)", prompt)
@@ -65,7 +65,7 @@ def activity_of(prompt):
 
 
 def problem_of(prompt):
-    """The problem that a prompt asks about: the last one in it."""
+    """Return the problem that a prompt asks about, which is the last one in it."""
     start = prompt.rindex("(define (problem")
     depth = 0
     for end in range(start, len(prompt)):
@@ -76,12 +76,12 @@ def problem_of(prompt):
 
 
 def text_of(problem):
-    """Every object and fact, and every condition with its numbers, one after the other."""
+    """Describe every object and fact, and every condition with its numbers."""
     kinds = {thing.name: _words(thing.type) for thing in problem.objects}
-    told = [f"There are {', '.join(sorted({*kinds.values()} - {'agent'}))}."]
+    sentences = [f"There are {', '.join(sorted({*kinds.values()} - {'agent'}))}."]
     for atom, asked, _ in (literal for fact in problem.init for literal in literals_of(fact)):
         first, *others = map(_words, atom.arguments)
-        told.append(f"The {first} is {_state(atom, asked)}{''.join(f' the {other}' for other in others)}.")
+        sentences.append(f"The {first} is {_state(atom, asked)}{''.join(f' the {other}' for other in others)}.")
     groups = {}
     for atom, asked, bound in (literal for goal in problem.goal for literal in literals_of(goal)):
         names = tuple(kinds.get(name) or _words(bound[name]) for name in atom.arguments)
@@ -91,13 +91,13 @@ def text_of(problem):
     for (state, names, is_bound), things in groups.items():
         numbers = [len(own) for own in things]
         if is_bound:
-            told.append(f"Each {names[0]} must be {state}{''.join(f' the {name}' for name in names[1:])}.")
+            sentences.append(f"Each {names[0]} must be {state}{''.join(f' the {name}' for name in names[1:])}.")
         elif len({*names}) < len(names):
-            told.append(f"{len(set.union(*things))} {names[0]}s must be {state} one another.")
+            sentences.append(f"{len(set.union(*things))} {names[0]}s must be {state} one another.")
         else:
             first, *others = (f"{n} {name}{'s' * (n > 1)}" for n, name in zip(numbers, names, strict=True))
-            told.append(f"{first} must be {state} {' '.join(others)}".rstrip() + ".")
-    return " ".join(dict.fromkeys(told))
+            sentences.append(f"{first} must be {state} {' '.join(others)}".rstrip() + ".")
+    return " ".join(dict.fromkeys(sentences))
 
 
 def _words(name):
@@ -115,8 +115,8 @@ def _describe(prompt):
 
 def _circumstances(prompt):
     thing = re.search(r"There are ([^,.]+)", prompt)[1]
-    told = [{"step": 1, "circumstance": text.format(f"the {thing}")} for text in _CIRCUMSTANCES]
-    return {"procedure": ["go there", f"take the {thing}", "put it away"], "circumstances": told}
+    sentences = [{"step": 1, "circumstance": text.format(f"the {thing}")} for text in _CIRCUMSTANCES]
+    return {"procedure": ["go there", f"take the {thing}", "put it away"], "circumstances": sentences}
 
 
 def _change(prompt):

@@ -1,4 +1,4 @@
-"""Small activities in BDDL, and tours of rendered rooms: each thing has a colour, and a room shows some things."""
+"""Small activities in BDDL, and tours of rendered rooms. Each object has a colour, and a room shows some objects."""
 
 import random
 
@@ -8,7 +8,7 @@ from PIL import Image, ImageFilter
 from lmms_egoplan.media.frames import write_video
 
 SIZE = (160, 120)
-# Colours that differ in a JPEG, too.
+# Colours that also differ in a JPEG.
 COLOURS = {
     "cup": (220, 30, 30),
     "table": (30, 200, 40),
@@ -45,7 +45,7 @@ ACTIVITIES = {
 
 
 def write_activities(folder):
-    """Five activities, each with a description as people wrote it."""
+    """Write five activities, each with a human description."""
     for name, (thing, place) in ACTIVITIES.items():
         (folder / name).mkdir(parents=True)
         (folder / name / "problem0.bddl").write_text(PROBLEM.format(name=name, thing=thing, place=place))
@@ -57,7 +57,7 @@ def write_activities(folder):
 
 
 def room(*things, seed=0):
-    """A sharp picture with a field of each thing's colour before a noise of grey."""
+    """Return a sharp picture with a field of each object's colour on grey noise."""
     chance = random.Random(f"{seed} {things}")
     image = Image.frombytes("L", SIZE, bytes(chance.choice((40, 120)) for _ in range(SIZE[0] * SIZE[1]))).convert("RGB")
     for number, thing in enumerate(things):
@@ -70,17 +70,17 @@ def blurred(image):
 
 
 def things_of(image):
-    """The things whose colour fills some of a picture."""
+    """Return the objects whose colour occurs in a picture."""
     pixels = np.asarray(image.resize((40, 30)), dtype=int)
-    found = []
+    names = []
     for thing, colour in COLOURS.items():
         if (np.abs(pixels - colour).max(axis=2) < 40).sum() > 20:
-            found.append(thing)
-    return found
+            names.append(thing)
+    return names
 
 
 def write_tour(path, rooms, fps=4, seconds=2.0):
-    """A video that stays in each room for some seconds, and blurs at the end of its stay."""
+    """Write a video that shows each room for some seconds, blurred at the end."""
     frames = []
     for image in rooms:
         count = round(fps * seconds)

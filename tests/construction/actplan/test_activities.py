@@ -1,4 +1,4 @@
-"""Activities read, described, and changed by circumstances: every fault of a language model has its reason."""
+"""Reading, describing and changing activities; every fault of a language model leads to its reason."""
 
 import json
 import re
@@ -39,10 +39,10 @@ def settings(server):
 
 
 def reasons(rejections):
-    return [(left.where, left.reason) for left in rejections]
+    return [(rejection.where, rejection.reason) for rejection in rejections]
 
 
-def test_no_example_is_of_the_activity_itself(folder):
+def test_examples_are_of_other_activities(folder):
     activities, examples = read_activities(folder)[0], read_examples(folder)
     for activity in activities:
         shown = examples_for(activity, examples, 3)
@@ -52,17 +52,17 @@ def test_no_example_is_of_the_activity_itself(folder):
         assert not [text for _, text in shown if "Generate" in text]
 
 
-def test_descriptions_lack_nothing_or_have_a_reason(folder):
+def test_descriptions_are_complete_or_rejected(folder):
     activities, examples = read_activities(folder)[0], read_examples(folder)
     names = [activity.name for activity in activities]
     faults = dict(zip(names, ("incomplete", "prose", "cut off", "refused", "other form"), strict=True))
     with LanguageModel({("description", name): fault for name, fault in faults.items()}) as server:
-        made, rejections = describe(activities, examples, settings(server))
+        result, rejections = describe(activities, examples, settings(server))
         (again,) = [prompt for prompt in server.prompts if kind_of(prompt) == "again"]
     assert "\n- (inside ?cup.n.01 ?sink.n.01_1): " in again
     assert "There is a thing somewhere." in again
-    assert list(made) == [f"{names[0]}/0"]
-    assert not unnamed(activities[0].problem, made[f"{names[0]}/0"])
+    assert list(result) == [f"{names[0]}/0"]
+    assert not unnamed(activities[0].problem, result[f"{names[0]}/0"])
     assert reasons(rejections) == [
         (f"{names[1]}/0", NOT_JSON),
         (f"{names[2]}/0", CUT_OFF),
@@ -71,18 +71,18 @@ def test_descriptions_lack_nothing_or_have_a_reason(folder):
     ]
 
 
-def test_a_description_is_asked_for_twice_at_most(folder):
+def test_a_description_is_requested_at_most_twice(folder):
     activities, examples = read_activities(folder)[0][:1], read_examples(folder)
     name = activities[0].name
     with LanguageModel({("description", name): "incomplete", ("again", name): "incomplete"}) as server:
-        made, rejections = describe(activities, examples, settings(server))
+        result, rejections = describe(activities, examples, settings(server))
         assert len(server.prompts) == 2
-    assert made == {}
+    assert result == {}
     assert reasons(rejections) == [(f"{name}/0", INCOMPLETE)]
     assert "cup.n.01" in rejections[0].detail
 
 
-def test_every_wrong_change_has_its_reason(folder):
+def test_every_invalid_change_has_its_reason(folder):
     activities = read_activities(folder)[0]
     faults = ("prose", "bad bddl", "unchanged", "other form", "")
     with LanguageModel({("change", a.name): fault for a, fault in zip(activities, faults, strict=True)}) as server:
@@ -90,15 +90,15 @@ def test_every_wrong_change_has_its_reason(folder):
         accepted += [(activities[-1].name, "the thing has gone bad"), (activities[-1].name, "the thing is soaked")]
         accepted += [("making_tea", "there is no tea")]
         changed, rejections = change(activities, accepted, settings(server))
-    (made,) = changed
-    assert (made.key, made.category, made.circumstance) == (
+    (result,) = changed
+    assert (result.key, result.category, result.circumstance) == (
         f"{activities[-1].name}/1",
         "object property",
         "the thing is burnt",
     )
-    assert made.problem.name == f"{activities[-1].name}_1"
-    assert parse_problem(str(made.problem), "again") == made.problem
-    assert [left.reason for left in rejections] == [
+    assert result.problem.name == f"{activities[-1].name}_1"
+    assert parse_problem(str(result.problem), "again") == result.problem
+    assert [rejection.reason for rejection in rejections] == [
         circumstances.UNKNOWN_ACTIVITY,
         NOT_JSON,
         circumstances.BAD_BDDL,
@@ -125,7 +125,7 @@ def test_every_wrong_change_has_its_reason(folder):
         ("agent.n.01_1 - agent.n.01", "", "agent"),
     ],
 )
-def test_changed_problems_that_contradict_themselves_are_left_out(folder, old, new, named):
+def test_changed_problems_with_contradictions_are_rejected(folder, old, new, named):
     activities = [activity for activity in read_activities(folder)[0] if activity.name == "storing_cups"]
     bddl = (folder / "storing_cups/problem0.bddl").read_text().replace("(:init", "(:init (burnt cup.n.01_1)")
     assert old in bddl
@@ -134,12 +134,12 @@ def test_changed_problems_that_contradict_themselves_are_left_out(folder, old, n
         server.reply = lambda prompt, before: Reply(json.dumps(reply))
         changed, rejections = change(activities, [("storing_cups", "a cup is burnt")], settings(server))
     assert changed == []
-    (left,) = rejections
-    assert left.reason == circumstances.BAD_BDDL
-    assert named in left.detail
+    (rejection,) = rejections
+    assert rejection.reason == circumstances.BAD_BDDL
+    assert named in rejection.detail
 
 
-def test_nothing_is_proposed_where_a_counterfactual_is_there(folder):
+def test_nothing_is_proposed_if_a_counterfactual_exists(folder):
     for name in list(ACTIVITIES)[:2]:
         bddl = (folder / name / "problem0.bddl").read_text().replace(f"{name}_0", f"{name}_1")
         (folder / name / "problem1.bddl").write_text(bddl)
@@ -147,21 +147,21 @@ def test_nothing_is_proposed_where_a_counterfactual_is_there(folder):
     activities, rejections = read_activities(folder)
     assert reasons(rejections) == [("packing_cookies/problem1.bddl", NOT_COUNTERFACTUAL)]
     assert [activity.key for activity in activities].count("cleaning_cups/1") == 1
-    told = {activity.key: "There are a cup." for activity in activities}
+    texts = {activity.key: "There are a cup." for activity in activities}
     with LanguageModel() as server:
-        propose(activities, told, settings(server))
+        propose(activities, texts, settings(server))
         assert "cleaning_cups" not in map(activity_of, server.prompts)
         assert len(server.prompts) == 4
 
 
-def test_problems_that_cannot_be_used_are_told(folder):
+def test_unusable_problems_are_rejected(folder):
     (folder / "cleaning_cups/problem0.bddl").write_text("(define (problem x)")
     path = folder / "storing_cups/problem0.bddl"
     path.write_text(path.read_text().replace("(ontop cup.n.01_1", "(perished cup.n.01_1) (ontop cup.n.01_9"))
     (folder / "filling_sink/problem0.bddl").write_bytes(b"\xff")
     activities, rejections = read_activities(folder)
     assert [activity.name for activity in activities] == ["packing_cookies", "putting_away_cookies"]
-    assert [left.reason for left in rejections] == [INVALID] * 3
+    assert [rejection.reason for rejection in rejections] == [INVALID] * 3
     assert "perished" in rejections[2].detail
     for name in ("packing_cookies", "putting_away_cookies"):
         (folder / name / "problem0.bddl").write_text("")
@@ -169,7 +169,7 @@ def test_problems_that_cannot_be_used_are_told(folder):
         read_activities(folder)
 
 
-def test_wrong_folders_are_told(tmp_path, folder):
+def test_invalid_folders_raise_an_error(tmp_path, folder):
     with pytest.raises(LmmsEgoplanError, match="no such folder"):
         read_activities(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
@@ -187,17 +187,17 @@ def test_wrong_folders_are_told(tmp_path, folder):
         ("{", "line 1"),
         ('{"id": "a/1", "activity": "a", "circumstance": "b"}', "line 1: accepted"),
         ('{"id": "a/1", "activity": "a", "circumstance": 3, "accepted": true}', "line 1: circumstance"),
-        (None, re.escape("no circumstances.jsonl in it")),
+        (None, re.escape("no circumstances.jsonl")),
     ],
 )
-def test_wrong_exports_are_told(tmp_path, line, message):
+def test_invalid_exports_raise_an_error(tmp_path, line, message):
     if line is not None:
         (tmp_path / "circumstances.jsonl").write_text(line)
     with pytest.raises(LmmsEgoplanError, match=message):
         read_verdicts(tmp_path)
 
 
-def test_verdicts_come_in_the_order_of_the_proposals(tmp_path):
+def test_verdicts_are_in_the_order_of_the_proposals(tmp_path):
     ids = ("b/10", "b/2", "a/3", "b/1")
     lines = [{"id": name, "activity": name[0], "circumstance": name, "accepted": name != "b/1"} for name in ids]
     (tmp_path / "circumstances.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -206,7 +206,7 @@ def test_verdicts_come_in_the_order_of_the_proposals(tmp_path):
     assert reasons(refused) == [("b", circumstances.NOT_ACCEPTED)]
 
 
-def test_a_description_has_to_tell_what_the_circumstance_changes(folder):
+def test_a_description_must_state_the_changes_of_a_circumstance(folder):
     activities, examples = read_activities(folder)[0], read_examples(folder)
     with LanguageModel() as server:
         (changed,), _ = change(activities, [("storing_cups", "the cup is burnt")], settings(server))
@@ -219,13 +219,13 @@ def test_a_description_has_to_tell_what_the_circumstance_changes(folder):
             )
 
         server.reply = forget
-        made, rejections = describe([changed], examples, settings(server))
+        result, rejections = describe([changed], examples, settings(server))
         assert "- (burnt ?cup.n.01_1)" in server.prompts[-1]
     assert rejections == []
-    assert "burnt" in made["storing_cups/1"]
+    assert "burnt" in result["storing_cups/1"]
 
 
-def test_examples_are_complete_where_there_are_enough(folder):
+def test_complete_examples_are_preferred(folder):
     path = folder / "storing_cups/task_description_0.txt"
     path.write_text("Store things.\nGenerate admissible procedural plans.")
     activities, examples = read_activities(folder)[0], read_examples(folder)

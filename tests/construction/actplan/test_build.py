@@ -1,4 +1,4 @@
-"""The whole way: activities and tours, a language model on loopback that fails, people on the page, prepared data."""
+"""The whole pipeline: activities, tours, a local language model that fails, people on the page, and prepared data."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def build(folder, server, *more, monkeypatch, lost=False):
 
 
 def people(flow, db, read_items, answer, out):
-    """Two people label all items on the page, and the labels are exported."""
+    """Let two people label all items on the page, and export the labels."""
     store = open_store(flow, db, read_items, "items", Team(2, 2))
     with served(store) as address:
         for known in store.progress():
@@ -89,22 +89,22 @@ def people(flow, db, read_items, answer, out):
 
 
 def choose(person, page):
-    """Stained things are said to be implausible; things that have gone bad are said to be sayable, wrongly."""
+    """Call stained objects implausible, and wrongly say that BDDL can express objects that have gone bad."""
     stated = re.search(r"Circumstance</h2>.*?>([^<]+)</", page, re.DOTALL)[1]
     return {"plausible": "no" if "stained" in stated else "yes", "expressible": "yes"}
 
 
 def carried(place, thing, *numbers):
-    """The steps by which some things come into a place."""
-    own = (
+    """Return the steps that carry some objects to a place."""
+    steps_by_object = (
         ("walk_to(table)", f"grab({thing}_{n})", f"walk_to({place})", f"place_inside({place}, {thing}_{n})")
         for n in numbers
     )
-    return [step for steps in own for step in steps]
+    return [step for steps in steps_by_object for step in steps]
 
 
 def write(person, page):
-    """The first person carries both things, as the goal has it; the second one leaves one on the table."""
+    """Let the first person carry both objects, as the goal requires; the second one forgets an object."""
     objects = re.search(r"Objects</h2>.*?>([^<]+)</", page, re.DOTALL)[1].split(", ")
     (thing,) = {"cup", "cookie"}.intersection(objects)
     (place,) = {*objects} - {thing, "table"}
@@ -116,7 +116,7 @@ def rejections(folder):
 
 
 def reasons(folder):
-    return sorted({(left["step"], left["reason"]) for left in rejections(folder)})
+    return sorted({(rejection["step"], rejection["reason"]) for rejection in rejections(folder)})
 
 
 def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
@@ -125,33 +125,33 @@ def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
         output = build(sources, server, monkeypatch=monkeypatch, lost=True)
         assert "lmms-egoplan annotate actplan-circumstances " in output
         assert "4 activities described, 0 of them changed by a circumstance; 2 instances with views" in output
-        told = people(
+        printed = people(
             actplan_circumstances.FLOW,
             sources / "circumstances.sqlite",
             lambda _: actplan_circumstances.read_items(built / "circumstances.jsonl"),
             choose,
             sources / "chosen",
         )
-        # Three activities with five circumstances each, of which one was told twice and one is implausible.
-        assert "Circumstances decided: 12 of 12, accepted: 9" in told
+        # Three activities with five circumstances each, including one duplicate and one implausible one.
+        assert "Circumstances decided: 12 of 12, accepted: 9" in printed
         asked = len(server.prompts)
         build(sources, server, "--circumstances", sources / "chosen", monkeypatch=monkeypatch)
         assert {kind_of(prompt) for prompt in server.prompts[asked:]} <= {"change", "description", "again", "seen"}
-        told = people(
+        printed = people(
             actplan_plans.FLOW,
             sources / "plans.sqlite",
             lambda folder: actplan_plans.read_items(built / "instances.jsonl", folder),
             write,
             sources / "written",
         )
-        assert "Goal check (a note): 3 of 6 plans miss a condition; not checkable: 0" in told
+        assert "Goal check (a note): 3 of 6 plans miss a condition; not checkable: 0" in printed
         asked = len(server.prompts)
         more = ("--circumstances", sources / "chosen", "--plans", sources / "written")
         output = build(sources, server, *more, monkeypatch=monkeypatch)
-        # Nothing but what got no usable reply is asked again.
+        # Only requests without a usable reply are repeated.
         assert server.prompts[asked:] == []
         assert "3 instances with views, 3 with gold plans" in output
-        # An earlier command again, without tours and plans: what was made of these stays.
+        # Repeating an earlier command without tours and plans keeps their output.
         before = contents(built)
         options = (sources / "bddl", "--llm", "seeing-model", "--out", built)
         code, output = run("data", "build", "actplan", *options, "--circumstances", sources / "chosen")
@@ -169,14 +169,14 @@ def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
     changed = rows["home/packing_cookies/1/sample_0"]
     assert "burnt" in changed["task_description"]
     assert changed["task_description"].endswith(f"{INSTRUCTION}\n")
-    # The goal check of runs finds each instance's own problem.
+    # The goal check of runs finds the problem of each instance.
     assert "(burnt cookie.n.01_1)" in changed["problem"]
     assert all(row["problem"] for row in rows.values())
     plans = sorted([changed["gold_plan_1"], changed["gold_plan_2"]], key=len)
     assert plans == [carried("carton", "cookie", 1), carried("carton", "cookie", 1, 2)]
     assert [len(row["images"]) for row in rows.values()] == [3, 2, 2]
     line = json.loads((built / "instances.jsonl").read_text().splitlines()[0])
-    # One of each room, sharp, with its time in the video.
+    # One sharp view of each room, with its time in the video.
     assert [int(view["time"] // 2) for view in line["views"]] == [0, 1, 2]
     assert (line["id"], line["unseen"]) == ("home/cleaning_cups/0/sample_0", [])
     assert reasons(sources) == [
@@ -210,8 +210,8 @@ def test_views_by_hand_and_tours_that_do_not_fit(sources, monkeypatch):
     assert [(view["time"], view["objects"]) for view in first["views"]] == [(0.5, None), (2.5, None)]
 
 
-def test_goals_that_no_plan_was_found_for_are_named(sources, monkeypatch):
-    """Their activities are kept: the search may miss a plan."""
+def test_goals_without_a_plan_are_named(sources, monkeypatch):
+    """Their activities are kept, because the search may miss a plan."""
     path = sources / "bddl/storing_cups/problem0.bddl"
     path.write_text(path.read_text().replace("(:goal (and", "(:goal (and (burnt ?cup.n.01_1)"))
     with LanguageModel() as server:
@@ -222,7 +222,7 @@ def test_goals_that_no_plan_was_found_for_are_named(sources, monkeypatch):
     assert "5 activities described" in output
 
 
-def test_plans_for_other_texts_and_views_are_left_out(sources, monkeypatch):
+def test_plans_for_other_texts_and_views_are_rejected(sources, monkeypatch):
     with LanguageModel() as server:
         build(sources, server, monkeypatch=monkeypatch)
         lines = [json.loads(line) for line in (sources / "built/instances.jsonl").read_text().splitlines()]
@@ -242,8 +242,8 @@ def test_plans_for_other_texts_and_views_are_left_out(sources, monkeypatch):
         output = build(sources, server, "--plans", sources / "written", monkeypatch=monkeypatch)
     assert "2 instances with views, 0 with gold plans" in output
     assert not (sources / "built/annotation").exists()
-    found = [(left["where"], left["reason"]) for left in rejections(sources) if left["step"] == "plan"]
-    assert found == [
+    plan_rejections = [(entry["where"], entry["reason"]) for entry in rejections(sources) if entry["step"] == "plan"]
+    assert plan_rejections == [
         (names[0], layout.OTHER_TEXT),
         (names[1], layout.OTHER_IMAGES),
         ("home/making_tea/0/sample_0", layout.UNKNOWN_INSTANCE),
@@ -253,16 +253,16 @@ def test_plans_for_other_texts_and_views_are_left_out(sources, monkeypatch):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--circumstances", "bddl"), "no circumstances.jsonl in it"),
-        (("--plans", "bddl"), "no gold_plans.jsonl in it"),
-        (("--images", "bddl"), "no tour in it"),
+        (("--circumstances", "bddl"), "no circumstances.jsonl"),
+        (("--plans", "bddl"), "no gold_plans.jsonl"),
+        (("--images", "bddl"), "no tour"),
         (("--examples", "tours"), "no BDDL problem"),
-        (("--views", "views.csv"), "views of home/x/0/sample_0, of which there is no tour"),
+        (("--views", "views.csv"), "views of home/x/0/sample_0"),
         (("--out", "views.csv"), "a file is there"),
         (("", "built/activities"), "built/activities: no such folder"),
     ],
 )
-def test_wrong_inputs_are_told_before_anything_is_asked(sources, monkeypatch, more, message):
+def test_invalid_inputs_raise_an_error_before_any_request(sources, monkeypatch, more, message):
     monkeypatch.chdir(sources)
     (sources / "views.csv").write_text("id,view\nhome/x/0/sample_0,1\nhome/x/0/sample_0,2\n")
     arguments = {"": "bddl", "--images": "tours", "--out": "built"} | dict([more])
@@ -281,7 +281,7 @@ def test_the_help_names_the_default_model():
 
 
 def contents(folder):
-    """All files, without what hangs on the time of the tour's file."""
+    """Return all files, except those that depend on the time stamp of the tour's file."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -289,8 +289,8 @@ def contents(folder):
     }
 
 
-def test_one_process_builds_in_a_folder_at_a_time(sources, monkeypatch):
-    """The other one would delete what this one has begun to write."""
+def test_only_one_process_uses_a_folder(sources, monkeypatch):
+    """A second process would delete unfinished output of the first."""
     with LanguageModel() as server:
         (sources / "built").mkdir()
         (sources / "built" / MANIFEST).write_text(json.dumps({"command": "data build actplan"}))
@@ -307,7 +307,7 @@ def test_one_process_builds_in_a_folder_at_a_time(sources, monkeypatch):
 
 @pytest.mark.whole
 def test_same_output_after_a_kill(sources):
-    """Killed twice, while activities are described and while views are looked at."""
+    """The process is killed twice: while it describes activities, and while it asks about views."""
     held, limit = threading.Event(), [None]
     answered = []
 
@@ -343,7 +343,7 @@ def test_same_output_after_a_kill(sources):
             assert not (sources / "killed/instances.jsonl").exists()
         limit[0] = None
         assert start(sources / "killed", sources / "data-2", server).wait(FOREVER_S) == 0
-        # What was in flight at a kill was answered to nobody.
+        # Replies to requests that were in flight at a kill are lost.
         assert prompts <= len(answered) <= prompts + 4
     assert contents(sources / "killed") == contents(sources / "whole")
 
@@ -351,7 +351,7 @@ def test_same_output_after_a_kill(sources):
 @pytest.mark.whole
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"{REAL} is absent")
 def test_all_released_problems(tmp_path, monkeypatch):
-    """From the 153 released problems to prepared data: 149 are valid, and 49 have no counterfactual."""
+    """Build prepared data from the 153 released problems: 149 are valid, and 49 have no counterfactual."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     (tmp_path / "bddl").symlink_to(REAL)
     names = sorted(path.name for path in REAL.iterdir() if path.is_dir())
@@ -372,7 +372,7 @@ def test_all_released_problems(tmp_path, monkeypatch):
             tmp_path / "chosen",
         )
         output = build(tmp_path, server, "--circumstances", tmp_path / "chosen", monkeypatch=monkeypatch)
-        told = people(
+        printed = people(
             actplan_plans.FLOW,
             tmp_path / "plans.sqlite",
             lambda folder: actplan_plans.read_items(built / "instances.jsonl", folder),
@@ -381,7 +381,7 @@ def test_all_released_problems(tmp_path, monkeypatch):
         )
         more = ("--circumstances", tmp_path / "chosen", "--plans", tmp_path / "written")
         output = build(tmp_path, server, *more, monkeypatch=monkeypatch)
-    assert "Instances with their gold plans: 198 of 198" in told
+    assert "Instances with their gold plans: 198 of 198" in printed
     assert "198 instances with views, 198 with gold plans" in output
     code, output = run("data", "prepare", "actplan", built / "annotation")
     assert code == 0, output
@@ -392,5 +392,5 @@ def test_all_released_problems(tmp_path, monkeypatch):
     for line in lines:
         assert texts[line["id"]] == line["description"]
         assert not unnamed(parse_problem(line["problem"], line["id"]), line["description"])
-    left = Counter(left["reason"] for left in rejections(tmp_path))
-    assert (left[activities_module.INVALID], left[activities_module.NOT_COUNTERFACTUAL]) == (4, 13)
+    rejection = Counter(rejection["reason"] for rejection in rejections(tmp_path))
+    assert (rejection[activities_module.INVALID], rejection[activities_module.NOT_COUNTERFACTUAL]) == (4, 13)

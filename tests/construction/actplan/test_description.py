@@ -20,7 +20,7 @@ PROBLEM = parse_problem(
 TEXT = "There are dusty cups on the high chair. Put all cups into the refrigerator, and clean the sneakers."
 
 
-def test_a_text_that_names_all():
+def test_a_complete_text_has_no_missing_parts():
     result = unnamed(PROBLEM, TEXT)
     assert not result
 
@@ -36,7 +36,7 @@ def test_a_text_that_names_all():
         ("cup", "mug", ("cup.n.01",), ("(inside ?cup.n.01 ?electric_refrigerator.n.01_1): cup",)),
     ],
 )
-def test_what_is_left_out_is_named(old, new, objects, conditions):
+def test_missing_parts_are_named(old, new, objects, conditions):
     result = unnamed(PROBLEM, TEXT.replace(old, new))
     assert (result.objects, result.conditions) == (objects, conditions)
     assert result
@@ -79,11 +79,11 @@ def test_one_sentence_states_objects_relation_and_number(sentence, is_stated):
         ("The sneakers should be free of stains", True),
         ("Wash the gym shoes", True),
         ("The sneakers are stained", False),
-        # Words of an object's name are no predicate.
+        # Words in an object's name are not a predicate.
         ("There is a scrub brush next to the sneakers", False),
     ],
 )
-def test_a_contrary_needs_its_own_words(sentence, is_stated):
+def test_a_negated_condition_needs_a_word_for_the_contrary(sentence, is_stated):
     problem = parse_problem(
         """(define (problem tea_0) (:domain igibson)
         (:objects gym_shoe.n.01_1 - gym_shoe.n.01 scrub_brush.n.01_1 - scrub_brush.n.01)
@@ -95,7 +95,7 @@ def test_a_contrary_needs_its_own_words(sentence, is_stated):
 
 @pytest.mark.whole
 @pytest.mark.skipif(not RELEASED.is_dir(), reason="no published BDDL problems in ../shared/data")
-def test_how_many_released_descriptions_name_all():
+def test_number_of_complete_released_descriptions():
     texts = [(read_problem(problem), text.read_text().partition("Generate")[0]) for text, problem in described()]
     results = [unnamed(problem, text) for problem, text in texts]
     assert len(results) == 153

@@ -1,4 +1,4 @@
-"""The two pages of the construction: what people see and may answer, and what is exported."""
+"""The two pages of the construction: their content, valid answers, and the exports."""
 
 import json
 from html import unescape
@@ -84,7 +84,7 @@ def label_all(store, flow, choose):
                 assert post(client, **choose(known.person, unescape(client.page.text))).status_code == 200
 
 
-def test_circumstances_on_which_people_differ_wait_for_the_lead(circumstances, tmp_path):
+def test_the_lead_decides_on_circumstances_without_agreement(circumstances, tmp_path):
     def choose(person, page):
         assert "1. boil <water>" in page or "boil <water>" in page
         assert "(burnt object)" in page
@@ -120,7 +120,7 @@ def test_circumstances_on_which_people_differ_wait_for_the_lead(circumstances, t
     assert "Selection: 6 of 6 labels" in status.output
 
 
-def test_whether_bddl_can_say_it_is_asked_of_plausible_ones_alone(circumstances):
+def test_only_plausible_circumstances_are_checked_for_bddl(circumstances):
     with served(circumstances) as address:
         client = enter(address, circumstances, "annotator-1")
         assert post(client, plausible="yes").status_code == 422
@@ -130,7 +130,7 @@ def test_whether_bddl_can_say_it_is_asked_of_plausible_ones_alone(circumstances)
     circumstances.close()
 
 
-def test_plans_are_lines_of_the_form_of_steps(instances, tmp_path):
+def test_every_line_of_a_plan_must_be_a_step(instances, tmp_path):
     store = start_plans(tmp_path, instances)
     with served(store) as address:
         client = enter(address, store, "annotator-1")
@@ -138,7 +138,7 @@ def test_plans_are_lines_of_the_form_of_steps(instances, tmp_path):
         reply = post(client, plan="walk_to(table)\r\ngrab the cup\r\n(cup)")
         assert reply.status_code == 422
         assert "line 2 (grab the cup) and 3 ((cup))" in unescape(reply.text)
-        # What was written stays on the page.
+        # The page keeps the written text.
         assert "walk_to(table)\ngrab the cup" in unescape(reply.text).replace("\r\n", "\n")
         assert post(client, plan=" \r\n").status_code == 422
         assert post(client, plan=" walk_to(table) \r\n\r\ngrab(cup_1)\n").status_code == 200
@@ -148,7 +148,7 @@ def test_plans_are_lines_of_the_form_of_steps(instances, tmp_path):
     store.close()
 
 
-def test_notes_of_the_goal_check_veto_nothing(instances, tmp_path):
+def test_the_goal_check_rejects_no_plan(instances, tmp_path):
     store = start_plans(tmp_path, instances)
     label_all(store, actplan_plans.FLOW, lambda person, _: {"plan": "walk_to(table)\ngrab(cup_1)"})
     output = export(store, tmp_path / "out")
@@ -159,7 +159,7 @@ def test_notes_of_the_goal_check_veto_nothing(instances, tmp_path):
     rows = (tmp_path / "out/goal_checks.csv").read_text().splitlines()
     assert rows[1].startswith("home/storing_cups/0/sample_0,annotator-1,2,2,0,2,0,")
     store.close()
-    # A report says that these labels are not for it.
+    # The report rejects these labels.
     done = CliRunner().invoke(app, ["report", str(tmp_path / "out"), "--out", str(tmp_path / "report")])
     assert "no report shows labels of actplan-plans" in " ".join(done.output.split())
 
@@ -173,13 +173,13 @@ def test_notes_of_the_goal_check_veto_nothing(instances, tmp_path):
         ('{"id": "a", "description": "b", "objects": [], "problem": "c", "images": ["x.png"]}', "cannot read x.png"),
     ],
 )
-def test_wrong_instances_are_told(tmp_path, line, message):
+def test_invalid_instances_raise_an_error(tmp_path, line, message):
     (tmp_path / "instances.jsonl").write_text(line)
     with pytest.raises(LmmsEgoplanError, match=message):
         start_plans(tmp_path, tmp_path / "instances.jsonl")
 
 
-def test_a_file_without_circumstances_is_told(tmp_path):
+def test_a_file_without_circumstances_raises_an_error(tmp_path):
     (tmp_path / "circumstances.jsonl").write_text("")
     with pytest.raises(LmmsEgoplanError, match="no circumstance in it"):
         actplan_circumstances.read_items(tmp_path / "circumstances.jsonl")

@@ -35,7 +35,7 @@ def kitchen(facts="", goal=DUSTY):
         ("(:goal ", "(:goal (open ?jar.n.01_1) ", ["2", "(and ...)"]),
     ],
 )
-def test_what_is_wrong_with_a_problem(old, new, facts):
+def test_flaws_of_a_problem_are_named(old, new, facts):
     text = KITCHEN.format("", DUSTY)
     assert old in text
     problem = parse_problem(text.replace(old, new, 1), "p.bddl")
@@ -44,7 +44,7 @@ def test_what_is_wrong_with_a_problem(old, new, facts):
     assert flaws_in(problem) == [flaw]
 
 
-def test_burnt_can_be_said():
+def test_burnt_is_a_valid_predicate():
     assert problems_in(kitchen("(burnt jar.n.01_1)")) == []
 
 
@@ -105,7 +105,7 @@ def test_goals_that_contradict_or_hold_at_the_start_are_named(goal, names):
 @pytest.mark.parametrize(
     ("facts", "goal"),
     [
-        # What is in a jar on the table is on the table, too.
+        # An object in a jar on the table is on the table too.
         ("(ontop cherry.n.01_1 table.n.02_1)", "(open ?jar.n.01_1)"),
         ("(nextto jar.n.01_1 cherry.n.01_2) (nextto cherry.n.01_2 jar.n.01_1)", "(open ?jar.n.01_1)"),
         ("(under jar.n.01_2 table.n.02_1)", "(open ?jar.n.01_1)"),
@@ -113,7 +113,7 @@ def test_goals_that_contradict_or_hold_at_the_start_are_named(goal, names):
         ("", "(or (frozen ?cherry.n.01_2) (not (frozen ?cherry.n.01_1)))"),
     ],
 )
-def test_what_is_no_contradiction(facts, goal):
+def test_valid_problems_have_no_contradiction(facts, goal):
     assert flaws_in(kitchen(facts, goal)) == []
     assert unreached(kitchen(facts, goal)) == []
 
@@ -130,22 +130,22 @@ def test_what_is_no_contradiction(facts, goal):
         ("(forn (0) (?cherry.n.01 - cherry.n.01) (inside ?cherry.n.01 ?jar.n.01_1))", True),
         ("(and (ontop ?jar.n.01_2 ?table.n.02_1) (nextto ?jar.n.01_2 ?jar.n.01_1))", True),
         ("(imply (ontop ?cherry.n.01_2 ?table.n.02_1) (cooked ?cherry.n.01_2))", True),
-        # No action burns, and none makes dusty again.
+        # No action burns an object or makes it dusty.
         ("(burnt ?cherry.n.01_1)", False),
         (DUSTY, False),
         ("(and (open ?jar.n.01_1) (forn (3) (?jar.n.01 - jar.n.01) (open ?jar.n.01)))", False),
         ("(exists (?jar.n.01 - jar.n.01) (and (open ?jar.n.01) (not (open ?jar.n.01))))", False),
     ],
 )
-def test_a_search_finds_a_plan_or_names_what_it_did_not_reach(goal, is_reached):
-    left = unreached(kitchen(goal=goal))
-    assert (left == []) is is_reached
-    assert all(condition in str(kitchen(goal=goal)) for condition in left)
+def test_a_search_finds_a_plan_or_names_unreached_conditions(goal, is_reached):
+    conditions = unreached(kitchen(goal=goal))
+    assert (conditions == []) is is_reached
+    assert all(condition in str(kitchen(goal=goal)) for condition in conditions)
 
 
 @pytest.mark.whole
 @pytest.mark.skipif(not RELEASED.is_dir(), reason="no published BDDL problems in ../shared/data")
-def test_no_released_problem_is_refused_but_the_damaged_ones():
+def test_only_damaged_released_problems_have_flaws():
     problems = {f"{path.parent.name} {path.stem[-1]}": read_problem(path) for _, path in described()}
     damaged = {name: flaws for name, problem in problems.items() if (flaws := problems_in(problem))}
     assert {name: len(flaws) for name, flaws in damaged.items()} == {

@@ -1,4 +1,4 @@
-"""Tours: what is found, which frames and images are candidates, and what is sharp and not alike."""
+"""Tours: finding them, their candidates for views, and the selection of sharp and different ones."""
 
 from io import BytesIO
 from itertools import pairwise
@@ -53,24 +53,31 @@ def test_sharpness_is_the_variance_of_the_laplacian(grey):
     assert sharpness(Image.fromarray(grey)) == pytest.approx(expected)
 
 
-def test_distance_is_a_mean_difference_of_colours():
+def test_distance_is_the_mean_colour_difference():
     black, white, red = (Image.new("RGB", (40, 30), colour) for colour in ("black", "white", "red"))
     assert [distance(black, other) for other in (black, white, red)] == pytest.approx([0, 1, 1 / 3])
 
 
-def test_frames_of_a_video_are_a_second_apart(video):
-    candidates, wrong = read_candidates(video)
-    assert wrong == []
+def test_a_video_has_one_candidate_per_second(video):
+    candidates, rejections = read_candidates(video)
+    assert rejections == []
     assert len(candidates) == 6
-    times = [one.time for one in candidates]
+    times = [candidate.time for candidate in candidates]
     assert all(0.7 < b - a < 1.6 for a, b in pairwise(times))
-    assert [things_of(one.image)[0] for one in candidates] == ["cup", "cup", "sink", "sink", "table", "table"]
-    assert all(one.name == f"{round(4 * one.time):05}" for one in candidates)
+    assert [things_of(candidate.image)[0] for candidate in candidates] == [
+        "cup",
+        "cup",
+        "sink",
+        "sink",
+        "table",
+        "table",
+    ]
+    assert all(candidate.name == f"{round(4 * candidate.time):05}" for candidate in candidates)
 
 
-def test_blurred_frames_and_repetitions_go(video):
-    kept = sharp_and_different(read_candidates(video)[0], 12)
-    assert [things_of(one.image) for one in kept] == [["cup", "shelf"], ["sink"], ["table", "carton"]]
+def test_blurred_and_repeated_frames_are_dropped(video):
+    selected = sharp_and_different(read_candidates(video)[0], 12)
+    assert [things_of(candidate.image) for candidate in selected] == [["cup", "shelf"], ["sink"], ["table", "carton"]]
     assert len(sharp_and_different(read_candidates(video)[0], 2)) == 2
     assert sharp_and_different([], 2) == []
 
@@ -89,8 +96,14 @@ def test_a_view_is_the_whole_frame_or_the_image_itself(video, folder):
 
 
 def test_views_that_people_chose(video, folder):
-    assert [(one.name, one.time) for one in named_views(video, ["4.1", "0.3"])] == [("00001", 0.25), ("00016", 4.0)]
-    assert [one.name for one in named_views(folder, ["00002.png", "00000.png"])] == ["00000.png", "00002.png"]
+    assert [(candidate.name, candidate.time) for candidate in named_views(video, ["4.1", "0.3"])] == [
+        ("00001", 0.25),
+        ("00016", 4.0),
+    ]
+    assert [candidate.name for candidate in named_views(folder, ["00002.png", "00000.png"])] == [
+        "00000.png",
+        "00002.png",
+    ]
     for tour, view in ((video, "9"), (video, "-1"), (video, "soon"), (video, "nan"), (folder, "00009.png")):
         with pytest.raises(LmmsEgoplanError, match=view):
             named_views(tour, [view])
@@ -99,38 +112,38 @@ def test_views_that_people_chose(video, folder):
         named_views(folder, ["00000.png", "00001.png"])
 
 
-def test_what_cannot_be_read_is_told_and_the_rest_is_read(folder):
+def test_unreadable_images_are_rejected_and_others_are_read(folder):
     (folder.path / "00001.png").write_bytes((folder.path / "00001.png").read_bytes()[:200])
     (folder.path / "00003.png").write_bytes(b"")
-    candidates, wrong = read_candidates(folder)
-    assert [one.name for one in candidates] == ["00000.png", "00002.png"]
-    assert [(left.reason, left.where.rpartition("/")[2]) for left in wrong] == [
+    candidates, rejections = read_candidates(folder)
+    assert [candidate.name for candidate in candidates] == ["00000.png", "00002.png"]
+    assert [(rejection.reason, rejection.where.rpartition("/")[2]) for rejection in rejections] == [
         (tours.BAD_IMAGE, "00001.png"),
         (tours.BAD_IMAGE, "00003.png"),
     ]
 
 
-def test_a_damaged_video_is_told(video):
+def test_a_damaged_video_is_rejected(video):
     video.path.write_bytes(b"no video")
-    candidates, wrong = read_candidates(video)
-    assert (candidates, [left.reason for left in wrong]) == ([], [tours.BAD_VIDEO])
+    candidates, rejections = read_candidates(video)
+    assert (candidates, [rejection.reason for rejection in rejections]) == ([], [tours.BAD_VIDEO])
 
 
-def test_a_damaged_frame_costs_no_other(tmp_path):
+def test_only_the_damaged_frame_is_lost(tmp_path):
     path = write_tour(tmp_path / "home/making_tea/0/sample_0.mp4", ROOMS)
     content = bytearray(path.read_bytes())
-    # In the middle of the pictures' data, which follow the index or precede it.
+    # Damage the middle of the pictures' data, which follow the index or precede it.
     start = content.index(b"mdat")
     for place in range(start + (len(content) - start) // 2, start + (len(content) - start) // 2 + 400):
         content[place] ^= 0x5A
     path.write_bytes(bytes(content))
-    candidates, wrong = read_candidates(find_tours(tmp_path)[0][0])
+    candidates, rejections = read_candidates(find_tours(tmp_path)[0][0])
     assert candidates
-    assert {left.reason for left in wrong} <= {tours.BAD_FRAME}
-    assert len(candidates) + len(wrong) == 6
+    assert {rejection.reason for rejection in rejections} <= {tours.BAD_FRAME}
+    assert len(candidates) + len(rejections) == 6
 
 
-def test_what_is_found_in_a_folder(tmp_path):
+def test_tours_and_rejections_in_a_folder(tmp_path):
     home = tmp_path / "home"
     write_folder(home / "making_tea/0/sample_0", ROOMS[:1])
     write_folder(home / "making_tea/1/sample_12", ROOMS[:1])
@@ -139,9 +152,9 @@ def test_what_is_found_in_a_folder(tmp_path):
     (home / "making_tea/2").mkdir()
     (home / "making_tea/2/sample_0.mp4").write_bytes(b"")
     (home / "making_tea/0/.hidden").mkdir()
-    found, wrong = find_tours(tmp_path)
+    found, rejections = find_tours(tmp_path)
     assert [str(tour.id) for tour in found] == ["home/making_tea/0/sample_0", "home/making_tea/1/sample_12"]
-    assert [(left.reason, left.where) for left in wrong] == [
+    assert [(rejection.reason, rejection.where) for rejection in rejections] == [
         (tours.TWICE, "home/making_tea/0/sample_0.mp4"),
         (tours.NO_TOUR, "home/making_tea/0/sample_3.txt"),
         (tours.STRAY, "home/making_tea/2/sample_0.mp4"),
@@ -149,19 +162,19 @@ def test_what_is_found_in_a_folder(tmp_path):
 
 
 @pytest.mark.skipif(not RELEASED.is_dir(), reason=f"{RELEASED} is absent")
-def test_the_released_views_are_sharp_and_not_alike():
-    found, wrong = find_tours(RELEASED)
+def test_the_released_views_are_sharp_and_different():
+    found, rejections = find_tours(RELEASED)
     assert [str(tour.id)[-10:] for tour in found] == ["0/sample_0", "1/sample_0"]
-    assert wrong == []
+    assert rejections == []
     for tour in found:
-        candidates, wrong = read_candidates(tour)
-        assert (len(candidates), wrong) == (3, [])
+        candidates, rejections = read_candidates(tour)
+        assert (len(candidates), rejections) == (3, [])
         assert sharp_and_different(candidates, 12) == candidates
 
 
-@pytest.mark.parametrize("made", [False, True])
-def test_a_folder_without_tours_is_refused(tmp_path, made):
-    if made:
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_folder_without_tours_raises_an_error(tmp_path, exists):
+    if exists:
         (tmp_path / "tours").mkdir()
     with pytest.raises(LmmsEgoplanError, match="expected DIR/<scene>/<activity>"):
         find_tours(tmp_path / "tours")

@@ -1,4 +1,4 @@
-"""Views: which are chosen, by whom, and that what is kept is not made again."""
+"""Views: the choice by a model and by people, and the reuse of stored views."""
 
 import json
 from itertools import combinations
@@ -23,17 +23,17 @@ OBJECTS = ["cup", "sink", "table", "shelf"]
 
 
 @given(st.lists(st.sets(st.sampled_from(OBJECTS)), min_size=FEWEST_VIEWS, max_size=8))
-def test_views_cover_what_can_be_seen_with_few(shown):
+def test_few_views_cover_all_visible_objects(shown):
     candidates = [
         (Candidate(f"{number:05}", None, Image.new("RGB", (1, 1)), float(number % 3)), sorted(things))
         for number, things in enumerate(shown)
     ]
     chosen, unseen = cover(candidates, OBJECTS)
     assert FEWEST_VIEWS <= len(chosen) <= MOST_VIEWS
-    assert [one for one in candidates if one in chosen] == chosen
+    assert [candidate for candidate in candidates if candidate in chosen] == chosen
     seen = {thing for _, things in chosen for thing in things}
     assert unseen == [thing for thing in OBJECTS if thing not in seen]
-    # With four objects, five views always show what any views show.
+    # With four objects, five views always show every visible object.
     assert seen == set().union(*shown)
     fewest = next(
         size for size in range(len(shown) + 1) if any(set().union(*some) == seen for some in combinations(shown, size))
@@ -44,7 +44,7 @@ def test_views_cover_what_can_be_seen_with_few(shown):
 @pytest.fixture
 def tours(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    activities = {one.name: one for one in read_activities(write_activities(tmp_path / "bddl"))[0]}
+    activities = {activity.name: activity for activity in read_activities(write_activities(tmp_path / "bddl"))[0]}
     home = tmp_path / "tours/home"
     write_tour(home / "cleaning_cups/0/sample_0.mp4", [room("cup", "shelf"), room("sink"), room("table", "carton")])
     write_folder(home / "cleaning_cups/0/sample_1", [room("cup", "table"), room("sink"), room("carton")])
@@ -55,14 +55,14 @@ def choose(tours, tmp_path, server, choices=None, model="model"):
     return choose_views(tours, choices or {}, tmp_path / "views", JudgeSettings(model, server.url, KEY, 4))
 
 
-def told(found):
-    return {str(one.tour.id)[-1]: [view.file for view in one.views] for one in found[0]}
+def file_names(found):
+    return {str(entry.tour.id)[-1]: [view.file for view in entry.views] for entry in found[0]}
 
 
-def test_views_are_kept_and_made_again_only_for_another_tour_or_choice(tours, tmp_path):
+def test_stored_views_are_replaced_only_for_another_tour_or_choice(tours, tmp_path):
     with LanguageModel() as server:
         found = choose(tours(), tmp_path, server)
-        assert told(found) == {"0": ["00000.png", "00009.png", "00018.png"], "1": ["00000.png", "00001.png"]}
+        assert file_names(found) == {"0": ["00000.png", "00009.png", "00018.png"], "1": ["00000.png", "00001.png"]}
         assert found[1] == []
         assert len(server.prompts) == 6
         records = sorted((tmp_path / "views").rglob("views.json"))
@@ -83,36 +83,36 @@ def test_views_are_kept_and_made_again_only_for_another_tour_or_choice(tours, tm
             "home/cleaning_cups/0/sample_1": ["00002.png", "00000.png"],
         }
         found = choose(tours(), tmp_path, server, by_hand)
-        assert told(found) == {"0": ["00002.png", "00010.png"], "1": ["00000.png", "00002.png"]}
-        assert {one.unseen for one in found[0]} == {None}
+        assert file_names(found) == {"0": ["00002.png", "00010.png"], "1": ["00000.png", "00002.png"]}
+        assert {entry.unseen for entry in found[0]} == {None}
         assert len(server.prompts) == 7
     assert not list((tmp_path / "views").rglob(".unfinished*"))
 
 
-def test_a_reply_that_did_not_come_is_asked_for_again(tours, tmp_path):
+def test_a_missing_reply_is_requested_again(tours, tmp_path):
     faults = {("seen", ""): "refused"}
     with LanguageModel(faults) as server:
-        found, wrong = choose(tours(), tmp_path, server)
+        found, rejections = choose(tours(), tmp_path, server)
         assert found == []
-        assert [left.reason for left in wrong] == ([NO_REPLY] * 3 + [views_module.TOO_FEW]) * 2
+        assert [rejection.reason for rejection in rejections] == ([NO_REPLY] * 3 + [views_module.TOO_FEW]) * 2
         faults.clear()
-        found, wrong = choose(tours(), tmp_path, server)
-        assert (len(found), wrong) == (2, [])
+        found, rejections = choose(tours(), tmp_path, server)
+        assert (len(found), rejections) == (2, [])
 
 
 @pytest.mark.parametrize("fault", ["prose", "other form"])
-def test_replies_that_are_no_objects_leave_no_view(tours, tmp_path, fault):
+def test_unusable_replies_give_no_view(tours, tmp_path, fault):
     with LanguageModel({("seen", ""): fault}) as server:
-        found, wrong = choose(tours(), tmp_path, server)
+        found, rejections = choose(tours(), tmp_path, server)
     assert found == []
-    assert [left.where for left in wrong if left.reason == views_module.TOO_FEW] == [
+    assert [rejection.where for rejection in rejections if rejection.reason == views_module.TOO_FEW] == [
         "home/cleaning_cups/0/sample_0",
         "home/cleaning_cups/0/sample_1",
     ]
-    assert len(wrong) == 8
+    assert len(rejections) == 8
 
 
-def test_views_of_a_file(tmp_path):
+def test_views_are_read_from_a_file(tmp_path):
     (tmp_path / "views.csv").write_text("id,view\nh/a/0/sample_0,1.5\nh/a/0/sample_0,3\n")
     (tmp_path / "views.json").write_text(json.dumps({"h/a/0/sample_0": [1.5, "3"]}))
     assert read_choices(tmp_path / "views.csv") == {"h/a/0/sample_0": ["1.5", "3"]}
@@ -131,7 +131,7 @@ def test_views_of_a_file(tmp_path):
         ("a.csv", b"\xff", "UTF-8"),
     ],
 )
-def test_wrong_files_of_views_are_told(tmp_path, name, content, message):
+def test_invalid_files_of_views_raise_an_error(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(LmmsEgoplanError, match=message):
         read_choices(tmp_path / name)

@@ -13,7 +13,7 @@ _LISTED = re.compile(r"^\d+\. (.+)$", re.MULTILINE)
 
 
 def kind_of(prompt: str) -> str:
-    """What a prompt asks for."""
+    """Return the kind of reply that a prompt asks for."""
     if '{"place":' in prompt:
         return "place"
     return "candidates" if "Propose up to" in prompt else "support"
@@ -33,7 +33,7 @@ def reply_to(prompt: str) -> dict:
     if kind == "candidates":
         return {
             "procedural_intent": [f"get on with the work that {step}", f"do it {HINDSIGHT} ({step})"],
-            "next_step": [f"go on after it {step}", f"do the next thing {HINDSIGHT} ({step})"],
+            "next_step": [f"continue after it {step}", f"do the next thing {HINDSIGHT} ({step})"],
         }
     halves = prompt.split("\nnext_step, the action")
     fields = zip(("procedural_intent", "next_step"), halves, strict=True)
@@ -45,7 +45,7 @@ def fault_of(prompt: str) -> str:
 
 
 def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of) -> Reply:
-    """What the language model says."""
+    """Return the reply of the language model."""
     fault = fault_of(prompt)
     other = {"procedural_intent": "one text", "next_step": [], "place": 3}
     return language_model.spoiled(json.dumps(other if fault == "other form" else reply_to(prompt)), fault, before)

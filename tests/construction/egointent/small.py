@@ -1,4 +1,4 @@
-"""Small narrated videos in Ego4D's layout, Goal-Step's steps around them, and EPIC-KITCHENS' rows rewritten so."""
+"""Write small narrated videos in Ego4D's layout, with Goal-Step's steps, and EPIC-KITCHENS' rows in that layout."""
 
 import csv
 import json
@@ -54,14 +54,17 @@ def write_epic(folder, epic, seconds=20.0, videos=3):
     rows = {}
     with epic.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            hours, minutes, rest = row["start_timestamp"].split(":")
-            time = 3600 * int(hours) + 60 * int(minutes) + float(rest)
+            hours, minutes, seconds = row["start_timestamp"].split(":")
+            time = 3600 * int(hours) + 60 * int(minutes) + float(seconds)
             if time < seconds:
                 rows.setdefault(row["video_id"], []).append((time, re.sub(r"^(\S+)", r"#C C \1s", row["narration"])))
-    chosen = {str(uuid5(NAMESPACE_URL, name)): found for name, found in list(rows.items())[:videos]}
+    chosen = {str(uuid5(NAMESPACE_URL, name)): video_rows for name, video_rows in list(rows.items())[:videos]}
     write_narrations(
         folder / "narration.json",
-        {uid: {"narration_pass_1": narrated(*found, summaries=("C cooks",))} for uid, found in chosen.items()},
+        {
+            uid: {"narration_pass_1": narrated(*video_rows, summaries=("C cooks",))}
+            for uid, video_rows in chosen.items()
+        },
     )
     parts = (segment(0, seconds / 2, "Prepare"), segment(seconds / 2, seconds, "Cook"))
     write_goalstep(folder / "goalstep.json", *(goalstep_video(uid, *parts, goal="Cooking") for uid in chosen))

@@ -1,4 +1,4 @@
-"""The command, with a loopback language model that replies and fails by rule."""
+"""Test the command with a loopback language model that replies and fails by rule."""
 
 import json
 import os
@@ -77,7 +77,7 @@ def test_narrations_become_steps_that_are_cut_at_their_times(tmp_path, serve):
         "end_sec": 1.1,
         "local_intent": "fills the kettle",
         "procedural_intent": "get on with the work that fills the kettle",
-        "next_step": "go on after it fills the kettle",
+        "next_step": "continue after it fills the kettle",
         "scenario": "kitchen",
         "environment": "indoor",
         "event": "cooking: make flatbread",
@@ -85,7 +85,7 @@ def test_narrations_become_steps_that_are_cut_at_their_times(tmp_path, serve):
         "origin": "built",
         "unverified": True,
         "procedural_intent_candidates": ["get on with the work that fills the kettle"],
-        "next_step_candidates": ["go on after it fills the kettle"],
+        "next_step_candidates": ["continue after it fills the kettle"],
     }
     assert [step["end_sec"] for step in steps] == [seconds for seconds, _ in TEA[:-1]]
     assert reasons(tmp_path) == {LAST: 1, UNSUPPORTED: 8}
@@ -94,15 +94,15 @@ def test_narrations_become_steps_that_are_cut_at_their_times(tmp_path, serve):
     assert len(read_annotations(tmp_path / "steps.jsonl")) == 4
 
 
-def test_the_model_that_judges_support_is_told_nothing_that_comes_later(tmp_path, serve):
+def test_support_prompt_contains_nothing_later_than_the_cut(tmp_path, serve):
     write_small(tmp_path)
     with serve() as server:
         assert build(tmp_path).exit_code == 0
     said = [text.removeprefix("#C ") for _, text in TEA]
     for prompt in server.prompts:
         if kind_of(prompt) == "support":
-            (now,) = (place for place, text in enumerate(said) if f"becomes visible: {text}\n" in prompt)
-            assert all((text in prompt) == (place <= now) for place, text in enumerate(said))
+            (now,) = (index for index, text in enumerate(said) if f"becomes visible: {text}\n" in prompt)
+            assert all((text in prompt) == (index <= now) for index, text in enumerate(said))
             assert "Making tea" not in prompt
         if kind_of(prompt) == "candidates":
             assert all(text in prompt for text in said)
@@ -119,16 +119,18 @@ def test_epics_narrations_in_ego4ds_layout_with_faults(tmp_path, serve):
         first = contents(tmp_path)
         again = build(tmp_path)
     # More than 10 % of the prompts have no usable reply.
-    for each in (result, again):
-        assert each.exit_code == 1
-        assert re.search(r"\d+ of \d+ .*10%", each.stderr)
-    # What came once is not asked for again: but for refusals and errors of the server.
+    for run in (result, again):
+        assert run.exit_code == 1
+        assert re.search(r"\d+ of \d+ .*10%", run.stderr)
+    # Usable replies are not requested again, only refusals and errors of the server.
     assert {fault_of(prompt) for prompt in server.prompts[asked:]} <= {"refused", "broken", "cut off"}
     assert contents(tmp_path) == first
     steps = steps_in(tmp_path)
     assert {step["video_id"] for step in steps} <= {*chosen}
-    lost = [rejection for rejection in rejections(tmp_path) if rejection["step"] in ("step", "candidates", "support")]
-    assert len(steps) + len(lost) == sum(map(len, chosen.values()))
+    rejected = [
+        rejection for rejection in rejections(tmp_path) if rejection["step"] in ("step", "candidates", "support")
+    ]
+    assert len(steps) + len(rejected) == sum(map(len, chosen.values()))
     records = read_annotations(tmp_path / "steps.jsonl")
     assert {record.environment for record in records} <= {"indoor", None}
 
@@ -151,7 +153,7 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("bad", ["In a kitchen.", '{"place": "kitchen", "environment": "inside"}'])
-def test_a_place_that_is_no_json_is_asked_again_once(tmp_path, serve, bad):
+def test_malformed_place_is_requested_once_more(tmp_path, serve, bad):
     write_small(tmp_path)
 
     def answer(prompt, before):
@@ -167,7 +169,7 @@ def test_a_place_that_is_no_json_is_asked_again_once(tmp_path, serve, bad):
     assert {step["scenario"] for step in steps_in(tmp_path)} == {"kitchen"}
 
 
-def test_a_place_that_is_never_told_costs_no_step(tmp_path, serve):
+def test_missing_place_rejects_no_step(tmp_path, serve):
     write_small(tmp_path)
     with serve(lambda prompt: "bad json" if kind_of(prompt) == "place" else "") as server:
         build(tmp_path)
@@ -184,7 +186,7 @@ def prepare(steps, folder):
     return CliRunner().invoke(app, arguments)
 
 
-def test_a_video_without_summaries_is_seen(tmp_path, serve):
+def test_place_of_a_video_without_summaries_comes_from_frames(tmp_path, serve):
     write_small(tmp_path, {"narration_pass_1": narrated(*TEA, summaries=())})
     with serve() as server:
         assert build(tmp_path).exit_code == 0
@@ -211,37 +213,37 @@ def test_narrations_without_times_are_rejected(tmp_path, serve):
     with serve():
         result = build(tmp_path)
     assert result.exit_code == 0, result.output
-    place = f"{tmp_path / 'narration.json'}, {UID}, narration_pass_1.narrations"
+    location = f"{tmp_path / 'narration.json'}, {UID}, narration_pass_1.narrations"
     untimed = {rejection["where"]: rejection for rejection in rejections(tmp_path) if rejection["step"] == "narration"}
-    assert list(untimed) == [f"{place}[{number}]" for number in (2, 3, 4)]
+    assert list(untimed) == [f"{location}[{number}]" for number in (2, 3, 4)]
     assert {rejection["reason"] for rejection in untimed.values()} == {NO_TIME}
-    assert "'2.6'" in untimed[f"{place}[3]"]["detail"]
-    assert "'pours'" in untimed[f"{place}[4]"]["detail"]
+    assert "'2.6'" in untimed[f"{location}[3]"]["detail"]
+    assert "'pours'" in untimed[f"{location}[4]"]["detail"]
     assert re.search(rf"{NO_TIME}\D*3\b|\b3\D*{NO_TIME}", result.output), result.output
     assert [step["end_sec"] for step in steps_in(tmp_path)] == [TEA[0][0]]
 
 
-def test_unreadable_videos_cost_their_own_steps(tmp_path, serve):
-    other = "0b0b0b0b-9648-40ea-a500-5493a1ad9eac"
-    write_small(tmp_path, uids=(UID, other))
-    (tmp_path / "videos" / f"{other}.mp4").write_bytes(b"no video")
+def test_unreadable_video_rejects_only_its_steps(tmp_path, serve):
+    damaged_uid = "0b0b0b0b-9648-40ea-a500-5493a1ad9eac"
+    write_small(tmp_path, uids=(UID, damaged_uid))
+    (tmp_path / "videos" / f"{damaged_uid}.mp4").write_bytes(b"no video")
     with serve():
         assert build(tmp_path).exit_code == 0
     assert {step["video_id"] for step in steps_in(tmp_path)} == {UID}
-    lost = [rejection for rejection in rejections(tmp_path) if rejection["reason"] == NO_FOOTAGE]
-    assert [rejection["where"] for rejection in lost] == [f"0b0b0b0b_n{number}" for number in range(1, 5)]
-    assert all(f"{other}.mp4" in rejection["detail"] for rejection in lost)
+    rejected = [rejection for rejection in rejections(tmp_path) if rejection["reason"] == NO_FOOTAGE]
+    assert [rejection["where"] for rejection in rejected] == [f"0b0b0b0b_n{number}" for number in range(1, 5)]
+    assert all(f"{damaged_uid}.mp4" in rejection["detail"] for rejection in rejected)
     (tmp_path / "videos" / f"{UID}.mp4").write_bytes(b"")
-    former = contents(tmp_path)
+    earlier_contents = contents(tmp_path)
     with serve() as server:
         result = build(tmp_path)
     assert result.exit_code == 1
     assert NO_FOOTAGE in result.output
     assert server.prompts == []
-    assert contents(tmp_path) == former
+    assert contents(tmp_path) == earlier_contents
 
 
-def test_a_narration_behind_the_videos_end_is_left_out(tmp_path, serve):
+def test_narration_after_the_end_of_the_video_is_rejected(tmp_path, serve):
     write_small(tmp_path, frames=60)
     with serve():
         assert build(tmp_path).exit_code == 0
@@ -249,14 +251,14 @@ def test_a_narration_behind_the_videos_end_is_left_out(tmp_path, serve):
     assert reasons(tmp_path)[NO_FOOTAGE] == 1
 
 
-def test_a_refused_key_ends_it_and_the_same_command_goes_on(tmp_path, serve, monkeypatch):
+def test_run_resumes_after_a_refused_key(tmp_path, serve, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_CONCURRENCY", "1")
     write_small(tmp_path)
-    left = [6]
+    credit = [6]
 
     def answer(prompt, before):
-        left[0] -= 1
-        return Reply("no credit left", status=401) if left[0] < 0 else reply(prompt, before, lambda _: "")
+        credit[0] -= 1
+        return Reply("no credit left", status=401) if credit[0] < 0 else reply(prompt, before, lambda _: "")
 
     with serve(answer=answer) as server:
         result = build(tmp_path)
@@ -264,14 +266,14 @@ def test_a_refused_key_ends_it_and_the_same_command_goes_on(tmp_path, serve, mon
         assert "no credit left" in result.output
         assert KEY not in result.output
         assert not (tmp_path / "steps.jsonl").exists()
-        left[0] = 100
+        credit[0] = 100
         paid = len(server.answered)
         assert build(tmp_path).exit_code == 0
     assert len(steps_in(tmp_path)) == 4
     assert len(server.answered) == paid + 3
 
 
-def test_candidates_that_do_not_fit_are_recorded(tmp_path, serve):
+def test_unsuitable_candidates_are_recorded(tmp_path, serve):
     write_small(tmp_path)
 
     def answer(prompt, before):
@@ -289,8 +291,8 @@ def test_candidates_that_do_not_fit_are_recorded(tmp_path, serve):
         assert build(tmp_path).exit_code == 0
     assert [step["local_intent"] for step in steps_in(tmp_path)] == ["opens a box", "puts a bag in the cup"]
     assert steps_in(tmp_path)[0]["next_step_candidates"] == ["a", "b", "c"]
-    lost = [rejection for rejection in rejections(tmp_path) if rejection["reason"] != LAST]
-    assert Counter((rejection["step"], rejection["reason"]) for rejection in lost) == {
+    rejected = [rejection for rejection in rejections(tmp_path) if rejection["reason"] != LAST]
+    assert Counter((rejection["step"], rejection["reason"]) for rejection in rejected) == {
         ("procedural_intent", NOT_BRIEF): 3,
         ("next_step", NOT_BRIEF): 1,
         ("next_step", SURPLUS): 3,
@@ -302,7 +304,7 @@ def test_candidates_that_do_not_fit_are_recorded(tmp_path, serve):
     }
 
 
-def test_the_files_that_the_documentation_shows_are_read(tmp_path, serve):
+def test_files_shown_in_the_documentation_are_read(tmp_path, serve):
     page = (Path(__file__).parents[3] / "docs" / "building-egointent.md").read_text(encoding="utf-8")
     for name, text in zip(("narration", "goalstep"), re.findall(r"```json\n(.*?)```", page, re.DOTALL), strict=True):
         (tmp_path / f"{name}.json").write_text(text, encoding="utf-8")
@@ -323,7 +325,7 @@ def test_the_files_that_the_documentation_shows_are_read(tmp_path, serve):
         (("--narrations", "{folder}/goalstep.json"), "narration_pass_1"),
     ],
 )
-def test_what_cannot_be_done_is_one_error(tmp_path, serve, more, fact):
+def test_wrong_options_give_one_error(tmp_path, serve, more, fact):
     write_small(tmp_path)
     with serve() as server:
         result = build(tmp_path, *(text.format(folder=tmp_path) for text in more))
@@ -332,7 +334,7 @@ def test_what_cannot_be_done_is_one_error(tmp_path, serve, more, fact):
     assert server.prompts == []
 
 
-def test_without_a_language_model_nothing_is_made(tmp_path):
+def test_error_without_a_language_model(tmp_path):
     write_small(tmp_path)
     result = build(tmp_path)
     assert result.exit_code == 1
@@ -355,10 +357,10 @@ def test_same_output_after_a_kill(tmp_path):
     answer = Metered(reply)
 
     def start(out, data):
-        own = {"LMMS_EGOPLAN_JUDGE_BASE_URL": server.url, "LMMS_EGOPLAN_JUDGE_CONCURRENCY": "2"}
+        judge_settings = {"LMMS_EGOPLAN_JUDGE_BASE_URL": server.url, "LMMS_EGOPLAN_JUDGE_CONCURRENCY": "2"}
         arguments = ["--narrations", tmp_path / "narration.json", "--videos", tmp_path / "videos", "--out", out]
         command = [sys.executable, "-m", "lmms_egoplan", "data", "build", "egointent", tmp_path / "goalstep.json"]
-        environment = os.environ | own | {"LMMS_EGOPLAN_DATA": str(data)}
+        environment = os.environ | judge_settings | {"LMMS_EGOPLAN_DATA": str(data)}
         return subprocess.Popen([*map(str, (*command, *arguments))], env=environment)
 
     with JudgeServer(answer) as server:
@@ -369,7 +371,7 @@ def test_same_output_after_a_kill(tmp_path):
         answer.kill_half_way(lambda: start(tmp_path / "killed.jsonl", tmp_path / "two"), prompts)
         assert not (tmp_path / "killed.jsonl").exists()
         assert start(tmp_path / "killed.jsonl", tmp_path / "two").wait(FOREVER_S) == 0
-        # What was in flight at the kill may have been answered to nobody.
+        # Requests in flight at the kill may have been answered without a receiver.
         assert answer.paid.total() <= prompts + 2
     for suffix in (".jsonl", ".rejections.jsonl"):
         assert (tmp_path / f"killed{suffix}").read_bytes() == (tmp_path / f"whole{suffix}").read_bytes()

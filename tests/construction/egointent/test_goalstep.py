@@ -54,7 +54,7 @@ def test_steps_and_substeps_become_records(tmp_path):
     ] == [("f20fb254_2", 5.0, 8.5, "Shape it", "cut it"), ("f20fb254_3", 9.25, 19.5, "Shape it", "Bake it")]
 
 
-def test_what_is_left_out_is_counted(tmp_path):
+def test_rejected_segments_are_counted(tmp_path):
     videos = (
         goalstep_video(
             UID,
@@ -72,7 +72,7 @@ def test_what_is_left_out_is_counted(tmp_path):
     built = build(tmp_path, *videos, present=(UID, "somewhere"))
     assert [record.step_id for record in built.records] == ["f20fb254_5"]
     assert built.records[0].next_step_plan == "butter"
-    assert built.left_out == Counter(
+    assert built.rejected == Counter(
         {
             building.IRRELEVANT: 2,
             building.TOO_SHORT: 1,
@@ -84,7 +84,7 @@ def test_what_is_left_out_is_counted(tmp_path):
     )
 
 
-def test_the_next_step_begins_after_what_is_seen(tmp_path):
+def test_next_step_starts_after_the_last_frame(tmp_path):
     overlapping = (segment(0, 10, "stir"), segment(4, 6, "add salt"), segment(9.6, 12, "serve"), segment(13, 14, "eat"))
     records = {record.local_intent: record for record in build(tmp_path, goalstep_video(UID, *overlapping)).records}
     assert records["stir"].next_step_plan == "serve"
@@ -96,7 +96,7 @@ def test_the_next_step_begins_after_what_is_seen(tmp_path):
     assert longer[0].end_sec == 9.75
 
 
-def test_step_ids_do_not_depend_on_what_is_left_out(tmp_path):
+def test_step_ids_do_not_depend_on_rejected_segments(tmp_path):
     segments = [segment(i, i + 1, f"step {i}") for i in range(5)]
     first = build(tmp_path, goalstep_video(UID, *segments)).records
     segments[1]["is_relevant"] = "irrelevant"
@@ -107,7 +107,7 @@ def test_step_ids_do_not_depend_on_what_is_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("uids", [("kitchen_video_1", "kitchen_video_2"), (UID, UID[:8]), (UID, f"grp-{UID}")], ids=str)
-def test_step_ids_of_own_videos_begin_with_a_digest(tmp_path, uids):
+def test_step_ids_of_users_videos_start_with_a_digest(tmp_path, uids):
     prefixes = [hashlib.sha256(uid.encode()).hexdigest()[:8] if len(uid) < 36 else uid[:8] for uid in uids]
     videos = [goalstep_video(uid, segment(0, 2, "a"), segment(3, 4, "b")) for uid in uids]
     records = build(tmp_path, *videos, present=uids).records
@@ -151,11 +151,11 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("changes", "problem"), WRONG)
-def test_wrong_files_are_named(tmp_path, changes, problem):
-    with pytest.raises(LmmsEgoplanError) as caught:
+def test_error_names_file_video_field_and_value(tmp_path, changes, problem):
+    with pytest.raises(LmmsEgoplanError) as error:
         build(tmp_path, goalstep_video(UID) | changes, goalstep_video("fine", segment(1, 2, "a")))
-    assert re.match(rf"{tmp_path / 'goalstep.json'}: .*1.*2", str(caught.value))
-    assert all(fact in str(caught.value) for fact in problem.split(" ... "))
+    assert re.match(rf"{tmp_path / 'goalstep.json'}: .*1.*2", str(error.value))
+    assert all(fact in str(error.value) for fact in problem.split(" ... "))
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"videos": {}}'])
@@ -168,7 +168,7 @@ def test_other_files_are_refused(tmp_path, content):
         build_records(tmp_path / "absent", tmp_path, 0.5)
 
 
-def test_nothing_to_write_is_an_error(tmp_path):
+def test_error_if_no_step_is_left(tmp_path):
     video = goalstep_video(UID, segment(0, 2, "a"), segment(3, 4, "b"))
     with pytest.raises(LmmsEgoplanError, match=f"{building.TOO_SHORT}.*2"):
         build(tmp_path, video, before_end=30)
@@ -179,25 +179,25 @@ def test_nothing_to_write_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("there", "facts"),
+    ("file_names", "facts"),
     [
         ((), ""),
         (("kitchen.mp4", "notes.txt"), r"\b1\b.*kitchen\.mp4"),
         (("sub/deep/a.MP4", "b.mkv"), r"\b2\b.*\b1\b.*b\.mkv"),
     ],
 )
-def test_a_folder_of_other_videos_is_refused_with_the_names_expected(tmp_path, there, facts):
-    for name in there:
+def test_folder_without_the_videos_names_an_expected_file(tmp_path, file_names, facts):
+    for name in file_names:
         (tmp_path / "videos" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "videos" / name).touch()
     (tmp_path / "videos").mkdir(exist_ok=True)
     videos = [goalstep_video(uid, segment(0, 2, "a")) for uid in (f"grp-{UID}", UID, "other")]
     path = write_goalstep(tmp_path / "goalstep.json", *videos)
-    with pytest.raises(LmmsEgoplanError) as caught:
+    with pytest.raises(LmmsEgoplanError) as error:
         build_records(path, tmp_path / "videos", 0.5)
-    assert re.match(rf"--videos {tmp_path / 'videos'}: .*3.*{UID}\.mp4", str(caught.value))
-    assert re.search(r"\b1\b.*grp-", str(caught.value))
-    assert re.search(facts, str(caught.value).splitlines()[-1])
+    assert re.match(rf"--videos {tmp_path / 'videos'}: .*3.*{UID}\.mp4", str(error.value))
+    assert re.search(r"\b1\b.*grp-", str(error.value))
+    assert re.search(facts, str(error.value).splitlines()[-1])
 
 
 @pytest.mark.parametrize("before_end", [0, -1, float("nan"), float("inf")])
@@ -214,8 +214,8 @@ def test_the_published_file(tmp_path):
         (tmp_path / f"{uid}.mp4").touch()
     built = build_records(PUBLISHED, tmp_path, 0.5)
     assert len(built.records) >= 300
-    assert len(built.records) + built.left_out.total() == 5002
-    assert set(built.left_out) == {building.IRRELEVANT, building.TOO_SHORT, building.LAST, building.ALIKE}
+    assert len(built.records) + built.rejected.total() == 5002
+    assert set(built.rejected) == {building.IRRELEVANT, building.TOO_SHORT, building.LAST, building.ALIKE}
     for record in built.records:
         video = videos[record.video_id]
         below = [part for step in video["segments"] for part in step["segments"] or [step]]
@@ -250,7 +250,7 @@ def test_every_record_is_read_back(tmp_path_factory, steps, category, goal, befo
         return
     write_records(built.records, folder / "out" / "steps.jsonl")
     assert read_annotations(folder / "out" / "steps.jsonl") == built.records
-    assert len(built.records) + built.left_out.total() == sum(len(step["segments"]) or 1 for step in steps)
+    assert len(built.records) + built.rejected.total() == sum(len(step["segments"]) or 1 for step in steps)
     for record in built.records:
         assert record.unverified
         assert len({getattr(record, name) for name in ("local_intent", "global_intent", "next_step_plan")}) == 3
@@ -259,6 +259,6 @@ def test_every_record_is_read_back(tmp_path_factory, steps, category, goal, befo
 def test_a_repeated_key_is_refused(tmp_path):
     path = tmp_path / "goalstep.json"
     path.write_text('{"videos": [{"video_uid": "a", "segments": [{"start_time": 1, "start_time": 2}]}]}')
-    with pytest.raises(LmmsEgoplanError) as caught:
+    with pytest.raises(LmmsEgoplanError) as error:
         build_records(path, tmp_path, 0.5)
-    assert all(text in str(caught.value) for text in (str(path), "video 1, segments[0].start_time"))
+    assert all(text in str(error.value) for text in (str(path), "video 1, segments[0].start_time"))

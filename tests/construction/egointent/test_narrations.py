@@ -36,13 +36,13 @@ def test_narrations_come_by_time_with_summaries_of_both_passes(tmp_path, wrapped
         "narration_pass_2": narrated((1, "#C C does it"), summaries=("C makes  tea", "C drinks")),
     }
     videos, rejections = read(tmp_path, passes, wrapped=wrapped)
-    found = videos[UID]
-    assert [(one.number, one.seconds, one.text) for one in found.narrations[:2]] == [
+    video = videos[UID]
+    assert [(one.number, one.seconds, one.text) for one in video.narrations[:2]] == [
         (1, 0.5, "C picks a kettle"),
         (2, 1.1, "C fills the kettle"),
     ]
-    assert found.narrations[0].action == "picks a kettle"
-    assert found.summaries == ("#Summary C makes tea", "#Summary C cleans", "#Summary C drinks")
+    assert video.narrations[0].action == "picks a kettle"
+    assert video.summaries == ("#Summary C makes tea", "#Summary C cleans", "#Summary C drinks")
     (second,) = rejections
     assert (second.reason, second.detail) == (reading.SECOND_PASS, "1 narrations")
     assert second.where.endswith(f"{UID}, narration_pass_2")
@@ -55,7 +55,7 @@ def test_a_pass_may_be_absent(tmp_path, absent):
     assert rejections == []
 
 
-def test_what_makes_no_step_stays_as_context_with_a_reason(tmp_path):
+def test_rejected_narrations_remain_context(tmp_path):
     texts = {
         "#C C picks a pan": "",
         "#c c  Stirs #Unsure": ego4d.UNSURE,
@@ -66,7 +66,7 @@ def test_what_makes_no_step_stays_as_context_with_a_reason(tmp_path):
     }
     rows = [(float(number), text) for number, text in enumerate(texts)]
     videos, rejections = read(tmp_path, {"narration_pass_1": narrated(*rows, rows[0])})
-    # The one that is there twice comes right behind its twin.
+    # The duplicate comes right after its original.
     assert [one.problem for one in videos[UID].narrations] == ["", reading.REPEATED, *list(texts.values())[1:]]
     assert reasons(rejections) == [reading.REPEATED, *list(texts.values())[1:]]
     said = [one.text for one in videos[UID].narrations]
@@ -83,18 +83,18 @@ def test_what_makes_no_step_stays_as_context_with_a_reason(tmp_path):
         ("#O man X gives #C a cup", "O man X gives C a cup", "O man X gives C a cup"),
     ],
 )
-def test_the_wearer_is_left_out_at_the_beginning_alone(tmp_path, text, said, action):
+def test_wearer_is_dropped_only_at_the_start(tmp_path, text, said, action):
     videos, _ = read(tmp_path, {"narration_pass_1": narrated((1, text))})
     (narration,) = videos[UID].narrations
     assert (narration.text, narration.action) == (said, action)
 
 
-def test_two_narrations_without_text_at_one_time_are_no_repetition(tmp_path):
+def test_empty_narrations_at_one_time_are_not_duplicates(tmp_path):
     _, rejections = read(tmp_path, {"narration_pass_1": narrated((1, None), (1, None))})
     assert reasons(rejections) == [ego4d.NO_TEXT] * 2
 
 
-def test_a_video_whose_passes_are_empty_is_said_to_be_there(tmp_path):
+def test_error_names_a_video_with_empty_passes(tmp_path):
     with pytest.raises(LmmsEgoplanError, match=UID):
         read(tmp_path, {"narration_pass_1": {"narrations": []}})
 
@@ -140,24 +140,24 @@ def find(times, *segments, problems=()):
     return find_steps([video], {UID: NarratedVideo(narrations, ())})
 
 
-def spans(found):
-    return {step.narration.number: (step.start_sec, step.end_sec) for step in found[0]}
+def spans(result):
+    return {step.narration.number: (step.start_sec, step.end_sec) for step in result[0]}
 
 
-def test_a_step_goes_from_the_narration_before_to_its_own():
-    found = find((2.0, 5.0, 9.0, 20.0), segment(0, 30, "Work"))
-    assert spans(found) == {1: (0.0, 2.0), 2: (2.0, 5.0), 3: (5.0, 9.0)}
-    assert [step.step_id for step in found[0]] == ["f20fb254_n1", "f20fb254_n2", "f20fb254_n3"]
-    assert [rejection.reason for rejection in found[1]] == [goalstep.LAST]
+def test_step_starts_at_the_previous_narration():
+    result = find((2.0, 5.0, 9.0, 20.0), segment(0, 30, "Work"))
+    assert spans(result) == {1: (0.0, 2.0), 2: (2.0, 5.0), 3: (5.0, 9.0)}
+    assert [step.step_id for step in result[0]] == ["f20fb254_n1", "f20fb254_n2", "f20fb254_n3"]
+    assert [rejection.reason for rejection in result[1]] == [goalstep.LAST]
 
 
-def test_it_does_not_reach_back_over_goalsteps_boundary_but_for_egovlps_segment():
+def test_step_starts_in_goalsteps_segment_except_for_egovlps_segment():
     # A mean gap of 4.9 s gives segments of one second.
-    found = find((5.1, 10.0, 14.9, 19.8), segment(0, 7, "Cut"), segment(7, 14.8, "Cook"), segment(14.8, 30, "Eat"))
-    assert spans(found) == {1: (0.0, 5.1), 2: (7.0, 10.0), 3: (14.4, 14.9)}
+    result = find((5.1, 10.0, 14.9, 19.8), segment(0, 7, "Cut"), segment(7, 14.8, "Cook"), segment(14.8, 30, "Eat"))
+    assert spans(result) == {1: (0.0, 5.1), 2: (7.0, 10.0), 3: (14.4, 14.9)}
 
 
-def test_what_goalstep_says_around_it_counts():
+def test_goalsteps_segment_decides_if_a_step_is_made():
     segments = (
         segment(0, 10, "Cook", segment(0, 3, "cut"), segment(3, 10, "fry")),
         segment(9, 9.8, "Taste"),
@@ -172,7 +172,7 @@ def test_what_goalstep_says_around_it_counts():
     assert [rejection.reason for rejection in rejections] == [reading.NO_STEP, goalstep.IRRELEVANT, reading.NO_STEP]
 
 
-def test_context_is_what_is_narrated_around_it():
+def test_context_is_the_neighbouring_narrations():
     times = [float(number) for number in range(1, 31)]
     steps, _ = find(times, segment(0, 40, "Work"), problems=(10,))
     (step,) = (step for step in steps if step.narration.number == 15)
@@ -181,7 +181,7 @@ def test_context_is_what_is_narrated_around_it():
     assert 10 not in {step.narration.number for step in steps}
 
 
-def test_narrations_of_one_time_are_not_what_comes_after():
+def test_narrations_at_the_same_time_are_not_after():
     steps, rejections = find((3.0, 3.0, 6.0, 6.0), segment(0, 9, "Work"))
     assert [(step.start_sec, step.end_sec) for step in steps] == [(0.0, 3.0), (0.0, 3.0)]
     assert [one.number for one in steps[0].after] == [3, 4]
@@ -189,17 +189,17 @@ def test_narrations_of_one_time_are_not_what_comes_after():
     assert find((3.0, 3.0), segment(0, 9, "Work"))[0] == []
 
 
-def slow_start(times, place, boundary):
+def slow_start(times, index, boundary):
     """As the docstring says it."""
-    time = times[place]
-    former = max([other for other in times if other < time], default=0.0)
+    time = times[index]
+    previous = max([earlier for earlier in times if earlier < time], default=0.0)
     gap = fmean(after - before for before, after in pairwise(times))
-    return max(0.0, min(max(former, boundary), time - gap / 4.9 / 2))
+    return max(0.0, min(max(previous, boundary), time - gap / 4.9 / 2))
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 3000), min_size=2, max_size=20).map(sorted), st.integers(0, 150))
-def test_steps_end_at_narrations_and_hold_a_frame(hundredths, boundary):
+def test_steps_end_at_narrations_and_contain_a_frame(hundredths, boundary):
     times = [time / 100 for time in hundredths]
     steps, rejections = find(times, segment(0, boundary / 10, "Cut"), segment(boundary / 10, 40, "Cook"))
     assert len(steps) + len(rejections) == len(times)

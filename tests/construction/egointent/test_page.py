@@ -1,4 +1,4 @@
-"""Steps made of narrations, through the page and its export, to the prepared split."""
+"""Test steps built from narrations, from the page and its export to the prepared split."""
 
 import json
 import re
@@ -24,7 +24,7 @@ WORK = ("picks a kettle", "fills the kettle", "opens a box", "puts a bag in the 
 
 @pytest.fixture
 def built(tmp_path, monkeypatch):
-    """Makes steps in a folder; `place` is what the language model says of the place."""
+    """Return a function that builds steps in a folder; `place` is the language model's reply about the place."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -33,8 +33,8 @@ def built(tmp_path, monkeypatch):
         write_small(tmp_path, {"narration_pass_1": narrated(*texts)})
 
         def answer(prompt, before):
-            own = {"place": place, "support": support}.get(kind_of(prompt))
-            return Reply(own) if own else reply(prompt, before, lambda _: "")
+            fixed_reply = {"place": place, "support": support}.get(kind_of(prompt))
+            return Reply(fixed_reply) if fixed_reply else reply(prompt, before, lambda _: "")
 
         with JudgeServer(answer) as server:
             monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
@@ -62,8 +62,8 @@ def test_from_narrations_to_the_prepared_split(built):
         if stage == "revise" and "fills" in values["local_intent"]:
             times = re.search(r'data-times="([^"]+)"', page)[1].split()
             moved.append(float(times[-4]))
-            own = {"next_step_plan": "put the kettle down", "supported_next_step_plan": "no"}
-            return values | own | {"end_sec": times[-4], "local_intent": "get water", "environment": "outdoor"}
+            changes = {"next_step_plan": "put the kettle down", "supported_next_step_plan": "no"}
+            return values | changes | {"end_sec": times[-4], "local_intent": "get water", "environment": "outdoor"}
         return values
 
     label(store, change)
@@ -82,8 +82,8 @@ def test_from_narrations_to_the_prepared_split(built):
     assert (same["start_sec"], same["end_sec"], same["local_intent"]) == (1.1, 1.9, "opens a box")
     assert not any("candidates" in key for key in json.loads(steps.read_text().splitlines()[0]))
 
-    found = rates["cuts_moved"]
-    assert [found[key] for key in ("value", "count", "of", "paper", "printed")] == [
+    rate = rates["cuts_moved"]
+    assert [rate[key] for key in ("value", "count", "of", "paper", "printed")] == [
         "25.0", "1", "4", "25.2", "761 of 3,014",
     ]  # fmt: skip
     assert float(rates["median_adjustment_sec"]["value"]) == pytest.approx(1.1 - moved[0], abs=1e-3)
@@ -107,7 +107,7 @@ def test_from_narrations_to_the_prepared_split(built):
         assert text in audit.output
 
 
-def test_a_place_that_nobody_has_told_is_asked_of_people(built):
+def test_page_asks_for_an_unknown_place(built):
     folder = built(place="somewhere")
     store = start(folder)
     with served(store) as address:
@@ -115,8 +115,8 @@ def test_a_place_that_nobody_has_told_is_asked_of_people(built):
         values = unchanged(client.page.text)
         assert "environment" not in values
         assert values["scenario"] == ""
-        for own in ({"scenario": "kitchen"}, {"environment": "indoor"}):
-            assert post(client, **values | own).status_code == 422
+        for changes in ({"scenario": "kitchen"}, {"environment": "indoor"}):
+            assert post(client, **values | changes).status_code == 422
             client.page = client.get("/")
         assert post(client, **values | {"environment": "outdoor", "scenario": "yard"}).status_code == 200
     label(
@@ -130,7 +130,7 @@ def test_a_place_that_nobody_has_told_is_asked_of_people(built):
     ]
 
 
-def test_where_the_reviewer_names_another_place_the_lead_decides(built):
+def test_lead_decides_between_two_places(built):
     store = start(built())
     label(store, lambda stage, values, page: values | ({"scenario": "hall"} if stage == "review" else {}))
     store.close()
@@ -139,7 +139,7 @@ def test_where_the_reviewer_names_another_place_the_lead_decides(built):
     assert "0 of 4" in done.output
 
 
-def test_other_candidates_stand_beside_the_text_and_every_choice_has_a_key(built):
+def test_page_shows_other_candidates_and_a_key_for_every_choice(built):
     folder = built(support='{"procedural_intent": [true, true], "next_step": [false, true]}')
     store = start(folder)
     item = store.assignments.item(0)
@@ -159,7 +159,7 @@ def test_other_candidates_stand_beside_the_text_and_every_choice_has_a_key(built
 
 
 @pytest.mark.parametrize("content", [None, "rate,value\n"])
-def test_an_audit_of_something_else_is_one_error(tmp_path, content):
+def test_audit_of_another_export_is_one_error(tmp_path, content):
     if content:
         (tmp_path / "audit.csv").write_text(content)
     result = CliRunner().invoke(app, ["audit", "egointent", str(tmp_path)])

@@ -1,4 +1,4 @@
-"""What a language model may say instead of what it was asked for."""
+"""Test replies of a language model that differ from the requested form."""
 
 import json
 from contextlib import suppress
@@ -30,7 +30,7 @@ def test_any_json_is_read_or_refused(reply):
         assert all(read_proposal("step", reply).values())
     with suppress(ValueError):
         verdicts = read_support({"procedural_intent": ["a"], "next_step": ["b", "c"]}, reply)
-        assert {name: len(found) for name, found in verdicts.items()} == {"procedural_intent": 1, "next_step": 2}
+        assert {name: len(values) for name, values in verdicts.items()} == {"procedural_intent": 1, "next_step": 2}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_any_json_is_read_or_refused(reply):
         ([[True], [True, False]], "."),
     ],
 )
-def test_support_is_given_for_every_candidate(reply, facts):
+def test_support_reply_must_cover_every_candidate(reply, facts):
     with pytest.raises(ValueError, match=facts):
         read_support({"procedural_intent": ["a"], "next_step": ["b", "c"]}, reply)
 
@@ -52,5 +52,5 @@ def test_support_is_given_for_every_candidate(reply, facts):
     [(" kitchen ", "Indoor", ("kitchen", "indoor")), ("yard", "outdoor ", ("yard", "outdoor"))],
 )
 def test_a_place_is_read_without_blanks_in_any_case(place, environment, read):
-    found = read_place("video", json.loads(json.dumps({"place": place, "environment": environment})))
-    assert (found.scenario, found.environment) == read
+    reply_place = read_place("video", json.loads(json.dumps({"place": place, "environment": environment})))
+    assert (reply_place.scenario, reply_place.environment) == read

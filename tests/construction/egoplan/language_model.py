@@ -67,7 +67,7 @@ def fault_of(prompt: str) -> str:
 
 
 def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of, delay: float = 0.0) -> Reply:
-    """What the language model says."""
+    """Return the language model's reply."""
     rows = rows_of(prompt)
     value = goals_of(rows) if rows else [f"{verb}{rest}" for verb, rest in SENTENCES.findall(prompt)]
     fault = fault_of(prompt)

@@ -13,7 +13,7 @@ TEA = ("fill kettle", "switch on kettle", "take cup", "open box", "put bag in cu
 
 
 def epic_row(video_id="P01_01", number=0, narration="take cup", **changes):
-    """A narration of two seconds, three seconds behind the one before."""
+    """A narration of two seconds, three seconds after the one before."""
     start, stop = 100 + 300 * number, 300 + 300 * number
     return {
         "narration_id": f"{video_id}_{number}",

@@ -81,7 +81,7 @@ def tea(prompt, before):
     return Reply(json.dumps(goals_of()), model="gpt-4-test")
 
 
-def test_the_walk_from_narrations_to_questions(tmp_path, narrations, served):
+def test_the_whole_way_from_narrations_to_questions(tmp_path, narrations, served):
     out = tmp_path / "built"
     with served(tea) as server:
         result = build(narrations, out, "--instruction-data")
@@ -152,7 +152,7 @@ def _info(tmp_path, seconds):
         ([], ["n.csv, line 2", "start_frame: 30", "60", "00:00:01.00"]),
     ],
 )
-def test_what_cannot_be_built_is_refused_before_anything_is_asked(tmp_path, more, facts):
+def test_wrong_input_is_rejected_before_any_request(tmp_path, more, facts):
     rows = epic_rows()
     if not more:
         rows = [row | {f"{end}_frame": row[f"{end}_frame"] // 2 for end in ("start", "stop")} for row in rows]
@@ -216,7 +216,7 @@ def test_halves_of_surrogate_pairs_can_be_written(tmp_path, narrations):
         (Reply("no prompts of kitchens", status=400), f"{NO_REPLY}.*1"),
     ],
 )
-def test_a_language_model_that_gives_no_goals_ends_with_exit_code_1(tmp_path, narrations, served, answer, facts):
+def test_a_language_model_without_goals_gives_exit_code_1(tmp_path, narrations, served, answer, facts):
     with served(lambda *_: answer):
         result = build(narrations, tmp_path / "built")
     assert result.exit_code == 1
@@ -240,7 +240,7 @@ def careless(text, number):
 
 @real
 def test_all_138_replies_of_careless_models_are_read(tmp_path, served):
-    """Of 138 replies, 35 are careless JSON, and the others begin with a greeting."""
+    """35 of the 138 replies are careless JSON, and the others begin with a greeting."""
     numbers = {}
 
     def answer(prompt, _):
@@ -332,7 +332,7 @@ def test_inputs_and_other_files_are_not_overwritten(tmp_path, narrations, goals)
         assert contents(tmp_path) == before
 
 
-def test_instruction_data_of_an_earlier_build_do_not_stay(tmp_path, narrations, goals):
+def test_instruction_data_of_an_earlier_build_are_deleted(tmp_path, narrations, goals):
     assert build(narrations, tmp_path / "out", "--goals", goals, "--instruction-data").exit_code == 0
     assert {IT, RECOGNITION} < {*contents(tmp_path / "out")}
     assert build(narrations, tmp_path / "out", "--goals", goals).exit_code == 0
@@ -354,7 +354,7 @@ FAULT_REASONS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_has_its_reason(tmp_path, served, fault):
-    """Of two videos, one is hit; the other's questions are as they are without a fault."""
+    """One of two videos is affected; the other's questions are as they are without a fault."""
     texts = [f"take cup {number}" for number in range(16)]
     rows = [*epic_rows(texts, "P01_01"), *epic_rows([f"{text} again" for text in texts], "P02_02")]
     narrations = write_epic(tmp_path / "n.csv", rows)
@@ -386,10 +386,10 @@ def test_ego4d_narrations_become_phrases_and_questions(tmp_path, served):
     assert {record.answer for record in records} <= spoken
     asked = [rows_of(prompt) for prompt in server.prompts]
     assert sum(map(bool, asked)) == len(videos)
-    left = rejections(tmp_path / "built")
+    counts = rejections(tmp_path / "built")
     # All 50 sentences of one reply; no goal is kept over narrations without phrases.
-    assert left[CUT_OFF] >= 50
-    assert left[goal_reasons.UNKNOWN_ACTION] >= 1
+    assert counts[CUT_OFF] >= 50
+    assert counts[goal_reasons.UNKNOWN_ACTION] >= 1
 
 
 def start(narrations, out, data, server, concurrency):

@@ -35,12 +35,14 @@ def clip(number, first, last, level=SUBGOAL, **changes):
 
 
 def pooled(video, reply):
-    kept, rejections = pool_goals([video], {video.video_id: reply})
-    return [(goal.level, goal.text, len(goal.actions)) for goal in kept], [left.reason for left in rejections]
+    goals, rejections = pool_goals([video], {video.video_id: reply})
+    return [(goal.level, goal.text, len(goal.actions)) for goal in goals], [
+        rejection.reason for rejection in rejections
+    ]
 
 
 @pytest.mark.skipif(not PAPER.exists(), reason=f"needs {PAPER}")
-def test_the_prompt_is_figure_10_to_the_letter(video):
+def test_the_prompt_is_figure_10_verbatim(video):
     paper = PAPER.read_text(encoding="utf-8")
     figure = paper[paper.index("### The following provides") : paper.index("Figure 10: The detailed prompt")]
     assert figure.startswith(PROMPT)
@@ -83,25 +85,25 @@ def test_the_three_levels_are_pooled(video):
         (goals_of(clips=[clip(1, 0, 5, subgoal="Make the tea")]), [goals_module.REPEATED]),
     ],
 )
-def test_a_goal_that_cannot_be_kept_has_its_reason(video, reply, reasons):
+def test_a_rejected_goal_has_its_reason(video, reply, reasons):
     assert pooled(video, reply)[1] == reasons
 
 
 def test_sub_clips_of_a_clip_with_invented_times_are_judged_by_their_own(video):
     wrong = clip(1, 0, 5, start_timestamp="00:00:00.99", sub_clips=[clip(2, 0, 3, SECONDARY)])
-    kept, reasons = pooled(video, goals_of(clips=[wrong]))
-    assert (SECONDARY, "goal 2", 4) in kept
+    goals, reasons = pooled(video, goals_of(clips=[wrong]))
+    assert (SECONDARY, "goal 2", 4) in goals
     assert reasons == [goals_module.INVENTED_TIME]
 
 
 @pytest.mark.parametrize(("count", "reason"), [(3, goals_module.TOO_FEW), (21, goals_module.TOO_MANY)])
 def test_goals_of_4_to_20_actions(tmp_path, count, reason):
-    for number, kept in ((count, 0), (4, 1), (20, 1)):
+    for number, num_goals in ((count, 0), (4, 1), (20, 1)):
         texts = [f"take cup {n}" for n in range(number)]
         (video,), _ = read_epic_kitchens(write_epic(tmp_path / "n.csv", epic_rows(texts)))
         goals, reasons = pooled(video, {"overall_goal": "take all cups", "clips": []})
-        assert len(goals) == kept
-        assert reasons == ([] if kept else [reason])
+        assert len(goals) == num_goals
+        assert reasons == ([] if num_goals else [reason])
 
 
 def test_a_narration_that_overlaps_the_next_clip_is_no_overlap(tmp_path):
@@ -110,22 +112,22 @@ def test_a_narration_that_overlaps_the_next_clip_is_no_overlap(tmp_path):
     rows[3] |= {"stop_timestamp": timestamp(100 + 300 * 4 + 50), "stop_frame": 810}
     (video,), _ = read_epic_kitchens(write_epic(tmp_path / "n.csv", rows))
     first = clip(1, 0, 3, stop_timestamp=timestamp(100 + 300 * 4 + 50))
-    kept, reasons = pooled(video, {"overall_goal": "take all", "clips": [first, clip(2, 4, 7)]})
-    assert [count for _, _, count in kept] == [8, 4, 4]
+    goals, reasons = pooled(video, {"overall_goal": "take all", "clips": [first, clip(2, 4, 7)]})
+    assert [count for _, _, count in goals] == [8, 4, 4]
     assert reasons == []
 
 
-def test_a_goal_over_an_unknown_action_is_left_out(video):
-    kept, reasons = pooled(replace(video, unknown=((1850, 1900),)), goals_of(clips=[clip(1, 0, 4)]))
-    assert kept == [(SUBGOAL, "goal 1", 5)]
+def test_a_goal_over_an_unknown_action_is_rejected(video):
+    goals, reasons = pooled(replace(video, unknown=((1850, 1900),)), goals_of(clips=[clip(1, 0, 4)]))
+    assert goals == [(SUBGOAL, "goal 1", 5)]
     assert reasons == [goals_module.UNKNOWN_ACTION]
 
 
 @pytest.mark.parametrize(("text", "is_kept"), [("t" * 300, True), ("t" * 301, False), ("make tea " * 1700, False)])
 def test_goals_are_not_longer_than_a_sentence(video, text, is_kept):
-    kept, rejections = pool_goals([video], {video.video_id: goals_of(clips=[], overall_goal=text + ". ")})
-    assert len(kept) == is_kept
-    assert [left.reason for left in rejections] == [goals_module.TOO_LONG] * (not is_kept)
+    pooled_goals, rejections = pool_goals([video], {video.video_id: goals_of(clips=[], overall_goal=text + ". ")})
+    assert len(pooled_goals) == is_kept
+    assert [rejection.reason for rejection in rejections] == [goals_module.TOO_LONG] * (not is_kept)
     if rejections:
         assert rejections[0].where == f"{video.video_id}, overall_goal"
         assert rejections[0].detail.startswith(f"{len(text.strip())}: ")
@@ -145,18 +147,20 @@ def test_goals_are_not_longer_than_a_sentence(video, text, is_kept):
 )
 def test_goals_that_list_their_actions_in_order(video, text, lists):
     goals = {video.video_id: goals_of(clips=[], overall_goal=text)}
-    (kept,), _ = pool_goals([video], goals)
-    assert kept.lists_actions() == lists
-    kept, rejections = pool_goals([video], goals, ["listing-goals"])
-    assert (len(kept), [left.reason for left in rejections]) == ((0, [goals_module.LISTING]) if lists else (1, []))
+    (goal,), _ = pool_goals([video], goals)
+    assert goal.lists_actions() == lists
+    pooled_goals, rejections = pool_goals([video], goals, ["listing-goals"])
+    assert (len(pooled_goals), [rejection.reason for rejection in rejections]) == (
+        (0, [goals_module.LISTING]) if lists else (1, [])
+    )
 
 
 def test_goals_of_a_file(video, tmp_path):
     path = tmp_path / "goals.json"
     path.write_text(json.dumps({"P01_01": goals_of(), "P99_01": goals_of()}))
-    found, (left,) = read_goals(path, [video])
-    assert found == {"P01_01": goals_of()}
-    assert (left.reason, left.where) == (goals_module.UNKNOWN_VIDEO, f"{path}, 'P99_01'")
+    goals, (rejection,) = read_goals(path, [video])
+    assert goals == {"P01_01": goals_of()}
+    assert (rejection.reason, rejection.where) == (goals_module.UNKNOWN_VIDEO, f"{path}, 'P99_01'")
 
 
 @pytest.mark.parametrize(
@@ -169,7 +173,7 @@ def test_goals_of_a_file(video, tmp_path):
         ("tea", "JSON"),
     ],
 )
-def test_a_goal_file_that_is_none_is_one_line(video, tmp_path, content, facts):
+def test_a_wrong_goal_file_gives_a_one_line_error(video, tmp_path, content, facts):
     path = tmp_path / "goals.json"
     path.write_text(content)
     with pytest.raises(LmmsEgoplanError, match=rf"^{path}: .*{facts}") as caught:

@@ -60,7 +60,7 @@ def at_rate(rows, rate):
 @pytest.mark.skipif(not EPIC.exists(), reason=f"needs {EPIC}")
 @pytest.mark.parametrize("video_id", ["P01_11", "P29_05", "P18_09"])
 @pytest.mark.parametrize("rate", [30, 50, 59.94 / 2, 120])
-def test_a_real_video_at_another_frame_rate_is_refused(tmp_path, video_id, rate):
+def test_a_real_video_at_another_frame_rate_is_rejected(tmp_path, video_id, rate):
     """The other videos are right."""
     with EPIC.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -102,7 +102,7 @@ def test_narrations_after_the_end_of_their_video_are_named(tmp_path):
     ("official", "field"),
     [({"P01_01": VideoInfo(2.0, 60.0)}, "stop_frame: 180"), ({"P01_02": VideoInfo(99.0, 60.0)}, "video_id: 'P01_01'")],
 )
-def test_narrations_of_another_list_of_videos_are_refused(tmp_path, official, field):
+def test_narrations_that_contradict_the_list_of_videos_are_rejected(tmp_path, official, field):
     path = write_epic(tmp_path / "n.csv", epic_rows())
     with pytest.raises(LmmsEgoplanError, match=rf"n\.csv, line \d: {field}"):
         read_epic_kitchens(path, official)
@@ -132,7 +132,7 @@ def test_a_row_that_cannot_be_used_is_named(tmp_path, changes, reason, detail):
     assert re.match(detail, rejection.detail)
 
 
-def test_a_file_of_nothing_usable_or_another_layout_is_one_line(tmp_path):
+def test_an_unusable_file_gives_a_one_line_error(tmp_path):
     path = write_epic(tmp_path / "n.csv", [epic_row(narration="拿杯子")])
     with pytest.raises(LmmsEgoplanError, match=r"n\.csv: [^\n]*: 1, [^\n]* line 2, narration: [^\n]*$"):
         read_epic_kitchens(path)
@@ -155,12 +155,15 @@ def test_the_published_row_of_egovlp():
 
 @given(st.dictionaries(st.text("abc", min_size=1), st.lists(st.floats(0, 1e5), min_size=2).map(sorted), min_size=1))
 def test_segments_are_centred_and_as_long_as_the_formula_says(times):
-    gaps = {uid: (found[-1] - found[0]) / (len(found) - 1) for uid, found in times.items()}
+    gaps = {
+        uid: (times_of_video[-1] - times_of_video[0]) / (len(times_of_video) - 1)
+        for uid, times_of_video in times.items()
+    }
     gaps = {uid: gap for uid, gap in gaps.items() if gap > 1e-3}
-    found = segments({uid: times[uid] for uid in gaps})
+    segmented = segments({uid: times[uid] for uid in gaps})
     mean = sum(gaps.values()) / len(gaps) if gaps else 1
     for uid, gap in gaps.items():
-        for time, (start, stop) in zip(times[uid], found[uid], strict=True):
+        for time, (start, stop) in zip(times[uid], segmented[uid], strict=True):
             assert stop == pytest.approx(time + gap / mean / 2, abs=1e-5)
             assert start == pytest.approx(max(0, time - gap / mean / 2), abs=1e-5)
 
@@ -179,7 +182,7 @@ def test_ego4d_gives_the_wearers_sentences_with_segments(tmp_path, wrapped):
     assert (dict(unknown), rejections) == ({}, [])
 
 
-def test_ego4d_narrations_that_are_left_out_are_named(tmp_path):
+def test_rejected_ego4d_narrations_are_named(tmp_path):
     more = [(6.0, "#O A man X walks"), (7.0, "#C C takes a #unsure"), (8.0, "#C C берёт"), (None, "#C C waits")]
     narrations = ego4d_pass(*WORKS)["narrations"] + [
         ego4d_pass((0, text))["narrations"][0] | {"timestamp_sec": seconds} for seconds, text in more
@@ -191,7 +194,7 @@ def test_ego4d_narrations_that_are_left_out_are_named(tmp_path):
         "../up": {"narration_pass_1": ego4d_pass(*WORKS)},
     }
     sentences, unknown, rejections = ego4d(tmp_path, videos)
-    assert [len(found) for found in sentences.values()] == [2]
+    assert [len(spoken) for spoken in sentences.values()] == [2]
     assert reasons(rejections) == [
         *(layout.NO_TIME, layout.NO_NARRATIONS, reading.UNKNOWN_VIDEO),
         *(layout.OTHER_PERSON, layout.UNSURE, layout.OTHER_LETTERS, reading.NO_GAP),
@@ -203,26 +206,26 @@ def test_ego4d_narrations_that_are_left_out_are_named(tmp_path):
     path = write_ego4d(tmp_path / "narration.json", videos)
     sentences, unknown, same = read_ego4d(path, None, ["unsure-actions"])
     assert [round((start + stop) / 2) for start, stop in unknown[UID]] == [800]
-    assert [len(found) for found in sentences.values()] == [2]
+    assert [len(spoken) for spoken in sentences.values()] == [2]
     assert same == rejections
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", "3", '{"a": {}, "a": {}}', "#C C picks", '{"videos": []}'])
-def test_another_file_than_ego4ds_is_one_line(tmp_path, content):
+def test_a_file_in_another_layout_gives_a_one_line_error(tmp_path, content):
     path = tmp_path / "narration.json"
     path.write_text(content)
-    with pytest.raises(LmmsEgoplanError, match=r"narration\.json: ") as told:
+    with pytest.raises(LmmsEgoplanError, match=r"narration\.json: ") as error:
         read_ego4d(path, None)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 @given(st.integers(0, 100 * 3600 * 99))
-def test_timestamps_are_read_as_they_are_written(time):
+def test_timestamps_survive_formatting_and_parsing(time):
     assert hundredths(timestamp(time)) == time
 
 
 @pytest.mark.parametrize("text", ["1:2:3", "00:61:00.0", "00:00:08.70s", "\u0660\u0660:00:08", "", None, 8.7])
-def test_other_times_are_none(text):
+def test_other_texts_are_no_times(text):
     assert hundredths(text) is None
 
 
@@ -253,7 +256,7 @@ def test_spellings_of_an_action():
         ({"stop_frame": 10**9}, reading.NO_RATE),
     ],
 )
-def test_what_lies_where_a_row_cannot_be_used_is_unknown(tmp_path, changes, reason):
+def test_times_of_unusable_rows_are_unknown(tmp_path, changes, reason):
     rows = [*epic_rows(), epic_row(number=20, **changes)]
     (video,), rejections = reading.read_epic_kitchens(write_epic(tmp_path / "rows.csv", rows))
     assert reasons(rejections) == [reason]

@@ -46,7 +46,7 @@ def reasons(rejections):
 
 @pytest.mark.skipif(not EXAMPLES.exists(), reason=f"needs {EXAMPLES}")
 def test_the_published_records_layout():
-    """The published question is found again, but for its wrong choices, which are random."""
+    """The published question is rebuilt, except for its wrong choices, which are random."""
     published = json.loads(EXAMPLES.read_text(encoding="utf-8"))
     (val,), (training,) = published["EgoPlan_validation"], published["EgoPlan_IT"]
     *_, record = evaluation_records(make_questions([goal(CEREAL)], 0)[0])
@@ -89,7 +89,7 @@ actions_lists = st.lists(
 
 @settings(deadline=None)
 @given(actions_lists, st.sampled_from([(EPIC_KITCHENS, 60.0), (EPIC_KITCHENS, 50.0), (EGO4D, 30.0)]), st.integers(0, 3))
-def test_n_actions_give_n_questions_but_for_counted_exceptions(actions, source, seed):
+def test_n_actions_give_n_questions_except_for_counted_exceptions(actions, source, seed):
     asked = goal(actions, source=source[0], fps=source[1])
     made, rejections = make_questions([asked], seed)
     assert len(made) + len(rejections) == len(actions)
@@ -109,7 +109,7 @@ def test_n_actions_give_n_questions_but_for_counted_exceptions(actions, source, 
         ]
 
 
-def test_what_is_built_is_what_prepare_reads(tmp_path):
+def test_prepare_reads_built_questions(tmp_path):
     made, _ = make_questions([goal(CEREAL), goal(CEREAL, "tidy up", EGO4D, "0a1b", 30.0)], 0)
     path = tmp_path / "EgoPlan_validation.json"
     path.write_text(json.dumps(evaluation_records(made)))
@@ -130,7 +130,7 @@ def test_exceptions_are_counted_by_reason(changed, expected):
     assert reasons(make_questions([goal(changed)], 0)[1]) == expected
 
 
-def test_wrong_choices_hang_on_the_seed_and_not_on_other_goals():
+def test_wrong_choices_depend_on_the_seed_and_not_on_other_goals():
     one, other = goal(CEREAL), goal(CEREAL, "tidy up")
     alone = make_questions([one], 0)[0]
     assert make_questions([other, one], 0)[0][len(alone) :] == alone

@@ -17,7 +17,7 @@ from lmms_egoplan.construction.egoplan.build import Narrations, build, write
 from lmms_egoplan.construction.egoplan.goals import OVERALL, SUBGOAL, Goal, goal_prompt
 from lmms_egoplan.construction.egoplan.narrations import Action, Video, read_epic_kitchens, timestamp
 from lmms_egoplan.construction.egoplan.questions import make_questions
-from lmms_egoplan.construction.egoplan.statistics import _free_place, statistics, statistics_files
+from lmms_egoplan.construction.egoplan.statistics import _free_position, statistics, statistics_files
 from lmms_egoplan.construction.egoplan.wording import stems
 from shared_data import DATA
 
@@ -40,20 +40,20 @@ def table(text):
 
 def test_counts_by_hand():
     """All eight questions have the four actions as choices."""
-    found = statistics(questions())
-    assert found.counts == (8, 2, 4, 3, 3, 1)
-    assert found.verbs == (
+    stats = statistics(questions())
+    assert stats.counts == (8, 2, 4, 3, 3, 1)
+    assert stats.verbs == (
         ("take", 16, (("cup", 8), ("tea bag", 8))),
         ("pour", 8, (("water", 8),)),
         ("stir", 8, (("", 8),)),
     )
-    assert found.words == (("make", 2), ("tea", 2), ("cup", 1))
+    assert stats.words == (("make", 2), ("tea", 2), ("cup", 1))
 
 
-def test_scenes_that_nobody_tells_are_empty():
-    found = statistics(questions(scene=None))
-    assert found.counts[-1] is None
-    assert table(statistics_files(found)["table_2.csv"])[1] == ["built here", "8", "2", "4", "3", "3", ""]
+def test_unknown_scenes_are_empty():
+    stats = statistics(questions(scene=None))
+    assert stats.counts[-1] is None
+    assert table(statistics_files(stats)["table_2.csv"])[1] == ["built here", "8", "2", "4", "3", "3", ""]
 
 
 def test_tables_and_pictures():
@@ -76,11 +76,11 @@ def test_words_of_the_cloud_do_not_overlap(count):
     boxes = []
     for number in range(count):
         width, height = 30 + 10 * (number % 7), 10 + 3 * (number % 4)
-        left, bottom = _free_place(width, height, boxes)
-        assert math.isfinite(left)
+        x_left, bottom = _free_position(width, height, boxes)
+        assert math.isfinite(x_left)
         for box in boxes:
-            assert left + width < box[0] or box[2] < left or bottom + height < box[1] or box[3] < bottom
-        boxes.append((left, bottom, left + width, bottom + height))
+            assert x_left + width < box[0] or box[2] < x_left or bottom + height < box[1] or box[3] < bottom
+        boxes.append((x_left, bottom, x_left + width, bottom + height))
 
 
 EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
@@ -100,17 +100,17 @@ def seconds(text):
 
 
 def sides(text):
-    found = list(stems(text))
-    if len(found) > 2 and found[-1] in LINKS:
-        found.insert(1, found.pop())
-    starts = [0, *(place for place, word in enumerate(found) if place > 1 and word in LINKS), len(found)]
-    return [found[start:stop] for start, stop in pairwise(starts)]
+    words = list(stems(text))
+    if len(words) > 2 and words[-1] in LINKS:
+        words.insert(1, words.pop())
+    starts = [0, *(position for position, word in enumerate(words) if position > 1 and word in LINKS), len(words)]
+    return [words[start:stop] for start, stop in pairwise(starts)]
 
 
 def is_near_equal(one, other):
     pairs = list(zip(sides(one), sides(other), strict=False))
     return len(sides(one)) == len(sides(other)) and all(
-        len(left) == len(right) and right in map(list, permutations(left)) for left, right in pairs
+        len(one) == len(other) and other in map(list, permutations(one)) for one, other in pairs
     )
 
 
@@ -123,7 +123,7 @@ def wrong(record):
 
 
 def begins_with_answer(record, narrations, text):
-    """Whether an action begins within 0.5 s of the answer, which begins 30 frames after the observation."""
+    """Check if an action begins within 0.5 s of the answer, which begins 30 frames after the observation."""
     rows = [row for row in narrations if row["video_id"] == record["video_id"]]
     answers = [
         seconds(row["start_timestamp"])
@@ -144,17 +144,17 @@ def expected(record, scores):
 def reference(records, narrations):
     moments = [(one["video_id"], one["current_observation_frame"], one["answer"]) for one in records]
     near = sum(
-        any(is_near_equal(one, other) for place, one in enumerate(choices) for other in choices[:place])
+        any(is_near_equal(one, other) for position, one in enumerate(choices) for other in choices[:position])
         for choices in map(choices_of, records)
     )
     concurrent = sum(any(begins_with_answer(one, narrations, text) for text in wrong(one)) for one in records)
     points = {"most frequent answer": [], "not done yet": [], "goal similarity": []}
     for one in records:
-        others = [plain(other["answer"]) for other in records if other["video_id"] != one["video_id"]]
+        other_answers = [plain(other["answer"]) for other in records if other["video_id"] != one["video_id"]]
         done = {plain(past["narration_text"]) for past in one["task_progress_metadata"]}
         goal = set(stems(one["task_goal"])) - LINKS - {"and", "then"}
         scores = {
-            "most frequent answer": {text: others.count(plain(text)) for text in choices_of(one)},
+            "most frequent answer": {text: other_answers.count(plain(text)) for text in choices_of(one)},
             "not done yet": {text: plain(text) not in done for text in choices_of(one)},
             "goal similarity": {text: len(goal & set(stems(text))) for text in choices_of(one)},
         }
@@ -219,14 +219,14 @@ def test_counts_and_baselines_are_those_of_a_slow_reference(tmp_path, source):
     counts, accuracies = reference(records, rows)
     assert {kind: summary["kinds_to_drop"][kind] for kind in counts} == counts
     assert min(counts.values()) > 0 or source == "real"
-    shown = summary["accuracy_without_video"]
-    assert (shown["n"], shown["chance"]) == (len(records), 0.25)
-    assert {name: shown[name] for name in accuracies} == pytest.approx(accuracies, abs=1e-4)
+    baselines = summary["accuracy_without_video"]
+    assert (baselines["n"], baselines["chance"]) == (len(records), 0.25)
+    assert {name: baselines[name] for name in accuracies} == pytest.approx(accuracies, abs=1e-4)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("kind", ["near-equal", "concurrent", "copies"])
-def test_what_is_dropped_is_not_there_and_the_rest_is(tmp_path, seed, kind):
+def test_dropped_kinds_are_absent_and_all_others_present(tmp_path, seed, kind):
     narrations = invented(tmp_path, seed)
     before, rows, _ = built_from(tmp_path, narrations)
     after, _, summary = built_from(tmp_path, narrations, [kind])
@@ -242,12 +242,12 @@ def test_what_is_dropped_is_not_there_and_the_rest_is(tmp_path, seed, kind):
     assert set(asked(after)) <= set(asked(before))
     training = json.loads((tmp_path / "out" / "EgoPlan_IT.json").read_text(encoding="utf-8"))
     for one in training:
-        for place, text in enumerate(one["negative_answers"]):
-            compared = [one["answer"], *one["negative_answers"][:place]]
+        for number, text in enumerate(one["negative_answers"]):
+            compared = [one["answer"], *one["negative_answers"][:number]]
             assert kind != "near-equal" or not any(is_near_equal(text, other) for other in compared)
             assert kind != "concurrent" or not begins_with_answer(one, rows, text)
     # Questions without such an action have the same choices as before.
     same = [one for one in before if {**one, "sample_id": 0} in [{**other, "sample_id": 0} for other in after]]
     assert len(same) > 0.1 * len(before)
-    left = [json.loads(line) for line in (tmp_path / "out" / "rejections.jsonl").read_text().splitlines()]
-    assert sum(one["step"] == "choice" for one in left) > 0
+    rejections = [json.loads(line) for line in (tmp_path / "out" / "rejections.jsonl").read_text().splitlines()]
+    assert sum(one["step"] == "choice" for one in rejections) > 0

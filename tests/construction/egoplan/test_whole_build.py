@@ -75,7 +75,7 @@ def test_no_visual_input_reaches_the_answers_action(prepared):
         assert all(max(clip) <= observation for clip in clip_frames(past, observation))
 
 
-def test_egoplan_val_scores_what_was_built(prepared, folder):
+def test_egoplan_val_scores_built_questions(prepared, folder):
     checkpoint = save_letter_lover("llava", folder / "llava")
     arguments = [
         "--tasks",

@@ -48,15 +48,15 @@ def test_other_actions_do_not(one, other):
 
 
 def longest(words, actions, start=0):
-    """By trying all places of each action, at most two words between its own."""
+    """Try all positions of each action, with at most two words between its own words."""
     if not actions:
         return 0
     rest, wanted = actions[1:], content(actions[0])
     best = longest(words, rest, start)
-    for places in combinations(range(start, len(words)), len(wanted)):
-        near = all(after - before <= 3 for before, after in pairwise(places))
-        if near and all(words[place] == word for place, word in zip(places, wanted, strict=True)):
-            best = max(best, 1 + longest(words, rest, places[-1] + 1))
+    for positions in combinations(range(start, len(words)), len(wanted)):
+        near = all(after - before <= 3 for before, after in pairwise(positions))
+        if near and all(words[position] == word for position, word in zip(positions, wanted, strict=True)):
+            best = max(best, 1 + longest(words, rest, positions[-1] + 1))
     return best
 
 
@@ -66,7 +66,7 @@ phrases = st.lists(words, min_size=1, max_size=3).map(" ".join)
 
 @settings(deadline=None, max_examples=300)
 @given(st.lists(words, max_size=9).map(" ".join), st.lists(phrases, max_size=4))
-def test_actions_named_in_order_are_counted_as_by_trying_all_places(goal, actions):
+def test_actions_named_in_order_equal_a_slow_count(goal, actions):
     assert named_in_order(goal, actions) == longest(content(goal), actions)
 
 

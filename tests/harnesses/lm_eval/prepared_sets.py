@@ -41,7 +41,7 @@ def prepare_all(folder: Path, questions: int = 3) -> None:
 
 
 def manager(**metadata):
-    """As ``lm-eval --include_path ... --metadata ...`` has it, but for lm-eval's own tasks, which take long to list."""
+    """As in ``lm-eval --include_path ... --metadata ...``, but without lm-eval's own tasks, which are slow to list."""
     metadata = {"encoder": str(get_model_path())} | metadata
     return TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False, metadata=metadata)
 

@@ -48,13 +48,13 @@ def scored(model, context, continuation):
 
 
 def counter(model):
-    found = token_counter({"pretrained": model.pretrained})
-    assert found is not None
-    return found
+    result = token_counter({"pretrained": model.pretrained})
+    assert result is not None
+    return result
 
 
-def is_apart(model, context, continuation):
-    """Whether no token holds characters of both, and no white space moves from one to the other."""
+def has_clean_boundary(model, context, continuation):
+    """Return whether no token spans the boundary, and no white space moves across it."""
     tokens, whole = (model.tok_encode(text) for text in (context, context + continuation))
     return context == context.rstrip() and whole[: len(tokens)] == tokens
 
@@ -68,7 +68,7 @@ def test_counts_are_those_of_lm_eval(models, name):
         chat = model.apply_chat_template([{"role": "user", "content": context}])
         for prompt in (context, chat, chat.rstrip()):
             for continuation in CONTINUATIONS:
-                if is_apart(model, prompt, continuation):
+                if has_clean_boundary(model, prompt, continuation):
                     expected = scored(model, prompt, continuation)
                     assert counted.count(prompt, continuation) == expected, (prompt, continuation)
                     compared += 1
@@ -76,14 +76,14 @@ def test_counts_are_those_of_lm_eval(models, name):
 
 
 @pytest.mark.parametrize("name", ["qwen2", "llama2", "llama3", "gemma"])
-def test_the_line_break_that_ends_a_chat_prompt_is_not_the_candidates(models, name):
+def test_the_final_line_break_of_a_chat_prompt_is_not_counted(models, name):
     model = models[name]
     prompt = model.apply_chat_template([{"role": "user", "content": "What next?"}])
     assert prompt.endswith("\n")
-    own = len(model.tok_encode("\nwash the mug", add_special_tokens=False)) - len(
+    num_tokens = len(model.tok_encode("\nwash the mug", add_special_tokens=False)) - len(
         model.tok_encode("\n", add_special_tokens=False)
     )
-    assert counter(model).count(prompt, "wash the mug") == own == scored(model, prompt, "wash the mug") - 1
+    assert counter(model).count(prompt, "wash the mug") == num_tokens == scored(model, prompt, "wash the mug") - 1
 
 
 TEXTS = st.text(st.sampled_from("ab e.\n\t  火éß<>|1{") | st.characters(codec="utf-8"), max_size=12)
@@ -93,11 +93,11 @@ TEXTS = st.text(st.sampled_from("ab e.\n\t  火éß<>|1{") | st.characters(codec
 @given(st.sampled_from(sorted(TOKENIZERS)), TEXTS.filter(str.strip), TEXTS)
 def test_counts_of_any_text_are_those_of_lm_eval(models, name, context, continuation):
     model = models[name]
-    assume(is_apart(model, context, continuation))
+    assume(has_clean_boundary(model, context, continuation))
     assert counter(model).count(context, continuation) == scored(model, context, continuation)
 
 
-def test_a_tokenizer_that_is_named_wins_over_the_model(models):
+def test_the_tokenizer_setting_overrides_the_model(models):
     named = token_counter({"pretrained": models["qwen2"].pretrained, "tokenizer": models["t5"].pretrained})
     context, continuation = "What next?", " éteindre le four"
     expected = [scored(models[name], context, continuation) for name in ("t5", "qwen2")]
@@ -105,23 +105,23 @@ def test_a_tokenizer_that_is_named_wins_over_the_model(models):
     assert named.count(context, continuation) == expected[0]
 
 
-def test_a_folder_with_a_tokenizer_alone_will_do(tmp_path):
+def test_a_folder_with_only_a_tokenizer_is_accepted(tmp_path):
     vocabulary.qwen2([]).save_pretrained(tmp_path)
     assert token_counter({"tokenizer": str(tmp_path)}).count("What next?", " wash the mug") > 1
 
 
 @pytest.mark.parametrize("metadata", [{}, {"pretrained": object()}, {"tokenizer": ""}])
-def test_without_the_name_of_a_tokenizer_nothing_is_counted(metadata, warned):
+def test_without_a_tokenizer_nothing_is_counted(metadata, warned):
     assert token_counter(metadata) is None
     assert warned == []
 
 
 @pytest.mark.parametrize("key", ["tokenizer", "pretrained", "model"])
-def test_an_unknown_tokenizer_is_warned_of(warned, key):
+def test_an_unknown_tokenizer_is_logged(warned, key):
     assert token_counter({key: "/no/such/tokenizer"}) is None
     assert len(warned) == 1
     assert "/no/such/tokenizer" in warned[0]
 
 
-def test_a_continuation_without_tokens_of_its_own_has_no_count(models):
+def test_a_continuation_without_tokens_has_no_count(models):
     assert counter(models["qwen2"]).count("What next?", "") is None

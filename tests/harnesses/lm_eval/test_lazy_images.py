@@ -1,4 +1,4 @@
-"""Images of requests are there when they are used, and nowhere before and after."""
+"""Images of requests are in memory only while they are used."""
 
 import copy
 import gc
@@ -53,7 +53,7 @@ def images():
     return LazyImages("five to seven", partial(numbers, 5, 3))
 
 
-def test_they_are_a_text_for_json_and_for_hashing(images):
+def test_images_are_a_text_for_json_and_hashing(images):
     assert json.loads(json.dumps({"visual": images})) == {"visual": "five to seven"}
     same = LazyImages("five to seven", partial(numbers, 0, 1))
     other = LazyImages("six to eight", partial(numbers, 5, 3))
@@ -61,7 +61,7 @@ def test_they_are_a_text_for_json_and_for_hashing(images):
     assert keys[0] == keys[1] != keys[2]
 
 
-def test_iteration_and_slices_give_images_fresh_each_time(images):
+def test_iteration_and_slices_read_images_each_time(images):
     assert read_numbers(list(images)) == [5, 6, 7]
     assert read_numbers(images[:3]) == [5, 6, 7]
     with pytest.raises(ValueError, match=r"five to seven: .*2 of 3.* max_images=3"):
@@ -81,7 +81,7 @@ def test_a_copy_shows_the_same(images, copied):
 
 @pytest.mark.parametrize("task", ["egoplan_val", "egothink_object_existence", "egointent", "actplan"])
 def test_another_version_of_the_task_gets_no_earlier_response(data, task):
-    """What lm-eval files a response under."""
+    """Compare lm-eval's cache keys."""
     versions = ({}, {"version": 99.0}, {})
     first, other, again = (hash_args("ask", build(task, **version).instances[0].args) for version in versions)
     assert first == again != other
@@ -158,7 +158,7 @@ def resident_megabytes():
     return int(line.split()[1]) / 1024
 
 
-def test_data_that_were_prepared_anew_are_an_error(tmp_path, monkeypatch):
+def test_data_prepared_again_raise(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     prepare_egothink(write_source(tmp_path / "old", 4))
     requested = [images_of(instance) for instance in build("egothink_reasoning_counting").instances]

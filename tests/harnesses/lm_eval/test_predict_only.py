@@ -1,4 +1,4 @@
-"""``--predict_only`` keeps the answers and asks no judge, and no run has examples before its questions."""
+"""``--predict_only`` stores the answers without calling the judge, and no run uses few-shot examples."""
 
 import pytest
 from lm_eval import simple_evaluate
@@ -38,7 +38,7 @@ def test_answers_are_logged_and_not_scored(run):
         assert all(response for sample in samples for (response,) in sample["resps"])
 
 
-def test_there_are_never_examples_before_a_question(run):
+def test_few_shot_examples_are_never_used(run):
     """Though the run asks for three."""
     results, tasks, _ = run
     for task in tasks:

@@ -1,4 +1,4 @@
-"""The model class that ranks behind images, against independent full passes."""
+"""Compare the model class that ranks after images with independent full passes."""
 
 import shutil
 from functools import partial
@@ -71,29 +71,29 @@ def test_plain_prompts_give_the_sums_and_flags_of_full_passes(plain, name, count
 
 
 def with_likeliest(model, images):
-    """A text, and the token that is likeliest behind it: one that text can give, not space or a byte of a character."""
-    told = " ".join(TEXTS)
-    for text in (told[:length] for length in range(1, len(told))):
+    """Return a text and its most likely next token that is text, not white space or part of a character."""
+    all_text = " ".join(TEXTS)
+    for text in (all_text[:length] for length in range(1, len(all_text))):
         inputs = model.processor(
             text=model.processor.image_token * len(images) + text, images=images or None, return_tensors="pt"
         )
         with torch.no_grad():
             likeliest = int(model.model(**inputs).logits[0, -1].argmax())
         token = model.tokenizer.decode([likeliest])
-        before, behind = (model.tokenizer(each)["input_ids"] for each in (text, text + token))
-        if token.strip() and behind == [*before, likeliest]:
+        before, after = (model.tokenizer(each)["input_ids"] for each in (text, text + token))
+        if token.strip() and after == [*before, likeliest]:
             return text, token
     raise AssertionError("none found")
 
 
 @pytest.mark.parametrize("place", ["What {} is this?", "What is this? {}"])
-def test_plain_images_behind_text_are_refused(plain, place):
+def test_plain_images_after_text_are_rejected(plain, place):
     requests = ranking(0, place.format("<image>"), [" mug"], lazy(0, 1))
     with pytest.raises(RankingError, match=r"--apply_chat_template.*What "):
         plain["llava"].loglikelihood(requests)
 
 
-def test_chat_images_stand_where_the_prompt_places_them(chat):
+def test_chat_images_replace_their_placeholders(chat):
     model = chat["qwen2_5_vl"]
     context = model.apply_chat_template([{"role": "user", "content": "First <image> then <image> and now?"}])
     content = [
@@ -108,7 +108,7 @@ def test_chat_images_stand_where_the_prompt_places_them(chat):
 
 @pytest.mark.parametrize("shown", [0, 1, 3])
 @pytest.mark.parametrize("kind", ["chat", "plain"])
-def test_images_without_placeholders_of_their_own_are_refused(chat, plain, kind, shown):
+def test_images_without_placeholders_are_rejected(chat, plain, kind, shown):
     model = {"chat": chat, "plain": plain}[kind]["qwen2_5_vl"]
     context = prompt("Next?", 2, model if kind == "chat" else None)
     with pytest.raises(RankingError, match=rf"question task/7: .*\b{shown}\b.*\b2\b"):
@@ -133,7 +133,7 @@ def test_mixed_and_repeated_requests_are_answered_in_order(chat):
     )
 
 
-def test_equal_prompts_with_other_images_are_other_questions(chat):
+def test_equal_prompts_with_different_images_are_different_questions(chat):
     model = chat["llava"]
     context = prompt("Next?", 1, model)
     together = model.loglikelihood(
@@ -208,7 +208,7 @@ def served(folder, cache, requests, **arguments):
     return [total for total, _ in answers], bool(computed)
 
 
-def test_the_response_cache_tells_weights_and_arguments_apart(checkpoint, chat, tmp_path):
+def test_the_response_cache_depends_on_weights_and_arguments(checkpoint, chat, tmp_path):
     folder = tmp_path / "checkpoint"
     shutil.copytree(checkpoint["llava"], folder)
     requests = ranking(0, prompt("Next?", 1, chat["llava"]), CANDIDATES, lazy(0, 1))
@@ -224,7 +224,7 @@ def test_the_response_cache_tells_weights_and_arguments_apart(checkpoint, chat, 
     assert not np.allclose(other, first, atol=1e-2)
 
 
-def test_the_response_cache_serves_nothing_of_a_path_that_failed(chat, tmp_path):
+def test_the_response_cache_serves_nothing_from_a_failed_path(chat, tmp_path):
     folder, cache = save_faulty(tmp_path / "checkpoint", "Z"), tmp_path / "answers.db"
     questions = [
         ranking(number, prompt(text, 1, chat["llava"]), CANDIDATES, lazy(number, 1))

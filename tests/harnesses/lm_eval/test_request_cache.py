@@ -1,4 +1,4 @@
-"""Requests from lm-eval's request cache are those that would be built, or are built anew."""
+"""Requests from lm-eval's request cache equal newly built ones, or are rebuilt."""
 
 import json
 
@@ -55,7 +55,7 @@ def written(folder):
     return {path.name: path.stat().st_mtime_ns for path in (folder / "cache").iterdir()}
 
 
-def test_requests_of_an_equal_run_come_from_the_cache(folder, warned):
+def test_an_equal_run_reads_requests_from_the_cache(folder, warned):
     """At most one document's are built, to compare."""
     built = []
 
@@ -124,7 +124,7 @@ CASES += [pytest.param(*case, id=name) for name, case in CHANGES_BESIDE_THE_DOCU
 
 
 @pytest.mark.parametrize(("name", "usual", "change"), CASES)
-def test_requests_of_another_run_are_built_anew_and_kept(folder, warned, name, usual, change):
+def test_a_different_run_rebuilds_and_stores_requests(folder, warned, name, usual, change):
     prepare_others(folder)
     first = asked(build(name, **usual))
     assert asked(build(name, **change)) == uncached(name, **change) != first
@@ -142,7 +142,7 @@ def prepare_others(folder):
     prepare_egointent(write_annotations(folder / "steps.jsonl", raw_records()), write_videos(folder / "videos"))
 
 
-def test_requests_of_data_that_were_prepared_anew_are_built_anew(folder, warned):
+def test_data_prepared_again_rebuild_requests(folder, warned):
     """The questions are the same, an image is another."""
     source = write_source(folder / "source")
     prepare_egothink(source)
@@ -158,7 +158,7 @@ def test_requests_of_data_that_were_prepared_anew_are_built_anew(folder, warned)
     assert len(of_cache(warned)) == 1
 
 
-def test_requests_of_equal_data_elsewhere_come_from_the_cache(folder, warned, monkeypatch):
+def test_equal_data_in_another_folder_use_the_cache(folder, warned, monkeypatch):
     prepare_egothink(write_source(folder / "source"))
     first = asked(build(COUNTING))
     (folder / "egothink").rename(folder / "moved")

@@ -1,4 +1,4 @@
-"""What the tasks ask, and of which data."""
+"""Requests of the tasks, and their data."""
 
 import json
 from importlib.util import module_from_spec, spec_from_file_location
@@ -27,7 +27,7 @@ from media.files import read_number, read_numbers
 BACKENDS = [family.backends[0] for family in FAMILIES]
 
 
-def test_these_are_all_tasks_of_their_benchmarks():
+def test_all_tasks_of_the_benchmarks_are_tested():
     names = {name for name in manager().all_subtasks if name.partition("_")[0] in BENCHMARKS}
     assert names == {*WITH_IMAGES, *TEXT_ONLY}
 
@@ -44,7 +44,7 @@ def test_a_prompt_has_a_placeholder_for_each_image(data, name):
 
 
 @pytest.mark.parametrize(("name", "is_release"), [("egointent", True), ("egointent_v1", False)])
-def test_the_judge_is_asked_with_the_definitions_of_the_task(data, monkeypatch, name, is_release):
+def test_the_judge_gets_the_definitions_of_the_task(data, monkeypatch, name, is_release):
     task = build(name)
     doc = task.instances[0].doc
     with JudgeServer(lambda *_: Reply("Fine.\n[[40]]")) as server:
@@ -57,7 +57,7 @@ def test_the_judge_is_asked_with_the_definitions_of_the_task(data, monkeypatch, 
 
 
 @pytest.mark.parametrize("name", TEXT_ONLY)
-def test_a_task_of_text_alone_has_neither(data, name):
+def test_a_text_only_task_has_no_images(data, name):
     for instance in build(name).instances:
         assert len(instance.args) == 2
         assert "<image>" not in instance.args[0]
@@ -107,20 +107,20 @@ NO_COUNTS = [
 
 
 @pytest.mark.parametrize(("name", "setting", "count"), NO_COUNTS)
-def test_a_number_of_images_that_is_none_is_named(data, name, setting, count):
+def test_an_invalid_number_of_images_is_named(data, name, setting, count):
     with pytest.raises(ValueError, match=f"--metadata {setting}={count}: "):
         build(name, **{setting: count})
 
 
 @pytest.mark.parametrize("name", ["egoplan_val", "egoplan_val_narrated", "egothink_activity_activity", "egointent"])
-def test_data_that_are_not_prepared_say_how(name, tmp_path, monkeypatch):
+def test_missing_data_raise_with_the_command(name, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     with pytest.raises(DataMissingError, match=rf"{tmp_path}.* lmms-egoplan data prepare {name[:6]}"):
         load(name)
 
 
 @pytest.mark.parametrize("name", ["egothink_object_existence", "egothink_planning_assistance"])
-def test_prompts_of_no_family_name_the_choices(data, name):
+def test_an_unknown_prompt_family_raises_with_the_choices(data, name):
     with pytest.raises(LmmsEgoplanError, match=rf"{name}: --metadata prompts=gpt5: .*default, ") as caught:
         load(name, prompts="gpt5")
     assert all(backend in str(caught.value) for backend in BACKENDS)

@@ -11,7 +11,7 @@ from lmms_egoplan.harnesses.lm_eval.task import Answered
 
 @pytest.mark.parametrize("text", ["", " ", "<think>only this</think>", "Pour the milk."])
 @pytest.mark.parametrize("media", [IMAGES, VIDEO])
-def test_an_answer_keeps_what_was_shown_even_where_it_is_empty(text, media):
+def test_an_empty_answer_keeps_its_media(text, media):
     stored = pickle.loads(pickle.dumps(clean_answer(ShownAnswer(text, media))))
     assert Answered.of(SimpleNamespace(doc={}, resps=[stored])).media == media
 

@@ -1,4 +1,4 @@
-"""`--use_cache` of lmms-eval: what it serves came from the same weights, on a path that has not failed."""
+"""lmms-eval's `--use_cache` serves only responses from the same weights and from paths that have not failed."""
 
 import os
 import time
@@ -52,7 +52,7 @@ def reweigh(folder, factor):
     model.save_pretrained(folder, state_dict=weights)
 
 
-def test_a_checkpoint_that_was_replaced_is_asked_again(tmp_path):
+def test_replaced_weights_are_not_served_from_the_cache(tmp_path):
     folder = save("llava", tmp_path / "checkpoint")
     documents = docs("Next?", "What now?")
     first, _ = ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", documents)
@@ -66,7 +66,7 @@ def test_a_checkpoint_that_was_replaced_is_asked_again(tmp_path):
     assert not np.allclose(other, first, atol=1e-2)
 
 
-def test_an_unfinished_run_of_replaced_weights_is_asked_again(tmp_path):
+def test_replaced_weights_do_not_resume_an_unfinished_run(tmp_path):
     folder = save("llava", tmp_path / "checkpoint")
     documents = docs("Next?", "What now?")
     ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", documents, finish=False)
@@ -78,7 +78,7 @@ def test_an_unfinished_run_of_replaced_weights_is_asked_again(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["touch", "chat_template"])
-def test_any_file_of_the_checkpoint_counts(tmp_path, change):
+def test_a_change_in_any_checkpoint_file_invalidates_the_cache(tmp_path, change):
     folder = save("llava", tmp_path / "checkpoint")
     ask(HFVLM(str(folder), dtype="float32"), folder, tmp_path / "cache", docs("Next?"))
     if change == "touch":
@@ -96,7 +96,7 @@ def faulty(folder, **arguments):
 
 
 @pytest.mark.parametrize("later", [["Where?", "In room Z?", "Why?"], ["In room Z?", "Where?"]], ids=["audit", "settle"])
-def test_what_came_on_a_path_that_fails_later_is_never_served(tmp_path, later):
+def test_responses_from_a_path_that_fails_later_are_never_served(tmp_path, later):
     """A killed run leaves answers of the path `packed`; the next finds it inexact; the third starts anew without it.
 
     The next run's first question settles its path, the second is audited.
@@ -116,7 +116,7 @@ def test_what_came_on_a_path_that_fails_later_is_never_served(tmp_path, later):
     assert hits == len(losses)
 
 
-def test_a_forced_path_is_taken_and_kept_apart(tmp_path):
+def test_a_forced_path_is_used_and_cached_separately(tmp_path):
     folder = save("llava", tmp_path / "checkpoint")
     model = HFVLM(str(folder), dtype="float32", ranking_path="cached")
     ask(model, folder, tmp_path / "cache", docs("Next?"))
@@ -125,7 +125,7 @@ def test_a_forced_path_is_taken_and_kept_apart(tmp_path):
         HFVLM(str(folder), dtype="float32", ranking_path="shared")
 
 
-def test_another_backend_keeps_its_keys(tmp_path):
+def test_cache_keys_of_other_backends_do_not_change(tmp_path):
     """A model that went away binds nothing."""
     folder = save("llava", tmp_path / "checkpoint")
     model = HFVLM(str(folder), dtype="float32")

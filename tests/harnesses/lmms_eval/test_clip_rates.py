@@ -59,7 +59,7 @@ def assert_same(found, expected):
 
 @pytest.mark.parametrize("rate", [6, 2.975, 1.5])
 @pytest.mark.parametrize("name", RATED)
-def test_the_encoding_is_the_processors_with_the_right_metadata(name, rate):
+def test_encoding_equals_the_processors_with_true_metadata(name, rate):
     shown = frames(6)
     found = inputs(name, messages(Clip(shown, rate)))
     assert_same(found, as_the_processor_gives_them(name, [shown], [rate]))
@@ -83,7 +83,7 @@ def test_each_of_several_videos_has_its_own_rate(name):
     assert_same(found, as_the_processor_gives_them(name, videos, [6, 2]))
 
 
-def test_a_video_without_a_rate_beside_one_with_is_as_alone():
+def test_a_video_without_a_rate_is_not_affected_by_another_with_one():
     known, unknown = Clip(frames(4), 6), frames(4, first=10)
     both = torch.as_tensor(inputs("qwen2_5_vl", messages(known, unknown))["second_per_grid_ts"])
     alone = torch.as_tensor(inputs("qwen2_5_vl", messages(unknown))["second_per_grid_ts"])
@@ -120,7 +120,7 @@ def test_the_rate_is_in_likelihoods_and_answers(name, tmp_path):
 
 
 @pytest.mark.parametrize("rates", [(6,), (1.5, 24), (0.5, None)])
-def test_frames_stand_at_their_seconds(rates):
+def test_frames_are_positioned_by_their_seconds(rates):
     """Also with transformers before 5.18, which cuts the seconds between temporal patches to whole ones."""
     model, processor = build("qwen2_5_vl")
     clips = [Clip(frames(8, 10 * number), rate) for number, rate in enumerate(rates)]
@@ -170,6 +170,6 @@ def test_a_clip_keeps_its_rate_and_one_frame_is_an_image():
 
 
 @pytest.mark.parametrize("rate", [0, -6, float("nan"), float("inf")])
-def test_a_rate_that_is_none_is_refused(rate):
+def test_an_invalid_rate_is_rejected(rate):
     with pytest.raises(ValueError, match=str(rate)):
         Clip(frames(2), rate)

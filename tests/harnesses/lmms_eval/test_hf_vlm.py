@@ -1,4 +1,4 @@
-"""The backend's two request types on tiny checkpoints: what it says is what an independent pass says."""
+"""The backend's two request types on tiny checkpoints, compared with independent passes."""
 
 import os
 import subprocess
@@ -116,7 +116,7 @@ def test_arguments_of_each_request_are_its_own(checkpoint):
     assert len(mixed[1]) > len(mixed[0])
 
 
-def test_sampling_only_where_it_is_asked_for(checkpoint):
+def test_sampling_only_if_requested(checkpoint):
     model = HFVLM(checkpoint["llava"], dtype="float32")
     greedy = generate(model, QUESTIONS[:1], max_new_tokens=12)
     assert generate(model, QUESTIONS[:1], max_new_tokens=12, temperature=0, do_sample=False) == greedy
@@ -179,7 +179,7 @@ def test_losses_are_those_of_full_passes(checkpoint, name):
         assert tuple(text) == (score.loss, score.is_greedy)  # as the harness's own scoring reads it
 
 
-def test_is_greedy_says_whether_the_model_would_answer_so(checkpoint):
+def test_is_greedy_matches_greedy_decoding(checkpoint):
     model = HFVLM(checkpoint["qwen2_5_vl"], dtype="float32")
     doc = {"text": "Which action should come next?", "visuals": [picture(0)]}
     (answer,) = generate(model, [doc], max_new_tokens=1)
@@ -189,7 +189,7 @@ def test_is_greedy_says_whether_the_model_would_answer_so(checkpoint):
     assert scores[0].num_tokens == 1
 
 
-def test_end_of_turn_counts_where_asked(checkpoint):
+def test_score_eos_adds_the_end_of_turn(checkpoint):
     doc = {"text": "What next?", "visuals": [picture(0)], "choices": CHOICES[:2]}
     model = HFVLM(checkpoint["llava"], dtype="float32", score_eos=True)
     for choice, response in zip(CHOICES, model.loglikelihood(ranking_requests(model, [doc])), strict=False):
@@ -199,7 +199,7 @@ def test_end_of_turn_counts_where_asked(checkpoint):
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])
-def test_a_missing_frame_is_named_with_its_question_when_its_turn_comes(checkpoint, tmp_path, batch_size):
+def test_a_missing_frame_raises_at_its_question(checkpoint, tmp_path, batch_size):
     def visuals(doc):
         return read_frame_folder(tmp_path, doc["frames"])
 
@@ -219,7 +219,7 @@ def test_a_missing_frame_is_named_with_its_question_when_its_turn_comes(checkpoi
         assert len(finished) >= len(requests) // 2
 
 
-def test_frames_that_do_not_fit_are_refused_with_both_lengths(checkpoint):
+def test_frames_that_do_not_fit_raise_with_both_lengths(checkpoint):
     model = HFVLM(checkpoint["llava"], dtype="float32", batch_size=2)
     docs = [{"text": "What?", "visuals": [picture(0)] * count, "choices": CHOICES} for count in (1, 200)]
     pattern = r"question small/1: .*3\d\d\d tokens.* 2048 positions"
@@ -243,7 +243,7 @@ def test_unfinished_runs_of_one_model_share_a_cache_folder(checkpoint, monkeypat
     assert os.environ["LMMS_CACHE_RUN_ID"] == "mine"
 
 
-def test_a_task_of_type_loglikelihood_names_its_continuation_by_a_function(checkpoint):
+def test_continuations_may_be_functions_of_the_document(checkpoint):
     model = HFVLM(checkpoint["llava"], dtype="float32")
     docs = [{"text": "What next?", "visuals": [picture(0)], "choices": CHOICES}]
     expected = [parse_loglikelihood(r.text).loss for r in model.loglikelihood(ranking_requests(model, docs))]
@@ -289,7 +289,7 @@ def answer_to(generator, messages, new_tokens):
 
 
 @pytest.mark.parametrize("name", ["blip2", "blip2_opt", "instructblip", "instructblip_vicuna"])
-def test_models_that_require_pixels_answer_questions_without(name):
+def test_models_that_require_pixels_answer_text_questions(name):
     model, processor = build(name)
     answers = AnswerGenerator(model, processor)
     for images in ([], [picture(0)]):
@@ -298,7 +298,7 @@ def test_models_that_require_pixels_answer_questions_without(name):
         assert 1 <= answer.output_tokens <= 4
 
 
-def test_only_an_answer_that_the_limit_ends_has_as_many_tokens_as_the_limit():
+def test_only_truncated_answers_reach_the_token_limit():
     model, processor = build("llava")
     answers = AnswerGenerator(model, processor)
     content = [{"type": "image", "image": picture(0)}, {"type": "text", "text": "What next?"}]
@@ -329,7 +329,7 @@ print(dist.get_backend())
 
 
 @pytest.mark.whole
-def test_no_thread_of_several_processes_outlives_python(checkpoint):
+def test_no_thread_outlives_python_with_several_processes(checkpoint):
     launched = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
     environment = os.environ | launched | {"ACCELERATE_USE_CPU": "true"}
     command = [sys.executable, "-c", ONE_PROCESS, checkpoint["llava"]]

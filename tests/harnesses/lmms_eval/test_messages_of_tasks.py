@@ -33,7 +33,7 @@ class Task:
     ],
     ids=["the harness's name", "another name", "any names"],
 )
-def test_settings_reach_the_function_under_any_name(to_messages):
+def test_settings_are_passed_under_any_parameter_name(to_messages):
     backend = SimpleNamespace(_media=MediaLoader(8, takes_video=False))
     request = SimpleNamespace(request_type="generate_until", args=("", {}, Task(to_messages).doc_to_visual))
     asked = HFVLM._task_messages(backend, request, {"image": number_image(3)})

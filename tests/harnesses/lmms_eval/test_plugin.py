@@ -1,4 +1,4 @@
-"""What the plugin registers, and that it leaves the harness working whatever has changed there."""
+"""The plugin registers models and tasks, and the harness keeps working after any change to it."""
 
 import configparser
 import os
@@ -39,7 +39,7 @@ UPSTREAMS_LLAVA = "lmms_eval.models.simple.llava.Llava"
 
 @pytest.fixture(autouse=True)
 def task_manager(monkeypatch):
-    """The harness's class, as it is before a test; what a test does to it is undone."""
+    """The harness's original class; changes by a test are undone."""
     monkeypatch.setattr(TaskManager, "initialize_tasks", TaskManager.initialize_tasks)
 
 
@@ -65,7 +65,7 @@ def test_the_harness_finds_the_models():
 
 
 @pytest.mark.whole
-def test_the_harness_finds_the_tasks_beside_its_own():
+def test_the_harness_finds_the_tasks_and_its_own():
     manager = TaskManager()
     assert set(manager.all_tasks) >= TASKS
     assert manager.task_index["egocentric_planning"]["type"] == "tag"
@@ -95,12 +95,12 @@ def test_include_path_alone_is_enough():
     assert set(manager.all_tasks) >= TASKS
 
 
-def test_only_the_included_folder_where_the_defaults_are_not_wanted(tmp_path):
+def test_without_defaults_only_the_included_folder_is_indexed(tmp_path):
     plugin.register()
     assert TaskManager(include_path=str(tmp_path), include_defaults=False).all_tasks == []
 
 
-def test_tasks_of_two_benchmarks_try_the_judge_they_share_once(tmp_path, monkeypatch):
+def test_a_judge_shared_by_two_benchmarks_is_tested_once(tmp_path, monkeypatch):
     """When the tasks are chosen and when they are loaded."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     prepare_egothink(write_source(tmp_path / "source"))
@@ -117,7 +117,7 @@ def test_tasks_of_two_benchmarks_try_the_judge_they_share_once(tmp_path, monkeyp
 
 
 @pytest.mark.usefixtures("without_hook")
-def test_a_harness_with_a_group_for_tasks_is_left_as_it_is(monkeypatch):
+def test_a_harness_with_an_entry_point_group_for_tasks_is_not_patched(monkeypatch):
     """With the folders that the proposed group gives it, of this package as it declares itself."""
     settings = configparser.ConfigParser()
     settings.read(REPOSITORY / "setup.cfg", encoding="utf-8")
@@ -145,14 +145,14 @@ def moved(monkeypatch):
 
 
 @pytest.mark.parametrize("change", [renamed, reworked, moved])
-def test_a_harness_that_has_changed_gets_the_models_and_the_user_a_hint(change, monkeypatch, warnings):
+def test_a_changed_harness_gets_the_models_and_logs_a_hint(change, monkeypatch, warnings):
     change(monkeypatch)
     assert {manifest.model_id for manifest in plugin.register()} == {"hf_vlm", "scripted", "vllm_ranker", "llava"}
     (warning,) = warnings
     assert "--include_path $(lmms-egoplan tasks-path)" in warning
 
 
-def test_upstreams_llava_stays_where_its_package_is(tmp_path, monkeypatch):
+def test_upstreams_llava_is_kept_if_its_package_is_installed(tmp_path, monkeypatch):
     (tmp_path / "llava").mkdir()
     (tmp_path / "llava" / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -161,13 +161,13 @@ def test_upstreams_llava_stays_where_its_package_is(tmp_path, monkeypatch):
     assert registry.get_model_class("hf_vlm") is HFVLM
 
 
-def test_a_mere_folder_of_that_name_is_no_package(tmp_path, monkeypatch):
+def test_a_folder_named_llava_is_not_the_package(tmp_path, monkeypatch):
     (tmp_path / "llava").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
     assert lmms_eval.models._initialize_model_registry().get_model_class("llava") is Llava
 
 
-def test_llava_takes_the_original_names_and_says_so(tmp_path, monkeypatch, warnings):
+def test_llava_maps_original_names_and_logs_it(tmp_path, monkeypatch, warnings):
     monkeypatch.setenv("LMMS_CACHE_RUN_ID", "tests")
     monkeypatch.chdir(tmp_path)
     save("llava", tmp_path / DEFAULT_CHECKPOINT)
@@ -189,7 +189,7 @@ def test_ports_keep_version_language_model_and_size(original):
     assert all(part.removeprefix("v") in name for part in parts)
 
 
-def test_wheel_brings_all_modules_data_and_tasks(tmp_path):
+def test_the_wheel_contains_all_modules_data_and_tasks(tmp_path):
     pytest.importorskip("setuptools", minversion="77", reason="builds a wheel without a network")
     source = tmp_path / "source"
     for folder in ("lmms_egoplan", "tasks"):

@@ -17,7 +17,7 @@ def model(tmp_path):
     return Scripted(str(tmp_path), batch_size=8)
 
 
-def test_replies_are_found_by_the_questions_id(model):
+def test_replies_are_looked_up_by_question_id(model):
     docs = [{"text": "What is this?", "id": "existence/1"}, {"text": "What next?", "sample_id": 7}]
     assert generate(model, docs) == ["a cup", "open door"]
 
@@ -29,6 +29,6 @@ def test_the_reply_is_the_likeliest_continuation(model):
     assert min(scores, key=lambda score: score.loss) == scores[1]
 
 
-def test_other_questions_have_none(model):
+def test_unknown_questions_raise(model):
     with pytest.raises(LmmsEgoplanError, match=f"{TASK} existence/2"):
         generate(model, [{"text": "What is this?", "id": "existence/2"}])

@@ -38,14 +38,14 @@ def test_reads_like_a_list(responses, computed):
     assert computed == [0, 1, 2, 3]
 
 
-def test_no_response_behind_the_last(responses):
+def test_an_index_after_the_last_response_raises(responses):
     with pytest.raises(IndexError):
         responses[4]
     with pytest.raises(IndexError):
         responses[-5]
 
 
-def test_the_computation_is_finished_with_the_last_response():
+def test_the_generator_is_closed_after_the_last_response():
     finished = []
 
     def compute():
@@ -69,7 +69,7 @@ def test_an_error_reaches_the_reader():
         responses[1]
 
 
-def test_an_index_error_of_the_model_is_not_the_end():
+def test_an_index_error_of_the_model_is_raised():
     def failing():
         yield "a"
         raise IndexError("index out of range in self")

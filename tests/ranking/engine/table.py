@@ -1,4 +1,4 @@
-"""A model that is a table: its log-probabilities hang on all tokens before, and are no two alike."""
+"""A model that is a table: its log-probabilities depend on all earlier tokens, and all differ."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""What an engine is asked, in which order, and how its answers become scores; with an engine made of a table."""
+"""Requests to an engine, their order, and the scores from its answers, with a table as engine."""
 
 import math
 
@@ -110,7 +110,7 @@ def test_contexts_come_first_and_many_questions_at_once():
         assert places == sorted(places)
 
 
-def test_the_first_question_of_a_kind_is_ranked_both_ways_before_any_other():
+def test_the_first_question_of_a_kind_is_ranked_by_both_methods_first():
     engine = TableEngine()
     ranked = ranker(engine)
     scores = list(ranked.scores(question(number) for number in range(5)))
@@ -122,7 +122,7 @@ def test_the_first_question_of_a_kind_is_ranked_both_ways_before_any_other():
     assert audits == [0, 1, 3]
 
 
-def test_where_forced_tokens_are_not_exact_the_prompts_are_read(warned):
+def test_inexact_forced_tokens_fall_back_to_prompt_logprobs(warned):
     questions = [question(number) for number in range(4)]
     ranked = ranker(TableEngine(wrong={"q0"}))
     scores = list(ranked.scores(questions))
@@ -152,7 +152,7 @@ def test_a_question_that_does_not_fit_is_named_with_its_lengths():
         next(scores)
 
 
-def test_media_count_where_the_engine_has_made_tokens_of_them():
+def test_length_checks_include_the_engines_media_tokens():
     def replies(name, request):
         return EngineResponse(99, request.forced, []) if name == "0-context" else None
 
@@ -170,13 +170,13 @@ def test_media_count_where_the_engine_has_made_tokens_of_them():
         (EngineResponse(20, [0, 7, 8], [(-1.0, 1), (math.nan, 1), (-1.0, 1)]), "nan"),
     ],
 )
-def test_an_engine_that_answers_something_else_is_refused(reply, facts):
+def test_invalid_answers_of_an_engine_are_rejected(reply, facts):
     engine = TableEngine(replies=lambda name, request: reply if name == "0-candidate-0" else None)
     with pytest.raises(EngineError, match=f"question q0: .*{facts}"):
         list(ranker(engine, FORCED).scores([question(0)]))
 
 
-def test_greedy_is_a_candidate_whose_tokens_are_all_the_most_probable():
+def test_is_greedy_needs_every_token_to_be_the_most_probable():
     def replies(name, request):
         ranks = {"0-candidate-0": [2, 1, 1], "0-candidate-1": [2]}.get(name)
         return ranks and EngineResponse(20, request.forced, [(-1.0, rank) for rank in ranks])
@@ -211,7 +211,7 @@ def test_tokens_are_those_of_the_ranker_on_transformers(name, score_eos):
     assert [token for token in asked.prefix if token not in media] == text
 
 
-def test_clips_are_images_and_said_to_be(warned):
+def test_clips_become_images_and_this_is_logged(warned):
     frames = [Image.new("RGB", (60, 40), (40 * shade, 0, 0)) for shade in range(4)]
     text = {"type": "text", "text": "What next?"}
     clip = [
@@ -244,7 +244,7 @@ class Shifted(TableEngine):
         return EngineResponse(response.prompt_length, response.tokens, shifted)
 
 
-def test_audited_questions_have_the_numbers_of_forced_tokens_and_the_note():
+def test_audited_questions_keep_scores_of_forced_tokens_and_the_note():
     questions = [question(number) for number in range(6)]
     ranked = EngineRanker(Shifted(), build("llava")[1], note="never compared")
     scores = list(ranked.scores(questions))
@@ -257,7 +257,7 @@ def test_audited_questions_have_the_numbers_of_forced_tokens_and_the_note():
 
 @pytest.mark.parametrize("is_float32", [True, False])
 @pytest.mark.parametrize("method", ["auto", FORCED])
-def test_near_ties_take_the_prompts_numbers_in_float32(method, is_float32):
+def test_near_ties_use_prompt_logprobs_in_float32(method, is_float32):
     def tied(number):
         candidates = [CandidateTokens([number, 7], first=0)] * 2
         return EngineQuestion(f"q{number}", [*range(19), number], candidates, {})

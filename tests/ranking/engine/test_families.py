@@ -8,7 +8,7 @@ from lmms_egoplan.ranking.engine.families import NOT_COMPARED, engine_note
 
 
 @pytest.mark.parametrize("name", ["gemma3", "paligemma", "shieldgemma2", "molmo2", "git", "gemma4_unified", "colpali"])
-def test_bidirectional_images_are_refused(name):
+def test_bidirectional_images_are_rejected(name):
     if name not in CONFIG_MAPPING:
         pytest.skip(f"this transformers has no {name}")
     with pytest.raises(RankingError, match=rf"{name}: .*hf_vlm"):
@@ -16,7 +16,7 @@ def test_bidirectional_images_are_refused(name):
 
 
 @pytest.mark.parametrize("value", ["vision", "all", True])
-def test_the_setting_refuses_families_that_can_do_without(value):
+def test_the_setting_rejects_families_with_optional_bidirectional_attention(value):
     config = CONFIG_MAPPING["llava"]()
     config.text_config.use_bidirectional_attention = value
     with pytest.raises(RankingError):
@@ -39,5 +39,5 @@ def test_families_that_agree_have_no_note(name, text):
 
 
 @pytest.mark.parametrize("name", ["smolvlm", "gemma3n", "mllama", "aya_vision", "qwen3_vl_moe", "llava_next_video"])
-def test_other_families_are_said_not_to_be_compared(name):
+def test_other_families_have_a_note(name):
     assert engine_note(CONFIG_MAPPING[name]()) == NOT_COMPARED

@@ -117,7 +117,7 @@ HOSTILE = [
 ]
 
 
-def test_hostile_requests_end_nothing(forcing, checkpoint):
+def test_invalid_requests_do_not_stop_the_server(forcing, checkpoint):
     body = {"model": str(checkpoint), "messages": [{"role": "user", "content": "What next?"}], "temperature": 0}
     body |= {"max_tokens": 2, "logprobs": True, "return_token_ids": True}
     statuses = {}
@@ -144,7 +144,7 @@ def test_a_server_that_returns_logits(serve, checkpoint):
         ServedEngine(url, str(checkpoint), probe)
 
 
-def test_other_data_under_an_id_of_another_run_changes_nothing(forcing, checkpoint):
+def test_images_of_another_run_are_never_used(forcing, checkpoint):
     """The server uses what it has stored under a known ID; no other client may know one of ours."""
     processor = AutoProcessor.from_pretrained(checkpoint)
     ranker = EngineRanker(ServedEngine(forcing, str(checkpoint), probe), processor, method=FORCED)

@@ -72,7 +72,7 @@ def test_scores_are_those_of_transformers(engine, method, kind):
         assert [score.is_greedy for score in row] == [score.is_greedy for score in expected]
 
 
-def test_a_context_that_does_not_fit_is_an_error_that_names_it(engine):
+def test_a_context_that_does_not_fit_is_named(engine):
     llm, _, processor = engine
     ranker = EngineRanker(llm, processor)
     content = [{"type": "text", "text": "What next? " * 300}]
@@ -81,11 +81,11 @@ def test_a_context_that_does_not_fit_is_an_error_that_names_it(engine):
     next(scores)
     with pytest.raises(ContextTooLongError, match=r"question small/7: .*\d+ tokens"):
         next(scores)
-    (row,) = ranker.scores([fits])  # the engine goes on
+    (row,) = ranker.scores([fits])  # the engine continues
     assert len(row) == len(CANDIDATES)
 
 
-def test_a_full_cache_changes_no_score_and_a_dead_engine_gives_none(tmp_path):
+def test_a_full_cache_changes_no_score_and_a_dead_engine_raises(tmp_path):
     from lmms_egoplan.ranking.engine.local import LocalEngine
 
     folder = save("qwen2_5_vl", tmp_path)

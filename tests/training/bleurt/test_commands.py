@@ -26,7 +26,7 @@ def run(*arguments):
     return CliRunner().invoke(app, ["train", "actplan-bleurt", *map(str, arguments)], env={"COLUMNS": "120"})
 
 
-def test_trains_once(inputs, tmp_path):
+def test_finished_run_is_not_repeated(inputs, tmp_path):
     files, encoder = inputs
     out = tmp_path / "bleurt"
     settings = ["--epochs", 2, "--learning-rate", 1e-3, "--batch-size", 3, "--max-length", 40, "--seed", 1]
@@ -39,7 +39,7 @@ def test_trains_once(inputs, tmp_path):
         assert str(out) in written
 
 
-def test_errors_are_one_message(inputs, tmp_path):
+def test_each_error_is_one_message(inputs, tmp_path):
     files, encoder = inputs
     none, out = str(tmp_path / "none"), tmp_path / "out"
     (tmp_path / "full").mkdir()

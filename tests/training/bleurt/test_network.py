@@ -1,4 +1,4 @@
-"""New networks on encoders of several forms."""
+"""Create classifiers from several kinds of encoders."""
 
 import shutil
 
@@ -19,7 +19,7 @@ def encoder(tmp_path_factory):
     return write_encoder(tmp_path_factory.mktemp("encoder"))
 
 
-def test_a_new_head_on_the_real_encoder():
+def test_new_head_on_the_real_encoder():
     new = new_model(str(get_model_path()), 512, 0)
     assert new.max_length == 512
     assert len(new.tokenizer) == new.model.config.vocab_size == 30522 + len(ACTION_TOKENS)
@@ -42,12 +42,12 @@ def test_new_weights_depend_on_the_seed(encoder):
     assert other.digest == same.digest
 
 
-def test_positions_limit_the_length(tmp_path):
+def test_encoder_positions_limit_the_length(tmp_path):
     assert new_model(str(write_encoder(tmp_path, positions=64)), 512, 0).max_length == 64
     assert new_model(str(tmp_path), 32, 0).max_length == 32
 
 
-def test_a_checkpoint_with_a_head_of_its_own(tmp_path, encoder):
+def test_head_of_the_checkpoint_is_replaced(tmp_path, encoder):
     shutil.copytree(encoder, tmp_path, dirs_exist_ok=True)
     config = BertConfig.from_pretrained(encoder, num_labels=1)
     model = BertForSequenceClassification(config)
@@ -59,7 +59,7 @@ def test_a_checkpoint_with_a_head_of_its_own(tmp_path, encoder):
     assert new.digest != new_model(str(encoder), 512, 0).digest
 
 
-def test_unusable_encoders(tmp_path, encoder):
+def test_unusable_encoders_are_refused(tmp_path, encoder):
     GPT2Model(GPT2Config(n_layer=1, n_head=1, n_embd=8, vocab_size=9)).save_pretrained(tmp_path / "gpt2")
     with pytest.raises(LmmsEgoplanError, match=r"bert.*gpt2"):
         new_model(str(tmp_path / "gpt2"), 512, 0)

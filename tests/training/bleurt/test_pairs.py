@@ -1,4 +1,4 @@
-"""Which pairs the classifier learns from."""
+"""Draw the training pairs of the classifier."""
 
 from collections import Counter
 
@@ -23,7 +23,7 @@ def drawn(instances, epochs=400, **recipe):
     return [pair for epoch in range(epochs) for pair in pairs.epoch(epoch)]
 
 
-def test_a_whole_instance_gives_all_kinds(tmp_path):
+def test_complete_instance_gives_all_kinds(tmp_path):
     (instance,) = instances_of(tmp_path, record(1))
     golds, correct, wrong = (
         {instance.gold_1, instance.gold_2},
@@ -53,18 +53,18 @@ def test_gold_first_pairs_begin_with_a_gold_plan(tmp_path):
     pairs = drawn([instance], 600, positives="gold-first")
     positive = {(pair.gold, pair.candidate) for pair in pairs if pair.correct}
     assert positive == {(gold, other) for gold in golds for other in (*golds, correct) if gold != other}
-    others = [pair for pair in pairs if not pair.correct]
-    assert others
-    assert {pair.gold for pair in others} == golds
+    negatives = [pair for pair in pairs if not pair.correct]
+    assert negatives
+    assert {pair.gold for pair in negatives} == golds
 
 
 def same_activity(folder):
-    """Two normal instances of one activity, a counterfactual one of that name, and an instance of another activity."""
-    there = "../annotation/{}/filling_a_box_1/{}/sample_0"
+    """Return two instances of one activity, a counterfactual one of that name, and one of another activity."""
+    path = "../annotation/{}/filling_a_box_1/{}/sample_0"
     records = [
-        record(1, path=there.format("Scene_int", 0)),
-        record(1, path=there.format("Other_int", 0), gold_gpt=["walk_to(sofa) grab(toy) open(lid)"], gold_gemini=[]),
-        record(1, path=there.format("Scene_int", 1), gold_gpt=["wash(a) dry(b) fold(c)"], gold_gemini=[]),
+        record(1, path=path.format("Scene_int", 0)),
+        record(1, path=path.format("Other_int", 0), gold_gpt=["walk_to(sofa) grab(toy) open(lid)"], gold_gemini=[]),
+        record(1, path=path.format("Scene_int", 1), gold_gpt=["wash(a) dry(b) fold(c)"], gold_gemini=[]),
         record(2, gold_gpt=["cut(d) peel(e) eat(f)"], gold_gemini=[]),
     ]
     plans, _ = write_plans(folder, records, ["train"] * 4)
@@ -72,26 +72,26 @@ def same_activity(folder):
 
 
 @pytest.mark.parametrize("shuffled", ["activity", "instance"])
-def test_shuffled_plans_are_of_the_activity_or_of_the_instance(tmp_path, shuffled):
+def test_shuffled_plans_come_from_the_activity_or_the_instance(tmp_path, shuffled):
     instances = same_activity(tmp_path)
     first, second, counterfactual, other = instances
     pairs = TrainingPairs(instances, Recipe(shuffled=shuffled))
-    found = [{}, {}, {}, {}]
+    golds_by_steps = [{}, {}, {}, {}]
     for epoch in range(500):
         for number, pair in enumerate(pairs.epoch(epoch)):
             if pair.source == "shuffled":
-                found[number].setdefault(frozenset(steps(pair.candidate)), set()).add(pair.gold)
+                golds_by_steps[number].setdefault(frozenset(steps(pair.candidate)), set()).add(pair.gold)
     of_first = {frozenset(steps(gold)) for gold in (first.gold_1, first.gold_2)}
     of_second = {frozenset(steps(second.gold_1))}
     both = of_first | of_second
-    assert set(found[0]) == (both if shuffled == "activity" else of_first)
-    assert set(found[1]) == (both if shuffled == "activity" else of_second)
+    assert set(golds_by_steps[0]) == (both if shuffled == "activity" else of_first)
+    assert set(golds_by_steps[1]) == (both if shuffled == "activity" else of_second)
     # Counterfactual activities are activities of their own (Table 2: 100 and 53 of 153).
-    assert set(found[2]) == {frozenset(steps(counterfactual.gold_1))}
-    assert set(found[3]) == {frozenset(steps(other.gold_1))}
+    assert set(golds_by_steps[2]) == {frozenset(steps(counterfactual.gold_1))}
+    assert set(golds_by_steps[3]) == {frozenset(steps(other.gold_1))}
     for number, instance in enumerate(instances):
-        own = {gold for gold in (instance.gold_1, instance.gold_2) if gold}
-        assert set().union(*found[number].values()) == own
+        instance_golds = {gold for gold in (instance.gold_1, instance.gold_2) if gold}
+        assert set().union(*golds_by_steps[number].values()) == instance_golds
 
 
 _LONG, _SHORT = "walk_to(thing1) grab(thing1) place_inside(box, thing1)", "grab(cup) open(box)"
@@ -108,8 +108,8 @@ EARLIER = [
 ]
 
 
-def test_shuffled_plans_of_the_instance_are_those_that_earlier_runs_drew(tmp_path):
-    """Drawn by the code before there was a choice: seed 5, epochs 0 to 7 of one instance."""
+def test_shuffled_plans_of_the_instance_match_earlier_versions(tmp_path):
+    """Compare with stored draws of earlier versions: seed 5, epochs 0 to 7 of one instance."""
     instances = instances_of(tmp_path, record(1), record(2))
     pairs = TrainingPairs(instances, Recipe(seed=5, shuffled="instance"))
     assert [pairs.epoch(epoch)[0] for epoch in range(8)] == EARLIER
@@ -131,7 +131,7 @@ _PLAN = st.lists(_NAMES, min_size=1, max_size=4).map(lambda names: " ".join(f"op
         seed=st.integers(0, 9),
     ),
 )
-def test_what_any_pair_is_made_of(golds, correct, wrong, recipe):
+def test_every_pair_follows_the_recipe(golds, correct, wrong, recipe):
     plans = [
         LabelledPlan("GPT-4V", text, label) for texts, label in ((correct, True), (wrong, False)) for text in texts
     ]
@@ -141,22 +141,22 @@ def test_what_any_pair_is_made_of(golds, correct, wrong, recipe):
     ]
     training = TrainingPairs(instances, recipe)
     assert len(training) + len(training.without_pair) == len(instances)
-    kept = [instance for instance in instances if str(instance.id) not in training.without_pair]
+    usable = [instance for instance in instances if str(instance.id) not in training.without_pair]
     every_gold = [gold for pair in golds for gold in pair if gold]
     for epoch in range(20):
-        for instance, pair in zip(kept, training.epoch(epoch), strict=True):
-            own = [gold for gold in (instance.gold_1, instance.gold_2) if gold]
+        for instance, pair in zip(usable, training.epoch(epoch), strict=True):
+            instance_golds = [gold for gold in (instance.gold_1, instance.gold_2) if gold]
             assert pair.correct == (pair.source == "positive")
             if pair.source == "positive":
                 assert pair.gold != pair.candidate
-                assert {pair.gold, pair.candidate} <= {*own, *correct}
-                assert recipe.positives == "mixed" or pair.gold in own
+                assert {pair.gold, pair.candidate} <= {*instance_golds, *correct}
+                assert recipe.positives == "mixed" or pair.gold in instance_golds
             elif pair.source == "wrong":
-                assert pair.gold in own
+                assert pair.gold in instance_golds
                 assert pair.candidate in wrong
             else:
-                pool = every_gold if recipe.shuffled == "activity" else own
-                assert pair.gold in own
+                pool = every_gold if recipe.shuffled == "activity" else instance_golds
+                assert pair.gold in instance_golds
                 assert pair.candidate not in {*pool, *correct}
                 assert any(sorted(steps(pair.candidate)) == sorted(steps(gold)) for gold in pool)
 
@@ -173,20 +173,20 @@ def test_what_any_pair_is_made_of(golds, correct, wrong, recipe):
         ({"gold_gpt": ["open(a)"], "gold_gemini": []}, {"positive": 0.3, "wrong": 0.7}),
     ],
 )  # fmt: skip
-def test_what_is_missing_gives_way(tmp_path, fields, kinds):
+def test_missing_kinds_are_replaced(tmp_path, fields, kinds):
     pairs = drawn(instances_of(tmp_path, record(1, **fields)), 1000)
     shares = {kind: count / len(pairs) for kind, count in Counter(pair.source for pair in pairs).items()}
     assert shares == pytest.approx(kinds, abs=0.05)
 
 
-def test_an_instance_without_a_pair_is_told(tmp_path):
+def test_instance_without_a_pair_is_reported(tmp_path):
     lonely = record(1, gold_gpt=["open(a) open(a)"], gold_gemini=[], neg_gpt=[], pos_gemini=[])
     pairs = TrainingPairs(instances_of(tmp_path, lonely, record(2)), Recipe())
     assert len(pairs) == 1
     assert pairs.without_pair == ["Scene_int/filling_a_box_1/0/sample_0"]
 
 
-def test_a_draw_depends_on_seed_epoch_and_instance(tmp_path):
+def test_draws_depend_on_seed_epoch_and_instance(tmp_path):
     instances = instances_of(tmp_path, *map(record, range(6)))
     pairs = TrainingPairs(instances, Recipe(seed=3))
     assert pairs.epoch(5) == TrainingPairs(instances, Recipe(seed=3)).epoch(5)

@@ -1,4 +1,4 @@
-"""Training runs: the same command gives the same end, whatever happens in between."""
+"""Test training runs: the same command gives the same result, even after interruptions."""
 
 import json
 import os
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
-    """Plans, activities and encoder."""
+    """Write plans, activities and an encoder."""
     folder = tmp_path_factory.mktemp("inputs")
     records = [record(number) for number in range(COUNT)]
     records[1] |= {"gold_gpt": ["grab(cup) " * 100]}
@@ -38,21 +38,21 @@ def inputs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, inputs):
-    """A run without an interruption: its folder, scores and remarks."""
+    """Run without an interruption. Return folder, scores and messages."""
     out, remarks = tmp_path_factory.mktemp("whole") / "run", []
     return out, train_bleurt(*inputs, out, RECIPE, remarks.append), remarks
 
 
 def same_end(out, whole):
-    """Whether two finished runs are equal, apart from the seconds they took."""
+    """Return whether two finished runs are equal, except for their seconds."""
     scores, expected = (json.loads((folder / "scores.json").read_text()) for folder in (out, whole))
-    weights, wanted = (load_file(folder / "model.safetensors") for folder in (out, whole))
+    weights, expected_weights = (load_file(folder / "model.safetensors") for folder in (out, whole))
     return (scores | {"seconds": 0}) == (expected | {"seconds": 0}) and all(
-        torch.equal(value, wanted[name]) for name, value in weights.items()
+        torch.equal(value, expected_weights[name]) for name, value in weights.items()
     )
 
 
-def test_a_finished_run(whole, inputs):
+def test_finished_run_has_all_files_and_scores(whole, inputs):
     out, scores, remarks = whole
     assert sorted(path.name for path in out.iterdir()) == [
         "README.md", "config.json", "model.safetensors", "run.json", "scores.json", "tokenizer.json",
@@ -80,10 +80,10 @@ def test_a_finished_run(whole, inputs):
         assert (stored["positives"], stored["shuffled"]) == ("mixed", "activity")
     classifier = load_classifier(out)
     scores_by_model, _ = evaluate_bleurt(classifier, *inputs[:2], "val")
-    assert {model: vars(each) for model, each in scores_by_model.items()} == scores["val"]
+    assert {model: vars(source_scores) for model, source_scores in scores_by_model.items()} == scores["val"]
 
 
-def test_the_model_card_tells_data_settings_and_scores(whole):
+def test_model_card_contains_data_settings_and_scores(whole):
     out, scores, _ = whole
     card = (out / "README.md").read_text()
     best = f"Epoch {scores['best_epoch']} of 3"
@@ -94,7 +94,7 @@ def test_the_model_card_tells_data_settings_and_scores(whole):
     assert "{" not in card
 
 
-def test_the_same_seed_gives_the_same_numbers(whole, inputs, tmp_path):
+def test_same_seed_gives_same_numbers(whole, inputs, tmp_path):
     out = tmp_path / "again"
     out.mkdir()
     torch.manual_seed(99)
@@ -104,7 +104,7 @@ def test_the_same_seed_gives_the_same_numbers(whole, inputs, tmp_path):
     assert other["history"] != scores["history"]
 
 
-def test_a_finished_run_is_not_repeated(whole, inputs):
+def test_finished_run_is_not_repeated(whole, inputs):
     out, scores, _ = whole
     before = {path: path.stat().st_mtime_ns for path in out.iterdir()}
     remarks = []
@@ -113,7 +113,7 @@ def test_a_finished_run_is_not_repeated(whole, inputs):
     assert {path: path.stat().st_mtime_ns for path in out.iterdir()} == before
 
 
-# Three updates an epoch: the eighth is in the middle of the third.
+# Each epoch has three updates: the eighth is in the middle of the third epoch.
 KILLED = """
 import os, signal, sys
 from itertools import count
@@ -132,7 +132,7 @@ train_bleurt(*map(Path, sys.argv[2:4]), sys.argv[4], Path(sys.argv[5]), RECIPE, 
 
 
 @pytest.mark.whole
-def test_killed_and_resumed_ends_the_same(whole, inputs, tmp_path):
+def test_resumed_run_gives_the_same_result(whole, inputs, tmp_path):
     out = tmp_path / "run"
     tests = str(Path(__file__).resolve().parents[2])
     command = [sys.executable, "-c", KILLED, tests, *map(str, inputs), str(out)]
@@ -145,7 +145,7 @@ def test_killed_and_resumed_ends_the_same(whole, inputs, tmp_path):
     assert same_end(out, whole[0])
 
 
-def test_a_classifier_that_does_not_name_its_pairs_is_refused(whole, tmp_path):
+def test_classifier_without_pair_settings_is_refused(whole, tmp_path):
     folder = shutil.copytree(whole[0], tmp_path / "classifier")
     config = json.loads((folder / "config.json").read_text())
     del config["shuffled"]
@@ -154,33 +154,33 @@ def test_a_classifier_that_does_not_name_its_pairs_is_refused(whole, tmp_path):
         load_classifier(folder)
 
 
-def test_gold_first_is_recorded_and_scored_alike(whole, inputs, tmp_path):
+def test_gold_first_is_recorded_and_scored_the_same_way(whole, inputs, tmp_path):
     out, recipe = tmp_path / "run", replace(RECIPE, epochs=1, positives="gold-first")
     scores = train_bleurt(*inputs, out, recipe, print)
     assert (scores["settings"]["positives"], scores["settings"]["shuffled"]) == ("gold-first", "activity")
     classifier = load_classifier(out)
     scores_by_model, _ = evaluate_bleurt(classifier, *inputs[:2], "val")
     assert classifier.pairs != load_classifier(whole[0]).pairs
-    assert {model: vars(each) for model, each in scores_by_model.items()} == scores["val"]
+    assert {model: vars(source_scores) for model, source_scores in scores_by_model.items()} == scores["val"]
 
 
-def test_learns_what_can_be_learnt(inputs, tmp_path):
+def test_learns_a_learnable_task(inputs, tmp_path):
     simple = {"gold_gpt": ["grab(a)"], "gold_gemini": ["open(b)"], "pos_gemini": ["close(c)"]}
     records = [record(number, **simple, neg_gpt=["walk_to(z) switch-on(z)"]) for number in range(24)]
     plans, activities = write_plans(tmp_path, records, ["train"] * 16 + ["val"] * 8)
     recipe = replace(RECIPE, epochs=8, batch_size=2, learning_rate=3e-3)
     scores = train_bleurt(plans, activities, inputs[2], tmp_path / "run", recipe, print)
     assert scores["val_accuracy"] == 1
-    assert scores["train"]["accuracy"] > 0.9  # of the first epoch whose accuracy on the validation plans is highest
+    assert scores["train"]["accuracy"] > 0.9  # the first epoch with the highest validation accuracy
     pairs = [("grab(a)", "close(c)"), ("open(b)", "walk_to(z)\nswitch-on(z)")]
     verdicts = load_classifier(tmp_path / "run").judge(pairs)
     assert [verdict.correct for verdict in verdicts] == [True, False]
 
 
 @pytest.fixture(scope="module")
-def left(tmp_path_factory, inputs):
-    """A run whose folder has all its checkpoints and no end: it was stopped before it could write its scores."""
-    out = tmp_path_factory.mktemp("left") / "stopped"
+def unfinished(tmp_path_factory, inputs):
+    """Return the folder of a run that stopped after its last checkpoint, before it wrote its scores."""
+    out = tmp_path_factory.mktemp("unfinished") / "stopped"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lmms_egoplan.training.bleurt.training.model_card", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -189,22 +189,22 @@ def left(tmp_path_factory, inputs):
 
 
 @pytest.fixture
-def stopped(left, tmp_path):
-    """A copy of it, and its last checkpoint."""
-    out = shutil.copytree(left, tmp_path / "stopped")
+def stopped(unfinished, tmp_path):
+    """Return a copy of the unfinished run, and its last checkpoint."""
+    out = shutil.copytree(unfinished, tmp_path / "stopped")
     last = out / "checkpoints" / "checkpoint-9"
     assert last.is_dir()
     return out, last
 
 
-def test_stopped_at_the_very_end(stopped, whole, inputs, tmp_path):
+def test_run_stopped_before_its_scores_can_be_finished(stopped, whole, inputs, tmp_path):
     out, _ = stopped
     moved = out.rename(tmp_path / "moved")
     train_bleurt(*inputs, moved, RECIPE, print)
     assert same_end(moved, whole[0])
 
 
-def test_half_written_and_half_removed_checkpoints(stopped, whole, inputs):
+def test_incomplete_checkpoints_are_ignored(stopped, whole, inputs):
     out, last = stopped
     half = last.with_name("checkpoint-12")
     shutil.copytree(last, half)
@@ -215,11 +215,11 @@ def test_half_written_and_half_removed_checkpoints(stopped, whole, inputs):
     assert same_end(out, whole[0])
 
 
-def test_another_runs_folder_is_refused(whole, inputs, tmp_path):
+def test_folder_of_another_run_is_refused(whole, inputs, tmp_path):
     out, _, _ = whole
     for recipe, facts in (
-        (replace(RECIPE, epochs=4), r"epochs.* 3 .* 4 "),
-        (replace(RECIPE, seed=1), r"seed.* 3 .* 1 "),
+        (replace(RECIPE, epochs=4), r"epochs: .*\b3\b.*\b4\b"),
+        (replace(RECIPE, seed=1), r"seed: .*\b3\b.*\b1\b"),
         (replace(RECIPE, shuffled="instance"), r"'activity'.*'instance'.*--shuffled activity$"),
     ):
         with pytest.raises(LmmsEgoplanError, match=facts):
@@ -236,7 +236,7 @@ def test_another_runs_folder_is_refused(whole, inputs, tmp_path):
     assert train_bleurt(plans, activities, str(copy), out, RECIPE, print) == whole[1]
 
 
-def test_needs_both_splits(inputs, tmp_path):
+def test_both_splits_are_required(inputs, tmp_path):
     for missing, splits in (("val", ["train"] * 2), ("train", ["val", "test"])):
         plans, activities = write_plans(tmp_path, [record(0), record(1)], splits)
         with pytest.raises(LmmsEgoplanError, match=rf"\b{missing}\b"):
@@ -244,12 +244,12 @@ def test_needs_both_splits(inputs, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_divergence_is_an_error(inputs, tmp_path):
+def test_divergence_is_reported(inputs, tmp_path):
     with pytest.raises(LmmsEgoplanError, match="--learning-rate"):
         train_bleurt(*inputs, tmp_path / "run", replace(RECIPE, learning_rate=1e30), print)
 
 
-def test_a_shorter_encoder_is_remarked(inputs, tmp_path):
+def test_shorter_encoder_is_reported(inputs, tmp_path):
     plans, activities, _ = inputs
     encoder, remarks = write_encoder(tmp_path / "short", positions=64), []
     scores = train_bleurt(
@@ -261,5 +261,5 @@ def test_a_shorter_encoder_is_remarked(inputs, tmp_path):
     assert scores["train"]["truncated"] > 0
 
 
-def test_the_papers_learning_rates():
+def test_paper_learning_rates():
     assert [paper_learning_rate(size) for size in (384, 768, 1024)] == [1e-6, 1e-6, 5e-6]

@@ -1,4 +1,4 @@
-"""A small EgoPlan-IT over three rendered videos, and settings for runs of seconds."""
+"""Write a small EgoPlan-IT over three rendered videos, and define settings for runs of seconds."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ ACTIONS = ["open the cupboard", "take a bowl", "pour milk into the bowl", "stir 
 
 
 def records():
-    """Five questions in each of three videos, with 0 to 4 past actions."""
+    """Return five questions for each of three videos, with 0 to 4 past actions."""
     return [
         {
             "sample_id": 10 * video + step,
@@ -33,9 +33,11 @@ def records():
 
 
 def write_set(folder: Path, changes=None, without=None) -> Path:
-    """`EgoPlan_IT.json`, frames below ``epic`` and a checkpoint in ``model``.
+    """Write `EgoPlan_IT.json`, frames into ``epic`` and a checkpoint into ``model``.
 
-    changes: values of record 3's fields. without: a frame of the first video that is not there.
+    Args:
+        changes: New values of record 3's fields.
+        without: Number of a frame of the first video to omit.
     """
     rows = records()
     rows[3] |= changes or {}
@@ -50,7 +52,7 @@ def write_set(folder: Path, changes=None, without=None) -> Path:
 
 
 def tuning(folder: Path, **settings) -> EgoPlanTuning:
-    """Float32, a few updates of four samples."""
+    """Return float32 settings for a few updates of four samples."""
     small = {
         "model": str(folder / "model"),
         "data": folder / "EgoPlan_IT.json",

@@ -1,4 +1,4 @@
-"""The demo's tuning: its rendered sets, and what a tiny model learns of them."""
+"""Test the training demo: its rendered sets, and learning by a tiny model."""
 
 import random
 import re
@@ -24,7 +24,7 @@ def sets(tmp_path_factory):
 
 
 @pytest.mark.whole
-def test_the_sets_are_of_the_published_form_with_all_frames(sets):
+def test_sets_have_the_published_format_and_all_frames(sets):
     records = read_instructions(sets / rendered.TUNING_DATA)
     assert {record.video_source for record in records} == {EPIC_KITCHENS}
     roots = {EPIC_KITCHENS: sets / "epic-kitchens", EGO4D: sets / "ego4d"}
@@ -33,8 +33,8 @@ def test_the_sets_are_of_the_published_form_with_all_frames(sets):
 
 
 @pytest.mark.whole
-def test_words_alone_do_not_tell_the_answer(sets):
-    """Each step of a goal is the answer as often as the others, in training and when asked."""
+def test_words_alone_do_not_reveal_the_answer(sets):
+    """All steps of a goal are equally often the answer, in the tuning data and in the questions."""
     for records in (
         read_instructions(sets / rendered.TUNING_DATA),
         read_annotations(sets / rendered.ANNOTATIONS, "val"),
@@ -55,7 +55,7 @@ def test_questions_are_about_other_worlds(sets):
     assert Counter(source for source, _ in asked) == {EPIC_KITCHENS: 24, EGO4D: 12}
 
 
-def test_worlds_hang_on_the_seed_alone():
+def test_worlds_depend_only_on_the_seed():
     procedure = next(iter(procedures()))
     one, same, other = (vary(procedure, random.Random(seed)).frame(50).tobytes() for seed in (1, 1, 2))
     assert one == same != other
@@ -71,7 +71,7 @@ def test_captions_name_the_step_before_the_last_frame():
 
 
 @pytest.mark.whole
-def test_a_tiny_model_learns_to_plan(tmp_path):
+def test_tiny_model_learns_to_plan(tmp_path):
     result = CliRunner().invoke(app, ["train", "demo", "--out", str(tmp_path / "demo")], env={"COLUMNS": "120"})
     assert result.exit_code == 0, result.output
     accuracies = dict(re.findall(r"│ ([a-z, ]+?) +│.*?│ +([0-9.]+) +│\n", result.stdout))

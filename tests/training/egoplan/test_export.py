@@ -1,4 +1,4 @@
-"""Preference data: the same images, question and actions as in training, in the form of other trainers."""
+"""Export preference data with the images, question and actions of training, in the formats of other trainers."""
 
 import json
 import math
@@ -49,8 +49,8 @@ def test_trl_gets_images_prompt_chosen_and_rejected(folder):
         assert row["rejected"][0]["content"][0]["text"] in record["negative_answers"]
 
 
-def test_trl_loads_it(folder, monkeypatch):
-    """As docs tell; where TRL is installed, its own data collator takes the rows."""
+def test_trl_loads_the_export(folder, monkeypatch):
+    """Load the rows as the docs describe. If TRL is installed, also use its data collator."""
     _, out = export(folder, "trl")
     monkeypatch.chdir(out)
     data = load_dataset("json", data_files="preferences.jsonl", split="train", cache_dir=str(folder / "cache"))
@@ -80,7 +80,7 @@ def test_ms_swift_gets_absolute_paths_and_a_rejected_response(folder):
         assert all(Path(image).is_absolute() and Path(image).is_file() for image in row["images"])
 
 
-def test_another_export_is_not_mixed_with_the_pictures_of_an_earlier_one(folder, tmp_path):
+def test_folder_of_another_export_is_refused(folder, tmp_path):
     write_set(tmp_path)
     assert export(tmp_path, "trl")[0].exit_code == 0
     before = sorted((path.name, path.stat().st_mtime_ns) for path in (tmp_path / "trl" / "images").iterdir())

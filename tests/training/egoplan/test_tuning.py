@@ -1,4 +1,4 @@
-"""Runs of EgoPlan-IT's tuning on small data: what they train, that they can be killed, what the result gives."""
+"""Run tuning on a small EgoPlan-IT: trained weights, resuming, results and errors."""
 
 import json
 import math
@@ -56,7 +56,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(folder):
-    """An uninterrupted run and its summary."""
+    """Return the folder and summary of an uninterrupted run."""
     return folder / "run", tune_egoplan(tuning(folder), folder / "run")
 
 
@@ -82,7 +82,7 @@ def start(folder, out, *options, processes=1, **settings):
     return subprocess.Popen([*command, "--out", str(out), *options], env=environment)
 
 
-def test_the_run_leaves_an_adapter_a_card_and_all_settings(run):
+def test_run_writes_adapter_card_and_settings(run):
     out, summary = run
     assert summary["samples"] == {"egoplan": 10, "recognition": 8}
     assert summary["held_out"] == 5
@@ -107,12 +107,12 @@ def test_the_run_leaves_an_adapter_a_card_and_all_settings(run):
     assert not any("vision_tower" in name for name in names)
 
 
-def test_without_lora_the_projector_alone_is_trained(folder):
+def test_without_lora_only_the_projector_is_trained(folder):
     tune_egoplan(tuning(folder, lora=None, steps=2), folder / "no-lora")
     assert all("multi_modal_projector" in name for name in weights(folder / "no-lora"))
 
 
-def test_the_adapter_and_the_merged_checkpoint_score_alike_and_unlike_the_base(folder, run):
+def test_adapter_and_merged_checkpoint_agree_and_differ_from_the_base(folder, run):
     result = CliRunner().invoke(app, ["merge", "egoplan", str(run[0]), "--out", str(folder / "merged")])
     assert result.exit_code == 0, result.output
     processor = AutoProcessor.from_pretrained(folder / "merged")
@@ -123,7 +123,7 @@ def test_the_adapter_and_the_merged_checkpoint_score_alike_and_unlike_the_base(f
     assert max(abs(one - other) for one, other in zip(base, merged, strict=True)) > 1e-3
 
 
-def test_an_adapter_for_another_base_is_refused(folder, run, tmp_path):
+def test_adapter_for_another_base_is_refused(folder, run, tmp_path):
     write_checkpoint(tmp_path)
     other = AutoModelForImageTextToText.from_pretrained(tmp_path)
     with torch.no_grad():
@@ -134,8 +134,8 @@ def test_an_adapter_for_another_base_is_refused(folder, run, tmp_path):
 
 
 @pytest.mark.parametrize(("group", "sizes"), [(2, (2, 3)), (4, (1, 4)), (5, (2,)), (12, (6, 12))])
-def test_the_first_update_has_the_loss_of_equation_3_by_an_independent_ranking(folder, group, sizes):
-    """The groups of a batch of 12, some of which extend over passes, and the last of which is smaller."""
+def test_first_loss_matches_an_independent_ranking(folder, group, sizes):
+    """Compare the groups of a batch of 12. Some span passes, and the last one is smaller."""
     settings = tuning(folder, steps=1, batch_size=12, lora={"dropout": 0.0}, contrastive_group=group, seed=5)
     records_ = hold_out(read_instructions(settings.data), settings.held_out, settings.seed)[0]
     roots = {"EpicKitchens": settings.epic_kitchens, "Ego4D": None}
@@ -152,7 +152,7 @@ def test_the_first_update_has_the_loss_of_equation_3_by_an_independent_ranking(f
     processor = AutoProcessor.from_pretrained(settings.model)
     ranker = CandidateRanker(AutoModelForImageTextToText.from_pretrained(settings.model).eval(), processor)
     encoder = AnswerEncoder(processor, is_encoder_decoder=False)
-    scored = [[score.nll for score in ranker.score_encoded(encoder.encode(mix.at(place)))] for place in range(12)]
+    scored = [[score.nll for score in ranker.score_encoded(encoder.encode(mix.at(position)))] for position in range(12)]
     means = []
     for start in range(0, 12, group):
         gaps = [right - wrong for right, *wrongs in scored[start : start + group] for wrong in wrongs if wrong < right]
@@ -169,8 +169,8 @@ def test_the_first_update_has_the_loss_of_equation_3_by_an_independent_ranking(f
 
 @pytest.mark.whole
 @pytest.mark.parametrize("group", [2, 4, 16])
-def test_a_run_of_parts_has_the_loss_of_a_whole_batch(folder, run, group):
-    """Six samples at once, or fewer at a time, or in groups over several passes: the same losses and weights."""
+def test_division_into_passes_does_not_change_the_loss(folder, run, group):
+    """Six samples in one pass, in several, or in groups over several passes give the same losses and weights."""
     lora = {"dropout": 0.0}
     outs = {size: folder / f"parts-{size}-{group}" for size in (1, 2, 3, 6)}
     results = {
@@ -185,7 +185,7 @@ def test_a_run_of_parts_has_the_loss_of_a_whole_batch(folder, run, group):
             torch.testing.assert_close(weights(outs[size])[name], values, atol=1e-4, rtol=1e-3)
 
 
-def test_a_folder_with_a_run_is_not_overwritten(folder, run):
+def test_existing_run_is_not_overwritten(folder, run):
     with pytest.raises(LmmsEgoplanError, match="--resume"):
         tune_egoplan(tuning(folder), run[0])
     for other in ({"seed": 1}, {"contrastive_group": 4}):
@@ -194,7 +194,7 @@ def test_a_folder_with_a_run_is_not_overwritten(folder, run):
 
 
 @pytest.mark.whole
-def test_kill_and_resume_end_in_the_same_weights(folder, run):
+def test_resumed_run_has_the_same_weights(folder, run):
     out = folder / "killed"
     process = start(folder, out)
     wait_until(lambda: list(out.glob("checkpoints/checkpoint-2/complete.json")), lambda: process.poll())
@@ -207,8 +207,8 @@ def test_kill_and_resume_end_in_the_same_weights(folder, run):
 
 @pytest.mark.whole
 @pytest.mark.parametrize("group", [2, 3, 8])
-def test_two_processes_have_the_loss_of_one(folder, group):
-    """Two passes of each process; groups of 3 and 8 extend over processes and passes."""
+def test_two_processes_have_the_same_loss_as_one(folder, group):
+    """Each process makes two passes. Groups of 3 and 8 span processes and passes."""
     settings = {"lora": {"dropout": 0.0}, "batch_size": 8, "contrastive_group": group}
     one = tune_egoplan(tuning(folder, **settings), folder / f"one-{group}")
     assert start(folder, folder / f"two-{group}", processes=2, **settings).wait(FOREVER_S) == 0
@@ -227,7 +227,7 @@ def test_two_processes_have_the_loss_of_one(folder, group):
         ({}, 12, r"P01_01 \(sample_id 11, 12, 13\): .*frame_0000000012.jpg"),
     ],
 )
-def test_wrong_data_are_refused_before_any_training(tmp_path, changes, without, message):
+def test_invalid_data_is_refused_before_training(tmp_path, changes, without, message):
     write_set(tmp_path, changes, without)
     refused = refusal(tmp_path, tmp_path / "out")
     assert re.fullmatch(rf"{tmp_path / 'EgoPlan_IT.json'}: .*{message}.*", refused)  # in one line
@@ -238,32 +238,32 @@ def test_wrong_data_are_refused_before_any_training(tmp_path, changes, without, 
     [
         ({"num_clips": 4, "frames_per_clip": 40}, r"EgoPlan_IT.json, sample_id \d4: .*\d+ tokens .* 161 images"),
         ({"proportions": {"egoplan": 0.0}}, "proportions: egoplan: 0"),
-        ({"per_device_batch_size": 3}, "batch_size: 4 .*per_device_batch_size.* 3 x 1"),
+        ({"per_device_batch_size": 3}, r"batch_size: 4 .*per_device_batch_size.*\b3 x 1\b"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused_before_any_training(folder, settings, message):
+def test_unsuitable_settings_are_refused_before_training(folder, settings, message):
     assert re.search(message, refusal(folder, folder / "refused", **settings))
 
 
-def test_the_backend_takes_the_adapter_and_binds_its_cache_to_it(folder, run, tmp_path, monkeypatch):
+def test_backend_loads_the_adapter_and_caches_per_adapter(folder, run, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_CACHE_RUN_ID", "own")
     plain, tuned = HFVLM(str(folder / "model")), HFVLM(str(folder / "model"), peft=str(run[0]))
     assert plain.open_cache(tmp_path / "a") != tuned.open_cache(tmp_path / "b")
     doc = {"text": "What next?", "visuals": [image(3)], "choices": ACTIONS}
-    base, own = (
+    base, tuned = (
         [parse_loglikelihood(response.text).loss for response in model.loglikelihood(ranking_requests(model, [doc]))]
         for model in (plain, tuned)
     )
-    assert max(abs(one - other) for one, other in zip(base, own, strict=True)) > 1e-3
+    assert max(abs(one - other) for one, other in zip(base, tuned, strict=True)) > 1e-3
     expected = load_adapter(AutoModelForImageTextToText.from_pretrained(folder / "model"), run[0])
     ranker = CandidateRanker(expected, AutoProcessor.from_pretrained(folder / "model"))
     messages = [
         {"role": "user", "content": [{"type": "image", "image": image(3)}, {"type": "text", "text": doc["text"]}]}
     ]
-    assert own == pytest.approx([score.nll for score in ranker.score(messages, ACTIONS)], abs=1e-5)
+    assert tuned == pytest.approx([score.nll for score in ranker.score(messages, ACTIONS)], abs=1e-5)
 
 
-def test_losses_are_logged_as_means_over_updates_and_unseen_parts_are_not_in_the_card(folder):
+def test_losses_are_means_over_updates_and_the_card_omits_unseen_parts(folder):
     proportions = {"egoplan": 1.0, "recognition": 0.0}
     summary = tune_egoplan(tuning(folder, log_every=3, proportions=proportions), folder / "logged")
     card = (folder / "logged" / "README.md").read_text()
@@ -275,7 +275,7 @@ def test_losses_are_logged_as_means_over_updates_and_unseen_parts_are_not_in_the
         assert entry["nll"] + entry["contrastive"] == pytest.approx(entry["loss"], abs=1e-4)
 
 
-def test_bfloat16_is_of_the_base_alone(folder):
+def test_only_the_base_is_in_bfloat16(folder):
     summary = tune_egoplan(tuning(folder, precision="bfloat16", steps=2), folder / "bf16")
     assert summary["precision"] == "bfloat16"
     assert all(math.isfinite(loss) for loss in losses(summary["history"]))
@@ -283,7 +283,7 @@ def test_bfloat16_is_of_the_base_alone(folder):
 
 
 def recognition_file(folder, **changes):
-    """As ``data build egoplan`` writes it, of the records with a past action."""
+    """Write the recognition file of ``data build egoplan`` for the records with a past action."""
     rows = [
         {name: value for name, value in record.items() if name != "negative_answers"}
         | {"question": "What was done?", "answer": "Open the cupboard."}
@@ -299,18 +299,18 @@ def recognition_file(folder, **changes):
 def test_action_recognition_is_read_from_its_own_file(folder):
     path = recognition_file(folder)
     summary = tune_egoplan(tuning(folder, recognition_data=path, steps=1), folder / "own")
-    assert summary["samples"] == {"egoplan": 10, "recognition": 8}  # a video is held out
+    assert summary["samples"] == {"egoplan": 10, "recognition": 8}  # one video is held out
     assert str(path) in json.loads((folder / "own" / "run.json").read_text())["files"]
 
 
-def test_wrong_action_recognition_names_its_file(folder, tmp_path):
+def test_error_in_action_recognition_names_its_file(folder, tmp_path):
     path = recognition_file(tmp_path, answer=" ")
     message = refusal(folder, folder / "wrong", recognition_data=path)
     assert message.startswith(f"{path}: record 2, sample_id 13, answer: ")
 
 
 def dialogues(folder, *records):
-    """A file in LLaVA's layout, each record with this question and answer; returns its path."""
+    """Write dialogues in LLaVA's layout and return the path."""
     path = folder / "dialogues.json"
     turns = [[{"from": "human", "value": q}, {"from": "gpt", "value": a}] for q, a in records]
     path.write_text(json.dumps([{"conversations": turn} for turn in turns]), encoding="utf-8")
@@ -325,8 +325,8 @@ def refusal(folder, out, *, resume=False, **settings):
 
 
 @pytest.mark.parametrize("name", ["llava", "qwen2_5_vl"])
-def test_shared_passes_are_checked_with_several_candidates_of_each_kind_of_media(name):
-    """Wherever the sample with negatives stands, and whatever stands first in the mix."""
+def test_shared_passes_are_checked_for_each_kind_of_media(name):
+    """The positions of the samples in the mix do not matter."""
     _, processor = build(name)
     encoder = AnswerEncoder(processor, is_encoder_decoder=False, positions=4096)
     plan = Sample("plan", (("What next?", "wash"),), ("open it", "take a cup"), partial(frames, 3), 4)
@@ -343,7 +343,7 @@ def frames(count):
 
 
 @pytest.mark.whole
-def test_a_mask_that_leaks_from_one_answer_to_the_next_is_found(folder, monkeypatch):
+def test_leaking_mask_is_detected(folder, monkeypatch):
     whole = MaskKinds.packed
 
     def leaky(self, row_lengths, prefix_length, model):
@@ -367,14 +367,14 @@ def test_a_mask_that_leaks_from_one_answer_to_the_next_is_found(folder, monkeypa
         ("question", "What next, <s>?", "question.*<s>"),
     ],
 )
-def test_placeholders_and_special_tokens_are_refused_before_any_training(tmp_path, folder, field, text, message):
+def test_placeholders_and_special_tokens_are_refused_before_training(tmp_path, folder, field, text, message):
     (tmp_path / "model").symlink_to(folder / "model")
     write_set(tmp_path, {field: text})
     refused = refusal(tmp_path, tmp_path / "out", recognition=False)
     assert re.fullmatch(rf"{tmp_path / 'EgoPlan_IT.json'}, sample_id 13, {message}.*", refused)  # in one line
 
 
-def test_special_tokens_in_dialogues_are_named_by_record_and_field(folder, tmp_path):
+def test_special_token_in_a_dialogue_names_record_and_field(folder, tmp_path):
     path = dialogues(tmp_path, ("Hi", "Hello"), ("Who?", "</s>"), ("<pad>", "x"))
     head, *lines = refusal(folder, folder / "special", instructions=[path]).splitlines()
     assert "2" in head
@@ -384,13 +384,13 @@ def test_special_tokens_in_dialogues_are_named_by_record_and_field(folder, tmp_p
         assert token in line
 
 
-def test_a_text_of_many_tokens_and_few_characters_is_refused(folder, tmp_path):
+def test_short_text_with_many_tokens_is_refused(folder, tmp_path):
     path = dialogues(tmp_path, ("Hi", "take a bowl " * 100), ("Hi", "\u4e00" * 1000))
     assert f"{path}, record 1: " in refusal(folder, folder / "long", instructions=[path])
 
 
-def test_a_sample_that_turns_out_too_long_ends_the_run_with_its_name(folder, tmp_path, monkeypatch):
-    """As where images differ in size: the check up front knows the largest that it has encoded."""
+def test_sample_found_too_long_during_training_is_named(folder, tmp_path, monkeypatch):
+    """This happens if images differ in size: the initial check only knows the images that it encoded."""
     monkeypatch.setattr("lmms_egoplan.training.run.check_lengths", lambda *_: None)
     path = dialogues(tmp_path, ("Hi", "\u4e00" * 1000))
     with pytest.raises(LmmsEgoplanError, match=r"record 0: .*\d+ tokens"):
@@ -398,18 +398,18 @@ def test_a_sample_that_turns_out_too_long_ends_the_run_with_its_name(folder, tmp
 
 
 @pytest.mark.parametrize(("check", "workers", "damaged"), [(True, 0, [11, 21, 31]), (True, 2, [21]), (False, 1, [21])])
-def test_damaged_media_are_named_before_training_unless_unchecked(tmp_path, folder, check, workers, damaged, capfd):
+def test_damaged_media_are_named_before_training_if_checked(tmp_path, folder, check, workers, damaged, capfd):
     (tmp_path / "model").symlink_to(folder / "model")
     write_set(tmp_path)
     for sample in damaged:  # the observation of its second question, which is neither the longest nor the shortest
         frame = tmp_path / f"epic/P01/rgb_frames/P01_0{sample // 10}/frame_0000000012.jpg"
         frame.write_bytes(frame.read_bytes()[:200])
     settings = tuning(tmp_path, workers=workers, check=check, recognition=False, held_out=0.0, steps=12)
-    with pytest.raises(LmmsEgoplanError) as told:
+    with pytest.raises(LmmsEgoplanError) as error:
         tune_egoplan(settings, tmp_path / "out")
     assert ("15/15" in capfd.readouterr().err) == check
     assert (tmp_path / "out" / "run.json").exists() == (not check)
-    lines = [line for line in str(told.value).splitlines() if "sample_id" in line]
+    lines = [line for line in str(error.value).splitlines() if "sample_id" in line]
     for sample, line in zip(damaged, lines, strict=True):
         assert f"{tmp_path / 'EgoPlan_IT.json'}, sample_id {sample}: " in line
         assert f"P01_0{sample // 10}/frame_0000000012.jpg" in line
@@ -430,7 +430,7 @@ def test_damaged_media_are_named_before_training_unless_unchecked(tmp_path, fold
         ({"trainer": {"optim": "adafactor"}}, None),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(folder, settings, message):
+def test_contradictory_settings_are_refused(folder, settings, message):
     if message is None:
         tuning(folder, **settings)
         return
@@ -439,29 +439,29 @@ def test_settings_that_contradict_each_other_are_refused(folder, settings, messa
         read_settings(folder / "wrong.yaml", {})
 
 
-def test_a_loss_that_is_no_number_ends_the_run_with_what_to_do(folder):
+def test_infinite_loss_ends_the_run_with_advice(folder):
     settings = tuning(folder, learning_rate=0.9, trainer={"optim": "sgd"}, max_grad_norm=0, warmup_learning_rate=0.9)
     settings = settings.model_copy(update={"steps": 60, "weight_decay": 1e30})
     with pytest.raises(LmmsEgoplanError, match=r"--out.*learning_rate"):
         tune_egoplan(settings, folder / "diverges")
 
 
-def test_resume_needs_a_run(folder):
+def test_resume_requires_a_run(folder):
     assert "--resume" in refusal(folder, folder / "nothing", resume=True)
 
 
-def test_a_run_goes_on_with_other_workers_and_not_with_other_files(folder, run):
+def test_run_resumes_with_other_workers_but_not_with_other_files(folder, run):
     tune_egoplan(tuning(folder, workers=1, log_every=2, save_every=3), run[0], resume=True)
     identity = json.loads((run[0] / "run.json").read_text())
     changed = identity | {"files": dict.fromkeys(identity["files"], "0" * 64), "lora": None}
-    del changed["contrastive_group"]  # as in a run from before groups
+    del changed["contrastive_group"]  # as in a run of an earlier version
     (run[0] / "run.json").write_text(json.dumps(changed))
     try:
-        with pytest.raises(LmmsEgoplanError) as told:
+        with pytest.raises(LmmsEgoplanError) as error:
             tune_egoplan(tuning(folder), run[0], resume=True)
     finally:
         (run[0] / "run.json").write_text(json.dumps(identity))
-    message = str(told.value)
+    message = str(error.value)
     for fact in (
         f"files: {folder / 'EgoPlan_IT.json'}: ",
         "lora: ",
@@ -476,20 +476,20 @@ def test_a_run_goes_on_with_other_workers_and_not_with_other_files(folder, run):
 @pytest.mark.parametrize(
     ("room", "file"), [(100_000, "adapter_model.safetensors"), (120_000, "base.json"), (300_000, "optimizer.pt")]
 )
-def test_a_full_volume_is_named_with_the_checkpoints_file(folder, tmp_path, capfd, room, file):
+def test_full_disk_error_names_the_checkpoints_file(folder, tmp_path, capfd, room, file):
     with volume_of(tmp_path / "volume", room) as mount:
         if mount != tmp_path / "volume":
             pytest.skip("needs a volume that can be mounted")
         assert start(folder, mount / "out").wait() == 1
-    told = capfd.readouterr().err
-    line = next(line for line in told.splitlines() if "lmms-egoplan: " in line)
+    stderr = capfd.readouterr().err
+    line = next(line for line in stderr.splitlines() if "lmms-egoplan: " in line)
     assert f"checkpoint-2/{file}: " in line
     assert str(mount) in line
-    assert "Traceback" not in told
+    assert "Traceback" not in stderr
 
 
 @pytest.mark.whole
-def test_a_folder_in_which_a_process_trains_is_refused(folder):
+def test_folder_in_use_by_another_process_is_refused(folder):
     out = folder / "locked"
     code = "import sys; from pathlib import Path; from lmms_egoplan.files import only_process\n"
     code += "with only_process(Path(sys.argv[1]), 'trains'): print('ready', flush=True); sys.stdin.read()"
@@ -505,7 +505,7 @@ def test_a_folder_in_which_a_process_trains_is_refused(folder):
 
 @pytest.fixture
 def train(monkeypatch, tmp_path):
-    """The command, up to the settings that it tunes with."""
+    """Return a function that runs the command and returns the settings, without tuning."""
     tuned = []
     monkeypatch.setattr(
         "lmms_egoplan.training.egoplan.tuning.tune_egoplan", lambda settings, *_, **__: tuned.append(settings)
@@ -519,7 +519,7 @@ def train(monkeypatch, tmp_path):
     return run
 
 
-def test_ablations_change_their_settings_and_drop_their_parts_share(folder, tmp_path, train):
+def test_ablations_change_settings_and_drop_proportions(folder, tmp_path, train):
     path = dialogues(tmp_path, ("Hi", "Hello"))
     shares = {"egoplan": 2.0, "recognition": 1.0, "dialogues": 1.0}
     settings = tuning(folder, instructions=[path], proportions=shares)
@@ -535,7 +535,7 @@ def test_ablations_change_their_settings_and_drop_their_parts_share(folder, tmp_
         assert train(*config, option)[0] == settings.model_copy(update=changes), option
 
 
-def test_settings_of_the_command_line_replace_those_of_the_file(folder, tmp_path, train):
+def test_command_line_overrides_the_file(folder, tmp_path, train):
     (tmp_path / "config.yaml").write_text(settings_text(tuning(folder)))
     sets = (
         "epochs=3",
@@ -556,14 +556,14 @@ def test_settings_of_the_command_line_replace_those_of_the_file(folder, tmp_path
     ("assignment", "key"),
     [("epochs=0", "epochs"), ("lora={s: 8}", "lora.s"), ("speed=1", "speed"), ("lora={r: 8", "lora"), ("seed", "seed")],
 )
-def test_wrong_settings_of_the_command_line_are_named(tmp_path, train, assignment, key):
+def test_invalid_command_line_setting_is_named(tmp_path, train, assignment, key):
     settings, output = train(tmp_path / "x.json", "--model", "m", "--set", assignment)
     assert settings is None
     assert key in output
 
 
 def videos(folder, *counts):
-    """So many records of each video."""
+    """Return this many records of each video."""
     rows = [
         records()[0] | {"sample_id": 1000 * video + index, "video_id": f"P01_{video}"}
         for video, count in enumerate(counts, 1)
@@ -577,11 +577,11 @@ def videos(folder, *counts):
     ("counts", "share", "expected"), [((500, 500), 0.01, 500), ((96, 1, 1, 2), 0.03, 3), ((5,) * 60, 0.1, 30)]
 )
 @pytest.mark.parametrize("seed", range(4))
-def test_videos_are_held_out_that_fit_the_share(tmp_path, counts, share, expected, seed):
-    trained, apart = hold_out(videos(tmp_path, *counts), share, seed)
-    assert 0 < len(apart) <= expected
-    assert expected == 3 or len(apart) == expected
-    assert len(trained) + len(apart) == sum(counts)
+def test_held_out_videos_fit_the_share(tmp_path, counts, share, expected, seed):
+    trained, held_out = hold_out(videos(tmp_path, *counts), share, seed)
+    assert 0 < len(held_out) <= expected
+    assert expected == 3 or len(held_out) == expected
+    assert len(trained) + len(held_out) == sum(counts)
 
 
 def test_one_video_cannot_be_held_out(tmp_path):
@@ -615,7 +615,7 @@ def without_lora(path):
         ("adapter_config.json", lambda path: path.write_text("[]"), ""),
     ],
 )
-def test_damaged_adapters_are_refused_in_one_line(folder, adapter, name, change, facts):
+def test_damaged_adapter_is_one_line_of_error(folder, adapter, name, change, facts):
     change(adapter / name)
     model = AutoModelForImageTextToText.from_pretrained(folder / "model")
     with pytest.raises(LmmsEgoplanError, match=rf"adapter/{name}: .*{facts}") as caught:
@@ -623,7 +623,7 @@ def test_damaged_adapters_are_refused_in_one_line(folder, adapter, name, change,
     assert "\n" not in str(caught.value)
 
 
-def test_merge_names_the_option_where_the_base_is_not_found(adapter, tmp_path):
+def test_merge_without_a_base_names_the_option(adapter, tmp_path):
     config = json.loads((adapter / "adapter_config.json").read_text())
     (adapter / "adapter_config.json").write_text(json.dumps(config | {"base_model_name_or_path": "elsewhere/model"}))
     result = CliRunner().invoke(app, ["merge", "egoplan", str(adapter), "--out", str(tmp_path / "merged")])

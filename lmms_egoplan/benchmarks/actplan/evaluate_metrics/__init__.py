@@ -1,7 +1,7 @@
-"""Metrics of Hugging Face's library evaluate: ``evaluate.load(f"{folder}/actplan_lcs")``.
+"""Metrics for Hugging Face's library evaluate: ``evaluate.load(f"{folder}/actplan_lcs")``.
 
-The folder is what ``lmms-egoplan metrics-path actplan`` prints. evaluate takes a folder NAME that holds NAME.py,
-copies that file and imports the copy.
+``lmms-egoplan metrics-path actplan`` prints the folder. evaluate expects a folder NAME that contains NAME.py, copies
+that file and imports the copy.
 """
 
 from pathlib import Path
@@ -14,9 +14,9 @@ from datasets import Features
 from lmms_egoplan.text import clean_text
 
 
-# Modules of metrics import this package, not the class: evaluate takes the first class that it finds in them.
+# Metric modules import this package instead of the class, because evaluate uses the first class in a module.
 class PlanMetric(evaluate.Metric):
-    """A metric of lists of plans; halves of surrogate pairs are read as ``?``."""
+    """A metric for lists of plans; halves of surrogate pairs are read as ``?``."""
 
     def add(self, *, prediction: Any = None, reference: Any = None, **kwargs: Any) -> None:
         """Add one plan; see `evaluate.Metric`."""
@@ -26,33 +26,34 @@ class PlanMetric(evaluate.Metric):
         """Add plans; see `evaluate.Metric`.
 
         Raises:
-            ValueError: there is no plan.
+            ValueError: The list is empty.
         """
         for name, values in (("predictions", predictions), ("references", references)):
             if values is not None and not len(values):
-                raise ValueError(f"{name} is empty; give at least one plan")
+                raise ValueError(f"{name} is empty; pass at least one plan")
         super().add_batch(predictions=_cleaned(predictions), references=_cleaned(references), **kwargs)
 
 
 def metric_info(name: str, features: Features | list[Features]) -> evaluate.MetricInfo:
-    """Return what evaluate shows of a metric, with paper and code; ``metrics.yaml`` has its texts.
+    """Return a metric's description for evaluate, with paper and code; the texts come from ``metrics.yaml``.
 
     Args:
-        features: of predictions and references.
+        name: Name of the metric.
+        features: Features of predictions and references.
     """
     texts = yaml.safe_load(Path(__file__).with_name("metrics.yaml").read_text(encoding="utf-8"))
     return evaluate.MetricInfo(**texts["all"], **texts[name], features=features)
 
 
 def check_texts(name: str, values: list[str | None]) -> list[str]:
-    """Return the values; evaluate lets None through.
+    """Check that no value is None, which evaluate accepts, and return the values.
 
     Raises:
-        ValueError: one of them is None; with its number, from 0 on.
+        ValueError: A value is None; the error gives its index, from 0.
     """
     texts = [value for value in values if value is not None]
     if len(texts) < len(values):
-        raise ValueError(f"{name}[{values.index(None)}] is None; a plan is a text, an empty one where there is no plan")
+        raise ValueError(f"{name}[{values.index(None)}] is None; expected a text (empty for a missing plan)")
     return texts
 
 

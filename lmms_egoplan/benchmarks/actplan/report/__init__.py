@@ -1,4 +1,4 @@
-"""ActPlan-1K's part of reports: plans by setting, length and type of activity, and plan by plan."""
+"""ActPlan-1K's section of the report: scores by setting, length and activity type, and a gallery of plans."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,12 +27,12 @@ from lmms_egoplan.report.tables import Table, Value, name_of, number, scored, sh
 
 note = marks.note
 _ENCODER = "all-minilm-l6-v2"
-# Of the compact table, against gold plan 1.
+# Scores in the compact table, against gold plan 1.
 _SCORES = ("lcs_norm", "lcs", "lcs_norm_parsed", "lcs_parsed", "form_validity", "plan_length")
 
 
 class ActPlanReport(BenchmarkReport[Planned]):
-    """ActPlan-1K's part of a report."""
+    """ActPlan-1K's section of a report."""
 
     SPEC = read_spec(__file__, "actplan", note)
 
@@ -41,13 +41,13 @@ class ActPlanReport(BenchmarkReport[Planned]):
         return list(read_tasks(Planned, runs, "actplan", "actplan", answer_of))
 
     def labels(self, task: Planned, answer: Answer) -> Mapping[str, str]:
-        """People's verdicts on the same plan, and the types of errors that they marked."""
+        """Return the human verdicts on the same plan, and the types of errors that people marked."""
         plan = self._labelled.get((answer.id, tuple(answer.record.score.official), not task.is_text_only))
         if plan is None:
             return {}
-        said = {name: getattr(plan, name) for name in VERDICTS}
-        said |= {title[0].lower() + title[1:]: key in plan.errors for key, title in ERRORS.items()}
-        return {f"people: {name}": "yes" if holds else "no" for name, holds in said.items()}
+        flags = {name: getattr(plan, name) for name in VERDICTS}
+        flags |= {title[0].lower() + title[1:]: key in plan.errors for key, title in ERRORS.items()}
+        return {f"people: {name}": "yes" if is_set else "no" for name, is_set in flags.items()}
 
     @cached_property
     def _labelled(self) -> dict[tuple[str, tuple[str, ...], bool], marks.LabelledPlan]:
@@ -58,7 +58,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         }
 
     def tables(self) -> Iterator[Table | None]:
-        """Beside the paper's, all scores, breakdowns, and run against run."""
+        """Yield tables next to the paper's, all scores, breakdowns, and comparisons of runs."""
         people, judged = self._marks
         yield self._table4()
         yield self._table3(people)
@@ -76,8 +76,8 @@ class ActPlanReport(BenchmarkReport[Planned]):
         yield self.pairs(self.tasks)
 
     def _table4(self) -> Table:
-        """LCS with either gold plan."""
-        own: list[OwnRow] = []
+        """Return the table of LCS with either gold plan."""
+        rows: list[OwnRow] = []
         for run in self.tasks:
             for plan, suffix in enumerate(("", "_gold_2"), 1):
                 steps, norm = (run.means[f"{measure}{suffix}"] for measure in ("lcs", "lcs_norm"))
@@ -87,12 +87,12 @@ class ActPlanReport(BenchmarkReport[Planned]):
                 row |= {"encoder": run.task_run.metrics.get("encoder"), "apart": run.apart}
                 row |= {"lcs": steps.value} | norm.cells("norm_lcs") if run.part is None else {}
                 row |= _norms_by_setting(run) if plan == 1 else {}
-                own.append(row | run.shares(norm))
-        return self.published("table4", own, main="norm_lcs")
+                rows.append(row | run.shares(norm))
+        return self.published("table4", rows, main="norm_lcs")
 
     def _table3(self, people: Sequence[marks.Labelled]) -> Table:
-        """Correctness by the classifier, and what people said."""
-        own: list[OwnRow] = list(marks.table3_rows(people))
+        """Return the table of correctness, by the classifier and by people."""
+        rows: list[OwnRow] = list(marks.table3_rows(people))
         for run in self.tasks:
             mean = run.means["bleurt_correct"]
             if run.is_text_only or mean.value is None:
@@ -100,11 +100,11 @@ class ActPlanReport(BenchmarkReport[Planned]):
             row: dict[str, Any] = {"model": run.name, "classifier": run.task_run.metrics.get("bleurt_model")}
             row |= {"apart": run.apart} | _verdicts_by_setting(run)
             row |= mean.cells("total_classified", scale=100) if run.part is None else {}
-            own.append(row | run.shares(mean))
-        return self.published("table3", own, None if own else ["classifier"])
+            rows.append(row | run.shares(mean))
+        return self.published("table3", rows, None if rows else ["classifier"])
 
     def _ablation(self, people: Sequence[marks.Labelled]) -> Iterator[Table]:
-        """Tables 6 and 7: without and with images, of runs that have the task without."""
+        """Yield Tables 6 and 7, without and with images, for runs that include the text-only task."""
         without = {run.run.name for run in self.tasks if run.is_text_only}
         runs = [run for run in self.tasks if run.run.name in without and run.part is None]
         table6: list[OwnRow] = []
@@ -121,11 +121,11 @@ class ActPlanReport(BenchmarkReport[Planned]):
             table7.append(parts | _norms_by_setting(run) | _verdicts_by_setting(run) | shares)
         table6 += marks.ablation_rows(people, 6)
         table7 += marks.ablation_rows(people, 7)
-        for key, own in (("table6", table6), ("table7", table7)):
-            yield self.published(key, own, None if runs else ())
+        for key, rows in (("table6", table6), ("table7", table7)):
+            yield self.published(key, rows, None if runs else ())
 
     def _all_scores(self) -> Table:
-        """Every measure of every run."""
+        """Return the table of every measure of every run."""
         rows = []
         for measure, title in MEASURES.items():
             for run in self.tasks:
@@ -138,7 +138,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         return self.table("scores", rows, notes=notes)
 
     def _by_setting(self) -> Table:
-        """Show normal and counterfactual side by side."""
+        """Return the table that compares normal and counterfactual activities."""
         rows = []
         for measure in BY_SETTING:
             for run in self.tasks:
@@ -151,7 +151,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         return self.table("by_setting", rows)
 
     def _by_group(self, by: str) -> Table:
-        """LCS and the classifier's verdicts in each group."""
+        """Return the table of LCS and the classifier's verdicts by group."""
         rows = []
         for group in GROUPS[by]:
             for run in self.tasks:
@@ -166,7 +166,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         return self.table(f"by_{by}", rows)
 
     def figures(self) -> Iterator[Figure | None]:
-        """Scores by group, where a run has them; types of errors, where somebody has marked them."""
+        """Yield scores by group and types of errors; None for a figure without data."""
         for key, title, caption, by, measure in (
             ("by_setting", "Normal and counterfactual", "lcs_caption", "setting", "lcs_norm"),
             ("by_length", "Normalised LCS by length", "lcs_caption", "length", "lcs_norm"),
@@ -178,22 +178,22 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     @cached_property
     def _marks(self) -> tuple[list[marks.Labelled], list[JudgedPlan]]:
-        """What people said of plans, and the types of errors that judges marked."""
+        """Plans labelled by people, and plans whose errors a judge marked."""
         return marks.read_labelled(self.labelled()), marks.read_judgements(self.labelled())
 
     def _figure(self, key: str, title: str, caption: str, by: str, measure: str) -> Figure | None:
         means = {run.name: {group: run.of(by, group, measure) for group in GROUPS[by]} for run in self.tasks}
         groups = [group for group in GROUPS[by] if any(of_run[group].value is not None for of_run in means.values())]
-        known = {name: [of_run[group] for group in groups] for name, of_run in means.items()}
-        shown = {name: of_run for name, of_run in known.items() if any(mean.value is not None for mean in of_run)}
+        series = {name: [of_run[group] for group in groups] for name, of_run in means.items()}
+        series = {name: of_run for name, of_run in series.items() if any(mean.value is not None for mean in of_run)}
         label = "share correct by classifier" if measure == "bleurt_correct" else "normalised LCS, 0 to 1"
-        draw = partial(draw_bars, groups, shown, label, 1, decimals=2)
+        draw = partial(draw_bars, groups, series, label, 1, decimals=2)
         if by == "length":
-            draw = partial(draw_lines, groups, shown, label, "steps of gold plan 1", 1)
-        return Figure(key, title, caption, draw, spoken(groups, shown, 2)) if shown else None
+            draw = partial(draw_lines, groups, series, label, "steps of gold plan 1", 1)
+        return Figure(key, title, caption, draw, spoken(groups, series, 2)) if series else None
 
     def cells(self, task: Planned, block: Sequence[Planned], /) -> dict[str, str]:
-        """Return longest common subsequences with gold plan 1, and what the plans are like."""
+        """Return the LCS with gold plan 1 and statistics of the plans, for the compact table."""
         has_classifier = any(run.number("bleurt_correct") is not None for run in block)
         shares = (*(["bleurt_correct"] if has_classifier else []), "empty", "unparsed", "truncated")
         return {
@@ -211,10 +211,10 @@ class ActPlanReport(BenchmarkReport[Planned]):
         return scored(mean.value, decimals, task.covered(mean))
 
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
-        """As prepared; lm-eval alone logs the task description, and nobody the images."""
+        """Return the prepared instance. Only lm-eval logs the task description; no harness logs the images."""
         first = answers[0]
         logged = next((answer.doc for answer in answers if answer.doc), {}).get("task_description")
-        text, images = self._prepared[0].get(key, (logged or f"{first.id}: the task description is not at hand", None))
+        text, images = self._prepared[0].get(key, (logged or f"{first.id}: task description not available", None))
         instance = parse_id(first.id)
         saw_images = any(not run.is_text_only for run in self.tasks if key in (run.answers or ()))
         golds = enumerate(first.record.golds, 1)
@@ -232,7 +232,10 @@ class ActPlanReport(BenchmarkReport[Planned]):
         }
 
     def shown(self, answer: Answer) -> ShownAnswer:
-        """Without a classifier, a plan is right that is gold plan 1, and wrong that has no step of it."""
+        """Return a plan with its verdict.
+
+        Without a classifier, a plan is right if its normalised LCS is 1, and wrong if it is 0.
+        """
         score, norm = answer.record.score, answer.scores["lcs_norm"]
         verdict: Verdict = "unscored"
         if score.bleurt is not None:
@@ -242,15 +245,15 @@ class ActPlanReport(BenchmarkReport[Planned]):
         text = "\n".join(score.official) or "(nothing)"
         if score.parsed != score.official:
             text += f"\n\nRead as {len(score.parsed)} steps:\n" + "\n".join(score.parsed)
-        return ShownAnswer(verdict, text, rating="; ".join(_told(answer)))
+        return ShownAnswer(verdict, text, rating="; ".join(_ratings(answer)))
 
     @cached_property
     def _prepared(self) -> tuple[Mapping[Key, tuple[str, Images]], str | None]:
-        """Task description and images of the prepared instances, and why there are none."""
+        """Task descriptions and images of the prepared instances, and why they are missing, if so."""
         return read_prepared(_read_rows)
 
     def flaws(self, task: Planned) -> Iterator[str]:
-        """Of instances, answers and samples."""
+        """Yield remarks on a task's instances, answers and samples."""
         asked, prepared = task.number("num_plans"), task.number("split_size")
         if task.number("lcs_norm") is None:
             yield note("no_lcs")
@@ -266,7 +269,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
             yield note("no_samples")
 
     def gaps(self) -> Iterator[str]:
-        """Of encoders, classifiers and the prepared data."""
+        """Yield remarks on encoders, classifiers and the prepared data."""
         yield from _scorers(self.tasks)
         prepared, problem = self._prepared
         if problem:
@@ -278,18 +281,19 @@ class ActPlanReport(BenchmarkReport[Planned]):
 def _scorers(planned: Sequence[Planned]) -> Iterator[str]:
     """Yield remarks on encoders and classifiers."""
     encoders = {run.name: run.task_run.metrics.get("encoder") or "" for run in planned}
-    unlike = [name for name in encoders.values() if _ENCODER not in name.lower().replace("_", "-")]
-    others = sorted({_last_part(name): name for name in sorted(unlike, reverse=True)}.values())
-    if others:
-        yield note("encoders", others=", ".join(name or "an unnamed encoder" for name in others))
-    if told := differing(encoders, _last_part):
-        yield note("different_encoders", told=told)
+    unofficial = [name for name in encoders.values() if _ENCODER not in name.lower().replace("_", "-")]
+    distinct = sorted({_last_part(name): name for name in sorted(unofficial, reverse=True)}.values())
+    if distinct:
+        yield note("encoders", names=", ".join(name or "an unnamed encoder" for name in distinct))
+    if differences := differing(encoders, _last_part):
+        yield note("different_encoders", differences=differences)
     without = [run.name for run in planned if run.number("bleurt_correct") is None]
     if without:
         yield note("no_classifier", runs=", ".join(without))
     metrics = {run.name: run.task_run.metrics for run in planned if run.name not in without}
-    if told := differing({name: str(of_run.get("bleurt_model")) for name, of_run in metrics.items()}, _last_part):
-        yield note("different_classifiers", told=told)
+    classifiers = {name: str(of_run.get("bleurt_model")) for name, of_run in metrics.items()}
+    if differences := differing(classifiers, _last_part):
+        yield note("different_classifiers", differences=differences)
 
 
 def _last_part(path: str) -> str:
@@ -309,23 +313,23 @@ def _difference(run: Planned, means: dict[str, Mean], measure: str) -> Mean:
     normal, counterfactual = (mean.value for mean in means.values())
     if normal is None or counterfactual is None:
         return Mean()
-    chosen = [answer for answer in (run.answers or {}).values() if answer.scores[measure] is not None]
-    is_of = np.array([[answer.groups["setting"] == setting for setting in SETTINGS] for answer in chosen])
-    is_of = is_of.reshape(-1, len(SETTINGS))
-    scores = np.array([answer.scores[measure] for answer in chosen])
-    rows = np.stack([is_of * scores[:, None], is_of], axis=-1)
+    scored_answers = [answer for answer in (run.answers or {}).values() if answer.scores[measure] is not None]
+    in_setting = np.array([[answer.groups["setting"] == setting for setting in SETTINGS] for answer in scored_answers])
+    in_setting = in_setting.reshape(-1, len(SETTINGS))
+    scores = np.array([answer.scores[measure] for answer in scored_answers])
+    rows = np.stack([in_setting * scores[:, None], in_setting], axis=-1)
 
     def difference(sums: np.ndarray) -> np.ndarray:
-        """NaN where a resample has plans of one setting only."""
+        """Return normal minus counterfactual; NaN if a resample has plans of one setting only."""
         total, count = np.moveaxis(sums, -1, 0)
         means = np.divide(total, count, out=np.full_like(total, math.nan), where=count > 0)
         return means[..., 0] - means[..., 1]
 
-    interval = interval_of_sums(rows, [str(answer.cluster) for answer in chosen], difference)
+    interval = interval_of_sums(rows, [str(answer.cluster) for answer in scored_answers], difference)
     return Mean(normal - counterfactual, interval)
 
 
-def _told(answer: Answer) -> Iterator[str]:
+def _ratings(answer: Answer) -> Iterator[str]:
     score, values = answer.record.score, answer.scores
     for plan, measure in enumerate(("lcs_norm", "lcs_norm_gold_2"), 1):
         if values[measure] is not None:
@@ -335,13 +339,13 @@ def _told(answer: Answer) -> Iterator[str]:
     if score.form_validity is not None:
         yield f"form validity {score.form_validity:.2f}"
     if score.goal is not None and score.goal.share is not None:
-        checked, left_out = len(score.goal.reached + score.goal.missed), len(score.goal.unchecked)
+        checked, unchecked = len(score.goal.reached + score.goal.missed), len(score.goal.unchecked)
         names = "" if score.goal.names is None else f", {score.goal.named} of {score.goal.names} names understood"
         reached = f"{len(score.goal.reached)} of {checked} goal conditions"
-        yield reached + f", {left_out} not checkable" * bool(left_out) + names
+        yield reached + f", {unchecked} not checkable" * bool(unchecked) + names
     if score.bleurt is not None:
-        sure = "" if score.bleurt_probability is None else f" ({score.bleurt_probability:.2f})"
-        yield f"{'correct' if score.bleurt else 'wrong'} by the classifier{sure}"
+        probability = "" if score.bleurt_probability is None else f" ({score.bleurt_probability:.2f})"
+        yield f"{'correct' if score.bleurt else 'wrong'} by the classifier{probability}"
     if score.truncated:
         yield "cut off"
 

@@ -1,4 +1,4 @@
-"""The plans of ActPlan's runs, and their means."""
+"""Read the plans of ActPlan's runs, and compute their means."""
 
 import json
 import math
@@ -25,16 +25,16 @@ GROUPS = {
 BY_SETTING = ("lcs_norm", "lcs_norm_parsed", "form_validity", "plan_length", "bleurt_correct")
 
 _TEXT_ONLY = "actplan_text_only"
-# Tasks that ask for one part of the activities, which is no score of the benchmark.
+# Tasks over one setting; their scores are not scores of the whole benchmark.
 _PARTS = {f"actplan_{setting}": setting for setting in SETTINGS}
-# How many plans a measure is over, where the harness tells.
+# For each measure, the harness's metric that counts its plans.
 _COUNTS: dict[str, str] = _DATA["counts"]
 _GROUPED = {"lcs_norm": "by", "lcs_norm_parsed": "parsed_by", "bleurt_correct": "bleurt_by"}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """golds: gold plans 1 and 2."""
+    """A scored plan, with gold plans 1 and 2 in `golds`."""
 
     score: PlanScore
     golds: tuple[list[str], list[str]]
@@ -42,21 +42,21 @@ class Plan:
 
 @dataclass(frozen=True)
 class Planned(ScoredTask):
-    """One task of a run; an answer's record is a `Plan`, its cluster the activity, and its groups are of `GROUPS`."""
+    """One task of a run. An answer's record is a `Plan`, its cluster the activity, and its groups are in `GROUPS`."""
 
     @property
     def is_text_only(self) -> bool:
-        """Whether the model saw no images."""
+        """True if the model saw no images."""
         return self.task_run.task.startswith(_TEXT_ONLY)
 
     @property
     def part(self) -> str | None:
-        """The setting that the task is about; None for both."""
+        """The setting that the task covers; None for both."""
         return _PARTS.get(self.task_run.task)
 
     @property
     def official(self) -> float | None:
-        """Number of the paper's instances for the task; of the prepared ones if they are not the benchmark's."""
+        """Number of the paper's instances for the task, or of prepared instances if they are not the benchmark's."""
         return self._instances if self.is_official else self.number("split_size")
 
     @property
@@ -65,7 +65,7 @@ class Planned(ScoredTask):
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """Over all of the task's official instances, the scores compare with the published ones."""
+        """Why scores are not comparable with the published ones; () if all official instances were asked."""
         asked = self.number("num_plans")
         if not self.is_official:
             return super().apart
@@ -75,27 +75,27 @@ class Planned(ScoredTask):
 
     @property
     def conditions(self) -> dict[str, str | None]:
-        """Those of every task, and the sentence encoder."""
+        """The conditions of every task, and the sentence encoder."""
         return super().conditions | {"sentence encoders": PurePath(self.text("encoder") or "").name}
 
     @cached_property
     def means(self) -> dict[str, Mean]:
-        """Of all plans, by measure."""
+        """Means over all plans, by measure."""
         if self.answers is not None:
             means = {measure: mean_of(self.answers.values(), measure) for measure in MEASURES}
             if all(answer.record.score.goal is None for answer in self.answers.values()):
-                # Such as runs of versions before 1.2.
+                # Runs of task versions before 1.2 have no goal check.
                 means["goal_conditions_coverage"] = Mean()
             return means
         return {name: self.logged_mean(name) for name in MEASURES}
 
     def logged_mean(self, measure: str) -> Mean:
-        """Return the harness's own mean, and over how many plans it is, where the harness tells."""
+        """Return the harness's mean, and the number of its plans if the harness reports it."""
         return Mean(self.number(measure), questions=self.count(_COUNTS.get(measure, "")))
 
     @cached_property
     def groups(self) -> dict[str, dict[str, dict[str, Mean]]]:
-        """By ``setting``, ``length`` or ``activity_type``, then by group, where the run has it, then by measure."""
+        """Means by ``setting``, ``length`` or ``activity_type``, then by existing group, then by measure."""
         answers = list((self.answers or {}).values())
         return {by: self._groups_with(answers, by) if answers else self._groups_without(by) for by in GROUPS}
 
@@ -111,19 +111,19 @@ class Planned(ScoredTask):
         }
 
     def _groups_without(self, by: str) -> dict[str, dict[str, Mean]]:
-        """From the harness's own breakdowns, which have four decimals."""
+        """Return means from the harness's breakdowns, which have four decimals."""
         metrics = self.task_run.metrics
-        found = {prefix: metrics.get(f"{prefix}_{by}") or {} for prefix in (*_GROUPED.values(), "plans_by")}
+        breakdowns = {prefix: metrics.get(f"{prefix}_{by}") or {} for prefix in (*_GROUPED.values(), "plans_by")}
         return {
             group: {
                 measure: Mean(
-                    _finite(found[prefix].get(group)),
-                    questions=None if prefix == "bleurt_by" else found["plans_by"].get(group),
+                    _finite(breakdowns[prefix].get(group)),
+                    questions=None if prefix == "bleurt_by" else breakdowns["plans_by"].get(group),
                 )
                 for measure, prefix in _GROUPED.items()
             }
             for group in GROUPS[by]
-            if group in found["by"]
+            if group in breakdowns["by"]
         }
 
     def of(self, by: str, group: str, measure: str) -> Mean:
@@ -137,32 +137,36 @@ class Planned(ScoredTask):
 
     @property
     def coverage(self) -> float | None:
-        """Fraction of the official instances that the main score is over."""
+        """Fraction of the official instances that the main score covers."""
         return self.covered(self.main)
 
     def covered(self, mean: Mean) -> float | None:
-        """Return the share of the paper's instances that a score is over, 1 at most."""
+        """Return the fraction of the paper's instances that a score covers, at most 1."""
         return min(1.0, mean.questions / self.official) if mean.questions is not None and self.official else None
 
     def shares(self, mean: Mean) -> dict[str, Value]:
-        """Return what a score is over, for the columns next to it."""
+        """Return the plans, coverage and truncation of a score, for the columns next to it."""
         coverage = in_percent(self.covered(mean))
         return {"plans": mean.questions, "coverage": coverage, "truncated": self.percent("truncated")}
 
 
 def key_of(instance: str, first: list[str], second: list[str]) -> Key:
-    """Identify an instance by its gold plans too: other releases may use the same id."""
+    """Return a key of id and gold plans, because another release may use the same id."""
     return instance, json.dumps([first, second])
 
 
 def answer_of(sample: Mapping[str, Any]) -> Answer:
-    """Read a logged line."""
+    """Read one logged sample.
+
+    Raises:
+        ValueError: The sample has no setting, activity and type of the benchmark, or malformed gold plans.
+    """
     record, doc = sample.get("lcs_norm", {}), sample.get("doc")
     score = logged(PlanScore, record)
     golds = (record.get("gold_plan_1"), record.get("gold_plan_2"))
-    setting, activity, kind = places = [record.get(name) for name in ("setting", "activity", "activity_type")]
+    setting, activity, kind = labels = [record.get(name) for name in ("setting", "activity", "activity_type")]
     if setting not in SETTINGS or not isinstance(activity, str) or kind not in ACTIVITY_TYPES:
-        raise ValueError(f"{score.id}: no setting, activity and type of activity of the benchmark: {places}")
+        raise ValueError(f"{score.id}: expected setting, activity and activity_type of the benchmark, found {labels}")
     if not all(isinstance(gold, list) and all(isinstance(step, str) for step in gold) for gold in golds):
         raise ValueError(f"{score.id}: gold plans must be lists of steps")
     scores = score.measures() | {

@@ -1,4 +1,4 @@
-"""What people and judges say of plans: rows next to Tables 3 and 5 to 7, types of errors next to Fig. 6 and Table 8."""
+"""Show labels by people and judges: rows next to Tables 3 and 5 to 7, types of errors next to Fig. 6 and Table 8."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ from lmms_egoplan.validation import AnyText, Checked, Text, read_as
 
 
 class LabelledPlan(Checked):
-    """A plan with what people said.
+    """A plan with human labels.
 
-    images: whether its model was shown images.
-    errors: by type, the steps concerned.
+    images: True if the model saw images.
+    errors: Affected steps by type of error.
     """
 
     id: Text
@@ -40,9 +40,9 @@ class LabelledPlan(Checked):
 
     @property
     def setting(self) -> str | None:
-        """One of `SETTINGS`; None where the id does not tell."""
-        place = parse_id(self.id)
-        return None if place is None else place.setting
+        """One of `SETTINGS`; None if the id does not contain it."""
+        instance = parse_id(self.id)
+        return None if instance is None else instance.setting
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,18 @@ class Labelled:
 
     @property
     def has_images(self) -> bool:
-        """Whether the model was shown images."""
+        """True if the model saw images."""
         return all(plan.images for plan in self.plans)
 
 
 def read_labelled(folders: Sequence[Path]) -> list[Labelled]:
-    """Read the labelled plans of every model, with and without images separately.
+    """Read the labelled plans of every model; plans with and without images are separate.
 
     Raises:
-        LmmsEgoplanError: a file cannot be read or holds something else, or two folders have the same plan; names the
-            line.
+        LmmsEgoplanError: A file cannot be read or has another format, or two folders have the same plan. The error
+            names the line.
     """
-    found: dict[tuple[str, bool], list[LabelledPlan]] = {}
+    plans_by_model: dict[tuple[str, bool], list[LabelledPlan]] = {}
     folder_of: dict[tuple[str, str, bool, str], Path] = {}
     for folder in folders:
         if (folder / PLANS).is_file():
@@ -73,12 +73,12 @@ def read_labelled(folders: Sequence[Path]) -> list[Labelled]:
                 plan = read_as(LabelledPlan, where, parse_record(where, line))
                 first = folder_of.setdefault((plan.id, plan.model, plan.images, plan.candidate), folder)
                 check_once(where, f"{plan.id} of {plan.model}", folder, first)
-                found.setdefault((plan.model, plan.images), []).append(plan)
-    return [Labelled(model, tuple(plans)) for (model, _), plans in found.items()]
+                plans_by_model.setdefault((plan.model, plan.images), []).append(plan)
+    return [Labelled(model, tuple(plans)) for (model, _), plans in plans_by_model.items()]
 
 
 def table3_rows(judged: Sequence[Labelled]) -> Iterator[dict[str, Value]]:
-    """Correctness and commonsense by setting, in percent, of plans made with images."""
+    """Yield correctness and commonsense by setting, in percent, for plans made with images."""
     for of_model in judged:
         if of_model.has_images:
             parts = {setting: [p for p in of_model.plans if p.setting == setting] for setting in SETTINGS}
@@ -92,7 +92,7 @@ def table3_rows(judged: Sequence[Labelled]) -> Iterator[dict[str, Value]]:
 
 
 def ablation_rows(judged: Sequence[Labelled], number: int) -> Iterator[dict[str, Value]]:
-    """Tables 6 and 7: with and without images, of models that people labelled without."""
+    """Yield rows of Table 6 or 7, with and without images, for models with labelled plans without images."""
     without = {of_model.model for of_model in judged if not of_model.has_images}
     for of_model in judged:
         if of_model.model not in without:
@@ -112,7 +112,7 @@ def ablation_rows(judged: Sequence[Labelled], number: int) -> Iterator[dict[str,
 
 
 def table5_rows(judged: Sequence[Labelled], planned: Sequence[Planned]) -> Iterator[dict[str, Value]]:
-    """How far a run's classifier agrees with people, on plans that are the same."""
+    """Yield the agreement of each run's classifier with people, on identical plans."""
     from sklearn.metrics import matthews_corrcoef
 
     labels = {
@@ -126,12 +126,12 @@ def table5_rows(judged: Sequence[Labelled], planned: Sequence[Planned]) -> Itera
             and (key := (answer.id, tuple(answer.record.score.official))) in labels
         ]
         if pairs:
-            said, verdicts = zip(*pairs, strict=True)
-            is_defined = len({*said}) > 1 and len({*verdicts}) > 1
+            human_labels, verdicts = zip(*pairs, strict=True)
+            is_defined = len({*human_labels}) > 1 and len({*verdicts}) > 1
             yield {
                 "model": str(run.task_run.metrics.get("bleurt_model")),
                 "vlm": run.name,
-                "mcc": float(matthews_corrcoef(said, verdicts)) if is_defined else None,
+                "mcc": float(matthews_corrcoef(human_labels, verdicts)) if is_defined else None,
                 "all_acc": 100 * fmean(a == b for a, b in pairs),
                 "plans": len(pairs),
                 "apart": "other plans than the published ones",
@@ -155,17 +155,17 @@ note = read_notes(
     fewest_clusters=FEWEST_CLUSTERS,
     **INSTANCES,
 )
-# For the figure's axis, which has no room for the titles.
+# Short labels for the figure's axis, where the titles do not fit.
 _SHORT = ("missing actions", "object", "event", "form", "extra tools", "image")
 
 
 @dataclass(frozen=True)
 class Marked:
-    """One model's plans with the types of errors that people, or a judge, marked.
+    """One model's plans with the types of errors that people or a judge marked.
 
-    name: of the model, and of who marked.
-    plans: id, text and marks of each.
-    unmarked: plans of which the judge gave no usable reply.
+    name: Name of the model and of the annotator.
+    plans: ID, text and marks of each plan.
+    unmarked: Number of plans without a usable reply from the judge.
     """
 
     name: str
@@ -174,24 +174,24 @@ class Marked:
 
     @property
     def total(self) -> int:
-        """Errors of all types, each counted once a plan."""
+        """Number of errors; each type counts once per plan."""
         return sum(len(marks) for _, _, marks in self.plans)
 
     def count(self, key: str) -> int:
-        """Plans that have a type."""
+        """Return the number of plans with a type of error."""
         return sum(key in marks for _, _, marks in self.plans)
 
     def share(self, key: str) -> float | None:
-        """Of all errors, in percent, as in Fig. 6; None without errors."""
+        """Return a type's share of all errors, in percent, as in Fig. 6; None without errors."""
         return 100 * self.count(key) / self.total if self.total else None
 
 
 def read_judgements(folders: Sequence[Path]) -> list[JudgedPlan]:
-    """Read the plans that a judge marked, of the folders that have some.
+    """Read the plans that a judge marked, from all folders that contain some.
 
     Raises:
-        LmmsEgoplanError: a file cannot be read or holds something else, or two folders have the same plan of the same
-            judge; names the line.
+        LmmsEgoplanError: A file cannot be read or has another format, or two folders have the same plan by the same
+            judge. The error names the line.
     """
     judged: list[JudgedPlan] = []
     folder_of: dict[tuple[str, ...], Path] = {}
@@ -205,18 +205,18 @@ def read_judgements(folders: Sequence[Path]) -> list[JudgedPlan]:
 
 
 def marked_by(people: Sequence[Labelled], judged: Sequence[JudgedPlan]) -> list[Marked]:
-    """Return what people marked of each model's plans, then what each judge did."""
-    found = []
+    """Return the errors that people marked in each model's plans, then those that each judge marked."""
+    marked = []
     for of_model in people:
         name = of_model.model if of_model.has_images else f"{of_model.model} (w/o images)"
         plans = tuple((plan.id, plan.candidate, plan.errors) for plan in of_model.plans)
-        found.append(Marked(f"{name}, people", plans))
+        marked.append(Marked(f"{name}, people", plans))
     for model, images, judge in dict.fromkeys((plan.model, plan.images, plan.judge_name) for plan in judged):
-        own = [plan for plan in judged if (plan.model, plan.images, plan.judge_name) == (model, images, judge)]
-        plans = tuple((plan.id, plan.candidate, plan.judge) for plan in own if plan.judge is not None)
+        of_judge = [plan for plan in judged if (plan.model, plan.images, plan.judge_name) == (model, images, judge)]
+        plans = tuple((plan.id, plan.candidate, plan.judge) for plan in of_judge if plan.judge is not None)
         name = f"{model}{'' if images else ' (w/o images)'}, judge {judge}"
-        found.append(Marked(name, plans, len(own) - len(plans)))
-    return found
+        marked.append(Marked(name, plans, len(of_judge) - len(plans)))
+    return marked
 
 
 def error_rows(marked: Sequence[Marked]) -> list[Mapping[str, Any]]:
@@ -225,22 +225,22 @@ def error_rows(marked: Sequence[Marked]) -> list[Mapping[str, Any]]:
 
 
 def agreement_rows(judged: Sequence[JudgedPlan]) -> list[dict[str, Any]]:
-    """Return how far judges and people agree, by type, on plans that were marked by both."""
+    """Return the agreement of judges and people by type, on plans that both marked."""
     rows: list[dict[str, Any]] = []
     for judge in dict.fromkeys(plan.judge_name for plan in judged):
-        own = [plan for plan in judged if plan.judge_name == judge]
-        for key, (people, by_judge, both, found) in agreements(own).items():
-            same = found.questions - people - by_judge + 2 * both
-            row = {"judge": judge, "error": ERRORS[key], "plans": found.questions, "people": people}
-            row |= {"by_judge": by_judge, "both": both, "equal": 100 * same / found.questions}
-            if (kappa := found.kappa_unweighted) is not None:
+        of_judge = [plan for plan in judged if plan.judge_name == judge]
+        for key, (people, by_judge, both, agreement) in agreements(of_judge).items():
+            same = agreement.questions - people - by_judge + 2 * both
+            row = {"judge": judge, "error": ERRORS[key], "plans": agreement.questions, "people": people}
+            row |= {"by_judge": by_judge, "both": both, "equal": 100 * same / agreement.questions}
+            if (kappa := agreement.kappa_unweighted) is not None:
                 row |= {"kappa": kappa.value, "low": kappa.low, "high": kappa.high}
             rows.append(row)
     return rows
 
 
 def errors_figure(marked: Sequence[Marked]) -> Figure | None:
-    """Shares of all errors by type, as Fig. 6; None without errors."""
+    """Draw the shares of all errors by type, as in Fig. 6; None without errors."""
     means = {one.name: [Mean(one.share(key)) for key in ERRORS] for one in marked if one.total}
     if not means:
         return None
@@ -256,11 +256,11 @@ def _row(key: str, title: str, marked: Marked) -> Mapping[str, Any]:
 
 
 def _examples(key: str, marked: Marked) -> Iterator[tuple[str, str]]:
-    """Yield the activities of plans with a type, and the steps concerned."""
+    """Yield the activity and the affected steps of each plan with a type of error."""
     for name, text, marks in marked.plans:
         if key in marks:
             lines = official_steps(text)
             steps = [lines[step - 1] for step in marks[key] if 0 < step <= len(lines)]
-            place = parse_id(name)
-            activity = name if place is None else place.activity.replace("_", " ")
+            instance = parse_id(name)
+            activity = name if instance is None else instance.activity.replace("_", " ")
             yield activity, "; ".join(steps) or "the whole plan"

@@ -1,4 +1,4 @@
-"""EgoIntent's part of reports: what is done, why and what comes next, by scenario, and step by step."""
+"""Report EgoIntent: tables by field, interval and scenario, heat maps, and a gallery of steps."""
 
 import math
 import os
@@ -35,9 +35,9 @@ from lmms_egoplan.report.scores import Answer, Key, Mean, differing
 from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES
 from lmms_egoplan.report.tables import Column, Table, Value, name_of, number, read_notes, scored, share
 
-# As many frames as the gallery shows.
+# Number of frames that the gallery shows.
 _FRAMES = 12
-# Of a step's three ratings, the mean from which the gallery calls it right, and below which it calls it wrong.
+# Mean of the three ratings from which the gallery marks a step right, and below which it marks it wrong.
 RIGHT, WRONG = 75, 25
 note = read_notes(
     __file__, right=RIGHT, wrong=WRONG, steps=OFFICIAL, resamples=RESAMPLES, fewest_clusters=FEWEST_CLUSTERS
@@ -46,7 +46,7 @@ _TITLES = {"overall": "Overall", **TITLES, "indoor": "Indoor", "outdoor": "Outdo
 
 
 class EgoIntentReport(BenchmarkReport[Graded]):
-    """EgoIntent's part of a report."""
+    """EgoIntent's section of a report."""
 
     SPEC = read_spec(__file__, "egointent", note)
 
@@ -60,28 +60,35 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         return judged_samples(path)
 
     def mean_over(self, answers: Sequence[Answer]) -> Mean:
-        """Return the overall score: missing fields count 0, unjudged fields do not count."""
+        """Return the overall score: missing fields score 0, unjudged fields are ignored."""
         return overall_of(answers)
 
     def headline(self, task: Graded) -> Headline:
-        """Name Goal-Step steps in the metric."""
+        """Add "Goal-Step steps" to the name of the metric if the task is about them."""
         headline = super().headline(task)
         return replace(headline, metric=f"overall ({GOALSTEP_STEPS})") if task.is_goalstep else headline
 
     def tables(self) -> Iterator[Table | None]:
-        """Return the tables beside Table 3, with intervals, by scenario, and of pairs of runs."""
-        yield self._beside("table3", self.tasks, {name: name for name in SCORES})
+        """Yield the published tables with the runs, scores with intervals, scores by scenario, and pairs of runs."""
+        yield self._with_published("table3", self.tasks, {name: name for name in SCORES})
         of_release = [run for run in self.tasks if run.is_release]
-        yield self._beside("leaderboard", of_release, {"overall": "overall", **RELEASE_NAMES})
+        yield self._with_published("leaderboard", of_release, {"overall": "overall", **RELEASE_NAMES})
         yield self._score_table()
-        # The numbers of the heat maps, also of runs without samples; Goal-Step steps are in a separate table.
+        # Tables with the numbers of the heat maps, including runs without samples. Goal-Step steps have a separate
+        # table.
         for kind in (False, True):
             if runs := [run for run in self.tasks if run.is_goalstep is kind]:
                 yield self._groups(runs, is_goalstep=kind)
         yield self.pairs(self.tasks)
 
-    def _beside(self, table: str, runs: Sequence[Graded], columns: Mapping[str, str]) -> Table:
-        """Return the scores of each run among published ones, whose columns these are by the name of the score."""
+    def _with_published(self, table: str, runs: Sequence[Graded], columns: Mapping[str, str]) -> Table:
+        """Return a published table with the runs added as rows.
+
+        Args:
+            table: Name of the published table.
+            runs: The runs.
+            columns: The table's column for each score.
+        """
         rows = []
         for run in runs:
             scores = {column: run.means[name].value for name, column in columns.items()}
@@ -90,7 +97,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         return self.published(table, rows)
 
     def _score_table(self) -> Table:
-        """Return each score of each run with its interval and what it is over."""
+        """Return each score of each run with its interval, steps, videos and ratings."""
         rows: list[dict[str, Value]] = []
         for name in SCORES:
             for run in self.tasks:
@@ -109,10 +116,12 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         rows: list[tuple[float, str, dict[str, Value]]] = []
         for group in {group for of_run in scores.values() for group in of_run}:
             numbers = {run: of_run.get(group) for run, of_run in scores.items()}
-            known = {run: score for run, score in numbers.items() if score is not None and not math.isnan(score)}
+            valid_scores = {run: score for run, score in numbers.items() if score is not None and not math.isnan(score)}
             steps = {sum(x.groups["group"] == group for x in run.answers.values()) for run in graded if run.answers}
             counts = steps.pop() if len(steps) == 1 else " / ".join(map(str, sorted(steps))) or None
-            rows.append((fmean([*known.values()] or [math.inf]), group, {name: group, "steps": counts, **known}))
+            rows.append(
+                (fmean([*valid_scores.values()] or [math.inf]), group, {name: group, "steps": counts, **valid_scores})
+            )
         columns = (
             Column(name, name.capitalize()),
             Column("steps", GOALSTEP_STEPS if is_goalstep else "Steps"),
@@ -123,20 +132,20 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     @cached_property
     def _kinds(self) -> list[list[Graded]]:
-        """The runs with samples, those over the benchmark's steps separate from those over Goal-Step's."""
+        """Runs with samples, those about the benchmark's steps separate from those about Goal-Step's."""
         kinds = [[run for run in self.tasks if run.answers and run.is_goalstep is kind] for kind in (False, True)]
         return [kind for kind in kinds if kind]
 
     def figures(self) -> Iterator[Figure]:
-        """Yield heat maps like Fig. 7 of the paper."""
+        """Yield heat maps as in Fig. 7 of the paper."""
         yield from map(heatmap_figure, self._kinds)
 
     def compact_tasks(self) -> list[Graded]:
-        """Return the benchmark's steps before Goal-Step's."""
+        """Return tasks about the benchmark's steps before those about Goal-Step's."""
         return sorted(self.tasks, key=lambda run: run.is_goalstep)
 
     def heading(self, task: Graded) -> str:
-        """Name Goal-Step steps."""
+        """Add "Goal-Step steps" to the heading of such a task."""
         return f"{task.task} ({GOALSTEP_STEPS})" if task.is_goalstep else task.task
 
     def cells(self, task: Graded, block: Sequence[Graded], /) -> dict[str, str]:
@@ -173,17 +182,21 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         }
 
     def shown(self, answer: Answer) -> ShownAnswer:
-        """Return the answer with the mean rating, each field's rating, and the judge's words."""
+        """Return the answer with the mean rating, each field's rating, and the judge's replies."""
         step, mean = answer.record.graded, answer.scores["overall"]
         verdict: Verdict = "unscored"
         if mean is not None:
             verdict = "right" if mean >= RIGHT else "wrong" if mean < WRONG else "partly"
-        told = [f"{mean:.1f} of 100" if mean is not None else "not judged"]
-        told += ["cut off"] * bool(step.truncated) + ["suspect"] * bool(step.suspect)
+        rating_parts = [f"{mean:.1f} of 100" if mean is not None else "not judged"]
+        rating_parts += ["cut off"] * bool(step.truncated) + ["suspect"] * bool(step.suspect)
         judgements = [f"{TITLES[field]}: {text}" for field, text in step.judgements.items() if text]
-        text = "\n".join(_said(step, field) for field in FIELDS)
+        text = "\n".join(_field_line(step, field) for field in FIELDS)
         return ShownAnswer(
-            verdict, text, rating="; ".join(told), judgement="\n".join(judgements) or None, reply=step.reply or None
+            verdict,
+            text,
+            rating="; ".join(rating_parts),
+            judgement="\n".join(judgements) or None,
+            reply=step.reply or None,
         )
 
     @cached_property
@@ -213,23 +226,23 @@ class EgoIntentReport(BenchmarkReport[Graded]):
             yield note("unverified", percent=unverified)
 
     def gaps(self) -> Iterator[str]:
-        """Yield differences in what was shown and asked, judges and prompts, and gaps in the prepared data."""
+        """Yield differences in visual input, steps, judges and prompts, and gaps in the prepared data."""
         media = {run.name: run.media for run in self.tasks if run.media}
-        if len({shown.partition(" ")[0] for shown in media.values()}) > 1:
-            yield note("different_media", told=differing(media))
+        if len({form.partition(" ")[0] for form in media.values()}) > 1:
+            yield note("different_media", differences=differing(media))
         for runs in self._kinds:
             for what in ("judges", "prompts", "judge's prompts"):
-                if told := differing({run.name: run.conditions[what] or "unknown" for run in runs}):
-                    yield note("differing", what=what, told=told)
+                if differences := differing({run.name: run.conditions[what] or "unknown" for run in runs}):
+                    yield note("differing", what=what, differences=differences)
             asked = [(run.answers or {}).keys() for run in runs]
             if any(keys != asked[0] for keys in asked):
-                told = "; ".join(f"{run.name}: {len(keys):,}" for run, keys in zip(runs, asked, strict=True))
-                yield note("different_steps", count=len(set.intersection(*map(set, asked))), told=told)
+                counts = "; ".join(f"{run.name}: {len(keys):,}" for run, keys in zip(runs, asked, strict=True))
+                yield note("different_steps", count=len(set.intersection(*map(set, asked))), counts=counts)
         prepared, problem = self._prepared
         logged = {key for run in self.tasks for key, step in (run.answers or {}).items() if step.doc}
-        if bare := self.answers.keys() - prepared.keys() - logged:
-            why = problem or note("not_prepared", example=min(bare)[0])
-            yield note("bare", count=len(bare), why=why)
+        if bare_steps := self.answers.keys() - prepared.keys() - logged:
+            why = problem or note("not_prepared", example=min(bare_steps)[0])
+            yield note("bare", count=len(bare_steps), why=why)
 
 
 def _by_group(run: Graded, name: str) -> Mapping[str, float]:
@@ -237,20 +250,20 @@ def _by_group(run: Graded, name: str) -> Mapping[str, float]:
     return scores if isinstance(scores, Mapping) else {}
 
 
-def _said(step: GradedStep, field: str) -> str:
+def _field_line(step: GradedStep, field: str) -> str:
     rating = step.ratings[field]
-    told = f"not judged: {step.errors[field]}" if rating is None else f"{rating:g}"
-    return f"{TITLES[field]}: {step.fields.get(field, 'missing')} [{told}]"
+    judgement = f"not judged: {step.errors[field]}" if rating is None else f"{rating:g}"
+    return f"{TITLES[field]}: {step.fields.get(field, 'missing')} [{judgement}]"
 
 
 def _frames(doc: Mapping[str, Any] | None, count: int) -> Images | None:
-    """Return a reader of the frames shown to a model that saw `count` frames; None if the video is missing."""
-    # Path's own raises if a folder on the way is closed.
+    """Return a reader of the frames that a model with `count` frames was shown; None if the video is missing."""
+    # Path.is_file raises if a folder in the path is not accessible.
     if doc is None or not os.path.isfile(doc["video_path"]):  # noqa: PTH113
         return None
     return partial(read_frames, doc["video_path"], doc["start_sec"], doc["end_sec"], count)
 
 
 def read_frames(video: str, start_sec: float, end_sec: float, count: int) -> list[Image.Image]:
-    """Read the frames that the model was shown, no more than the gallery shows."""
+    """Read the frames that the model was shown, at most as many as the gallery shows."""
     return read_video_frames(video, thin(thin(step_frames(video, start_sec, end_sec), max(1, count)), _FRAMES))

@@ -1,4 +1,4 @@
-"""What runs answered to EgoIntent's steps, and how these were rated."""
+"""Read what runs answered to EgoIntent's steps, and how the answers were rated."""
 
 import json
 import math
@@ -25,14 +25,20 @@ from lmms_egoplan.report.tables import Value, counted
 from lmms_egoplan.validation import AnyText, Checked, Seconds, read_as
 
 OFFICIAL = PAPER["steps"]
-# Metrics that are shares, by what tables call them.
+# The metric for each column of tables that contains a fraction.
 SHARES = {name: name for name in ("coverage", "parsed", "judged", "truncated", "unverified", "suspect")}
 SHARES["judged"] = "judge_coverage"
 SCORES = ("overall", *FIELDS, *ENVIRONMENTS)
 
 
 class LoggedStep(NamedTuple):
-    """One step of a run; `unverified` if nobody has verified its references."""
+    """One step of a run.
+
+    Attributes:
+        graded: The answer and its ratings.
+        unverified: True if nobody has verified the references.
+        is_goalstep: True for a Goal-Step step.
+    """
 
     graded: GradedStep
     unverified: bool
@@ -40,7 +46,7 @@ class LoggedStep(NamedTuple):
 
 
 class _LoggedDoc(Checked):
-    """What is used of a step that lm-eval logs."""
+    """The fields of a step logged by lm-eval that the report uses."""
 
     local_intent: AnyText
     global_intent: AnyText
@@ -52,26 +58,26 @@ class _LoggedDoc(Checked):
 
 @dataclass(frozen=True)
 class Graded(ScoredTask):
-    """One task of a run; its name also says whether it is over Goal-Step steps.
+    """One task of a run; for Goal-Step steps, its name says so.
 
     An answer's key is the step's id and video, its record a `LoggedStep`, and its cluster the video. Its groups are
-    ``group``, the step's scenario or, of a Goal-Step step, the category of its goal, and ``environment``.
+    ``environment`` and ``group``: the step's scenario, or the category of the goal for a Goal-Step step.
     """
 
     @property
     def is_goalstep(self) -> bool:
-        """True for Goal-Step steps; by the scores if there are no samples."""
+        """True for Goal-Step steps; without samples, inferred from the scores."""
         if self.answers:
             return any(answer.record.is_goalstep for answer in self.answers.values())
         return isinstance(self.task_run.metrics.get("category"), Mapping)
 
     @property
     def is_release(self) -> bool:
-        """Whether it has the names of the release of August 2026: version 2 of the task."""
+        """True if the fields have the names of the release of August 2026: version 2 of the task."""
         return self.task_run.scoring is not None and self.task_run.scoring.name == TASK
 
     def number(self, metric: str) -> float | None:
-        """Return a metric; a field has the paper's or the release's name."""
+        """Return a metric; a field's metric may have the paper's or the release's name."""
         value = super().number(metric)
         return super().number(RELEASE_NAMES[metric]) if value is None and metric in RELEASE_NAMES else value
 
@@ -87,37 +93,37 @@ class Graded(ScoredTask):
 
     @property
     def asked(self) -> int | None:
-        """Number of steps asked; None if unknown."""
+        """Number of steps that the model was asked about; None if unknown."""
         return self.count("num_steps")
 
     @property
     def main(self) -> Mean:
-        """The overall score over the steps asked."""
+        """The overall score over these steps."""
         return replace(self.means["overall"], questions=self.asked)
 
     @property
     def question_set(self) -> str:
-        """Goal-Step's steps, or the question set of the results."""
+        """Question set of the results; for Goal-Step steps their own."""
         return GOALSTEP_STEPS if self.is_goalstep else super().question_set
 
     @property
     def coverage(self) -> float | None:
-        """The share of steps asked, without the fields that have no rating."""
-        asked, whole = self.asked, OFFICIAL if self.is_official else self.annotated
+        """The fraction of steps that the model was asked about, minus the fields without a rating."""
+        asked, total = self.asked, OFFICIAL if self.is_official else self.annotated
         unjudged = (self.number("parsed") or 0) * (1 - (self.number("judge_coverage") or 0))
-        return None if asked is None or whole is None else min(1.0, asked / whole) * (1 - unjudged)
+        return None if asked is None or total is None else min(1.0, asked / total) * (1 - unjudged)
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """Why the scores do not compare: they are not over all of the paper's steps, or not rated by a judge."""
+        """Why the scores are not comparable: not all of the paper's steps, or not rated by a judge."""
         size = self.annotated
         is_other = size not in (None, OFFICIAL) and not self.is_goalstep
-        other = [f"an annotation file of {counted(size, 'steps')}"] if size is not None and is_other else []
-        return (*other, *super().apart)
+        size_reason = [f"an annotation file of {counted(size, 'steps')}"] if size is not None and is_other else []
+        return (*size_reason, *super().apart)
 
     @property
     def prompts(self) -> tuple[str | None, str | None]:
-        """Versions of the prompt and of the judge's, the latter with whether all fields are rated together."""
+        """Versions of the prompt and of the judge prompt; the latter says if one request rates all fields."""
         metadata = self.task_run.config.get("metadata")
         versions = metadata if isinstance(metadata, dict) else {}
         prompt, judge_prompt = (
@@ -129,7 +135,7 @@ class Graded(ScoredTask):
 
     @property
     def conditions(self) -> dict[str, str | None]:
-        """Conditions of a comparison: also the prompts and the kind of steps."""
+        """Conditions for a comparison, including the prompts and the kind of steps."""
         prompt, judge_prompt = self.prompts
         return super().conditions | {"prompts": prompt, "judge's prompts": judge_prompt, "steps": str(self.is_goalstep)}
 
@@ -145,12 +151,12 @@ class Graded(ScoredTask):
         return Mean(self.number(name), _interval(steps, fields_of(name)), len(steps), len({x.cluster for x in steps}))
 
     def of(self, name: str) -> list[Answer]:
-        """List the steps of a score."""
+        """List the steps that a score is about."""
         steps = (self.answers or {}).values()
         return [step for step in steps if name not in ENVIRONMENTS or step.groups["environment"] == name]
 
     def shares(self) -> dict[str, Value]:
-        """Return the cells of the columns next to the scores: coverage, media, judge and prompts."""
+        """Return the cells next to the scores: coverage, media, judge and prompts."""
         percent = {name: self.percent(metric) for name, metric in SHARES.items()}
         percent["coverage"] = in_percent(self.coverage)
         prompts = ", ".join(version or "unknown" for version in self.prompts)
@@ -159,7 +165,7 @@ class Graded(ScoredTask):
 
 
 def judged_samples(path: Path) -> Iterator[Judged]:
-    """Yield what `BenchmarkReport.judged_samples` does."""
+    """Yield the judged steps of a file; see `BenchmarkReport.judged_samples`."""
     stored = read_stored([path])
     for step, row, (_, line) in zip(stored, rows_of(stored), read_lines(path), strict=True):
         record = parse_record(step.where, line)
@@ -179,12 +185,12 @@ def read_graded(runs: Iterable[Run]) -> Iterator[Graded]:
 
 
 def fields_of(name: str) -> Sequence[str]:
-    """Return the fields of a score."""
+    """Return the fields that a score is about."""
     return (name,) if name in FIELDS else FIELDS
 
 
 def overall_of(steps: Sequence[Answer]) -> Mean:
-    """Return the overall score over some steps, as `metrics`; None if no rating of a found field is judged."""
+    """Return the overall score over some steps, as in `metrics`; None if a field was found but never judged."""
     clusters = len({step.cluster for step in steps})
     if not steps:
         return Mean(questions=0, clusters=0)
@@ -194,7 +200,7 @@ def overall_of(steps: Sequence[Answer]) -> Mean:
 
 
 def overall_score(steps: Sequence[Answer]) -> float:
-    """Return the value of `overall_of`; NaN for None."""
+    """Return the value of `overall_of`; NaN instead of None."""
     return float(_score(_counts(steps, FIELDS).sum(axis=0))) if steps else math.nan
 
 
@@ -204,10 +210,10 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
     unverified = sample.get("unverified") == {"unverified": True}
     is_goalstep = values.get("scenario") is None and values.get("category") is not None
     names = ("video_id", "category" if is_goalstep else "scenario", "environment")
-    places = [values.get(name) for name in names]
-    if not all(isinstance(place, str) for place in places):
-        raise ValueError(f"step {graded.step_id}: {', '.join(names)} must be texts, got {places}")
-    video, group, environment = map(str, places)
+    groups = [values.get(name) for name in names]
+    if not all(isinstance(group, str) for group in groups):
+        raise ValueError(f"step {graded.step_id}: {', '.join(names)} must be texts, got {groups}")
+    video, group, environment = map(str, groups)
     if doc is not None:
         read_as(_LoggedDoc, f"step {graded.step_id}: the logged step", doc)
     ratings = [rating for rating in graded.ratings.values() if rating is not None]
@@ -224,20 +230,20 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
 
 
 def _interval(steps: Sequence[Answer], names: Sequence[str]) -> tuple[float, float] | None:
-    """Return the 95 % interval of the mean of the fields' scores by a bootstrap that draws videos."""
+    """Return the 95 % interval of the mean of the fields' scores, from a bootstrap that draws videos."""
     return interval_of_sums(_counts(steps, names), [step.cluster or "" for step in steps], _score)
 
 
 def _counts(steps: Sequence[Answer], names: Sequence[str]) -> np.ndarray:
-    """Return each step's part in a field's steps, found and judged ones, and ratings: (steps, fields, 4)."""
+    """Count steps, found fields and judged fields, and sum ratings, for each step and field: (steps, fields, 4)."""
     return np.array([[_count(step.record.graded, field) for field in names] for step in steps], dtype=float)
 
 
 def _score(counts: np.ndarray) -> np.ndarray:
-    """Return the mean of the fields' scores from sums of `_counts`; NaN if no rating of a found field is judged."""
-    asked, found, judged, total = np.moveaxis(counts, -1, 0)
-    scores = (found / asked * total / np.maximum(judged, 1)).mean(axis=-1)
-    return np.where(((judged == 0) & (found > 0)).any(axis=-1), math.nan, scores)
+    """Return the mean of the fields' scores from sums of `_counts`; NaN if a field was found but never judged."""
+    asked, num_found, judged, total = np.moveaxis(counts, -1, 0)
+    scores = (num_found / asked * total / np.maximum(judged, 1)).mean(axis=-1)
+    return np.where(((judged == 0) & (num_found > 0)).any(axis=-1), math.nan, scores)
 
 
 def _count(step: GradedStep, field: str) -> tuple[int, bool, bool, float]:

@@ -1,4 +1,4 @@
-"""Models by scenarios, as Fig. 7 draws them; by categories of goals for Goal-Step steps."""
+"""Draw the heat map of models by scenarios, as in Fig. 7, or by categories of goals for Goal-Step steps."""
 
 import math
 import textwrap
@@ -20,36 +20,42 @@ from lmms_egoplan.report.tables import read_notes
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-# In inches; a cell holds "100.0*".
+# In inches; a cell contains text such as "100.0*".
 _CELL, _LABELS, _NARROWEST = (0.62, 0.42), (3.4, 1.7), 7.5
-_NAME = 30  # characters in a line of a name
-# From bright to dark at an even pace, also in greyscale; darker is higher, as in Fig. 7.
+_NAME = 30  # characters per line of a name
+# From bright to dark in even steps, also in greyscale; darker is higher, as in Fig. 7.
 _COLORS = "YlGnBu"
-# Words on cells, and around them; a page may give the latter another colour in a dark theme.
+# Text on cells and around them. A page with a dark theme may recolour the text around the cells.
 _CELL_INK, _FRAME_INK, _HATCH = "#111111", "0.15", "0.6"
-# White text reads better than black on what is darker than this relative luminance (WCAG 2).
+# Below this relative luminance (WCAG 2), white text is easier to read than black.
 _DARK = 0.179
 _NOTE = read_notes(__file__)
 
 
 class Cell(NamedTuple):
-    """A score, 0..100, NaN if nothing is judged; `partial` if some of what it is over is not judged."""
+    """One cell of the heat map.
+
+    Attributes:
+        score: 0..100; NaN if nothing is judged.
+        partial: True if some of the answers are not judged.
+    """
 
     score: float
     partial: bool
 
     @property
     def text(self) -> str:
-        """The score as shown."""
+        """The score as displayed."""
         return "n/a" if math.isnan(self.score) else f"{self.score:.1f}{'*' * self.partial}"
 
 
 class Heatmap(NamedTuple):
     """Scores of runs by scenarios.
 
-    runs: Names, the highest overall score first.
-    columns: "Overall", then scenarios, the one with the lowest average over the runs first.
-    cells: For each run one for each column.
+    Attributes:
+        runs: Names of the runs, highest overall score first.
+        columns: "Overall", then the scenarios, lowest average over the runs first.
+        cells: A row for each run, with a cell for each column.
     """
 
     runs: tuple[str, ...]
@@ -60,7 +66,8 @@ class Heatmap(NamedTuple):
 def heatmap_of(runs: Sequence[Graded]) -> Heatmap:
     """Make the heat map of at least one run with answers.
 
-    What has no score comes last, and does not count for a scenario's average; of equals, names decide.
+    Runs and scenarios without a score come last, and a scenario's average ignores missing scores. Ties are ordered
+    by name.
     """
     cells: dict[str, dict[str, Cell]] = {}
     for run in runs:
@@ -69,7 +76,7 @@ def heatmap_of(runs: Sequence[Graded]) -> Heatmap:
         for answer in answers:
             by_group.setdefault(answer.groups["group"], []).append(answer)
         cells[run.name] = {"": _cell(answers)} | {group: _cell(steps) for group, steps in by_group.items()}
-    groups = {group for of_run in cells.values() for group in of_run} - {""}
+    groups = {group for run_cells in cells.values() for group in run_cells} - {""}
     missing = Cell(math.nan, partial=False)
     names = sorted(cells, key=lambda name: (_rank([-cells[name][""].score]), name))
     ordered = sorted(groups, key=lambda group: (_rank([cells[n].get(group, missing).score for n in names]), group))
@@ -78,16 +85,16 @@ def heatmap_of(runs: Sequence[Graded]) -> Heatmap:
 
 
 def heatmap_figure(runs: Sequence[Graded]) -> Figure:
-    """Return the report's figure of runs that are all over the benchmark's steps or all over Goal-Step's."""
+    """Return the report's figure for runs that are all about the benchmark's steps, or all about Goal-Step's."""
     heatmap, is_goalstep = heatmap_of(runs), runs[0].is_goalstep
     by = "category" if is_goalstep else "scenario"
     judges = ", ".join(sorted({run.judge or "none" for run in runs}))
-    shown = f"{GOALSTEP_STEPS} by the category of their goal" if is_goalstep else "As Fig. 7 of the paper"
+    subject = f"{GOALSTEP_STEPS} by the category of their goal" if is_goalstep else "As Fig. 7 of the paper"
     size = {"runs": len(heatmap.runs), "columns": len(heatmap.columns) - 1}
     return Figure(
         key="egointent_goalstep_heatmap" if is_goalstep else "egointent_heatmap",
         title=f"{GOALSTEP_STEPS}: overall score by {by}" if is_goalstep else f"Overall score by {by}",
-        caption=_NOTE("heatmap_caption", shown=shown, by=by, judges=judges),
+        caption=_NOTE("heatmap_caption", subject=subject, by=by, judges=judges),
         draw=partial(draw, heatmap),
         description=_NOTE("heatmap_description", by=by, best=heatmap.runs[0], hardest=heatmap.columns[1], **size),
         has_cells=True,
@@ -95,7 +102,7 @@ def heatmap_figure(runs: Sequence[Graded]) -> Figure:
 
 
 def draw(heatmap: Heatmap) -> "Drawing":
-    """Draw a heat map, whatever matplotlib's settings for hatches."""
+    """Draw a heat map, independent of matplotlib's settings for hatches."""
     import matplotlib
 
     scores = np.ma.masked_invalid([[cell.score for cell in row] for row in heatmap.cells])
@@ -127,7 +134,7 @@ def _cell(steps: Sequence[Answer]) -> Cell:
 
 
 def _rank(scores: Sequence[float]) -> float:
-    """Return the mean of the known scores; infinity without any."""
+    """Return the mean of the known scores; infinity if none is known."""
     return fmean([score for score in scores if not math.isnan(score)] or [math.inf])
 
 

@@ -1,4 +1,4 @@
-"""The parts of reports on both benchmarks: headlines, tables, figures, remarks, and the questions for the gallery."""
+"""Build the reports of both benchmarks: headlines, tables, figures, remarks, and the questions for the gallery."""
 
 import os
 import re
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 note = read_notes(__file__, chance=CHANCE, resamples=RESAMPLES, fewest_clusters=FEWEST_CLUSTERS)
-# Signs of the lines of the baselines.
+# Line styles of the baselines, by number.
 _SIGNS = {"_blind": 3, "_narrated": 1}
 
 Point = tuple[Series, float, tuple[float, float] | None]
@@ -46,7 +46,7 @@ Point = tuple[Series, float, tuple[float, float] | None]
 
 
 def accuracies_figure(series: Sequence[Series]) -> Figure | None:
-    """Draw all tasks with an accuracy, the best first; None without any."""
+    """Draw all tasks with an accuracy, best first; return None if there are none."""
     points = [(task, task.main.value, task.main.interval) for task in series if task.main.value is not None]
     if not points:
         return None
@@ -74,7 +74,7 @@ def _draw_accuracies(points: Sequence[Point]) -> "Drawing":
 
 
 def _marker(task: Series) -> dict[str, Any]:
-    """Return the marker of a series: filled where it was ranked after the video."""
+    """Return the marker of a series: filled if its choices were ranked after the video."""
     face = shade(task.look) if task.is_main else "white"
     return {
         "marker": marker(task.look),
@@ -86,39 +86,40 @@ def _marker(task: Series) -> dict[str, Any]:
 
 
 def _top(means: Iterable[Mean]) -> float:
-    """Return the end of an axis of per cents: some room, but no more than 100 needs."""
+    """Return the upper limit of an axis in per cent: some room above the largest value, at most 105."""
     ends = [end for mean in means for end in mean.interval or (mean.value,) if end is not None]
     return min(105.0, max([50.0, *ends]) + 7)
 
 
 def lines_figure(key: str, by: str, label: str, groups: Groups, caption: str) -> Figure | None:
-    """Draw each run's main task and the baselines by group; None where no run has such.
+    """Draw each run's main task and the baselines by group; return None if no run has one.
 
     Args:
-        by: what the groups are of.
-        label: of the groups' axis.
+        by: The property that defines the groups.
+        label: Label of the groups' axis.
     """
-    parts = {(part.series.name, group): part for group, of_group in groups.items() for part in of_group}
+    parts = {(part.series.name, group): part for group, group_parts in groups.items() for part in group_parts}
     series = {part.series.name: part.series for part in parts.values()}
     mains = {task.run.name: name for name, task in reversed(series.items()) if task.is_main}
     drawn = {name: task for name, task in series.items() if task.unseen or mains.get(task.run.name) == name}
     if not drawn:
         return None
     means = {name: [parts[name, group].acc if (name, group) in parts else Mean() for group in groups] for name in drawn}
-    sizes = [max(part.acc.questions or 0 for part in of_group) for of_group in groups.values()]
+    sizes = [max(part.acc.questions or 0 for part in group_parts) for group_parts in groups.values()]
     ticks = [f"{group}\n{size:,} questions" for group, size in zip(groups, sizes, strict=True)]
     looks = {
         name: {"label": task.short_name, "color": shade(task.look), **_marker(task)}
         | {"linestyle": line(_SIGNS[task.unseen]) if task.unseen else "-"}
         for name, task in drawn.items()
     }
-    top = _top(mean for of_task in means.values() for mean in of_task)
+    top = _top(mean for task_means in means.values() for mean in task_means)
     draw = partial(draw_lines, ticks, means, "accuracy, %", label, top, looks, CHANCE)
-    return Figure(key, f"Accuracy by {by}", note("lines_caption", told=caption), draw, spoken(list(groups), means, 1))
+    caption = note("lines_caption", caption=caption)
+    return Figure(key, f"Accuracy by {by}", caption, draw, spoken(list(groups), means, 1))
 
 
 _VERDICTS: dict[float | None, Verdict] = {1.0: "right", 0.0: "wrong", None: "unscored"}
-# The least number of past actions in each bin: the paper's text does not tell those of Fig. 8.
+# The least number of past actions in each bin. The paper does not state the bins of Fig. 8.
 _BINS = {"0": 0, "1": 1, "2 to 3": 2, "4 to 7": 4, "8 to 15": 8, "16 and more": 16}
 _SIMILARITY = "goal-answer similarity"
 _CHECKED = "people's check"
@@ -131,10 +132,11 @@ Facts = dict[str, str]
 
 
 class _ChoiceReport(BenchmarkReport[Series]):
-    """The part that both benchmarks have in common.
+    """Base class of both benchmarks' reports.
 
-    QUESTIONS: the benchmark's.
-    VISUALS: reads what the gallery shows of a question.
+    Attributes:
+        QUESTIONS: The benchmark's questions.
+        VISUALS: Reads the frames that the gallery shows.
     """
 
     QUESTIONS: ClassVar[Questions]
@@ -142,25 +144,28 @@ class _ChoiceReport(BenchmarkReport[Series]):
 
     @abstractmethod
     def facts(self, key: Key, doc: Doc | None, part: str | None, /) -> Facts:
-        """Return what the gallery can be filtered by.
+        """Return the properties that the gallery can be filtered by.
 
         Args:
-            doc: the question; None where it is not at hand.
+            doc: The question; None if it is not available.
             part: `Choice.part`, as logged.
         """
 
     def read(self, runs: Sequence[Run]) -> list[Series]:
-        """Read the tasks with a score, the main one of each run first."""
+        """Read the tasks with a score, each run's main task first."""
         return read_series(runs, self.QUESTIONS)
 
     def headline(self, task: Series) -> Headline:
-        """Add chance and, where choices were ranked, the accuracy by sum."""
+        """Add chance and, if choices were ranked, the accuracy by sum."""
         by_sum = (("by sum", task.percent("acc_sum")),) if task.is_ranked else ()
         return replace(super().headline(task), is_generated=not task.is_ranked, chance=CHANCE, beside=by_sum)
 
     @cached_property
     def docs(self) -> tuple[dict[Key, Doc], str | None]:
-        """Prepared rows of the questions that were asked, where need be as lm-eval logs them; why there are none."""
+        """Rows of the questions that were asked, and why prepared ones are missing.
+
+        Questions that are not prepared are taken from lm-eval's log.
+        """
         answers = [pair for task in self.tasks for pair in (task.answers or {}).items()]
         videos = {key: answer.cluster for key, answer in answers}
         videos |= {key: answer.cluster for key, answer in answers if answer.cluster}
@@ -183,7 +188,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
         part = next((answer.record.part for answer in answers if answer.record.part), None)
         fields = {"facts": self.facts(key, doc, part), "choices": tuple(LETTERS), "gold": LETTERS.index(str(key[2]))}
         if not doc:
-            return fields | {"question": f"{key[1]}: the question is not at hand"}
+            return fields | {"question": f"{key[1]}: the question is not available"}
         done = "; ".join(action["narration_text"] for action in doc["past_actions"])
         settings = {"media": "frames", "num_frames": visuals.UNIFORM_FRAMES}
         return fields | {
@@ -205,8 +210,8 @@ class _ChoiceReport(BenchmarkReport[Series]):
         return super().compact_notes() if any(task.is_ranked for task in self.tasks) else ()
 
     def cells(self, task: Series, block: Sequence[Series], /) -> dict[str, str]:
-        """Return accuracies in per cent, and what they are over."""
-        is_ranked = any(other.is_ranked for other in block)
+        """Return accuracies in per cent, and the number of questions that they cover."""
+        is_ranked = any(block_task.is_ranked for block_task in block)
         whole = ("acc", "acc_sum", "acc_bytes") if is_ranked else ("acc",)
         ties = task.number("near_ties")
         return {
@@ -223,7 +228,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
         }
 
     def score_table(self) -> Table:
-        """Make the table of every score of every task."""
+        """Build the table of every score of every task."""
         metrics = ("acc", "acc_sum", "acc_bytes", *self.QUESTIONS.part_metrics.values(), "unparsed")
         rows: list[dict[str, Value]] = [
             {
@@ -239,7 +244,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
         return self.table("scores", rows)
 
     def group_table(self, key: str, groups: Groups, measure: str = "") -> Table | None:
-        """Make the table of accuracies by group, whose name is in the first column; None without any."""
+        """Build the table of accuracies by group, with the group's name in the first column; None without groups."""
         rows: list[dict[str, Value]] = [
             {
                 self.SPEC.tables[key].columns[0].key: group,
@@ -263,7 +268,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
             yield self.pairs(same, f"Every pair of runs: {name}", f"comparisons{end}")
 
     def flaws(self, task: Series) -> Iterator[str]:
-        """Name what questions and samples lack."""
+        """Yield problems with a task's questions and samples."""
         size, asked, with_score = task.count("split_size"), task.count("num_questions"), task.questions
         if size is not None and size != self.QUESTIONS.official:
             yield note("other_size", size=size, name=self.QUESTIONS.name, official=self.QUESTIONS.official)
@@ -279,7 +284,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
             yield f"{ranking_note}."
 
     def gaps(self) -> Iterator[str]:
-        """Name what the prepared data lack."""
+        """Yield problems with the prepared data."""
         docs, problem = self.docs
         if missing := self.answers.keys() - docs.keys():
             why = problem or note("not_prepared", example=min(missing)[1])
@@ -287,27 +292,27 @@ class _ChoiceReport(BenchmarkReport[Series]):
 
 
 class EgoPlanReport(_ChoiceReport):
-    """EgoPlan-Bench's part of a report; the input ``similarity`` is for the similarity of goal and answer."""
+    """EgoPlan-Bench's part of a report. The input ``similarity`` sets the model for goal-answer similarity."""
 
     SPEC = read_spec(__file__, "egoplan", note, {_SIMILARITY: LEVELS, _CHECKED: (AGREED,)})
     QUESTIONS = EGOPLAN
     VISUALS = visuals.EGOPLAN
 
     def main_tasks(self) -> list[Series]:
-        """Return each run's main task, or what it has instead."""
-        return [next(of_run) for _, of_run in groupby(self.tasks, key=lambda task: task.run.name)]
+        """Return each run's main task, or its first one if it has no main task."""
+        return [next(run_tasks) for _, run_tasks in groupby(self.tasks, key=lambda task: task.run.name)]
 
     def further_tasks(self) -> list[Series]:
-        """Return tasks with letters, next to choices that were ranked."""
+        """Return tasks with written letters that are not a run's main task."""
         mains = self.main_tasks()
         return [task for task in self.tasks if not task.is_ranked and task not in mains]
 
     def tables(self) -> Iterator[Table | None]:
-        """Yield scores next to the paper's, all scores, by group, run against run, and the published test split."""
+        """Yield scores compared with the paper's, all scores, scores by group, pairs of runs, and the test split."""
         ranked = [task for task in self.tasks if task.is_main]
         rows = [_row(task) | {"acc": task.main.value} for task in ranked]
         yield self.published("table1", rows, None if rows else ())
-        # Of videos, not of rendered scenes.
+        # Table 3 is about videos, not rendered scenes.
         rows = [_row(task) | _by_domain(task) for task in ranked if not task.is_demo]
         yield self.published("table3", rows, None if rows else ())
         rows = [_row(task) | _by_domain(task) for task in self.tasks if (task.is_main or task.unseen) and task.is_demo]
@@ -322,14 +327,14 @@ class EgoPlanReport(_ChoiceReport):
     def _pairs_of_tasks(self) -> Iterator[Table | None]:
         """Compare tasks of the same model."""
         by_model = sorted((task for task in self.tasks if task.answers), key=lambda task: task.model)
-        for place, (model, tasks) in enumerate(groupby(by_model, lambda task: task.model), 1):
-            of_model = list(tasks)
-            if any(task.is_main for task in of_model) and len({task.task for task in of_model}) > 1:
+        for position, (model, group) in enumerate(groupby(by_model, lambda task: task.model), 1):
+            tasks = list(group)
+            if any(task.is_main for task in tasks) and len({task.task for task in tasks}) > 1:
                 name = model.rstrip("/").rpartition("/")[2]
-                yield self.pairs(of_model, f"Every pair of tasks: {name}", f"tasks_{place}")
+                yield self.pairs(tasks, f"Every pair of tasks: {name}", f"tasks_{position}")
 
     def figures(self) -> Iterator[Figure | None]:
-        """Yield accuracies, and those by group as Figs. 8 and 7 of the paper."""
+        """Yield accuracies, and accuracies by group as in the paper's Figs. 8 and 7."""
         yield accuracies_figure(self.tasks)
         by = "number of past actions"
         yield lines_figure("egoplan_past_actions", by, by, self._by_past_actions, note("bins"))
@@ -347,11 +352,11 @@ class EgoPlanReport(_ChoiceReport):
 
     @cached_property
     def _similarity(self) -> tuple[dict[Key, int], str, str | None]:
-        """The level of each question, how similarity was measured, and why it was not.
+        """The level of each question, the measure of similarity, and the reason why there is none.
 
         Raises:
-            LmmsEgoplanError: a model for BERTScore was asked for and cannot be loaded. The sentence encoder may be
-                missing.
+            LmmsEgoplanError: A model for BERTScore was requested and cannot be loaded. A missing sentence encoder is no
+                error.
         """
         if not self.docs[0]:
             return {}, "", None
@@ -365,7 +370,7 @@ class EgoPlanReport(_ChoiceReport):
         return levels({key: similar.values[pair] for key, pair in pairs.items()}), similar.measure, None
 
     def facts(self, key: Key, doc: Doc | None, part: str | None, /) -> Facts:
-        """Return the video source, people's check, and of a question at hand its past actions and similarity."""
+        """Return video source and people's check; if the question is available, also past actions and similarity."""
         source, checked = doc["video_source"] if doc else part, self._checked.get(key[1:])
         facts = {"source": _SOURCE_NAMES[source]} if source in _SOURCE_NAMES else {}
         facts |= {_CHECKED: checked} if checked else {}
@@ -380,7 +385,7 @@ class EgoPlanReport(_ChoiceReport):
         return read_checked(self.labelled())
 
     def gaps(self) -> Iterator[str]:
-        """Also name why similarity is missing."""
+        """Also yield the reason why similarity is missing."""
         yield from super().gaps()
         if problem := self._similarity[2]:
             yield note("no_similarity", problem=problem)
@@ -394,7 +399,7 @@ class EgoPlanBench2Report(_ChoiceReport):
     VISUALS = visuals.EGOPLAN_BENCH2
 
     def tables(self) -> Iterator[Table | None]:
-        """Yield all scores, by scenario, and run against run."""
+        """Yield all scores, scores by scenario, and pairs of runs."""
         scenarios: dict[Key, str | None] = {key: doc["scenario"] for key, doc in self.docs[0].items()}
         names = sorted({name for name in scenarios.values() if name})
         yield self.score_table()
@@ -402,7 +407,7 @@ class EgoPlanBench2Report(_ChoiceReport):
         yield from self.pairs_of_runs()
 
     def facts(self, _key: Key, doc: Doc | None, part: str | None, /) -> Facts:
-        """Return the domain, and the scenario of a question that is at hand."""
+        """Return the domain; if the question is available, also the scenario."""
         if doc:
             return {"domain": doc["domain"], "scenario": doc["scenario"]}
         return {"domain": part} if part else {}
@@ -414,7 +419,7 @@ def _by_domain(task: Series) -> dict[str, Value]:
 
 
 def _row(task: Series) -> dict[str, Value]:
-    """Return a run's values in a row next to published ones, except the accuracy."""
+    """Return a run's row for a table with published rows, without the accuracy."""
     return {"model": task.name, "acc_sum": task.percent("acc_sum"), "apart": "; ".join(task.apart)} | task.counts()
 
 
@@ -425,5 +430,5 @@ def _bin_of(doc: Doc) -> str:
 
 
 def _exists(path: str) -> bool:
-    # Path's own raises where a folder on the way is closed.
+    # Path.exists raises an error if a parent folder is not readable.
     return os.path.exists(path)  # noqa: PTH110

@@ -1,4 +1,4 @@
-"""What runs answered to the questions of either benchmark, and their accuracies."""
+"""Read the answers of runs to either benchmark's questions, and compute accuracies."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -21,21 +21,23 @@ CHANCE = 25.0
 """Per cent: one of four choices is right."""
 
 _UNSEEN = ("_blind", "_narrated")
-"""Ends of the names of tasks without a picture."""
+"""Suffixes of the names of tasks without images."""
 
-# What is used of a logged question; its frames need more.
+# The fields of a logged question that reports use. Reading its frames needs more.
 _DOC_FIELDS = ("video_source", "question", "choices", "answer", "task_goal", "past_actions", "media_path")
 
 
 @dataclass(frozen=True)
 class Questions:
-    """The questions that a benchmark's scores are over.
+    """The questions that a benchmark's scores cover.
 
-    prepared, split: where they are.
-    name: what the official file is called.
-    main_task: the task whose name is not shown after the run's.
-    id_of: a logged sample id, as the prepared data have it.
-    part_metrics: by part of the questions, the metric that a question of this part alone has.
+    Attributes:
+        prepared: The prepared data.
+        split: Split of the prepared data.
+        name: Name of the official file.
+        main_task: The task whose name is not shown after the run's.
+        id_of: Converts a logged sample id to the type in the prepared data.
+        part_metrics: For each part of the questions, the metric that only its questions have.
     """
 
     prepared: PreparedData
@@ -59,11 +61,11 @@ EGOPLAN_BENCH2 = Questions(splits.EGOPLAN_BENCH2, "test", "EgoPlan-Bench2", "ego
 class Choice:
     """An answer to a question.
 
-    chosen: index of the choice.
-    logprobs: of the choices, mean per token; None where the answer was written.
-    text: None where the choices were ranked.
-    part: the part of the questions that this one belongs to, as `Questions.part_metrics` names it; None where there is
-        no score.
+    Attributes:
+        chosen: Index of the choice.
+        logprobs: Mean log-probability per token of each choice; None if the answer was written.
+        text: The reply; None if the choices were ranked.
+        part: The question's part, a key of `Questions.part_metrics`; None without a score.
     """
 
     chosen: int | None
@@ -76,12 +78,15 @@ class Choice:
 class Series(ScoredTask):
     """One task of a run.
 
-    An answer's key is the size of the annotation file, the sample id and the right letter, its record a `Choice`, and
-    its cluster the video. Its scores are 1 or 0: ``acc`` by the mean log-probability per token, ``acc_sum`` by the sum.
+    An answer's key consists of the annotation file's size, the sample id and the right letter. Its record is a
+    `Choice`, its cluster the video. Its scores are 1 or 0: ``acc`` by the mean log-probability per token, ``acc_sum``
+    by the sum.
 
-    model: the run's, by the longest name that any run has for it.
-    look: number of its colour and marker.
-    is_only: true if no other task of the run has answers.
+    Attributes:
+        of: The benchmark's questions.
+        model: The run's model, by the longest name that any run has for it.
+        look: Number of the colour and marker.
+        is_only: True if no other task of the run has answers.
     """
 
     of: Questions
@@ -91,27 +96,27 @@ class Series(ScoredTask):
 
     @property
     def gallery(self) -> str:
-        """The run's name, and the task's where the run has several over the questions."""
+        """The run's name, with the task's name if several tasks of the run have answers."""
         return self.run.name if self.is_only else f"{self.run.name} ({self.task})"
 
     @property
     def is_ranked(self) -> bool:
-        """By likelihood; else a letter was written."""
+        """True if choices were ranked by likelihood; false if a letter was written."""
         return self.task_run.scoring is not None and self.task_run.scoring.name.endswith("_ranking")
 
     @property
     def is_main(self) -> bool:
-        """Choices were ranked after the video, as in the paper of EgoPlan-Bench."""
+        """True if choices were ranked after the video, as in the EgoPlan-Bench paper."""
         return self.is_ranked and self.unseen is None
 
     @property
     def unseen(self) -> str | None:
-        """The kind of baseline without the video that this is; None for any other task."""
-        return next((end for end in _UNSEEN if self.task.endswith(end)), None)
+        """The kind of baseline without the video; None for any other task."""
+        return next((suffix for suffix in _UNSEEN if self.task.endswith(suffix)), None)
 
     @property
     def short_name(self) -> str:
-        """Where there is little room."""
+        """The run's name, with a short task name unless it is the main task."""
         main = self.of.main_task
         if self.task == main:
             return self.run.name
@@ -119,12 +124,12 @@ class Series(ScoredTask):
 
     @property
     def whole(self) -> float:
-        """Number of questions that `coverage` is the share of."""
+        """The number of questions that `coverage` refers to."""
         return self.of.official if self.is_official else self.number("split_size") or self.of.official
 
     @cached_property
     def main(self) -> Mean:
-        """The harness's accuracy in per cent, with the interval that the samples give."""
+        """The harness's accuracy in per cent, with the interval computed from the samples."""
         mean = self.mean_over(self.answers or ())
         return Mean(self.percent("acc"), mean.interval, self.questions, mean.clusters if self.answers else None)
 
@@ -134,19 +139,19 @@ class Series(ScoredTask):
         return mean_of([answers[key] for key in keys], "acc", scale=100)
 
     def by_sum(self, keys: Iterable[Key]) -> float | None:
-        """Return the accuracy by sum over these questions, in per cent; None where none has one."""
+        """Return the accuracy by sum over these questions, in per cent; None if no question has one."""
         answers = self.answers or {}
         scores = [100 * score for key in keys if (score := answers[key].scores["acc_sum"]) is not None]
         return fmean(scores) if scores else None
 
     @property
     def conditions(self) -> dict[str, str | None]:
-        """With the frames that were shown and, where letters were written, the limit on new tokens."""
+        """Add the frames shown and, for written letters, the limit on new tokens."""
         return super().conditions | {"frames": self._frames, "new tokens": self._new_tokens}
 
     @property
     def _frames(self) -> str | None:
-        """As the harness logged the settings; None where it did not, and where no frames were shown."""
+        """The frames shown, from the logged settings; None if the settings were not logged or no frames were shown."""
         config = self.task_run.config
         for settings in (config.get("lmms_eval_specific_kwargs"), config.get("metadata")):
             if isinstance(settings, Mapping) and ("fps" in settings or "num_frames" in settings):
@@ -161,76 +166,76 @@ class Series(ScoredTask):
         limits = self.task_run.config.get("generation_kwargs")
         if self.is_ranked or not isinstance(limits, Mapping):
             return None
-        most = limits.get("max_new_tokens", limits.get("max_gen_toks"))
-        return f"up to {most:,}" if isinstance(most, int) else None
+        limit = limits.get("max_new_tokens", limits.get("max_gen_toks"))
+        return f"up to {limit:,}" if isinstance(limit, int) else None
 
     @property
     def questions(self) -> int | None:
-        """Those that the accuracy is over."""
+        """The number of questions that the accuracy covers."""
         return self.count("predictions" if self.is_ranked else "num_questions")
 
     @property
     def coverage(self) -> float | None:
-        """Share of the official questions, see `Scored`."""
+        """Fraction of the official questions, see `Scored`."""
         return None if self.questions is None else min(1.0, self.questions / self.whole)
 
     @property
     def inexact(self) -> str | None:
-        """Set if an audit has found a larger difference from full passes than the tolerance."""
+        """The reason if an audit found a larger difference from full passes than the tolerance; else None."""
         return inexact({f"{name},none": self.number(name) for name in METRICS})
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """Empty over the official file, all of it: then the accuracy compares with the published ones."""
+        """Reasons why the accuracy is not comparable with published ones; empty for the complete official file."""
         size = self.count("split_size")
-        unknown = ["an unknown annotation file"] if size is None else []
-        other = [f"an annotation file of {counted(size, 'questions')}"] if size not in (None, self.of.official) else []
-        return (*other, *unknown, *super().apart)
+        unknown_file = ["an unknown annotation file"] if size is None else []
+        file = [f"an annotation file of {counted(size, 'questions')}"] if size not in (None, self.of.official) else []
+        return (*file, *unknown_file, *super().apart)
 
     def counts(self) -> dict[str, Value]:
-        """Return interval and counts by the keys of their columns."""
+        """Return interval and counts, by column key."""
         low, high = self.main.ends
         return {"low": low, "high": high, "questions": self.questions, "coverage": in_percent(self.coverage)}
 
 
 def read_series(runs: Sequence[Run], of: Questions) -> list[Series]:
-    """Read a benchmark's tasks, run by run, its main task first and those without a picture last.
+    """Read a benchmark's tasks, run by run: the main task first, tasks without images last.
 
     Raises:
-        LmmsEgoplanError: see `read_answers`.
+        LmmsEgoplanError: See `read_answers`.
     """
     read = partial(read_choice, of=of)
     series = list(read_tasks(partial(Series, of=of), runs, of.prepared.benchmark, of.main_task, read))
     models = _models({task.run.name: task.run.model for task in series})
     looks, order = _looks(series, models), list(models)
     with_answers = Counter(task.run.name for task in series if task.answers is not None)
-    complete = [
+    labelled = [
         replace(task, model=models[name], look=looks[name], is_only=with_answers[name] == 1)
         for task in series
         for name in [task.run.name]
     ]
     return sorted(
-        complete, key=lambda task: (order.index(task.run.name), task.task != of.main_task, task.unseen is not None)
+        labelled, key=lambda task: (order.index(task.run.name), task.task != of.main_task, task.unseen is not None)
     )
 
 
 def _models(names: Mapping[str, str]) -> dict[str, str]:
-    """Return each run's model; one harness may log a path of which the other logs the end.
+    """Return each run's model. If one harness logs a path and the other only its end, use the path.
 
     Args:
-        names: by run, the model as logged.
+        names: The logged model of each run.
     """
     longer = {run: {name for name in names.values() if name.endswith(f"/{model}")} for run, model in names.items()}
     return {run: longer[run].pop() if len(longer[run]) == 1 else model for run, model in names.items()}
 
 
 def _looks(series: Sequence[Series], models: Mapping[str, str]) -> dict[str, int]:
-    """Assign numbers to the runs' colours and markers; a run without a main task has that of its model."""
+    """Assign numbers to the runs' colours and markers. A run without a main task gets its model's number."""
     with_main = {task.run.name for task in series if task.is_main}
     looks: dict[str, int] = {}
     for run in sorted(models, key=lambda run: run not in with_main):
-        same = [look for other, look in looks.items() if models[other] == models[run]]
-        looks[run] = same[0] if same and run not in with_main else len(set(looks.values()))
+        model_looks = [look for earlier_run, look in looks.items() if models[earlier_run] == models[run]]
+        looks[run] = model_looks[0] if model_looks and run not in with_main else len(set(looks.values()))
     return looks
 
 
@@ -238,18 +243,18 @@ def read_choice(sample: Mapping[str, Any], of: Questions) -> Answer:
     """Read the answer in a logged line.
 
     Raises:
-        ValueError: it is not of the form that the tasks log.
+        ValueError: The line does not have the form that the tasks log.
     """
     predicted, scored, doc = sample["predictions"], sample.get("acc"), sample.get("doc")
     key = (int(sample["split_size"]["split_size"]), of.id_of(predicted["sample_id"]), str(sample["target"]))
     letters = [key[2], *filter(None, [predicted["prediction"]])]
     if not all(letter in LETTERS and len(letter) == 1 for letter in letters):
-        raise ValueError(f"target and prediction are to be of the letters {LETTERS}, not {', '.join(letters)}")
+        raise ValueError(f"target and prediction must be letters of {LETTERS}, got {', '.join(letters)}")
     ranked = predicted.get("choices")
     if ranked is not None and len(ranked) != len(LETTERS):
         raise ValueError(f"expected {len(LETTERS)} choices, got {len(ranked)}")
-    if doc is not None and (absent := [name for name in _DOC_FIELDS if name not in doc]):
-        raise ValueError(f"the logged question lacks {', '.join(absent)}")
+    if doc is not None and (missing_fields := [name for name in _DOC_FIELDS if name not in doc]):
+        raise ValueError(f"the logged question has no {', '.join(missing_fields)}")
     choice = Choice(
         chosen=None if predicted["prediction"] is None else LETTERS.index(predicted["prediction"]),
         logprobs=ranked and tuple(None if choice["loss"] is None else -choice["loss"] for choice in ranked),
@@ -262,16 +267,16 @@ def read_choice(sample: Mapping[str, Any], of: Questions) -> Answer:
 
 
 def _score(record: Mapping[str, Any] | None) -> float | None:
-    """Return None where the model could not score the question, or the backend has no such score."""
+    """Return the score; None if the question could not be scored, or the backend has no such score."""
     if record is None:
         return None
     if record["score"] not in (0, 1):
-        raise ValueError(f"a score is to be 0 or 1, not {record['score']}")
+        raise ValueError(f"a score must be 0 or 1, got {record['score']}")
     return float(record["score"])
 
 
 def _reply(sample: Mapping[str, Any]) -> str:
-    """Read the text, of which lm-eval logs a list of one."""
+    """Return the text of a reply. lm-eval logs it in a list of one."""
     reply = sample.get("filtered_resps", "")
     return str(reply[0] if isinstance(reply, list) and reply else reply or "")
 
@@ -286,14 +291,14 @@ class Part:
 
 
 Groups = Mapping[str, Sequence[Part]]
-"""By group, the series that have questions in it."""
+"""The series that have questions in a group, by group."""
 
 
 def grouped(series: Sequence[Series], groups: Mapping[Key, str | None], names: Iterable[str]) -> dict[str, list[Part]]:
-    """Return the series' accuracies by group, in the order of `names`; groups without a question are left out.
+    """Return the series' accuracies by group, in the order of `names`. Groups without a question are skipped.
 
     Args:
-        groups: the group of each question.
+        groups: The group of each question.
     """
     parts = {
         name: [
@@ -303,4 +308,4 @@ def grouped(series: Sequence[Series], groups: Mapping[Key, str | None], names: I
         ]
         for name in names
     }
-    return {name: of_group for name, of_group in parts.items() if of_group}
+    return {name: group_parts for name, group_parts in parts.items() if group_parts}

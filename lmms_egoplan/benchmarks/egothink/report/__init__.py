@@ -1,4 +1,4 @@
-"""EgoThink's part of reports: twelve dimensions and six capabilities, their judges, and the questions."""
+"""Build EgoThink's part of a report: twelve dimensions, six capabilities, judges and questions."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,14 +34,14 @@ from lmms_egoplan.report.statistics import RESAMPLES, stratified_interval
 from lmms_egoplan.report.tables import Row, Table, Value, name_of, number, read_notes, scored, share
 
 note = read_notes(__file__, resamples=RESAMPLES, min_items=MIN_ITEMS, official=sum(EGOTHINK.official.values()))
-# Of Tables 9 to 11.
+# Capabilities of Tables 9 to 11.
 _GRADED_BY_SEVERAL = ("object", "planning")
 _SAME_ANSWERS = 0.5
 _OTHER_ANSWERS = "other answers than the published ones"
-# What the figures show beside the runs: the best of Table 3.
+# Published model in the figures, the best of Table 3.
 _REFERENCE = "GPT-4V"
 _PEOPLE = "people's rating"
-_SAID = {0.0: "wrong", 0.5: "partly right", 1.0: "right"}
+_GRADES = {0.0: "wrong", 0.5: "partly right", 1.0: "right"}
 _VERDICTS: dict[float | None, Verdict] = {0.0: "wrong", 1.0: "right", None: "unscored"}
 
 
@@ -52,17 +52,17 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         __file__,
         "egothink",
         note,
-        {"dimension": DIMENSION_NAMES, "capability": [*CAPABILITIES], _PEOPLE: [*_SAID.values()]},
+        {"dimension": DIMENSION_NAMES, "capability": [*CAPABILITIES], _PEOPLE: [*_GRADES.values()]},
     )
 
     def read(self, runs: Sequence[Run]) -> list[Graded]:
-        """Return each run's dimensions as one."""
+        """Return the dimensions of each run as one task."""
         return [graded for run in runs if (graded := read_graded(run)) is not None]
 
     def labels(self, _task: Graded, answer: Answer) -> Mapping[str, str]:
-        """Return people's rating of the same answer."""
+        """Return the people's rating of the same answer."""
         rating = self._rated.get((answer.id, answer.record.answer))
-        return {} if rating is None else {_PEOPLE: _SAID.get(rating, "between these")}
+        return {} if rating is None else {_PEOPLE: _GRADES.get(rating, "between these")}
 
     @cached_property
     def _rated(self) -> dict[tuple[str, str], float]:
@@ -87,7 +87,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 
     @classmethod
     def inputs_table(cls, inputs: Inputs) -> Table | None:
-        """Return how far a judge's ratings of the same answers differ."""
+        """Return the table of judge noise, or None without repeated judgements."""
         rows, spec = _noise_rows(inputs.judged), cls.SPEC.tables["judge_noise"]
         notes = tuple(map(note, spec.notes))
         return (
@@ -95,7 +95,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         )
 
     def tables(self) -> Iterator[Table | None]:
-        """Return the tables beside the published ones, by group, and of pairs of runs and judges."""
+        """Yield the tables with published scores, the tables by group, and those of pairs of runs and judges."""
         rated = read_rated(self.labelled())
         yield self.published("table3", _table3_rows(self.tasks))
         yield self.table("capabilities", _score_rows(self.tasks, CAPABILITIES))
@@ -123,7 +123,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         return Figure(key, title, caption, draw, spoken(list(groups), means, self.SPEC.decimals))
 
     def heading(self, _task: Graded) -> str:
-        """Return nothing: a run has one block."""
+        """Return "", because a run has only one block."""
         return ""
 
     def cells(self, task: Graded, _block: Sequence[Graded], /) -> dict[str, str]:
@@ -146,10 +146,10 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         return sorted(keys, key=lambda key: DIMENSION_NAMES.index(dimension_of(str(key[0]))))
 
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
-        """Return the prepared question; only lm-eval logs its text, and no harness its image."""
+        """Return the prepared question. Of the harnesses, only lm-eval logs its text, and none its image."""
         question_id, reference = answers[0].id, key[1]
         logged = next((answer.doc.get("question") for answer in answers if answer.doc), None)
-        text, images = self._prepared[0].get(key, (logged or f"{question_id}: the question is not at hand", None))
+        text, images = self._prepared[0].get(key, (logged or f"{question_id}: text not available", None))
         dimension = BY_NAME[dimension_of(question_id)]
         return {
             "question": text,
@@ -159,16 +159,16 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         }
 
     def shown(self, answer: Answer) -> ShownAnswer:
-        """Return the answer with the judge's rating and words."""
+        """Return the answer with the judge's rating and reply."""
         judged = answer.record
-        told = [f"not judged: {judged.error}" if judged.rating is None else f"{judged.rating:g} of 1 by {judged.judge}"]
-        told += ["cut off"] * bool(judged.truncated) + ["suspect"] * judged.suspect
+        tags = [f"not judged: {judged.error}" if judged.rating is None else f"{judged.rating:g} of 1 by {judged.judge}"]
+        tags += ["cut off"] * bool(judged.truncated) + ["suspect"] * judged.suspect
         verdict = _VERDICTS.get(judged.rating, "partly")
-        return ShownAnswer(verdict, judged.answer, rating="; ".join(told), judgement=judged.judgement)
+        return ShownAnswer(verdict, judged.answer, rating="; ".join(tags), judgement=judged.judgement)
 
     @cached_property
     def _prepared(self) -> tuple[dict[Key, tuple[str, Images]], dict[str, str]]:
-        """Text and images of the prepared questions, and by dimension why they cannot be read."""
+        """Texts and images of the prepared questions, and the error of each unreadable dimension."""
         prepared: dict[Key, tuple[str, Images]] = {}
         problems: dict[str, str] = {}
         for name in dict.fromkeys(dimension_of(x.id) for run in self.tasks for x in run.answers.values()):
@@ -178,7 +178,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         return prepared, problems
 
     def flaws(self, task: Graded) -> Iterator[str]:
-        """Yield problems of dimensions, judges and samples."""
+        """Yield the problems of dimensions, judges and samples."""
         whole, dimensions = task.whole, task.tasks.items()
         if missing := [name for name in DIMENSION_NAMES if name not in task.tasks]:
             yield note("no_average", dimensions=", ".join(missing))
@@ -194,14 +194,16 @@ class EgoThinkReport(BenchmarkReport[Graded]):
             yield note("left_out", tasks=", ".join(task.left_out))
 
     def gaps(self) -> Iterator[str]:
-        """Yield differences between judges, and questions that are not prepared."""
-        if told := differing({run.name: run.judge for run in self.tasks}):
-            yield note("different_judges", told=told)
+        """Yield notes on different judges and on questions that are not prepared."""
+        if judges := differing({run.name: run.judge for run in self.tasks}):
+            yield note("different_judges", judges=judges)
         prepared, problems = self._prepared
         if problems:
             yield note("not_prepared", count=len(problems), problem=next(iter(problems.values())))
-        if other := {key for key in self.answers.keys() - prepared.keys() if dimension_of(str(key[0])) not in problems}:
-            yield note("others_prepared", count=len(other), example=min(other)[0])
+        if unknown := {
+            key for key in self.answers.keys() - prepared.keys() if dimension_of(str(key[0])) not in problems
+        }:
+            yield note("others_prepared", count=len(unknown), example=min(unknown)[0])
 
 
 def _read_rows(dimension: str) -> dict[Key, tuple[str, Images]]:
@@ -226,11 +228,11 @@ def _score_rows(graded: Sequence[Graded], groups: Mapping[str, Sequence[Dimensio
 
 
 def _judge_rows(graded: Sequence[Graded]) -> list[dict[str, Value]]:
-    """Return the agreement of two judges on the same answers."""
+    """Return the agreement of each pair of judges on the same answers."""
     rows: list[dict[str, Value]] = []
     for first, second in combinations(graded, 2):
-        others = second.judged
-        rated = [(one, others[key]) for key, one in first.judged.items() if key in others]
+        second_records = second.judged
+        rated = [(record, second_records[key]) for key, record in first.judged.items() if key in second_records]
         same = [(one, other) for one, other in rated if one.answer == other.answer and one.judge != other.judge]
         if same and len(same) >= _SAME_ANSWERS * len(rated):
             rows += [{**row, "first": first.name, "second": second.name} for row in _agreements(same)]
@@ -240,21 +242,21 @@ def _judge_rows(graded: Sequence[Graded]) -> list[dict[str, Value]]:
 def _agreements(pairs: Sequence[tuple[JudgedAnswer, JudgedAnswer]]) -> Iterator[dict[str, Value]]:
     scopes = {"all": tuple(CAPABILITIES), " and ".join(_GRADED_BY_SEVERAL): _GRADED_BY_SEVERAL}
     for scope, names in (scopes | {name: (name,) for name in CAPABILITIES}).items():
-        chosen = [pair for pair in pairs if capability_of(pair[0].id) in names]
-        if chosen:
-            first, second = zip(*chosen, strict=True)
-            found = agreement(_ratings(first), _ratings(second), LEVELS)
+        scope_pairs = [pair for pair in pairs if capability_of(pair[0].id) in names]
+        if scope_pairs:
+            first, second = zip(*scope_pairs, strict=True)
+            result = agreement(_ratings(first), _ratings(second), LEVELS)
             yield {
                 "first_judge": _judge_names(first),
                 "second_judge": _judge_names(second),
                 "answers": scope,
-                "questions": found.questions,
-                **coefficient_cells(pair_coefficients(found)),
+                "questions": result.questions,
+                **coefficient_cells(pair_coefficients(result)),
             }
 
 
 def _table9_rows(rated: Sequence[RatedAnswer], graded: Sequence[Graded]) -> list[OwnRow]:
-    """Return Pearson's r between the people and the judge of each run with the same answers."""
+    """Return Pearson's r between the people and the judge of each run, over the same answers."""
     people = {(answer.id, answer.answer): answer.rating for answer in rated}
     rows: list[OwnRow] = []
     for run in graded:
@@ -266,15 +268,15 @@ def _table9_rows(rated: Sequence[RatedAnswer], graded: Sequence[Graded]) -> list
         if records:
             ratings = [people[record.id, record.answer] for record in records]
             pearson = coefficient_cells({"own": agreement(ratings, _ratings(records), None).pearson})
-            few = [f"fewer than {MIN_ITEMS} answers, so no coefficient"] if len(records) < MIN_ITEMS else []
+            too_few = [f"fewer than {MIN_ITEMS} answers, so no coefficient"] if len(records) < MIN_ITEMS else []
             cells: dict[str, Value] = {"evaluator": f"Human ({run.name})", "judge": _judge_names(records)}
             cells |= {name: in_percent(number) for name, number in pearson.items() if number is not None}
-            rows.append(cells | {"answers": len(records), "apart": "; ".join((_OTHER_ANSWERS, *few))})
+            rows.append(cells | {"answers": len(records), "apart": "; ".join((_OTHER_ANSWERS, *too_few))})
     return rows
 
 
 def _table10_rows(rated: Sequence[RatedAnswer]) -> list[OwnRow]:
-    """Return people's mean grades of each model, on the dimensions of object and planning."""
+    """Return the people's mean grades of each model, for the dimensions of object and planning."""
     rows: list[OwnRow] = []
     for model in dict.fromkeys(answer.model for answer in rated):
         answers = [answer for answer in rated if answer.model == model]
@@ -288,10 +290,10 @@ def _table10_rows(rated: Sequence[RatedAnswer]) -> list[OwnRow]:
 
 
 def _noise_rows(judged: Sequence[Path]) -> tuple[Row, ...]:
-    """Return the spread of ratings and scores in files of answers that were judged repeatedly.
+    """Return the spread of ratings and scores in files of repeated judgements.
 
     Raises:
-        LmmsEgoplanError: A file cannot be read, or contains something else.
+        LmmsEgoplanError: A file is unreadable or malformed.
     """
     rows = []
     stems = Counter(path.stem for path in judged)

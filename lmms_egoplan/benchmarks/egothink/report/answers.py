@@ -1,4 +1,4 @@
-"""What runs answered to EgoThink's questions, and what their dimensions add up to."""
+"""Read the answers of runs to EgoThink's questions, and combine their dimensions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,11 +29,17 @@ _TASKS = {dimension.task: dimension.name for dimension in DIMENSIONS}
 
 @dataclass(frozen=True)
 class Part:
-    """One or several dimensions of a run.
+    """One or more dimensions of a run.
 
-    mean: Plain mean over the dimensions, 0..100; None unless each has a score.
-    judged: Number of answers with a rating.
-    official: Number of the benchmark's questions in these dimensions; of prepared ones if they are not the benchmark's.
+    Attributes:
+        mean: Plain mean over the dimensions, 0..100; None unless every dimension has a score.
+        questions: Number of questions asked.
+        judged: Number of answers with a rating.
+        official: Number of official questions in these dimensions; of prepared ones if the data are not official.
+        truncated: Fraction of answers that the limit on new tokens ended; None if unknown.
+        suspect: Fraction of suspect answers; None without answers.
+        judge: Names of the judges; None without any.
+        prompts: Names of the prompt families; None without any.
     """
 
     mean: Mean
@@ -47,7 +53,7 @@ class Part:
 
     @property
     def coverage(self) -> float:
-        """The share of the official questions that have a rating, 1 at most."""
+        """Fraction of the official questions with a rating, at most 1."""
         return min(1.0, self.judged / self.official)
 
     def values(self) -> dict[str, Value]:
@@ -65,11 +71,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Graded(ScoredTask):
-    """A run's part in this benchmark; answers are of the tasks with samples, in the dimensions' order.
+    """The EgoThink part of a run, with `task_run` for all tasks together.
 
-    task_run: All tasks together.
-    tasks: By dimension.
-    left_out: Tasks whose dimension is unknown, or already in the run.
+    Attributes:
+        answers: Answers of the tasks with samples, in the order of the dimensions.
+        tasks: Task by dimension.
+        left_out: Names of excluded tasks: their dimension is unknown or already in the run.
     """
 
     answers: Mapping[Key, Answer]
@@ -78,32 +85,32 @@ class Graded(ScoredTask):
 
     @property
     def main(self) -> Mean:
-        """The plain mean over all twelve dimensions."""
+        """Plain mean over all twelve dimensions."""
         return self.whole.mean
 
     @property
     def coverage(self) -> float:
-        """The share of the questions of all twelve dimensions that have a rating."""
+        """Fraction of the questions of all twelve dimensions with a rating."""
         return self.whole.coverage
 
     @property
     def truncated(self) -> float | None:
-        """The fraction of answers of all dimensions that the limit on new tokens ended."""
+        """Fraction of answers of all dimensions that the limit on new tokens ended."""
         return self.whole.truncated
 
     @property
     def judge(self) -> str | None:
-        """The judges of all dimensions."""
+        """Names of the judges of all dimensions."""
         return self.whole.judge
 
     @property
     def judged(self) -> dict[Key, JudgedAnswer]:
-        """The answers with a rating."""
+        """Answers with a rating."""
         return {key: answer.record for key, answer in self.answers.items() if answer.record.rating is not None}
 
     @property
     def question_set(self) -> str:
-        """The question sets of the dimensions that are not official; else official."""
+        """Question sets that are not official, joined; ``official`` if there are none."""
         names = {name for task in self.tasks.values() if isinstance(name := task.metrics.get("question_set"), str)}
         return "; ".join(sorted(names - {OFFICIAL})) or OFFICIAL
 
@@ -113,10 +120,10 @@ class Graded(ScoredTask):
         return self.part(DIMENSIONS)
 
     def part(self, dimensions: Sequence[Dimension]) -> Part:
-        """Combine dimensions: samples give the interval, the harness's metrics the rest."""
+        """Combine dimensions. The interval comes from samples, all other values from the harness's metrics."""
         tasks = [self.tasks[dimension.name] for dimension in dimensions if dimension.name in self.tasks]
         asked = [task_run.metrics.get("num_questions") or 0 for task_run in tasks]
-        known = [task_run.metrics.get("truncated_of") or 0 for task_run in tasks]
+        counted = [task_run.metrics.get("truncated_of") or 0 for task_run in tasks]
         scores = [score for task_run in tasks if (score := task_run.number("score")) is not None]
         samples = [
             [sample["score"]["score"] for sample in task_run.samples if "score" in sample["score"]]
@@ -132,7 +139,7 @@ class Graded(ScoredTask):
             questions=sum(asked),
             judged=judged,
             official=sum(map(self._whole, dimensions)),
-            truncated=_total(tasks, "truncated", known) / sum(known) if sum(known) else None,
+            truncated=_total(tasks, "truncated", counted) / sum(counted) if sum(counted) else None,
             suspect=_total(tasks, "suspect", asked) / sum(asked) if sum(asked) else None,
             judge=_joined(tasks, "judge_model", ", "),
             prompts=_joined(tasks, "prompts", "; "),
@@ -144,12 +151,12 @@ class Graded(ScoredTask):
 
 
 def judged_samples(path: Path) -> Iterator[Judged]:
-    """Yield what `BenchmarkReport.judged_samples` does; an answer without a rating in each repeat is unrated."""
+    """Implement `BenchmarkReport.judged_samples`. An answer without a rating in every repeat counts as unrated."""
     stored = read_stored([path])
     for answer, row, (_, line) in zip(stored, prepared_rows(stored), read_lines(path), strict=True):
         record = parse_record(answer.where, line)
         if any(rated["rating"] is None for rated in record.get("repeats") or ()):
-            record |= {"rating": None, "error": "not rated in each repeat"}
+            record |= {"rating": None, "error": "not rated in every repeat"}
         judged = judged_record(JudgedAnswer, answer.where, record)
         task = BY_NAME[dimension_of(answer.id)].task
         sample = score_answer(row, [judged.to_text()]) | {"target": row["answer"]}
@@ -157,28 +164,30 @@ def judged_samples(path: Path) -> Iterator[Judged]:
 
 
 def read_graded(run: Run) -> Graded | None:
-    """Read the part of a run in this benchmark; None if it has none of the tasks.
+    """Read the EgoThink part of a run; None if it has no EgoThink task.
 
     Raises:
         LmmsEgoplanError: See `read_answers`.
     """
-    own = [task_run for task_run in run.tasks.values() if task_run.scoring and task_run.scoring.name == "egothink"]
+    egothink_tasks = [
+        task_run for task_run in run.tasks.values() if task_run.scoring and task_run.scoring.name == "egothink"
+    ]
     tasks: dict[str, TaskRun] = {}
-    for task_run in sorted(own, key=lambda task_run: task_run.task not in _TASKS):
+    for task_run in sorted(egothink_tasks, key=lambda task_run: task_run.task not in _TASKS):
         tasks.setdefault(_dimension(task_run), task_run)
     tasks.pop("", None)
     answers: dict[Key, Answer] = {}
     for name in DIMENSION_NAMES:
         answers |= read_answers(run, tasks[name], _answer) or {} if name in tasks else {}
-    kept = {task_run.task for task_run in tasks.values()}
-    left_out = tuple(task_run.task for task_run in own if task_run.task not in kept)
-    versions = sorted({task_run.version for task_run in own if task_run.version})
+    used = {task_run.task for task_run in tasks.values()}
+    left_out = tuple(task_run.task for task_run in egothink_tasks if task_run.task not in used)
+    versions = sorted({task_run.version for task_run in egothink_tasks if task_run.version})
     together = TaskRun("egothink_bench", {}, {}, None, "/".join(versions) or None)
-    return Graded(run.name, run, answers, together, tasks, left_out) if own else None
+    return Graded(run.name, run, answers, together, tasks, left_out) if egothink_tasks else None
 
 
 def _dimension(task_run: TaskRun) -> str:
-    """Return the dimension of a task by its name, else by the questions asked; "" if unknown."""
+    """Return the dimension of a task, from its name or its questions; "" if unknown."""
     asked = {dimension_of(str(sample["num_questions"].get("id"))) for sample in task_run.samples or ()}
     name = _TASKS.get(task_run.task) or (asked.pop() if len(asked) == 1 else "")
     return name if name in DIMENSION_NAMES else ""
@@ -187,20 +196,20 @@ def _dimension(task_run: TaskRun) -> str:
 def _answer(sample: Mapping[str, Any]) -> Answer:
     judged, reference = logged(JudgedAnswer, sample.get("score", {})), sample.get("target")
     if not isinstance(reference, str) or dimension_of(judged.id) not in DIMENSION_NAMES:
-        raise ValueError(f"{judged.id} is no question of the benchmark, or it has no reference")
+        raise ValueError(f"{judged.id} is not a question of the benchmark, or has no reference")
     key, scores = (judged.id, reference), {"score": None if judged.rating is None else 100 * judged.rating}
-    # Questions are independent: each is a separate cluster.
+    # Questions are independent, so each is a separate cluster.
     cluster = "\n".join(key)
     return Answer(key, judged.id, f"question {judged.id}", judged, scores, cluster, doc=sample.get("doc"))
 
 
 def _joined(tasks: Iterable[TaskRun], metric: str, separator: str) -> str | None:
-    """Join the distinct names in all tasks; None without any, as in runs of earlier versions."""
-    told = [task_run.metrics.get(metric) for task_run in tasks]
-    texts = [text for text in told if isinstance(text, str) and text not in ("", "none")]
+    """Join the distinct names of all tasks; None without any, as for runs of earlier versions."""
+    values = [task_run.metrics.get(metric) for task_run in tasks]
+    texts = [text for text in values if isinstance(text, str) and text not in ("", "none")]
     return separator.join(sorted({name for text in texts for name in text.split(separator)})) or None
 
 
 def _total(tasks: Iterable[TaskRun], share: str, counts: Iterable[int]) -> float:
-    """Return the number of answers that the tasks' shares amount to."""
+    """Convert the tasks' fractions to a total number of answers."""
     return sum((task_run.number(share) or 0) * count for task_run, count in zip(tasks, counts, strict=True))

@@ -1,4 +1,4 @@
-"""Runs of ActPlan-1K's tasks as the harnesses write them, and what is counted of them once more."""
+"""Runs of ActPlan-1K's tasks as the harnesses write them, and independent counts of their plans."""
 
 import json
 from operator import itemgetter
@@ -22,12 +22,12 @@ LENGTHS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51+", "unknown")
 
 
 def answered(skill, seed, **more):
-    """As `actplan_answers`, but with numbered steps, an empty answer, and an instance without gold plan 1."""
+    """Like `actplan_answers`, but with numbered steps, an empty answer, and an instance without gold plan 1."""
     answers = actplan_answers(COUNT, skill, seed, **more)
     docs, responses = list(answers.docs), [json.loads(response) for (response,) in answers.responses]
-    for place in range(0, COUNT, 5):
-        responses[place]["official"] = [f"{n}. {step}" for n, step in enumerate(responses[place]["parsed"], 1)]
-        responses[place]["lcs_each"] = [length and length // 2 for length in responses[place]["lcs_each"]]
+    for index in range(0, COUNT, 5):
+        responses[index]["official"] = [f"{n}. {step}" for n, step in enumerate(responses[index]["parsed"], 1)]
+        responses[index]["lcs_each"] = [length and length // 2 for length in responses[index]["lcs_each"]]
     responses[3] |= {"official": [], "parsed": [], "form_validity": None}
     responses[3] |= {name: [value and 0 for value in responses[3][name]] for name in ("lcs_each", "lcs_parsed_each")}
     docs[7] = docs[7] | {"gold_plan_1": []}
@@ -37,7 +37,7 @@ def answered(skill, seed, **more):
 
 
 def logged_plans(folder):
-    """For each run with samples, what is logged about each plan, with the measures counted once more."""
+    """Return the logged plans of each run with samples, with independently computed measures."""
     return {
         GOOD: _measured(folder, f"org__{GOOD}/*_samples_actplan.jsonl"),
         TEXT: _measured(folder, f"org__{GOOD}/*_samples_actplan_text_only.jsonl"),
@@ -57,8 +57,8 @@ def mean(plans, measure):
 
 def interval(plans, measure):
     chosen = defined(plans, measure)
-    found = bootstrap_interval([plan[measure] for plan in chosen], [plan["activity"] for plan in chosen])
-    return found or (None, None)
+    estimate = bootstrap_interval([plan[measure] for plan in chosen], [plan["activity"] for plan in chosen])
+    return estimate or (None, None)
 
 
 def percent(value):
@@ -66,14 +66,14 @@ def percent(value):
 
 
 def _normal(answers):
-    """The task of the normal activities alone."""
-    chosen = [place for place, doc in enumerate(answers.docs) if doc["setting"] == "normal"]
-    docs = [answers.docs[place] | {"split_size": len(chosen)} for place in chosen]
-    return Answers(docs, [answers.responses[place] for place in chosen])
+    """Return the answers of the task over normal activities only."""
+    chosen = [index for index, doc in enumerate(answers.docs) if doc["setting"] == "normal"]
+    docs = [answers.docs[index] | {"split_size": len(chosen)} for index in chosen]
+    return Answers(docs, [answers.responses[index] for index in chosen])
 
 
 def _goal(check):
-    """Nothing in runs without problems."""
+    """Return the values of a goal check; empty for runs without problems."""
     reached, missed, unchecked = (len(check[key]) for key in ("reached", "missed", "unchecked")) if check else (0, 0, 1)
     has_value = check is not None and check["named"] > 0 and reached + missed > 0
     return {
@@ -141,7 +141,7 @@ class ActPlanCounting(Counting):
     ATTRIBUTES = ("setting", "activity type", "activity", "length of gold plan 1", "scene")
 
     def runs(self):
-        """Runs over prepared data that all but one of their instances are from."""
+        """Write runs over prepared data that contain all but one of their instances."""
         good = {"actplan": answered(0.9, 1, bleurt=0.6, goal=True), "actplan_text_only": answered(0.5, 2, bleurt=0.2)}
         yield "runs", "lmms-eval", f"org/{GOOD}", good, {}
         yield "runs", "lm-eval", f"org/{WEAK}", {"actplan": answered(0.3, 3)}, {}
@@ -157,14 +157,14 @@ class ActPlanCounting(Counting):
         return {name: [plan | {"score": plan["Norm. LCS"]} for plan in own] for name, own in plans.items()}
 
     def write_labels(self, folder, answers):
-        """All plans have commonsense, which makes one group and no slice."""
+        """Write labels. All plans have commonsense, which gives one group and no slice."""
         correct, wrong, lines = [], [], []
-        for place, plan in enumerate(answers):
+        for index, plan in enumerate(answers):
             if plan["official"]:
-                (correct if place % 3 else wrong).append(plan)
+                (correct if index % 3 else wrong).append(plan)
                 said = {"id": plan["id"], "model": "mine", "references": ["a(b)"], "images": True, "commonsense": True}
-                said |= {"candidate": "\n".join(plan["official"]), "correct": place % 3 > 0}
-                lines.append(json.dumps(said | {"errors": {} if place % 3 else {"form": [1]}}) + "\n")
+                said |= {"candidate": "\n".join(plan["official"]), "correct": index % 3 > 0}
+                lines.append(json.dumps(said | {"errors": {} if index % 3 else {"form": [1]}}) + "\n")
         (folder / "annotation.json").write_text(json.dumps({"benchmark": "actplan"}))
         (folder / "plans.jsonl").write_text("".join(lines))
         return {

@@ -1,4 +1,4 @@
-"""What people said of plans, in ActPlan-1K's part of the report."""
+"""Human labels of plans in ActPlan-1K's section of the report."""
 
 import json
 
@@ -22,9 +22,9 @@ def write_labels(folder, plans):
 
 
 def plan(number, description, correct, commonsense, images=True, **more):
-    told = {"id": f"Rs_int/making_tea/{description}/sample_{number}", "model": "mine", "references": ["a(b)"]}
-    told |= {"candidate": "walk_to(table)\ngrab(cup)", "correct": correct, "commonsense": commonsense}
-    return told | {"images": images, "errors": {}} | more
+    fields = {"id": f"Rs_int/making_tea/{description}/sample_{number}", "model": "mine", "references": ["a(b)"]}
+    fields |= {"candidate": "walk_to(table)\ngrab(cup)", "correct": correct, "commonsense": commonsense}
+    return fields | {"images": images, "errors": {}} | more
 
 
 @pytest.fixture
@@ -38,9 +38,9 @@ def section(runs, folder):
     return ActPlanReport(runs, Inputs(labelled={folder: "actplan"})).section()
 
 
-def test_own_rows_of_tables_3_6_and_7(runs, labels):
-    made = section(runs, labels)
-    (row,) = [row for row in run_rows(made, "actplan_table3") if row["model"] == "mine (people)"]
+def test_rows_of_people_in_tables_3_6_and_7(runs, labels):
+    report_section = section(runs, labels)
+    (row,) = [row for row in run_rows(report_section, "actplan_table3") if row["model"] == "mine (people)"]
     expected = {"normal_correctness": 50, "normal_commonsense": 100, "counterfactual_correctness": 0}
     expected |= {
         "counterfactual_commonsense": 0,
@@ -49,22 +49,22 @@ def test_own_rows_of_tables_3_6_and_7(runs, labels):
         "plans": 3,
     }
     assert {name: row[name] for name in expected} == near(expected)
-    found = {row["model"]: row for row in run_rows(made, "actplan_table6")}
-    assert found["mine (w, people)"]["correctness"] == near(100 / 3)
-    assert (found["mine (w/o, people)"]["correctness"], found["mine (w/o, people)"]["avg_len"]) == (50, 2)
-    found = {row["model"]: row for row in run_rows(made, "actplan_table7")}
-    assert found["mine, w/o image, people"]["counterfactual_correctness"] == 100
-    assert found["mine, w image, people"]["normal_correctness"] == 50
+    rows = {row["model"]: row for row in run_rows(report_section, "actplan_table6")}
+    assert rows["mine (w, people)"]["correctness"] == near(100 / 3)
+    assert (rows["mine (w/o, people)"]["correctness"], rows["mine (w/o, people)"]["avg_len"]) == (50, 2)
+    rows = {row["model"]: row for row in run_rows(report_section, "actplan_table7")}
+    assert rows["mine, w/o image, people"]["counterfactual_correctness"] == 100
+    assert rows["mine, w image, people"]["normal_correctness"] == 50
 
 
 def test_types_of_errors_with_an_example(runs, labels):
-    found = {(row["error"], row["model"]): row for row in run_rows(section(runs, labels), "actplan_errors")}
-    row = found[ERRORS["form"], "mine, people"]
+    rows = {(row["error"], row["model"]): row for row in run_rows(section(runs, labels), "actplan_errors")}
+    row = rows[ERRORS["form"], "mine, people"]
     assert (row["count"], row["share"], row["example"], row["steps"]) == (1, 100, "making tea", "grab(cup)")
 
 
-def test_the_classifier_beside_the_people(runs, logged, tmp_path):
-    """Those of the run's plans that the people call correct are those that the classifier does, but for one."""
+def test_the_classifier_is_compared_with_people(runs, logged, tmp_path):
+    """People and classifier call the same plans of the run correct, with one exception."""
     samples = [sample for sample in logged[GOOD] if sample["Correct by classifier"] is not None]
     (task,) = [task for task in ActPlanReport(runs).tasks if task.name == GOOD]
     answers = [answer for answer in task.answers.values() if answer.record.score.bleurt is not None]
@@ -75,28 +75,26 @@ def test_the_classifier_beside_the_people(runs, logged, tmp_path):
         plan(0, 0, verdict, True) | {"id": answer.id, "candidate": "\n".join(answer.record.score.official)}
         for answer, verdict in zip(answers, said, strict=True)
     ]
-    found = {
-        row["vlm"]: row for row in run_rows(section(runs, write_labels(tmp_path / "own", plans)), "actplan_table5")
-    }
-    assert found[GOOD]["all_acc"] == near(100 * (len(answers) - 1) / len(answers))
-    assert 0 < found[GOOD]["mcc"] < 1
-    assert found[GOOD]["plans"] == len(answers)
+    rows = {row["vlm"]: row for row in run_rows(section(runs, write_labels(tmp_path / "own", plans)), "actplan_table5")}
+    assert rows[GOOD]["all_acc"] == near(100 * (len(answers) - 1) / len(answers))
+    assert 0 < rows[GOOD]["mcc"] < 1
+    assert rows[GOOD]["plans"] == len(answers)
 
 
 def test_without_labels_nothing_changes(runs):
-    made = ActPlanReport(runs).section()
-    assert not [table for table in made.tables if table.key == "actplan_errors"]
-    assert "people)" not in str(made.tables)
+    report_section = ActPlanReport(runs).section()
+    assert not [table for table in report_section.tables if table.key == "actplan_errors"]
+    assert "people)" not in str(report_section.tables)
 
 
-def test_a_wrong_file_is_told(runs, tmp_path):
+def test_an_error_names_the_line_of_an_invalid_label(runs, tmp_path):
     folder = write_labels(tmp_path / "labels", [plan(0, 0, "yes", True)])
     with pytest.raises(LmmsEgoplanError, match=r"plans\.jsonl, line 1: correct"):
         section(runs, folder)
 
 
 def test_the_same_plan_in_two_folders_is_refused(runs, tmp_path):
-    """In one folder it may be two answers of a model."""
+    """Within one folder, they may be two answers of a model."""
     folders = [write_labels(tmp_path / name, [plan(0, 0, True, True)] * 2) for name in ("one", "two")]
     with pytest.raises(LmmsEgoplanError, match=r"two/plans\.jsonl, line 1: .*_0 of mine is labelled in .*one, too"):
         ActPlanReport(runs, Inputs(labelled=dict.fromkeys(folders, "actplan"))).section()

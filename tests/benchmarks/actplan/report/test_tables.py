@@ -1,4 +1,4 @@
-"""ActPlan's tables and figures in the report, beside what is counted here from the same answers."""
+"""ActPlan's tables and figures in the report, compared with independent counts of the same answers."""
 
 import random
 from dataclasses import replace
@@ -48,7 +48,7 @@ def test_every_score_is_the_mean_over_the_plans_it_is_defined_for(section, logge
     assert {name for measure, name in expected if measure.startswith("Goal conditions")} == {GOOD}
 
 
-def test_plans_for_which_a_measure_is_not_defined_are_in_no_mean(section):
+def test_means_exclude_plans_with_an_undefined_measure(section):
     plans = {row["measure"]: row["plans"] for row in run_rows(section, "actplan_scores") if row["model"] == GOOD}
     assert plans["Plan length, steps"] == COUNT
     assert plans["Norm. LCS"] == COUNT - 1
@@ -95,19 +95,19 @@ def test_a_run_of_one_part_has_no_value_for_the_whole(section, logged):
     assert verdicts["normal_classified"] == near(100 * mean(logged[PART], "Correct by classifier"))
 
 
-def test_published_columns_never_hold_what_they_do_not_mean(section):
+def test_published_columns_contain_only_their_measure(section):
     for number, allowed in ((3, set()), (6, {"avg_len"}), (7, {"normal_avg_len", "counterfactual_avg_len"})):
         published = load_table("actplan", f"table{number}")
-        own = run_rows(section, f"actplan_table{number}")
-        assert own
-        for row in own:
+        rows_of_run = run_rows(section, f"actplan_table{number}")
+        assert rows_of_run
+        for row in rows_of_run:
             filled = {name for name in published.columns if row[name] is not None}
             assert filled <= {published.label} | allowed
     assert run_rows(section, "actplan_table5") == []
     assert len(rows(section, "actplan_table5")) == 4
 
 
-def test_contradictions_of_the_paper_stand_below_the_tables(section):
+def test_contradictions_of_the_paper_are_below_the_tables(section):
     found = {table.key: table.notes for table in section.tables}
     for table in (f"table{number}" for number in range(3, 8)):
         assert load_table("actplan", table).notes
@@ -121,7 +121,7 @@ def test_contradictions_of_the_paper_stand_below_the_tables(section):
         assert any(told in note for note in found[key])
 
 
-def test_the_classifiers_verdicts_stand_beside_table_3(section, logged):
+def test_the_classifiers_verdicts_are_next_to_table_3(section, logged):
     found = {row["model"]: row for row in run_rows(section, "actplan_table3")}
     assert set(found) == {GOOD, MUTE, PART}
     row, plans = found[GOOD], logged[GOOD]
@@ -150,7 +150,7 @@ def test_the_ablation_has_the_runs_that_were_asked_without_images(section, logge
             assert row7[f"{setting}_classified"] == near(100 * mean(of_setting, "Correct by classifier"))
 
 
-def test_a_run_without_samples_has_the_harness_own_scores(section, runs):
+def test_a_run_without_samples_has_the_scores_of_the_harness(section, runs):
     (run,) = (run for run in runs if run.name == MUTE)
     metrics = run.tasks["actplan"].metrics
     found = {row["measure"]: row for row in run_rows(section, "actplan_scores") if row["model"] == MUTE}
@@ -177,11 +177,13 @@ def test_only_all_official_instances_compare_with_the_published_rows(runs, asked
         for name, task in run.tasks.items()
     }
     found = ActPlanReport([replace(run, tasks=tasks)]).section()
-    beside = {table.key: [row for row in table.rows if row.is_own] for table in found.tables if "Table" in table.source}
-    apart = [table for table in found.tables if table.key.endswith("_apart")]
-    assert any(beside.values()) == (asked == 1187)
-    assert bool(apart) == (asked == 1186)
-    assert all(row.values[-1] == "1,186 of 1,187 instances" for table in apart for row in table.rows)
+    rows_by_table = {
+        table.key: [row for row in table.rows if row.is_own] for table in found.tables if "Table" in table.source
+    }
+    separate_tables = [table for table in found.tables if table.key.endswith("_apart")]
+    assert any(rows_by_table.values()) == (asked == 1187)
+    assert bool(separate_tables) == (asked == 1186)
+    assert all(row.values[-1] == "1,186 of 1,187 instances" for table in separate_tables for row in table.rows)
 
 
 def test_tables_can_be_written(section):
@@ -200,9 +202,9 @@ def test_breakdowns_are_means_of_the_groups(section, logged, key, by, order):
     found = run_rows(section, key)
     assert [row["group"] for row in found] == sorted((row["group"] for row in found), key=order.index)
     for name, plans in logged.items():
-        own = {row["group"]: row for row in found if row["model"] == name}
-        assert set(own) == {plan[by] for plan in plans}
-        for group, row in own.items():
+        rows_of_run = {row["group"]: row for row in found if row["model"] == name}
+        assert set(rows_of_run) == {plan[by] for plan in plans}
+        for group, row in rows_of_run.items():
             members = [plan for plan in plans if plan[by] == group]
             assert row["plans"] == len(defined(members, "Norm. LCS"))
             assert row["lcs_norm"] == near(mean(members, "Norm. LCS"))
@@ -215,7 +217,7 @@ def test_breakdowns_are_means_of_the_groups(section, logged, key, by, order):
             assert (row["correct_low"], row["correct_high"]) == near(ends)
 
 
-def test_settings_stand_side_by_side(section, logged):
+def test_the_table_compares_the_settings(section, logged):
     found = {(row["measure"], row["model"]): row for row in run_rows(section, "actplan_by_setting")}
     for name in (GOOD, TEXT, WEAK):
         for measure in (
@@ -241,7 +243,7 @@ def test_settings_stand_side_by_side(section, logged):
 
 
 def test_the_interval_of_the_difference_between_settings_draws_whole_activities(section, logged):
-    """A slow bootstrap of another seed, whose ends differ by chance alone."""
+    """Compare with a slow bootstrap of another seed, whose ends differ only by chance."""
     chance = random.Random(0)
     by_activity = {}
     for plan in logged[GOOD]:
@@ -271,8 +273,8 @@ def test_figures_show_the_numbers_of_the_tables(section):
     ):
         (axes,) = figures[key].draw().axes
         for drawn in (line for line in axes.lines if line.get_label()[0] != "_"):
-            own = [row[column] for row in lengths if row["model"] == drawn.get_label()]
-            values = [value / scale for value in own if value is not None]
+            rows_of_run = [row[column] for row in lengths if row["model"] == drawn.get_label()]
+            values = [value / scale for value in rows_of_run if value is not None]
             assert list(drawn.get_ydata()) == near(values)
         names = {line.get_label() for line in axes.lines}
         assert (WEAK in names) == (scale == 1)
@@ -305,7 +307,7 @@ def test_figures_show_the_intervals_of_the_tables(section, key, low, high, scale
     assert all(ends == near(told) for ends, told in zip(drawn, expected, strict=True))
 
 
-def test_figures_tell_runs_apart_without_colour(section):
+def test_figures_distinguish_runs_without_colour(section):
     for figure in section.figures:
         (axes,) = figure.draw().axes
         signs = [(line.get_marker(), line.get_linestyle()) for line in axes.lines if line.get_label()[0] != "_"]

@@ -1,4 +1,4 @@
-"""Three runs of EgoIntent, what their files hold, and what the report shows of them."""
+"""Provide three runs of EgoIntent, the contents of their files, and the values that the report should show."""
 
 import json
 from operator import itemgetter
@@ -25,13 +25,13 @@ def records(written, run):
 
 
 def score(steps, name):
-    """A field that is missing scores 0; of the others, those that are judged stand for those that are not."""
+    """Score a field slowly: missing fields score 0, and unjudged fields count as the mean of the judged ones."""
     if name in ("indoor", "outdoor"):
         return score([step for step in steps if step["environment"] == name], "overall")
     if name == "overall":
         return fmean(score(steps, field) for field in FIELDS)
-    found = [step["ratings"][name] for step in steps if name in step["fields"]]
-    return len(found) / len(steps) * fmean(rating for rating in found if rating is not None)
+    ratings = [step["ratings"][name] for step in steps if name in step["fields"]]
+    return len(ratings) / len(steps) * fmean(rating for rating in ratings if rating is not None)
 
 
 class EgoIntentCounting(Counting):
@@ -47,18 +47,18 @@ class EgoIntentCounting(Counting):
     ATTRIBUTES = ("scenario", "environment")
 
     def runs(self):
-        """The second run's judge left out a fifth, the third is of lm-eval and has another judge."""
-        for place, harness, mean, seed, judge in (
+        """Return three runs: the second judge rated four fifths; the third run is from lm-eval with another judge."""
+        for key, harness, mean, seed, judge in (
             ("a", "lmms-eval", 70, 1, {}),
             ("b", "lmms-eval", 40, 2, {"missing": 0.2, "unjudged": 0.2}),
             ("c", "lm-eval", 55, 3, {"judge": "other"}),
         ):
             tasks = {"egointent": egointent_answers(COUNT, mean, seed, **judge)}
-            yield place, harness, f"org/{NAMES[place]}", tasks, {}
+            yield key, harness, f"org/{NAMES[key]}", tasks, {}
 
     def answers(self, folder):
         steps = {name: records(folder, run) for run, name in NAMES.items()}
-        return {name: [step | {"score": _mean_of(step)} for step in own] for name, own in steps.items()}
+        return {name: [step | {"score": _mean_of(step)} for step in run_steps] for name, run_steps in steps.items()}
 
     def count(self, answers):
         return len(answers)

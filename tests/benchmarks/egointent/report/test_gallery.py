@@ -19,31 +19,31 @@ from report.synthetic import write_run
 
 
 def test_items_show_references_answers_and_frames(runs, written):
-    found = EgoIntentReport(runs).items()
+    items = EgoIntentReport(runs).items()
     steps = {name: records(written, run) for run, name in NAMES.items()}
-    assert [item.key for item in found] == [f"egointent/{step['step_id']}" for step in steps["First-7B"]]
-    for number, item in enumerate(found):
+    assert [item.key for item in items] == [f"egointent/{step['step_id']}" for step in steps["First-7B"]]
+    for number, item in enumerate(items):
         step = steps["First-7B"][number]
         reference = raw_record(number % 6 + 1)
         assert [*item.references.values()] == [reference[field] for field in FIELDS]
         assert (item.facts["scenario"], item.facts["environment"]) == (step["scenario"], step["environment"])
         assert step["step_id"] in item.question
-        for name, shown in item.answers.items():
+        for name, answer in item.answers.items():
             record = steps[name][number]
             ratings = record["ratings"]
             mean = None if None in ratings.values() else fmean(ratings.values())
             expected = "unscored" if mean is None else "right" if mean >= 75 else "wrong" if mean < 25 else "partly"
-            assert shown.verdict == expected
-            lines = dict(zip(FIELDS, shown.text.split("\n"), strict=True))
+            assert answer.verdict == expected
+            lines = dict(zip(FIELDS, answer.text.split("\n"), strict=True))
             for field in FIELDS:
                 assert record["fields"].get(field, "missing") in lines[field]
                 rating = ratings[field]
                 assert lines[field].endswith("[not judged: no reply]" if rating is None else f"[{rating:g}]")
-            assert ("cut off" in shown.rating) == bool(record["truncated"])
-    # Half a second of 30 frames each, of which every fifth is shown.
-    frames = found[0].images()
+            assert ("cut off" in answer.rating) == bool(record["truncated"])
+    # Half a second at 30 frames per second, where every fifth frame is answer.
+    frames = items[0].images()
     assert [read_number(frame) for frame in frames] == [15, 20, 25]
-    assert {item.answers["First-7B"].verdict for item in found} == {"right", "partly", "wrong"}
+    assert {item.answers["First-7B"].verdict for item in items} == {"right", "partly", "wrong"}
 
 
 def test_no_more_frames_are_read_than_are_shown(written):
@@ -53,98 +53,100 @@ def test_no_more_frames_are_read_than_are_shown(written):
     assert (read_number(frames[0]), read_number(frames[-1])) == (0, 115)
 
 
-def test_a_run_without_samples_has_its_scenarios(tmp_path, section):
+def test_run_without_samples_has_scores_by_scenario(tmp_path, section):
     tasks = {"egointent": egointent_answers(COUNT, 70, 1)}
     write_run(tmp_path, "lmms-eval", "org/First-7B", tasks, log_samples=False)
-    found = EgoIntentReport(read_runs([tmp_path]).runs).section()
-    assert {(row["low"], row["steps"]) for row in rows(found, "egointent_scores")} == {(None, None)}
-    values = [{row["First-7B"] for row in rows(each, "egointent_scenarios")} for each in (found, section)]
+    report = EgoIntentReport(read_runs([tmp_path]).runs).section()
+    assert {(row["low"], row["steps"]) for row in rows(report, "egointent_scores")} == {(None, None)}
+    values = [{row["First-7B"] for row in rows(part, "egointent_scenarios")} for part in (report, section)]
     assert values[0] == values[1]
-    assert found.figures == ()
+    assert report.figures == ()
 
 
-def test_what_no_judge_rated_has_no_score(tmp_path):
+def test_unjudged_run_has_no_score(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Model-7B", {"egointent": egointent_answers(COUNT, 50, 1, unjudged=1.0)})
     runs = read_runs([tmp_path]).runs
-    found = EgoIntentReport(runs).section()
-    (row,) = run_rows(found, "egointent_table3")
+    report = EgoIntentReport(runs).section()
+    (row,) = run_rows(report, "egointent_table3")
     assert (row["overall"], row["indoor"], row["low"], row["judged"], row["judge"]) == (None, None, None, 0, None)
-    assert found.headlines[0].value is None
-    assert found.headlines[0].coverage == pytest.approx(COUNT / 3014 * (1 - row["parsed"] / 100))
-    assert any("no overall score" in remark for remark in found.remarks)
+    assert report.headlines[0].value is None
+    assert report.headlines[0].coverage == pytest.approx(COUNT / 3014 * (1 - row["parsed"] / 100))
+    assert any("no overall score" in remark for remark in report.remarks)
     assert {item.answers["Model-7B"].verdict for item in EgoIntentReport(runs).items()} <= {"unscored", "wrong"}
-    found.figures[0].draw()
+    report.figures[0].draw()
 
 
-def test_a_users_variant_is_a_row_of_its_own(tmp_path):
+def test_task_variant_has_a_separate_row(tmp_path):
     tasks = {"egointent": egointent_answers(COUNT, 50, 1), "egointent_16": egointent_answers(COUNT, 60, 2)}
     write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks)
     runs = read_runs([tmp_path]).runs
-    found = EgoIntentReport(runs).section()
-    own = [row["model"] for row in run_rows(found, "egointent_table3")]
-    assert sorted(own) == ["Model-7B", "Model-7B (egointent_16)"]
-    assert [(line.run, line.task) for line in found.headlines] == [
+    report = EgoIntentReport(runs).section()
+    models = [row["model"] for row in run_rows(report, "egointent_table3")]
+    assert sorted(models) == ["Model-7B", "Model-7B (egointent_16)"]
+    assert [(line.run, line.task) for line in report.headlines] == [
         ("Model-7B", "egointent"),
         ("Model-7B", "egointent_16"),
     ]
     assert {*EgoIntentReport(runs).items()[0].answers} == {"Model-7B", "Model-7B (egointent_16)"}
 
 
-def test_versions_of_prompts_and_judges_that_differ_are_told(runs, tmp_path):
+def test_remarks_name_different_prompts_and_judges(runs, tmp_path):
     run = runs[0]
     task = run.tasks["egointent"]
     versions = {"metadata": {"prompt": "2", "judge_prompt": "1"}, "filter_list": [{"filter": [{"together": True}]}]}
     other = replace(run, name="Other", tasks={"egointent": replace(task, config=task.config | versions)})
-    untold = replace(run, name="Untold", tasks={"egointent": replace(task, config=task.config | {"metadata": None})})
-    found = EgoIntentReport([run, other, untold, runs[2]]).section()
-    prompts = {row["model"]: row["prompts"] for row in run_rows(found, "egointent_table3")}
+    unversioned = replace(
+        run, name="Unversioned", tasks={"egointent": replace(task, config=task.config | {"metadata": None})}
+    )
+    report = EgoIntentReport([run, other, unversioned, runs[2]]).section()
+    prompts = {row["model"]: row["prompts"] for row in run_rows(report, "egointent_table3")}
     assert prompts["First-7B"] == prompts["Third-7B"] == f"{PROMPT_VERSION}, {JUDGE_VERSION}"
-    assert prompts["Untold"] == "unknown, unknown"
+    assert prompts["Unversioned"] == "unknown, unknown"
     assert prompts["Other"] == "2, 1 with all fields in one request"
-    for told in ("Different judges", "Different prompts", "Different judge's prompts"):
-        assert any(remark.startswith(told) for remark in found.remarks)
+    for text in ("judges", "prompts", "judge's prompts"):
+        assert any(f" {text}" in remark for remark in report.remarks)
 
 
 @pytest.mark.parametrize(
-    ("changed", "compares", "told"),
+    ("changed", "compares", "facts"),
     [
         ({}, True, ()),
-        ({"num_steps": 1507}, False, ("1,507 of the annotation file's 3,014 steps were asked",)),
-        ({"num_steps": 3013, "split_size": 3013}, False, ("the annotation file has 3,013 steps, the paper 3,014",)),
-        ({"num_steps": 6028, "split_size": 6028}, False, ("the annotation file has 6,028 steps",)),
+        ({"num_steps": 1507}, False, ("1,507",)),
+        ({"num_steps": 3013, "split_size": 3013}, False, ("3,013",)),
+        ({"num_steps": 6028, "split_size": 6028}, False, ("6,028",)),
         ({"judge_coverage": 0.9}, False, ()),
-        ({"judge_model": "demo, org/judge"}, False, ("the demo judge compares words",)),
+        ({"judge_model": "demo, org/judge"}, False, ("demo judge",)),
     ],
 )
-def test_only_the_papers_steps_rated_by_a_judge_compare(runs, changed, compares, told):
+def test_only_runs_on_the_papers_steps_with_a_judge_are_comparable(runs, changed, compares, facts):
     task = runs[0].tasks["egointent"]
     metrics = task.metrics | {"num_steps": 3014, "split_size": 3014, "parsed": 1.0, "judge_coverage": 1.0} | changed
     run = replace(runs[0], tasks={"egointent": replace(task, samples=None, metrics=metrics)})
-    found = EgoIntentReport([run]).section()
-    assert [not row.why for row in joined(found, "egointent_table3").rows if row.is_own] == [compares]
+    report = EgoIntentReport([run]).section()
+    assert [not row.why for row in joined(report, "egointent_table3").rows if row.is_own] == [compares]
     asked = min(1, metrics["num_steps"] / 3014)
-    assert found.headlines[0].coverage == pytest.approx(asked * metrics["judge_coverage"])
-    steps = [remark for remark in found.remarks if "annotation file" in remark or "demo judge" in remark]
-    assert len(steps) == len(told)
-    assert all(text in remark for text, remark in zip(told, steps, strict=True))
+    assert report.headlines[0].coverage == pytest.approx(asked * metrics["judge_coverage"])
+    steps = [remark for remark in report.remarks if "annotation file" in remark or "demo judge" in remark]
+    assert len(steps) == len(facts)
+    assert all(text in remark for text, remark in zip(facts, steps, strict=True))
 
 
-def test_references_that_nobody_has_verified_are_told(tmp_path):
+def test_unverified_references_are_reported(tmp_path):
     answers = egointent_answers(COUNT, 50, 1)
     for doc in answers.docs[: COUNT // 4]:
         doc["unverified"] = True
     write_run(tmp_path, "lmms-eval", "org/Model-7B", {"egointent": answers})
     runs = read_runs([tmp_path]).runs
-    found = EgoIntentReport(runs).section()
-    (row,) = run_rows(found, "egointent_table3")
+    report = EgoIntentReport(runs).section()
+    (row,) = run_rows(report, "egointent_table3")
     assert row["unverified"] == 25
-    assert any("25.0 %" in remark for remark in found.remarks)
+    assert any("25.0 %" in remark for remark in report.remarks)
     facts = [item.facts["references"] for item in EgoIntentReport(runs).items()]
     assert facts == ["unverified"] * (COUNT // 4) + ["verified"] * (COUNT - COUNT // 4)
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "problem"),
     [
         ({"global_intent": None}, "global_intent: .*found nothing"),
         ({"video_path": 7}, "video_path: .*found 7"),
@@ -153,12 +155,14 @@ def test_references_that_nobody_has_verified_are_told(tmp_path):
         (None, r".*found \['a'\]"),
     ],
 )
-def test_a_logged_step_of_another_form_is_an_error(runs, change, told):
+def test_malformed_logged_step_names_field_and_value(runs, change, problem):
     run = runs[2]
     task = run.tasks["egointent"]
-    first, *others = task.samples
+    first, *later = task.samples
     doc = ["a"] if change is None else first["doc"] | change
-    broken = replace(task, samples=(first | {"doc": doc}, *others))
+    broken = replace(task, samples=(first | {"doc": doc}, *later))
     step = first["overall"]["step_id"]
-    with pytest.raises(LmmsEgoplanError, match=f"Third-7B, samples of egointent: step {step}: the logged step: {told}"):
+    with pytest.raises(
+        LmmsEgoplanError, match=f"Third-7B, samples of egointent: step {step}: the logged step: {problem}"
+    ):
         EgoIntentReport([replace(run, tasks={"egointent": broken})]).items()

@@ -1,4 +1,4 @@
-"""EgoIntent's tables in the report, beside what is counted here; runs over Goal-Step steps."""
+"""Test EgoIntent's tables in the report against an independent count, and runs on Goal-Step steps."""
 
 import random
 from dataclasses import replace
@@ -18,16 +18,16 @@ from report.synthetic import write_run
 
 
 @pytest.mark.parametrize("run", NAMES)
-def test_table_3_has_the_scores_of_each_run_and_what_they_are_over(section, written, run):
+def test_table_3_has_scores_and_coverage_of_each_run(section, written, run):
     (row,) = (row for row in run_rows(section, "egointent_table3") if row["model"] == NAMES[run])
     steps = records(written, run)
     assert {name: row[name] for name in SCORES} == pytest.approx({name: score(steps, name) for name in SCORES})
-    found = sum(len(step["fields"]) for step in steps)
+    num_found = sum(len(step["fields"]) for step in steps)
     judged = sum(step["ratings"][field] is not None for step in steps for field in step["fields"])
     cut = [step["truncated"] for step in steps if step["truncated"] is not None]
     assert row["questions"] == len(steps) == COUNT
-    assert row["parsed"] == pytest.approx(100 * found / (3 * COUNT))
-    assert row["judged"] == pytest.approx(100 * judged / found)
+    assert row["parsed"] == pytest.approx(100 * num_found / (3 * COUNT))
+    assert row["judged"] == pytest.approx(100 * judged / num_found)
     assert row["truncated"] == (pytest.approx(100 * sum(cut) / len(cut)) if cut else None)
     unjudged = sum(rating is None for step in steps for rating in step["ratings"].values())
     assert row["coverage"] == pytest.approx(100 * COUNT / 3014 * (1 - unjudged / (3 * COUNT)))
@@ -36,11 +36,11 @@ def test_table_3_has_the_scores_of_each_run_and_what_they_are_over(section, writ
     assert row["low"] < row["overall"] < row["high"]
 
 
-def test_intervals_are_those_of_a_bootstrap_that_draws_videos(section, written):
+def test_intervals_match_a_bootstrap_over_videos(section, written):
     heads = ("Overall", "Local intent", "Procedural intent", "Next step", "Indoor", "Outdoor")
     titles = dict(zip(SCORES, heads, strict=True))
-    found = {(row["score_of"], row["model"]): row for row in rows(section, "egointent_scores")}
-    assert len(found) == len(SCORES) * len(NAMES)
+    row_by_score = {(row["score_of"], row["model"]): row for row in rows(section, "egointent_scores")}
+    assert len(row_by_score) == len(SCORES) * len(NAMES)
     chance = random.Random(5)
     for run in "ab":
         steps = records(written, run)
@@ -51,7 +51,7 @@ def test_intervals_are_those_of_a_bootstrap_that_draws_videos(section, written):
             [step for group in chance.choices([*videos.values()], k=len(videos)) for step in group] for _ in range(1000)
         ]
         for name in SCORES:
-            row = found[titles[name], NAMES[run]]
+            row = row_by_score[titles[name], NAMES[run]]
             values = sorted(score(resample, name) for resample in drawn)
             low, high = values[25], values[975]
             assert row["low"] == pytest.approx(low, abs=0.15 * (high - low))
@@ -68,20 +68,20 @@ def test_steps_of_one_video_give_no_interval(tmp_path):
     for doc in answers.docs:
         doc["video_id"] = "one"
     write_run(tmp_path, "lmms-eval", "org/Model-7B", {"egointent": answers})
-    found = EgoIntentReport(read_runs([tmp_path]).runs).section()
-    assert {(row["low"], row["high"]) for row in rows(found, "egointent_scores")} == {(None, None)}
-    assert found.headlines[0].interval is None
+    report = EgoIntentReport(read_runs([tmp_path]).runs).section()
+    assert {(row["low"], row["high"]) for row in rows(report, "egointent_scores")} == {(None, None)}
+    assert report.headlines[0].interval is None
 
 
 def test_scenarios_have_the_overall_score_of_their_steps(section, written):
-    found = rows(section, "egointent_scenarios")
+    scenario_rows = rows(section, "egointent_scenarios")
     steps = {name: records(written, run) for run, name in NAMES.items()}
-    assert len(found) == len({step["scenario"] for step in steps["First-7B"]})
+    assert len(scenario_rows) == len({step["scenario"] for step in steps["First-7B"]})
     averages = []
-    for row in found:
-        of_scenario = {n: [s for s in each if s["scenario"] == row["scenario"]] for n, each in steps.items()}
+    for row in scenario_rows:
+        of_scenario = {n: [s for s in run_steps if s["scenario"] == row["scenario"]] for n, run_steps in steps.items()}
         assert {name: row[name] for name in steps} == pytest.approx(
-            {name: score(each, "overall") for name, each in of_scenario.items()}
+            {name: score(run_steps, "overall") for name, run_steps in of_scenario.items()}
         )
         assert row["steps"] == len(of_scenario["First-7B"])
         averages.append(fmean(row[name] for name in steps))
@@ -91,15 +91,18 @@ def test_scenarios_have_the_overall_score_of_their_steps(section, written):
 def test_the_heat_map_shows_runs_by_scenarios(section):
     (figure,) = section.figures
     (axes,) = figure.draw().axes
-    found = rows(section, "egointent_scenarios")
+    scenario_rows = rows(section, "egointent_scenarios")
     assert [label.get_text() for label in axes.get_yticklabels()] == ["First-7B", "Third-7B", "Second-7B"]
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["Overall", *(row["scenario"] for row in found)]
-    shown = [text.get_text().rstrip("*") for text in axes.texts]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [
+        "Overall",
+        *(row["scenario"] for row in scenario_rows),
+    ]
+    cell_texts = [text.get_text().rstrip("*") for text in axes.texts]
     overall = {row["model"]: row["overall"] for row in run_rows(section, "egointent_table3")}
-    assert shown == [
+    assert cell_texts == [
         f"{value:.1f}"
         for name in ("First-7B", "Third-7B", "Second-7B")
-        for value in (overall[name], *(row[name] for row in found))
+        for value in (overall[name], *(row[name] for row in scenario_rows))
     ]
     assert "First-7B" in figure.description
 
@@ -108,7 +111,7 @@ NAME = "Goal-7B (Goal-Step steps)"
 
 
 def goalstep_answers():
-    """Over Goal-Step steps."""
+    """Return answers to Goal-Step steps."""
     answers = egointent_answers(COUNT, 60, 4)
     docs, responses = [], []
     for number, (doc, (text,)) in enumerate(zip(answers.docs, answers.responses, strict=True), 1):
@@ -136,21 +139,21 @@ def both_kinds(goalstep_runs):
     return EgoIntentReport(goalstep_runs).section()
 
 
-def test_each_kind_has_a_table_and_a_heat_map_of_its_own(both_kinds):
+def test_each_kind_of_steps_has_a_table_and_a_heat_map(both_kinds):
     scenarios, categories = (joined(both_kinds, f"egointent_{name}") for name in ("scenarios", "categories"))
     assert [column.title for column in scenarios.columns] == ["Scenario", "Steps", "Own-7B"]
     assert [column.title for column in categories.columns] == ["Category", "Goal-Step steps", NAME]
     assert len(scenarios.rows) == len(categories.rows) == 5
-    own, goalstep = both_kinds.figures
-    assert (own.key, own.title) == ("egointent_heatmap", "Overall score by scenario")
+    official, goalstep = both_kinds.figures
+    assert (official.key, official.title) == ("egointent_heatmap", "Overall score by scenario")
     assert (goalstep.key, goalstep.title) == (
         "egointent_goalstep_heatmap",
         "Goal-Step steps: overall score by category",
     )
-    for figure, name in ((own, "Own-7B"), (goalstep, NAME)):
+    for figure, name in ((official, "Own-7B"), (goalstep, NAME)):
         (axes,) = figure.draw().axes
         assert [label.get_text() for label in axes.get_yticklabels()] == [name]
-    assert "2 runs" not in own.description + goalstep.description
+    assert "2 runs" not in official.description + goalstep.description
 
 
 def test_goalstep_runs_are_named_and_never_marked_best(goalstep_runs, both_kinds):
@@ -165,7 +168,7 @@ def test_goalstep_runs_are_named_and_never_marked_best(goalstep_runs, both_kinds
     assert kinds == {("category", "environment", "references")}
 
 
-def test_goalstep_steps_do_not_compare_even_if_they_are_as_many(goalstep_runs):
+def test_goalstep_steps_are_not_comparable_even_with_the_same_count(goalstep_runs):
     goalstep, _ = goalstep_runs
     metrics = {"num_steps": 3014, "coverage": 1.0, "parsed": 1.0, "judge_coverage": 1.0}
     task = goalstep.tasks["egointent"]
@@ -173,6 +176,6 @@ def test_goalstep_steps_do_not_compare_even_if_they_are_as_many(goalstep_runs):
     both_kinds = EgoIntentReport([replace(goalstep, tasks={"egointent": task})]).section()
     (row,) = (row for row in joined(both_kinds, "egointent_table3").rows if row.is_own)
     assert (row.values[0], bool(row.why)) == (NAME, True)
-    assert [each.key for each in both_kinds.tables if each.key in ("egointent_scenarios", "egointent_categories")] == [
-        "egointent_categories"
-    ]
+    assert [
+        table.key for table in both_kinds.tables if table.key in ("egointent_scenarios", "egointent_categories")
+    ] == ["egointent_categories"]

@@ -44,13 +44,13 @@ def scores(name, by="mean"):
 def _score(doc, response, by):
     if len(response) == 1:
         return float(response[0] == f"{doc['golden_choice_idx']}.")
-    told = [json.loads(text) for text in response]
-    if any(math.isnan(choice["loss"]) for choice in told):
+    choices = [json.loads(text) for text in response]
+    if any(math.isnan(choice["loss"]) for choice in choices):
         return None
-    sums = [-choice["loss"] * choice["num_tokens"] for choice in told]
+    sums = [-choice["loss"] * choice["num_tokens"] for choice in choices]
     bytes_ = [len(text.encode()) for text in doc["choices"]]
     values = {
-        "mean": [-choice["loss"] for choice in told],
+        "mean": [-choice["loss"] for choice in choices],
         "sum": sums,
         "bytes": [one / other for one, other in zip(sums, bytes_, strict=True)],
     }[by]
@@ -63,9 +63,11 @@ def percent(values):
 
 
 def interval(name, numbers=range(COUNT)):
-    found = scores(name)
-    known = [number for number in numbers if found[number] is not None]
-    return bootstrap_interval([100 * found[number] for number in known], [DOCS[number]["video_id"] for number in known])
+    answer_scores = scores(name)
+    known = [number for number in numbers if answer_scores[number] is not None]
+    return bootstrap_interval(
+        [100 * answer_scores[number] for number in known], [DOCS[number]["video_id"] for number in known]
+    )
 
 
 def of_source(name, source):
@@ -106,17 +108,17 @@ class EgoPlanCounting(Counting):
             "Big (lm-eval) (egoplan_val_blind)": "Big (lm-eval) (egoplan_val_blind)",
         }
         return {
-            shown: [
+            label: [
                 doc | {"score": None if score is None else 100 * score, "by sum": by_sum}
                 for doc, score, by_sum in zip(DOCS, scores(name), scores(name, "sum"), strict=True)
             ]
-            for shown, name in names.items()
+            for label, name in names.items()
         }
 
-    def check_score(self, shown, answers):
-        self.check_ends(shown, answers)
-        assert shown["chance"] == 25
-        assert shown["beside"] == {"by sum": near(percent(answer["by sum"] for answer in answers))}
+    def check_score(self, headline, answers):
+        self.check_ends(headline, answers)
+        assert headline["chance"] == 25
+        assert headline["beside"] == {"by sum": near(percent(answer["by sum"] for answer in answers))}
 
     def write_labels(self, folder, answers):
         groups = {"agree with the record": [], "annotators disagree": [], "skipped": [], "not all labels yet": []}
@@ -127,8 +129,8 @@ class EgoPlanCounting(Counting):
             reason = {"skipped": "skipped: unclear"}.get(group, group)
             if group != "agree with the record":
                 lines.append(f"{answer['sample_id']},{reason},A B,{answer['golden_choice_idx']}")
-        kept = [DOCS[answer["sample_id"] - 1] for answer in groups["agree with the record"]]
-        (folder / "EgoPlan_validation.json").write_text(json.dumps({"EgoPlan_validation": kept}))
+        kept_docs = [DOCS[answer["sample_id"] - 1] for answer in groups["agree with the record"]]
+        (folder / "EgoPlan_validation.json").write_text(json.dumps({"EgoPlan_validation": kept_docs}))
         (folder / "rejected.csv").write_text("\n".join(lines) + "\n")
         del groups["not all labels yet"]
         return {"people's check": groups}

@@ -42,80 +42,79 @@ def test_answers_of_the_gallery(items):
     for name in ANSWERS:
         label = "Small" if name == "Small" else f"{run_of(name)} ({task_of(name)})"
         for item, score, response in zip(items, scores(name), ANSWERS[name].responses, strict=True):
-            shown = item.answers[label]
-            assert shown.verdict == {1: "right", 0: "wrong", None: "unscored"}[score]
+            answer = item.answers[label]
+            assert answer.verdict == {1: "right", 0: "wrong", None: "unscored"}[score]
             if len(response) == 1:
-                assert (shown.text, shown.logprobs) == (response[0], None)
-                assert (shown.rating is None) == (response[0] != "I cannot tell.")
+                assert (answer.text, answer.logprobs) == (response[0], None)
+                assert (answer.rating is None) == (response[0] != "I do not know.")
                 continue
             losses = [json.loads(text)["loss"] for text in response]
             expected = [None if math.isnan(loss) else near(-loss) for loss in losses]
-            assert list(shown.logprobs) == expected
-            assert shown.chosen == (None if score is None else losses.index(min(losses)))
-            assert (shown.chosen == item.gold) == (score == 1)
+            assert list(answer.logprobs) == expected
+            assert answer.chosen == (None if score is None else losses.index(min(losses)))
+            assert (answer.chosen == item.gold) == (score == 1)
 
 
 @pytest.mark.parametrize("source", ["EpicKitchens", "Ego4D"])
-def test_images_of_the_gallery_are_what_was_shown(items, source):
+def test_images_of_the_gallery_are_the_frames_shown(items, source):
     number = next(n for n, doc in enumerate(DOCS) if doc["video_source"] == source and len(doc["past_actions"]) > 6)
-    shown = read_numbers(items[number].images())
-    assert len(shown) == 8
-    assert shown == sorted(shown)
-    assert shown[-1] == DOCS[number]["current_observation_frame"]
+    numbers = read_numbers(items[number].images())
+    assert len(numbers) == 8
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == DOCS[number]["current_observation_frame"]
 
 
-def test_what_is_missing_is_remarked(section):
-    told = "\n".join(section.remarks)
-    assert f"the annotation file has {COUNT} questions, EgoPlan-Val 3,355" in told
+def test_missing_questions_and_scores_are_remarked(section):
+    remarks = "\n".join(section.remarks)
+    assert f"the annotation file has {COUNT} questions, EgoPlan-Val 3,355" in remarks
     unscored = scores("Small").count(None)
-    assert f"Small: {unscored} of {COUNT} questions have no score" in told
-    assert "lack their text" not in told
+    assert f"Small: {unscored} of {COUNT} questions have no score" in remarks
+    assert "are missing" not in remarks
 
 
-def test_without_prepared_data_lmms_eval_tells_no_question(tmp_path, monkeypatch, bert):
+def test_without_prepared_data_lmms_eval_has_no_questions(tmp_path, monkeypatch, bert):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "none"))
     write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]})
     runs = read_runs([tmp_path]).runs
-    found = EgoPlanReport(runs, Inputs(bert)).section()
-    assert run_rows(found, "egoplan_table1")
-    assert "egoplan_past_actions" not in [table.key for table in found.tables]
-    (told,) = (remark for remark in found.remarks if "lack their text" in remark)
-    assert told.startswith(f"{COUNT} questions lack")
-    assert "lmms-egoplan data prepare egoplan" in told
+    section = EgoPlanReport(runs, Inputs(bert)).section()
+    assert run_rows(section, "egoplan_table1")
+    assert "egoplan_past_actions" not in [table.key for table in section.tables]
+    (remark,) = (remark for remark in section.remarks if f"{COUNT} questions are missing" in remark)
+    assert "lmms-egoplan data prepare egoplan" in remark
     first = EgoPlanReport(runs).items()[0]
     assert first.choices == ("A", "B", "C", "D")
     assert first.images is None
     assert first.facts == {"source": "EPIC-KITCHENS (in-domain)"}
 
 
-def test_without_prepared_data_lm_eval_tells_its_questions(tmp_path, monkeypatch, bert, section):
+def test_without_prepared_data_lm_eval_has_its_questions(tmp_path, monkeypatch, bert, section):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "none"))
     write_run(tmp_path, "lm-eval", "org/Small", {"egoplan_val": ANSWERS["Small"]})
     runs = read_runs([tmp_path]).runs
-    found = EgoPlanReport(runs, Inputs(bert)).section()
+    unprepared = EgoPlanReport(runs, Inputs(bert)).section()
     for key in ("egoplan_past_actions", "egoplan_similarity"):
-        assert run_rows(found, key) == [row for row in run_rows(section, key) if row["run"] == "Small"]
+        assert run_rows(unprepared, key) == [row for row in run_rows(section, key) if row["run"] == "Small"]
     first = EgoPlanReport(runs).items()[0]
     assert first.question == DOCS[0]["question"]
     assert first.images is None
 
 
-def test_questions_of_other_data_are_not_taken_for_these(tmp_path, bert):
+def test_questions_of_other_data_do_not_match(tmp_path, bert):
     """They have the same ids."""
     write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": egoplan_answers(40, 0.5)})
     runs = read_runs([tmp_path]).runs
-    told = EgoPlanReport(runs, Inputs(bert)).section().remarks
-    assert any(remark.startswith("40 questions lack their text") and "do not have them" in remark for remark in told)
+    remarks = EgoPlanReport(runs, Inputs(bert)).section().remarks
+    assert any("40 questions are missing" in remark and "prepared data" in remark for remark in remarks)
 
 
-def test_questions_about_other_videos_are_not_taken_for_these(runs, bert):
+def test_questions_about_other_videos_do_not_match(runs, bert):
     """They have the same ids and right letters, in an annotation file of the same length."""
     run = next(run for run in runs if run.name == "Small")
     task_run = run.tasks["egoplan_val"]
     moved = {"acc": {"score": 1.0, "video_id": "P99_9"}}
     damaged = replace(task_run, samples=tuple(sample | moved for sample in task_run.samples))
-    told = EgoPlanReport([replace(run, tasks={"egoplan_val": damaged})], Inputs(bert)).section().remarks
-    assert any(remark.startswith(f"{COUNT} questions lack their text") for remark in told)
+    remarks = EgoPlanReport([replace(run, tasks={"egoplan_val": damaged})], Inputs(bert)).section().remarks
+    assert any(f"{COUNT} questions are missing" in remark for remark in remarks)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +130,7 @@ def test_questions_about_other_videos_are_not_taken_for_these(runs, bert):
         {"doc": {"question": "What next?"}},
     ],
 )
-def test_samples_that_are_not_the_tasks(runs, damage):
+def test_samples_of_another_form_are_named(runs, damage):
     run = next(run for run in runs if run.name == "Small")
     task_run = run.tasks["egoplan_val"]
     damaged = replace(task_run, samples=(task_run.samples[0] | damage, *task_run.samples[1:]))

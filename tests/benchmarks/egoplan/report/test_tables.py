@@ -1,4 +1,4 @@
-"""EgoPlan's tables and figures in the report, beside what is counted here from the same answers."""
+"""Compare EgoPlan's tables and figures in the report with values counted here from the same answers."""
 
 from dataclasses import replace
 from statistics import mean
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("small")
 
 
 @pytest.mark.parametrize("name", MAIN)
-def test_table_1_has_the_runs_that_rank_behind_the_video(section, name):
+def test_table_1_has_the_runs_that_rank_after_the_video(section, name):
     (row,) = (row for row in run_rows(section, "egoplan_table1") if row["model"] == name)
     assert row["acc"] == near(percent(scores(name)))
     assert (row["low"], row["high"]) == near(interval(name))
@@ -44,14 +44,14 @@ def test_table_1_has_the_runs_that_rank_behind_the_video(section, name):
     assert row["acc_sum"] == near(percent(scores(name, "sum")))
 
 
-def test_table_1_is_the_papers_with_own_rows_among_it(section):
-    found = rows(section, "egoplan_table1")
-    assert sorted(row["model"] for row in found if row["is_own"]) == MAIN
-    shown = [round(row["acc"], 2) for row in found if not row["is_own"]]
-    assert shown == sorted(shown, reverse=True)
+def test_table_1_merges_runs_with_published_rows(section):
+    table_rows = rows(section, "egoplan_table1")
+    assert sorted(row["model"] for row in table_rows if row["is_own"]) == MAIN
+    published = [round(row["acc"], 2) for row in table_rows if not row["is_own"]]
+    assert published == sorted(published, reverse=True)
 
 
-def test_runs_on_rendered_scenes_stand_apart_from_table_3(tmp_path, bert):
+def test_runs_on_rendered_scenes_have_a_separate_table(tmp_path, bert):
     real, drawn = ANSWERS["Small"], ANSWERS["Big (lmms-eval)"]
     docs = [doc | {"video_id": f"rendered_{doc['video_id'].replace('-', '_')}"} for doc in drawn.docs]
     write_run(tmp_path, "lmms-eval", "org/Real", {"egoplan_val": real})
@@ -65,10 +65,10 @@ def test_runs_on_rendered_scenes_stand_apart_from_table_3(tmp_path, bert):
     assert row["all"] == near(percent(scores("Big (lmms-eval)")))
 
 
-def test_table_3_parts_the_domains(section):
-    found = {row["model"]: row for row in run_rows(section, "egoplan_table3")}
-    assert sorted(found) == MAIN
-    for name, row in found.items():
+def test_table_3_separates_the_domains(section):
+    by_model = {row["model"]: row for row in run_rows(section, "egoplan_table3")}
+    assert sorted(by_model) == MAIN
+    for name, row in by_model.items():
         assert row["id"] == near(of_source(name, "EpicKitchens"))
         assert row["od"] == near(of_source(name, "Ego4D"))
         assert row["all"] == near(percent(scores(name)))
@@ -85,24 +85,24 @@ def test_table_3_parts_the_domains(section):
         ({"predictions": 91, "num_questions": 91, "split_size": 91}, False),
     ],
 )
-def test_only_all_official_questions_compare_with_the_published_rows(runs, bert, changed, compares):
+def test_only_the_complete_official_file_is_compared_with_published_rows(runs, bert, changed, compares):
     run = next(run for run in runs if run.name == "Small")
     metrics = {"predictions": 3355, "num_questions": 3355, "split_size": 3355} | changed
     task = replace(run.tasks["egoplan_val"], samples=None, metrics=run.tasks["egoplan_val"].metrics | metrics)
-    found = EgoPlanReport([replace(run, tasks={"egoplan_val": task})], Inputs(bert)).section()
+    report_section = EgoPlanReport([replace(run, tasks={"egoplan_val": task})], Inputs(bert)).section()
     for key in ("egoplan_table1", "egoplan_table3"):
-        assert [not row.why for row in joined(found, key).rows if row.is_own] == [compares]
-    assert found.headlines[0].coverage == near(metrics["predictions"] / 3355)
+        assert [not row.why for row in joined(report_section, key).rows if row.is_own] == [compares]
+    assert report_section.headlines[0].coverage == near(metrics["predictions"] / 3355)
 
 
-def test_table_4_is_published_alone(section):
+def test_table_4_has_only_published_rows(section):
     assert not run_rows(section, "egoplan_table4")
 
 
 def test_all_scores_of_each_run(section):
-    found = run_rows(section, "egoplan_scores")
-    assert len(found) == len(ANSWERS)
-    for row in found:
+    table_rows = run_rows(section, "egoplan_scores")
+    assert len(table_rows) == len(ANSWERS)
+    for row in table_rows:
         (name,) = (key for key in ANSWERS if (run_of(key), task_of(key)) == (row["run"], row["task"]))
         is_written = row["task"] == "egoplan_val_generate"
         assert row["acc"] == near(percent(scores(name)))
@@ -112,13 +112,13 @@ def test_all_scores_of_each_run(section):
         assert row["acc_epic_kitchens"] == near(of_source(name, "EpicKitchens"))
         assert row["acc_ego4d"] == near(of_source(name, "Ego4D"))
         assert row["ties"] == (None if is_written else 0)
-        unparsed = [reply == ["I cannot tell."] for reply in ANSWERS[name].responses]
+        unparsed = [reply == ["I do not know."] for reply in ANSWERS[name].responses]
         assert row["unparsed"] == (near(100 * mean(unparsed)) if is_written else None)
         assert row["asked"] == COUNT
         assert row["questions"] == COUNT - scores(name).count(None)
 
 
-def test_a_backend_that_tells_means_alone_has_no_accuracy_by_sum(runs, bert):
+def test_a_backend_with_only_means_has_no_accuracy_by_sum(runs, bert):
     run = next(run for run in runs if run.name == "Small")
     task = run.tasks["egoplan_val"]
     metrics = {name: value for name, value in task.metrics.items() if name not in ("acc_sum", "acc_bytes")}
@@ -127,11 +127,11 @@ def test_a_backend_that_tells_means_alone_has_no_accuracy_by_sum(runs, bert):
         for sample in task.samples
     ]
     means = replace(run, tasks={"egoplan_val": replace(task, metrics=metrics, samples=samples)})
-    found = EgoPlanReport([means], Inputs(bert)).section()
-    assert found.headlines[0].beside == (("by sum", None),)
-    assert found.headlines[0].value == near(percent(scores("Small")))
+    report_section = EgoPlanReport([means], Inputs(bert)).section()
+    assert report_section.headlines[0].beside == (("by sum", None),)
+    assert report_section.headlines[0].value == near(percent(scores("Small")))
     for key in ("egoplan_table1", "egoplan_table3", "egoplan_past_actions"):
-        assert {row["acc_sum"] for row in run_rows(found, key)} == {None}
+        assert {row["acc_sum"] for row in run_rows(report_section, key)} == {None}
 
 
 def test_only_a_written_answer_can_be_truncated(section, tmp_path, bert):
@@ -147,7 +147,7 @@ AUDITED = {"ranking_audit_difference": 2e-3, "ranking_tolerance": 1e-4}
 
 
 def with_metrics(runs, name, metrics):
-    """The runs, one of which has other metrics."""
+    """Replace the metrics of one run."""
     changed = []
     for run in runs:
         task = run.tasks.get("egoplan_val")
@@ -187,9 +187,9 @@ def test_near_ties_and_the_backends_note_are_shown(runs):
 
 
 def check_groups(section, key, groups):
-    found = run_rows(section, key)
-    assert len(found) == len(set(groups.values())) * len(ANSWERS)
-    for row in found:
+    table_rows = run_rows(section, key)
+    assert len(table_rows) == len(set(groups.values())) * len(ANSWERS)
+    for row in table_rows:
         (name,) = (each for each in ANSWERS if (run_of(each), task_of(each)) == (row["run"], row["task"]))
         numbers = [number for number in range(COUNT) if groups[number] == row["group"]]
         known = [scores(name)[number] for number in numbers if scores(name)[number] is not None]
@@ -210,37 +210,43 @@ def test_accuracy_by_number_of_past_actions(section):
 
 
 def test_accuracy_by_goal_answer_similarity_in_three_equal_levels(section, bert):
-    found = similarities([(doc["task_goal"], doc["answer"]) for doc in DOCS], bert).values
-    order = sorted(range(COUNT), key=lambda number: (found[DOCS[number]["task_goal"], DOCS[number]["answer"]], number))
+    similarity = similarities([(doc["task_goal"], doc["answer"]) for doc in DOCS], bert).values
+    order = sorted(
+        range(COUNT), key=lambda number: (similarity[DOCS[number]["task_goal"], DOCS[number]["answer"]], number)
+    )
     names = ["low"] * 31 + ["middle"] * 30 + ["high"] * 30
     check_groups(section, "egoplan_similarity", dict(zip(order, names, strict=True)))
     assert "layer 2 of 2" in figure(section, "egoplan_similarity").caption
 
 
-def test_without_an_encoder_the_levels_alone_are_missing(runs, monkeypatch):
+def test_without_an_encoder_only_the_levels_are_missing(runs, monkeypatch):
     monkeypatch.setenv(ENCODER_VARIABLE, "/no/such/folder")
-    found = EgoPlanReport(runs).section()
-    keys = [table.key for table in found.tables]
+    report_section = EgoPlanReport(runs).section()
+    keys = [table.key for table in report_section.tables]
     assert "egoplan_past_actions" in keys
     assert "egoplan_similarity" not in keys
-    (told,) = (remark for remark in found.remarks if remark.startswith("No accuracy by goal-answer similarity: "))
-    assert "/no/such/folder" in told
-    assert "hf download" in told
+    (remark,) = (
+        remark for remark in report_section.remarks if remark.startswith("No accuracy by goal-answer similarity: ")
+    )
+    assert "/no/such/folder" in remark
+    assert "hf download" in remark
 
 
-def test_an_encoder_that_was_asked_for_must_be_there(runs):
+def test_a_missing_requested_encoder_is_an_error(runs):
     with pytest.raises(LmmsEgoplanError, match="BERTScore with /no/such/folder"):
         EgoPlanReport(runs, Inputs("/no/such/folder")).section()
 
 
 def test_pairs_of_tasks_of_a_model_in_both_harnesses(section):
-    found = rows(section, "egoplan_tasks_1")
-    names = {row["first"] for row in found} | {row["second"] for row in found}
+    table_rows = rows(section, "egoplan_tasks_1")
+    names = {row["first"] for row in table_rows} | {row["second"] for row in table_rows}
     assert names == ANSWERS.keys() - {"Small"}
-    assert len(found) == 10
-    assert [row["p_holm"] for row in found] == holm([row["p_value"] for row in found])
+    assert len(table_rows) == 10
+    assert [row["p_holm"] for row in table_rows] == holm([row["p_value"] for row in table_rows])
     assert not [table.key for table in section.tables if table.key == "egoplan_tasks_2"]
-    (seen,) = (row for row in found if {row["first"], row["second"]} == {MAIN[0], "Big (lm-eval) (egoplan_val_blind)"})
+    (seen,) = (
+        row for row in table_rows if {row["first"], row["second"]} == {MAIN[0], "Big (lm-eval) (egoplan_val_blind)"}
+    )
     expected = percent(scores(MAIN[0])) - percent(scores("Big (lm-eval) (egoplan_val_blind)"))
     assert abs(seen["difference"]) == near(abs(expected))
 
@@ -258,14 +264,14 @@ def test_runs_over_other_questions_are_not_compared(tmp_path, written, bert):
     assert len(keys) == len(set(keys)) == COUNT + 40
 
 
-def test_a_model_that_one_harness_tells_by_its_path(tmp_path, bert):
+def test_a_model_that_one_harness_logs_by_its_path(tmp_path, bert):
     write_run(tmp_path, "lmms-eval", "Big", {"egoplan_val": ANSWERS[MAIN[0]]})
     write_run(tmp_path, "lm-eval", "/models/Big", {"egoplan_val_blind": ANSWERS["Small"]})
-    found = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section()
-    assert len(rows(found, "egoplan_tasks_1")) == 1
+    report_section = EgoPlanReport(read_runs([tmp_path]).runs, Inputs(bert)).section()
+    assert len(rows(report_section, "egoplan_tasks_1")) == 1
 
 
-def test_the_end_of_two_paths_is_neither(tmp_path, bert):
+def test_a_name_that_ends_two_paths_matches_neither(tmp_path, bert):
     write_run(tmp_path, "lmms-eval", "Big", {"egoplan_val": ANSWERS[MAIN[0]]})
     for path in ("/one/Big", "/two/Big"):
         write_run(tmp_path, "lm-eval", path, {"egoplan_val_blind": ANSWERS["Small"]})
@@ -274,8 +280,8 @@ def test_the_end_of_two_paths_is_neither(tmp_path, bert):
 
 
 def lines(axes, label):
-    (found,) = (each for each in axes.get_lines() if each.get_label() == label)
-    return found
+    (line,) = (each for each in axes.get_lines() if each.get_label() == label)
+    return line
 
 
 @pytest.mark.parametrize("key", ["egoplan_past_actions", "egoplan_similarity"])
@@ -293,10 +299,10 @@ def test_lines_of_runs_baselines_and_chance(section, key):
     markers = {label: each.get_marker() for label, each in styles.items()}
     assert markers["Big (lm-eval), blind"] == markers["Big (lmms-eval)"] != markers["Small"]
     for name, label in (("Small", "Small"), ("Big (lm-eval) (egoplan_val_narrated)", "Big (lm-eval), narrated")):
-        told = [
+        expected = [
             row["acc"] for row in run_rows(section, key) if (row["run"], row["task"]) == (run_of(name), task_of(name))
         ]
-        assert list(styles[label].get_ydata()) == near(told)
+        assert list(styles[label].get_ydata()) == near(expected)
     assert any(list(each.get_ydata()) == [25, 25] for each in axes.get_lines())
 
 
@@ -304,17 +310,17 @@ def test_the_figure_of_all_accuracies(section):
     (axes,) = figure(section, "egoplan_accuracy").draw().axes
     names = [text.get_text() for text in axes.get_yticklabels()]
     points = {each.get_ydata()[0]: each.get_xdata()[0] for each in axes.get_lines() if len(each.get_xdata()) == 1}
-    told = {names[place]: acc for place, acc in points.items()}
-    assert told["Big (lmms-eval)"] == near(percent(scores("Big (lmms-eval)")))
-    assert told["Big (lm-eval), narrated"] == near(percent(scores("Big (lm-eval) (egoplan_val_narrated)")))
-    assert len(told) == len(ANSWERS)
-    assert [told[name] for name in names] == sorted(told.values(), reverse=True)
+    accuracies = {names[y]: acc for y, acc in points.items()}
+    assert accuracies["Big (lmms-eval)"] == near(percent(scores("Big (lmms-eval)")))
+    assert accuracies["Big (lm-eval), narrated"] == near(percent(scores("Big (lm-eval) (egoplan_val_narrated)")))
+    assert len(accuracies) == len(ANSWERS)
+    assert [accuracies[name] for name in names] == sorted(accuracies.values(), reverse=True)
 
 
-def test_names_are_not_formulas(written, bert):
+def test_names_are_not_parsed_as_formulas(written, bert):
     (run,) = (run for run in read_runs([written / "runs"]).runs if run.name == "Small")
-    found = EgoPlanReport([replace(run, name="a$b_c$d")], Inputs(bert)).section()
-    for each in found.figures:
+    report_section = EgoPlanReport([replace(run, name="a$b_c$d")], Inputs(bert)).section()
+    for each in report_section.figures:
         drawing = each.draw()
         drawing.draw_without_rendering()
         texts = [text for text in drawing.findobj(Text) if "a$b_c$d" in text.get_text()]

@@ -1,4 +1,4 @@
-"""Three runs of EgoThink, what their files hold, and what the report shows of them."""
+"""Write three EgoThink runs, and check the report on them."""
 
 import json
 from statistics import fmean
@@ -26,13 +26,13 @@ NAMES = [dimension.name for dimension in DIMENSIONS]
 
 
 def records(written, run):
-    """The answers of a run by dimension, straight from its files."""
-    found = {name: [] for name in NAMES}
+    """Read the answers of a run by dimension from its files."""
+    records_by_dimension = {name: [] for name in NAMES}
     for path in sorted((written / run).rglob("*samples_egothink*.jsonl")):
         for line in path.read_text().splitlines():
             record = json.loads(line)["score"]
-            found[record["id"].split("/")[0]].append(record)
-    return found
+            records_by_dimension[record["id"].split("/")[0]].append(record)
+    return records_by_dimension
 
 
 def score(answers):
@@ -60,13 +60,13 @@ class EgoThinkCounting(Counting):
     ATTRIBUTES = ("capability", "dimension")
 
     def runs(self):
-        """Three runs of all twelve, of which two have the same answers and other judges; one judge left out a third."""
-        for place, harness, mean, seed, judge in (
+        """Write three runs of all tasks. Two share answers but not judges; one judge skipped a third."""
+        for folder_name, harness, mean, seed, judge in (
             ("a", "lmms-eval", 0.7, 1, {"judge": "gpt"}),
             ("b", "lmms-eval", 0.3, 2, {"judge": "gpt", "unjudged": 0.3}),
             ("c", "lm-eval", 0.6, 3, {"judge": "qwen"}),
         ):
-            yield place, harness, f"org/{RUNS[place]}", egothink_bench(COUNT, mean, seed, **judge), {}
+            yield folder_name, harness, f"org/{RUNS[folder_name]}", egothink_bench(COUNT, mean, seed, **judge), {}
 
     def other_gold(self, doc):
         return {"answer": "Another."}
@@ -75,8 +75,8 @@ class EgoThinkCounting(Counting):
         return {
             name: [
                 answer | {"score": None if answer["rating"] is None else 100 * answer["rating"]}
-                for own in records(folder, run).values()
-                for answer in own
+                for group in records(folder, run).values()
+                for answer in group
             ]
             for run, name in RUNS.items()
         }
@@ -85,22 +85,22 @@ class EgoThinkCounting(Counting):
         return self.difference([answer["score"] for answer in self.known(answers)], self.known(answers))
 
     def difference(self, values, answers):
-        """The plain mean over the dimensions."""
+        """Return the plain mean over the dimensions."""
         of_dimension = {}
         for value, answer in zip(values, answers, strict=True):
             of_dimension.setdefault(dimension_of(answer), []).append(value)
         return fmean(map(fmean, of_dimension.values()))
 
-    def check_ends(self, shown, answers):
-        assert shown["low"] < shown["value"] < shown["high"]
+    def check_ends(self, figures, answers):
+        assert figures["low"] < figures["value"] < figures["high"]
 
-    def check_ends_of_slice(self, shown, answers, section, attribute):
-        assert (shown["low"] is None) == bool(shown["no_interval"])
+    def check_ends_of_slice(self, figures, answers, section, attribute):
+        assert (figures["low"] is None) == bool(figures["no_interval"])
         key = {"dimension": "egothink_dimensions", "capability": "egothink_capabilities"}.get(attribute)
         if key is not None:
             table = {(row["group"], row["model"]): row for row in rows(section, key)}
-            row = table[shown["name"], shown["run"]]
-            assert ends(shown) == pytest.approx((row["low"], row["high"]))
+            row = table[figures["name"], figures["run"]]
+            assert ends(figures) == pytest.approx((row["low"], row["high"]))
 
     def write_labels(self, folder, answers):
         groups = {"wrong": [], "partly right": [], "right": []}

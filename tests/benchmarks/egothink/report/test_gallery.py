@@ -1,4 +1,4 @@
-"""EgoThink's questions in the report, and runs that lack something."""
+"""EgoThink's questions in the report, and incomplete runs."""
 
 from dataclasses import replace
 
@@ -13,24 +13,24 @@ from report.synthetic import write_run
 
 
 def test_items_show_question_answers_and_image(runs, written):
-    found = EgoThinkReport(runs).items()
-    assert [item.key for item in found] == [f"egothink/{name}/{n}" for name in NAMES for n in range(1, COUNT + 1)]
+    items = EgoThinkReport(runs).items()
+    assert [item.key for item in items] == [f"egothink/{name}/{n}" for name in NAMES for n in range(1, COUNT + 1)]
     answers = {name: records(written, run) for run, name in RUNS.items()}
     verdicts = {0.0: "wrong", 0.5: "partly", 1.0: "right", None: "unscored"}
-    for item in found:
+    for item in items:
         _, name, number = item.key.split("/")
         assert item.question.strip() == f"What is thing {number} of {name}?"
         assert item.references == {"Reference answer": f"The {name} {number}."}
         assert name in CAPABILITIES[item.facts["capability"]]
         assert item.facts["dimension"] == name
-        for run, shown in item.answers.items():
+        for run, shown_answer in item.answers.items():
             record = answers[run][name][int(number) - 1]
-            assert shown.verdict == verdicts[record["rating"]]
-            assert (shown.text, shown.judgement) == (record["answer"], record["judgement"])
-            assert ("cut off" in shown.rating) == bool(record["truncated"])
-    image = found[0].images()[0]
+            assert shown_answer.verdict == verdicts[record["rating"]]
+            assert (shown_answer.text, shown_answer.judgement) == (record["answer"], record["judgement"])
+            assert ("cut off" in shown_answer.rating) == bool(record["truncated"])
+    image = items[0].images()[0]
     assert (image.mode, image.size) == ("RGB", (24, 16))
-    shades = [item.images()[0].getpixel((12, 8))[0] for item in (found[COUNT - 1], found[COUNT])]
+    shades = [item.images()[0].getpixel((12, 8))[0] for item in (items[COUNT - 1], items[COUNT])]
     assert shades == [pytest.approx(5 * (COUNT - 1), abs=4), pytest.approx(20, abs=4)]
 
 
@@ -38,13 +38,13 @@ def test_without_all_twelve_there_is_no_average(tmp_path):
     tasks = egothink_bench(COUNT, 0.5, 1)
     del tasks["egothink_object_existence"]
     write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks)
-    found = EgoThinkReport(read_runs([tmp_path]).runs).section()
-    (row,) = run_rows(found, "egothink_table3")
+    report_section = EgoThinkReport(read_runs([tmp_path]).runs).section()
+    (row,) = run_rows(report_section, "egothink_table3")
     assert (row["existence"], row["average"], row["low"]) == (None, None, None)
     assert row["attribute"] is not None
-    assert found.headlines[0].value is None
-    assert any("no average" in remark and "existence" in remark for remark in found.remarks)
-    capabilities = {row["group"]: row["score"] for row in rows(found, "egothink_capabilities")}
+    assert report_section.headlines[0].value is None
+    assert any("no average" in remark and "existence" in remark for remark in report_section.remarks)
+    capabilities = {row["group"]: row["score"] for row in rows(report_section, "egothink_capabilities")}
     assert capabilities["object"] is None
     assert capabilities["planning"] is not None
 
@@ -53,52 +53,52 @@ def test_without_all_twelve_there_is_no_average(tmp_path):
     ("changed", "compares"),
     [({}, True), ({"judge_coverage": 0.98}, False), ({"num_questions": 10}, False), ({"judge_model": "demo"}, False)],
 )
-def test_only_all_official_questions_with_a_judges_rating_compare(runs, changed, compares):
+def test_only_complete_official_runs_with_a_judge_are_compared(runs, changed, compares):
     tasks = {}
     for name, dimension in EGOTHINK_TASKS.items():
         task = runs[0].tasks[name]
         whole = {"num_questions": dimension.instances, "judge_coverage": 1.0}
         tasks[name] = replace(task, samples=None, metrics=task.metrics | whole | (changed if len(tasks) == 3 else {}))
-    found = EgoThinkReport([replace(runs[0], tasks=tasks)]).section()
-    assert [not row.why for row in joined(found, "egothink_table3").rows if row.is_own] == [compares]
+    report_section = EgoThinkReport([replace(runs[0], tasks=tasks)]).section()
+    assert [not row.why for row in joined(report_section, "egothink_table3").rows if row.is_own] == [compares]
 
 
-def test_what_no_judge_rated_has_no_score(tmp_path):
+def test_an_unrated_dimension_has_no_score(tmp_path):
     tasks = egothink_bench(COUNT, 0.5, 1) | {
         "egothink_object_existence": egothink_answers("existence", COUNT, 0.5, unjudged=1.0)
     }
     write_run(tmp_path, "lmms-eval", "org/Model-7B", tasks)
     runs = read_runs([tmp_path]).runs
-    found = EgoThinkReport(runs).section()
-    (row,) = run_rows(found, "egothink_table3")
+    report_section = EgoThinkReport(runs).section()
+    (row,) = run_rows(report_section, "egothink_table3")
     assert (row["existence"], row["average"]) == (None, None)
-    assert any("no answer is judged: existence" in remark for remark in found.remarks)
+    assert any("no answer is judged: existence" in remark for remark in report_section.remarks)
     verdicts = {item.key: item.answers["Model-7B"].verdict for item in EgoThinkReport(runs).items()}
     assert {verdict for key, verdict in verdicts.items() if "existence" in key} == {"unscored"}
     assert "unscored" not in {verdict for key, verdict in verdicts.items() if "existence" not in key}
 
 
-def test_a_users_variant_stands_for_its_dimension_only_where_that_is_missing(tmp_path):
+def test_a_custom_task_replaces_only_a_missing_dimension(tmp_path):
     path = write_run(
         tmp_path, "lmms-eval", "org/Model-7B",
         {f"egothink_{name}": egothink_answers(name, COUNT, 0.5) for name in ("counting", "existence")}
         | {"egothink_object_existence": egothink_answers("existence", COUNT, 0.9)},
     )  # fmt: skip
-    found = EgoThinkReport(read_runs([path.parent]).runs).section()
-    (row,) = run_rows(found, "egothink_table3")
+    report_section = EgoThinkReport(read_runs([path.parent]).runs).section()
+    (row,) = run_rows(report_section, "egothink_table3")
     (run,) = read_runs([path.parent]).runs
     assert row["counting"] == run.tasks["egothink_counting"].metrics["score"]
     assert row["existence"] == run.tasks["egothink_object_existence"].metrics["score"]
-    assert any("left out" in remark and "egothink_existence" in remark for remark in found.remarks)
+    assert any("excluded" in remark and "egothink_existence" in remark for remark in report_section.remarks)
 
 
-def test_remarks_name_judges_that_differ_and_answers_that_are_not_judged(section, written):
+def test_remarks_name_different_judges_and_unjudged_answers(section, written):
     unjudged = sum(a["rating"] is None for group in records(written, "b").values() for a in group)
     assert any(f"Second-7B: {unjudged} of {12 * COUNT} answers are not judged" in remark for remark in section.remarks)
     assert any("Different judges" in remark and "Third-7B: qwen" in remark for remark in section.remarks)
     assert not any("prepared" in remark for remark in section.remarks)
 
 
-def test_the_demo_judge_is_named_as_what_it_is(tmp_path):
+def test_a_remark_names_the_demo_judge(tmp_path):
     write_run(tmp_path, "lmms-eval", "org/Model-7B", egothink_bench(2, 0.5, 1, judge="demo"))
     assert any("demo judge" in remark for remark in EgoThinkReport(read_runs([tmp_path]).runs).section().remarks)

@@ -1,4 +1,4 @@
-"""ActPlan-1K's classifier of plans (sec. 4.2.2) as a metric of the library evaluate."""
+"""ActPlan-1K's classifier of plans (sec. 4.2.2) as a metric for Hugging Face's library evaluate."""
 
 import math
 from statistics import fmean
@@ -16,7 +16,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 
 
 class ActPlanClassifier(evaluate_metrics.PlanMetric):
-    """See `evaluate.Metric`."""
+    """Metric of the plans that the classifier calls correct; see `evaluate.Metric`."""
 
     def _info(self) -> evaluate.MetricInfo:
         text = datasets.Value("string")
@@ -27,21 +27,22 @@ class ActPlanClassifier(evaluate_metrics.PlanMetric):
         folder = classifier or classifier_path()
         if folder is None:
             raise LmmsEgoplanError(
-                f"no classifier: compute(..., classifier=FOLDER) or {BLEURT_VARIABLE} names the folder that "
-                "`lmms-egoplan train actplan-bleurt` has written"
+                f"no classifier is set: pass classifier=FOLDER to compute(...), or set {BLEURT_VARIABLE} to a folder "
+                "written by `lmms-egoplan train actplan-bleurt`"
             )
         model = load_classifier(folder)
         steps = [parsed_steps(plan_text(text)) for text in check_texts("predictions", predictions)]
         golds = [[line for line in text.splitlines() if line.strip()] for text in check_texts("references", references)]
-        asked = classify_plans([Reading(plan, [gold]) for plan, gold in zip(steps, golds, strict=True)], model)
+        answers = classify_plans([Reading(plan, [gold]) for plan, gold in zip(steps, golds, strict=True)], model)
         verdicts = [
-            (answer is not None and answer.correct) if gold else None for answer, gold in zip(asked, golds, strict=True)
+            (answer is not None and answer.correct) if gold else None
+            for answer, gold in zip(answers, golds, strict=True)
         ]
-        called = [verdict for verdict in verdicts if verdict is not None]
+        defined = [verdict for verdict in verdicts if verdict is not None]
         return {
-            "correct": fmean(called) if called else math.nan,
-            "num_plans": len(called),
+            "correct": fmean(defined) if defined else math.nan,
+            "num_plans": len(defined),
             "verdicts": verdicts,
-            "probabilities": [answer and answer.probability for answer in asked],
-            "truncated": sum(answer.truncated for answer in asked if answer),
+            "probabilities": [answer and answer.probability for answer in answers],
+            "truncated": sum(answer.truncated for answer in answers if answer),
         }

@@ -1,4 +1,4 @@
-"""ActPlan-1K's LCS of plans (sec. 4.2.1) as a metric of the library evaluate."""
+"""ActPlan-1K's LCS of plans (sec. 4.2.1) as a metric for Hugging Face's library evaluate."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _MEASURES = ("lcs", "lcs_norm", "lcs_best", "lcs_norm_best", "lcs_parsed", "lcs_
 
 
 class ActPlanLCS(evaluate_metrics.PlanMetric):
-    """See `evaluate.Metric`."""
+    """Metric of the LCS with gold plans; see `evaluate.Metric`."""
 
     def _info(self) -> evaluate.MetricInfo:
         text = datasets.Value("string")

@@ -1,4 +1,4 @@
-"""Likelihoods reach the scoring of ``multiple_choice`` tasks, with images and without."""
+"""Test that likelihoods reach the scoring of ``multiple_choice`` tasks, with and without images."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def nothing(doc):
 
 
 class ColorModel(lmms):
-    """Finds the color of the image, or the color that the text names, the likeliest; it prefers long choices per character."""
+    """Model that ranks the color in the image or text first; per character, it prefers long choices."""
 
     def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
         results = []
@@ -53,11 +53,11 @@ class ColorModel(lmms):
             images = doc_to_visual(self.task_dict[task][split][doc_id])
             if images:
                 pixel = images[0].convert("RGB").getpixel((0, 0))
-                shown = pixel.index(max(pixel))
+                color = pixel.index(max(pixel))
             else:
-                shown = int(context.split()[-1])
-            is_shown = CHOICES.index(continuation.strip()) == shown
-            results.append((1.0 if is_shown else 2.0, is_shown))
+                color = int(context.split()[-1])
+            is_match = CHOICES.index(continuation.strip()) == color
+            results.append((1.0 if is_match else 2.0, is_match))
         return results
 
     def generate_until(self, requests: list[Instance]) -> list[str]:
@@ -73,7 +73,7 @@ def tasks(tmp_path: Path) -> TaskManager:
     for number in range(6):
         image = tmp_path / f"{number}.png"
         Image.new("RGB", (8, 8), COLORS[number % 3]).save(image)
-        # The last document has another gold answer than the one that is shown.
+        # The last document's gold answer differs from its color.
         gold = (number + (number == 5)) % 3
         rows.append({"question": f"Which color is it? {number % 3}", "choices": CHOICES, "gold": gold, "image": str(image)})
     DatasetDict({"test": Dataset.from_list(rows)}).save_to_disk(tmp_path / "data")
@@ -86,11 +86,11 @@ def tasks(tmp_path: Path) -> TaskManager:
 
 
 @pytest.mark.parametrize("name", ["image_choice", "text_choice"])
-def test_a_multiple_choice_task_is_scored(name: str, tasks: TaskManager) -> None:
+def test_multiple_choice_task_is_scored(name: str, tasks: TaskManager) -> None:
     evaluated = simple_evaluate(ColorModel(), tasks=[name], task_manager=tasks, log_samples=True)
     results = evaluated["results"][name]
     assert results["acc,none"] == pytest.approx(5 / 6)
-    # Per character the longest choice is the likeliest everywhere: losses 2/12 or 1/12 beside at least 1/5.
+    # Per character, the longest choice always has the lowest loss: 2/12 or 1/12, against at least 1/5.
     assert results["acc_norm,none"] == pytest.approx(1 / 6)
     assert [sample["filtered_resps"][0] for sample in evaluated["samples"][name]] == [
         (1.0, True),
@@ -100,16 +100,16 @@ def test_a_multiple_choice_task_is_scored(name: str, tasks: TaskManager) -> None
 
 
 @pytest.mark.parametrize("pair", [(0.5, True), [0.5, True]])
-def test_a_likelihood_stays_a_pair(pair) -> None:
+def test_likelihood_stays_a_pair(pair) -> None:
     assert instance.unwrap_response(pair, "loglikelihood") == (pair, None)
 
 
-def test_a_wrapped_likelihood_is_unwrapped() -> None:
+def test_wrapped_likelihood_is_unwrapped() -> None:
     counts = TokenCounts(output_tokens=3)
     assert instance.unwrap_response(GenerationResult((0.5, True), counts), "loglikelihood") == ((0.5, True), counts)
 
 
 @pytest.mark.parametrize("request_type", ["generate_until", "generate_until_multi_round"])
-def test_generated_text_is_unwrapped_as_before(request_type: str) -> None:
+def test_generated_text_is_unwrapped(request_type: str) -> None:
     assert instance.unwrap_response(42, request_type) == ("42", None)
     assert instance.unwrap_response(["first", "second"], request_type) == (["first", "second"], None)

@@ -1,4 +1,4 @@
-"""Tasks that installed packages bring through the entry-point group ``lmms_eval.tasks``."""
+"""Test tasks from installed packages (entry-point group ``lmms_eval.tasks``)."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def write_task(folder: Path, name: str, origin: str) -> Path:
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Install a package whose module has this source, with these entry points."""
+    """Return a function that installs a package with this source and these entry points."""
 
     def install(package: str, source: str, *values: str) -> None:
         site = tmp_path / f"site_{package}"
@@ -46,9 +46,9 @@ def warnings():
 
 
 @pytest.fixture
-def own_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The harness's own tasks are those of a small folder, so that the test does not index all of them."""
-    folder = write_task(tmp_path / "own", "task_of_the_harness", "harness")
+def harness_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Replace the harness's own tasks by a small folder, to avoid indexing all of them."""
+    folder = write_task(tmp_path / "harness", "task_of_the_harness", "harness")
     index = TaskManager._get_task_and_group
     monkeypatch.setattr(TaskManager, "_get_task_and_group", lambda self, path: index(self, str(folder) if path.endswith("tasks/") else path))
     return folder
@@ -58,18 +58,18 @@ def origin(manager: TaskManager, task: str) -> str:
     return manager._get_config(task)["dataset_path"]
 
 
-@pytest.mark.usefixtures("own_tasks")
+@pytest.mark.usefixtures("harness_tasks")
 @pytest.mark.parametrize(("number", "payload"), enumerate(["FOLDER", "str(FOLDER)", "[FOLDER, FOLDER]", "lambda: FOLDER", "lambda: (path for path in [FOLDER])"]))
-def test_an_entry_point_names_a_folder_several_or_a_callable(number: int, payload: str, install, tmp_path: Path) -> None:
+def test_entry_point_names_folders_or_a_callable(number: int, payload: str, install, tmp_path: Path) -> None:
     folder = write_task(tmp_path / "package_tasks", "task_of_a_package", "package")
-    install(f"bringer{number}", f"import pathlib\nFOLDER = pathlib.Path({str(folder)!r})\npayload = {payload}\n", f"bringer{number}:payload")
+    install(f"provider{number}", f"import pathlib\nFOLDER = pathlib.Path({str(folder)!r})\npayload = {payload}\n", f"provider{number}:payload")
     manager = TaskManager()
     assert {"task_of_the_harness", "task_of_a_package"} <= set(manager.all_tasks)
     assert origin(manager, "task_of_a_package") == "package"
 
 
-@pytest.mark.usefixtures("own_tasks")
-def test_own_tasks_win_then_included_ones(install, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("harness_tasks")
+def test_harness_tasks_precede_included_and_package_tasks(install, tmp_path: Path) -> None:
     folder = write_task(tmp_path / "package_tasks", "task_of_the_harness", "package")
     write_task(folder, "included_task", "package")
     included = write_task(tmp_path / "included", "included_task", "include_path")
@@ -79,14 +79,14 @@ def test_own_tasks_win_then_included_ones(install, tmp_path: Path) -> None:
     assert origin(manager, "included_task") == "include_path"
 
 
-def test_without_the_defaults_no_package_is_asked(install, tmp_path: Path) -> None:
-    install("unasked", "raise RuntimeError('imported')\n", "unasked:tasks")
+def test_packages_are_ignored_without_defaults(install, tmp_path: Path) -> None:
+    install("ignored", "raise RuntimeError('imported')\n", "ignored:tasks")
     folder = write_task(tmp_path / "included", "included_task", "include_path")
     assert TaskManager(include_path=str(folder), include_defaults=False).all_tasks == ["included_task"]
 
 
-@pytest.mark.usefixtures("own_tasks")
-def test_a_broken_package_hides_no_other(install, warnings: list, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("harness_tasks")
+def test_a_broken_package_is_skipped_with_a_warning(install, warnings: list, tmp_path: Path) -> None:
     folder = write_task(tmp_path / "package_tasks", "task_of_a_package", "package")
     broken = ["broken:missing_name", "broken:nowhere", "broken:number", "no_such_module:tasks"]
     install("broken", "nowhere = '/nowhere/at/all'\nnumber = 3\n", *broken)

@@ -1,4 +1,4 @@
-"""``hf_vlm`` gives the likelihoods of a plain pass for every candidate, by fewer passes."""
+"""Test that ``hf_vlm`` returns the likelihoods of plain passes, with fewer passes."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ TEMPLATE = "{% for m in messages %}{{ m['role'] | upper }}: {% for c in m['conte
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A LLaVA of two layers with random weights."""
+    """Write a LLaVA of two layers with random weights."""
     words = "USER ASSISTANT : what comes next ? wash take the mug open drawer and knife".split()
     vocabulary = {word: number for number, word in enumerate(["<unk>", "<s>", "</s>", "<pad>", "<image>", *words])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
@@ -68,12 +68,12 @@ def plain_loss(model: torch.nn.Module, processor: LlavaProcessor, question: list
 
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])
 @pytest.mark.parametrize("num_images", [0, 1, 3])
-def test_losses_are_those_of_plain_passes(checkpoint: Path, num_images: int, implementation: str) -> None:
+def test_losses_match_plain_passes(checkpoint: Path, num_images: int, implementation: str) -> None:
     model = AutoModelForImageTextToText.from_pretrained(checkpoint, attn_implementation=implementation).eval()
     processor = AutoProcessor.from_pretrained(checkpoint)
     ranker = CandidateRanker(model, processor)
     expected = [plain_loss(model, processor, messages(num_images), candidate) for candidate in CANDIDATES]
-    for _ in range(3):  # proven with the first, checked again with the second, shared with the third
+    for _ in range(3):  # checked on the first two questions, shared on the third
         losses = [loss for loss, _ in ranker.score(messages(num_images), CANDIDATES, "test")]
         assert losses == pytest.approx(expected, abs=1e-5)
     assert max(expected) - min(expected) > 0.1
@@ -92,7 +92,7 @@ def test_candidates_share_one_pass_over_the_context(checkpoint: Path) -> None:
     assert lengths[1] == sum(len(candidate.split()) - 1 for candidate in CANDIDATES)
 
 
-def test_a_much_longer_context_is_checked(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_much_longer_context_is_checked(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ranker = CandidateRanker(AutoModelForImageTextToText.from_pretrained(checkpoint).eval(), AutoProcessor.from_pretrained(checkpoint))
     for _ in range(2):
         ranker.score(messages(1), CANDIDATES, "short")
@@ -107,7 +107,7 @@ def spoil(ranker: CandidateRanker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranker, "_shared_pass", lambda question: [(loss + 0.5, greedy) for loss, greedy in shared(question)])
 
 
-def test_a_wrong_shared_pass_is_never_taken(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_shared_pass_is_never_used(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, processor = AutoModelForImageTextToText.from_pretrained(checkpoint).eval(), AutoProcessor.from_pretrained(checkpoint)
     ranker = CandidateRanker(model, processor)
     spoil(ranker, monkeypatch)
@@ -116,7 +116,7 @@ def test_a_wrong_shared_pass_is_never_taken(checkpoint: Path, monkeypatch: pytes
         assert [loss for loss, _ in ranker.score(messages(1), CANDIDATES, "test")] == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_shared_pass_that_goes_wrong_later_ends_the_run(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_wrong_shared_pass_ends_the_run(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, processor = AutoModelForImageTextToText.from_pretrained(checkpoint).eval(), AutoProcessor.from_pretrained(checkpoint)
     ranker = CandidateRanker(model, processor)
     ranker.score(messages(1), CANDIDATES, "first")
@@ -125,13 +125,13 @@ def test_a_shared_pass_that_goes_wrong_later_ends_the_run(checkpoint: Path, monk
         ranker.score(messages(1), CANDIDATES, "second")
 
 
-def test_a_context_that_does_not_fit_is_an_error(checkpoint: Path) -> None:
+def test_too_long_context_is_an_error(checkpoint: Path) -> None:
     ranker = CandidateRanker(AutoModelForImageTextToText.from_pretrained(checkpoint).eval(), AutoProcessor.from_pretrained(checkpoint))
     with pytest.raises(ValueError, match="question long: .* 128 positions"):
         ranker.score(messages(40), CANDIDATES, "long")
 
 
-def test_the_backend_ranks_and_generates(checkpoint: Path) -> None:
+def test_backend_ranks_and_generates(checkpoint: Path) -> None:
     model = HFVLM(str(checkpoint), device="cpu")
     model.task_dict = {"task": {"test": [{"images": 1}]}}
 
@@ -157,7 +157,7 @@ def test_the_backend_ranks_and_generates(checkpoint: Path) -> None:
         ("what <image>", ["image", "image", "text"]),
     ],
 )
-def test_images_stand_where_the_text_has_them(checkpoint: Path, text: str, order: list[str]) -> None:
+def test_images_replace_their_placeholders(checkpoint: Path, text: str, order: list[str]) -> None:
     model = HFVLM(str(checkpoint), device="cpu")
     images = [Image.new("RGB", (40, 30), color) for color in ("tomato", "navy")]
     (turn,) = model._messages(text, images)

@@ -1,4 +1,4 @@
-"""EgoThink's scores: what the judge is shown, and answers without a rating."""
+"""Test EgoThink's scores: the judge's prompt, and answers without a rating."""
 
 import math
 
@@ -10,7 +10,7 @@ DOC = {"id": "1", "question": "What is on the table?", "answer": "A red Thermos.
 
 
 def judged(monkeypatch: pytest.MonkeyPatch, verdict: str) -> tuple[dict, str]:
-    """The values of one answer that a judge gave this verdict, and the judge's prompt."""
+    """Return the values of one answer with this verdict, and the judge's prompt."""
     prompts = []
 
     def complete(model: str, messages: list, temperature: float, max_tokens: int) -> tuple[str, str]:
@@ -21,19 +21,19 @@ def judged(monkeypatch: pytest.MonkeyPatch, verdict: str) -> tuple[dict, str]:
     return utils.egothink_process_results(DOC, ["a thermos"]), prompts[0]
 
 
-def test_the_judge_sees_the_reference_as_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_judge_sees_the_unchanged_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     _, prompt = judged(monkeypatch, "Rating: [[1]]")
     assert "A red Thermos.\n" in prompt
 
 
-def test_an_answer_without_a_rating_is_in_no_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unrated_answers_are_excluded_from_means(monkeypatch: pytest.MonkeyPatch) -> None:
     verdicts = ["Rating: [[1]]", "Rating: [[0.5]]", "I cannot rate this."]
     values = [judged(monkeypatch, verdict)[0] for verdict in verdicts]
     assert utils.egothink_aggregate_results([value["gpt_eval_score"] for value in values]) == 0.75
     assert utils.egothink_aggregate_coverage([value["gpt_eval_coverage"] for value in values]) == pytest.approx(2 / 3)
 
 
-def test_without_any_rating_there_is_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_score_is_nan_without_ratings(monkeypatch: pytest.MonkeyPatch) -> None:
     values = [judged(monkeypatch, "I cannot rate this.")[0]]
     assert math.isnan(utils.egothink_aggregate_results([value["gpt_eval_score"] for value in values]))
     assert utils.egothink_aggregate_coverage([value["gpt_eval_coverage"] for value in values]) == 0

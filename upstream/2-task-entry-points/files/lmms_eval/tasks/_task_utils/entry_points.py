@@ -1,4 +1,4 @@
-"""Tasks of installed packages, found through the entry-point group ``lmms_eval.tasks``."""
+"""Find tasks of installed packages through the entry-point group ``lmms_eval.tasks``."""
 
 import os
 from importlib.metadata import entry_points
@@ -9,11 +9,11 @@ GROUP = "lmms_eval.tasks"
 
 
 def plugin_task_folders() -> list[str]:
-    """Return the task folders that installed packages bring, each once.
+    """Return the task folders of installed packages, without duplicates.
 
     An entry point names a folder (``str`` or ``os.PathLike``), an iterable of
-    folders, or a callable that returns either. An entry point that cannot be
-    loaded is skipped with a warning, so that one broken package does not hide
+    folders, or a callable that returns either. If an entry point cannot be
+    loaded, it is skipped with a warning: one broken package does not hide
     the tasks of the others.
     """
     folders: dict[str, None] = {}
@@ -22,8 +22,8 @@ def plugin_task_folders() -> list[str]:
             payload = entry_point.load()
             if callable(payload):
                 payload = payload()
-            found = [payload] if isinstance(payload, (str, os.PathLike)) else list(payload)
-            paths = [os.path.abspath(folder) for folder in found]
+            payload_folders = [payload] if isinstance(payload, (str, os.PathLike)) else list(payload)
+            paths = [os.path.abspath(folder) for folder in payload_folders]
             missing = [path for path in paths if not os.path.isdir(path)]
             if missing:
                 raise FileNotFoundError(f"no folder {missing[0]}")

@@ -1,4 +1,4 @@
-"""Any checkpoint that ``AutoModelForImageTextToText`` loads, likelihoods behind images included."""
+"""Run any checkpoint that ``AutoModelForImageTextToText`` loads, including likelihoods after images."""
 
 import itertools
 from typing import Any
@@ -20,19 +20,19 @@ DEFAULT_NEW_TOKENS = 1024
 
 @register_model("hf_vlm")
 class HFVLM(lmms):
-    """Vision-language models with a chat template, as transformers loads them.
+    """Vision-language models of transformers with a chat template.
 
-    ``loglikelihood`` takes all candidates of a question at a time: images and question run once (`CandidateRanker`).
+    ``loglikelihood`` scores all candidates of a question together; images and question run once (`CandidateRanker`).
 
     Args:
         pretrained: name or folder of a checkpoint.
         dtype: ``auto`` (the checkpoint's), ``bfloat16``, ``float16`` or ``float32``.
-        device: by default this process's accelerator, or the CPU.
-        device_map: as transformers takes it, to spread a model over several devices.
-        attn_implementation: as transformers takes it; ``sdpa`` and ``eager`` allow the shared pass.
-        max_num_frames: most frames of a video file, which is shown as images.
-        batch_size: generation and ranking take one question at a time, so only 1.
-        shared_context: whether the candidates of a question share one pass over its context.
+        device: device of the model (default: this process's accelerator, or the CPU).
+        device_map: passed to transformers; spreads a model over several devices.
+        attn_implementation: passed to transformers; ``sdpa`` and ``eager`` allow the shared pass.
+        max_num_frames: maximum number of frames from a video file; the model sees them as images.
+        batch_size: must be 1, because generation and ranking process one question at a time.
+        shared_context: allow one shared pass over the context for all candidates of a question.
     """
 
     is_simple = True
@@ -100,17 +100,17 @@ class HFVLM(lmms):
         return results
 
     def generate_until_multi_round(self, requests: list[Instance]) -> list[str]:
-        raise NotImplementedError("hf_vlm answers one turn")
+        raise NotImplementedError("hf_vlm supports only single-turn requests")
 
     def _messages(self, text: str, visuals: Any) -> list[dict]:
-        """One turn of the user: images, or frames of videos, where ``<image>`` stands for each, or else before the text."""
+        """Return the user's turn, with each image or video at its ``<image>``; if the numbers differ, media come before the text."""
         media = []
         for visual in visuals or []:
             if isinstance(visual, str):
                 visual = [Image.fromarray(frame) for frame in read_video(visual, num_frm=self._max_num_frames)]
             images = visual if isinstance(visual, (list, tuple)) else [visual]
             if not all(isinstance(image, Image.Image) for image in images):
-                raise TypeError(f"hf_vlm takes images, lists of images and paths of videos, got {type(visual).__name__}")
+                raise TypeError(f"hf_vlm accepts images, lists of images and paths of videos, got {type(visual).__name__}")
             media.append([{"type": "image", "image": image.convert("RGB")} for image in images])
         pieces = text.split("<image>")
         if len(pieces) != len(media) + 1:
@@ -122,9 +122,9 @@ class HFVLM(lmms):
 
 
 def _generation_arguments(arguments: dict) -> dict:
-    """The task's arguments as ``generate`` takes them: sampling only with a temperature above 0."""
+    """Convert the task's arguments for ``generate``; sampling requires a temperature above 0."""
     temperature = arguments.get("temperature") or 0
-    chosen = {"max_new_tokens": arguments.get("max_new_tokens", DEFAULT_NEW_TOKENS), "num_beams": arguments.get("num_beams", 1)}
+    generation = {"max_new_tokens": arguments.get("max_new_tokens", DEFAULT_NEW_TOKENS), "num_beams": arguments.get("num_beams", 1)}
     if not arguments.get("do_sample", temperature > 0) or temperature == 0:
-        return {**chosen, "do_sample": False}
-    return {**chosen, "do_sample": True, "temperature": temperature, "top_p": arguments.get("top_p", 1.0)}
+        return {**generation, "do_sample": False}
+    return {**generation, "do_sample": True, "temperature": temperature, "top_p": arguments.get("top_p", 1.0)}

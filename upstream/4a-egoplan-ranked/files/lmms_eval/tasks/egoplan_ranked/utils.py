@@ -1,6 +1,6 @@
-"""EgoPlan-Bench with the paper's evaluation: the candidate actions are ranked by likelihood (arXiv 2312.06722, sec. 3.5).
+"""EgoPlan-Bench with the paper's evaluation: rank the candidate actions by likelihood (arXiv 2312.06722, sec. 3.5).
 
-Neither annotations nor videos are redistributed. Three environment variables say where they are:
+Neither annotations nor videos are redistributed. Set three environment variables to their locations:
 
 * ``EGOPLAN_ANNOTATIONS``: ``EgoPlan_validation.json`` of https://github.com/ChenYi99/EgoPlan
 * ``EGOPLAN_EPIC_KITCHENS_DIR``: EPIC-KITCHENS' RGB frames, ``P01/rgb_frames/P01_01/frame_0000000001.jpg``
@@ -20,14 +20,14 @@ Segment = tuple[int, int]
 
 
 def __getattr__(name: str) -> str:
-    """``ANNOTATIONS``, which the task's YAML names; read when the task is loaded, not when it is listed."""
+    """Return ``ANNOTATIONS``, which the task's YAML uses: read when the task is loaded, not when it is listed."""
     if name == "ANNOTATIONS":
         return str(_path("EGOPLAN_ANNOTATIONS", "EgoPlan_validation.json"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def egoplan_doc_to_visual(doc: dict[str, Any], lmms_eval_specific_kwargs: dict[str, Any] | None = None) -> list[Image.Image]:
-    """Return frames of the whole progress, the last being the current observation; nothing after it is shown."""
+    """Return frames of the whole progress; the last one is the current observation."""
     num_frames = (lmms_eval_specific_kwargs or {}).get("num_frames", UNIFORM_FRAMES)
     past = [(action["start_frame"], action["stop_frame"]) for action in doc["task_progress_metadata"]]
     numbers = uniform_frames(past, doc["current_observation_frame"], num_frames)
@@ -44,7 +44,7 @@ def egoplan_doc_to_choice(doc: dict[str, Any]) -> list[str]:
 
 
 def egoplan_doc_to_target(doc: dict[str, Any]) -> int:
-    """Return the index of the right action."""
+    """Return the index of the correct action."""
     return LETTERS.index(doc["golden_choice_idx"])
 
 
@@ -56,16 +56,16 @@ def uniform_frames(past: Sequence[Segment], observation: int, num_frames: int = 
     """Return evenly spaced frames of the whole progress, from the first past action's start to the observation.
 
     Args:
-        past: (start, stop) frame numbers of the past actions, in order of their starts; may be empty.
-        observation: number of the current observation's frame.
-        num_frames: at least 1.
+        past: (start, stop) frame numbers of the past actions, ordered by start; may be empty.
+        observation: Number of the current observation's frame.
+        num_frames: At least 1.
 
     Returns:
-        At most `num_frames` strictly increasing numbers that end with `observation`; fewer where the span has
-        fewer frames, and the observation alone without past actions.
+        At most `num_frames` strictly increasing numbers that end with `observation`; fewer if the span has fewer
+        frames. Without past actions, only the observation.
 
     Raises:
-        ValueError: `num_frames` below 1, or a past action that starts after the observation.
+        ValueError: `num_frames` is below 1, or a past action starts after the observation.
     """
     _check(past, observation, num_frames=num_frames)
     first = past[0][0] if past else observation
@@ -78,11 +78,11 @@ def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
             raise ValueError(f"{name} must be at least 1, got {count}")
     for start, stop in past:
         if start > min(stop, observation):
-            raise ValueError(f"past action {start}-{stop} must start by its stop and by the observation, {observation}")
+            raise ValueError(f"past action {start}-{stop} starts after its stop or the observation, {observation}")
 
 
 def evenly_spaced(first: int, last: int, count: int) -> list[int]:
-    """Return `count` (at least 1) numbers from `first` to `last`, rounded half up; only `last` for one.
+    """Return `count` (at least 1) evenly spaced numbers from `first` to `last`, rounded half up; 1 gives `last`.
 
     >>> evenly_spaced(0, 9, 4)
     [0, 3, 6, 9]
@@ -94,7 +94,7 @@ def evenly_spaced(first: int, last: int, count: int) -> list[int]:
 
 
 def _path(variable: str, *parts: str) -> Path:
-    """A file or folder below the one that an environment variable names; the variable of a file names the file."""
+    """Return an environment variable's path if it is a file; otherwise join it with the parts."""
     root = os.environ.get(variable)
     if not root:
         raise ValueError(f"egoplan_ranked: set {variable} (see lmms_eval/tasks/egoplan_ranked/README.md)")
@@ -111,7 +111,7 @@ def _read_image(path: Path) -> Image.Image:
 
 
 def _read_frames(path: Path, numbers: Sequence[int]) -> list[Image.Image]:
-    """Frames of a video with a constant frame rate, by their positions, counted from 0."""
+    """Read frames of a video with a constant frame rate, by index from 0."""
     import av
 
     images = []

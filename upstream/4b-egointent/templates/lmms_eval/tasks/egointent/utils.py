@@ -1,8 +1,8 @@
 """EgoIntent: what a person is doing in a step, why, and what comes next, in the model's own words.
 
-Neither annotations nor videos are redistributed. Two environment variables say where they are:
+Neither annotations nor videos are redistributed. Set two environment variables to their locations:
 
-* ``EGOINTENT_ANNOTATIONS``: JSON Lines, one step a line (see README.md)
+* ``EGOINTENT_ANNOTATIONS``: JSON Lines, one step per line (see README.md)
 * ``EGOINTENT_VIDEO_DIR``: Ego4D's videos, ``<video_id>.mp4``
 """
 
@@ -22,16 +22,16 @@ from lmms_eval.llm_judge import Request, ServerConfig, get_server
 
 # Sec. 3.2.
 FIELDS = ("local_intent", "global_intent", "next_step_plan")
-# The paper says Qwen3 and not which; this is its largest dense model.
+# The paper names only Qwen3, without a size; this is its largest dense model.
 JUDGE = os.getenv("MODEL_VERSION", "Qwen/Qwen3-32B")
 MAX_FRAMES = 60
 
-# Sample times on a frame's time are sums of floats that may miss it; in seconds.
+# Seconds by which a sample time, a sum of floats, may miss the time of its frame.
 ROUNDING = 1e-6
 
 # source: lmms_egoplan.benchmarks.egointent.visuals: FPS
 
-# The paper prints no prompt for models; the definitions and constraints are those of sec. 3.2, the fields those of sec. 4.1.
+# The paper prints no prompt for models. Definitions and constraints follow sec. 3.2, the fields sec. 4.1.
 # texts: lmms_egoplan/benchmarks/egointent/protocol.yaml: prompt
 
 # The paper prints no prompt for the judge either.
@@ -41,7 +41,7 @@ ROUNDING = 1e-6
 
 
 def __getattr__(name: str) -> str:
-    """``ANNOTATIONS``, which the task's YAML names; read when the task is loaded, not when it is listed."""
+    """Return ``ANNOTATIONS``, which the task's YAML uses: read when the task is loaded, not when it is listed."""
     if name == "ANNOTATIONS":
         return str(_existing("EGOINTENT_ANNOTATIONS"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -55,12 +55,12 @@ def egointent_doc_to_visual(doc: dict[str, Any], lmms_eval_specific_kwargs: dict
 
 
 def egointent_doc_to_text(doc: dict[str, Any], lmms_eval_specific_kwargs: dict[str, Any] | None = None) -> str:
-    """Return the request for the three fields; of the record it holds the step id alone."""
+    """Return the request for the three fields; the step id is its only part that comes from the record."""
     return PROMPT.replace("{step_id}", doc["step_id"])
 
 
 def egointent_process_results(doc: dict[str, Any], results: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the judge's rating of each field, 0..100; a missing field has 0, one without a rating None."""
+    """Return the judge's rating of each field, 0..100; 0 for a missing field, None for an unrated one."""
     predictions = read_fields(results[0])
     ratings = {field: judge(field, doc[field], predictions[field]) if field in predictions else 0.0 for field in FIELDS}
     value = {"step_id": doc["step_id"], "predictions": predictions, "ratings": ratings}
@@ -75,20 +75,20 @@ def read_fields(reply: str) -> dict[str, str]:
     while position >= 0:
         end = position + 1
         try:
-            found, end = decoder.raw_decode(reply, position)
+            parsed, end = decoder.raw_decode(reply, position)
         except ValueError:
-            found = {}
-        texts = {name.strip().lower(): value for name, value in found.items() if isinstance(value, str) and value.strip()}
+            parsed = {}
+        texts = {name.strip().lower(): value for name, value in parsed.items() if isinstance(value, str) and value.strip()}
         fields = {field: texts[field].strip() for field in FIELDS if field in texts} or fields
         position = reply.find("{", end)
     return fields
 
 
 def judge(field: str, reference: str, prediction: str) -> float | None:
-    """Have the judge rate one field; None if it gives no rating."""
-    # An answer cannot hold a rating that is read if the judge quotes it.
-    shown = prediction.replace("[", "(").replace("]", ")")
-    texts = TEXTS.format(label="", reference=reference, prediction=shown)
+    """Ask the judge to rate one field; return None if it gives no rating."""
+    # Without square brackets, a quoted answer cannot be mistaken for a rating.
+    prediction_text = prediction.replace("[", "(").replace("]", ")")
+    texts = TEXTS.format(label="", reference=reference, prediction=prediction_text)
     prompt = ONE.format(definition=DEFINITIONS[field], rating=RATING, texts=texts)
     config = ServerConfig(model_name=JUDGE, temperature=0.0, max_tokens=1024)
     try:
@@ -124,23 +124,23 @@ def egointent_next_step_plan(values: Sequence[dict[str, Any]]) -> float:
 
 
 def egointent_parsed(values: Sequence[dict[str, Any]]) -> float:
-    """Return the share of fields that were found in the replies."""
+    """Return the fraction of fields found in the replies."""
     return fmean(len(value["predictions"]) / len(FIELDS) for value in values)
 
 
 def egointent_judge_coverage(values: Sequence[dict[str, Any]]) -> float:
-    """Return the share of the fields found that have a rating; NaN if none was found."""
+    """Return the fraction of the found fields that have a rating; NaN if no field was found."""
     rated = [value["ratings"][field] is not None for value in values for field in value["predictions"]]
     return fmean(rated) if rated else float("nan")
 
 
 def _score(values: Sequence[dict[str, Any]], field: str) -> float:
-    """The share of replies with the field times the mean rating of those that are rated; no missing rating is a 0."""
-    found = [value["ratings"][field] for value in values if field in value["predictions"]]
-    rated = [rating for rating in found if rating is not None]
-    if not found:
+    """Return the fraction of replies with the field, times the mean rating of the rated ones; unrated ones do not count as 0."""
+    ratings = [value["ratings"][field] for value in values if field in value["predictions"]]
+    rated = [rating for rating in ratings if rating is not None]
+    if not ratings:
         return 0.0
-    return fmean(rated) * len(found) / len(values) if rated else float("nan")
+    return fmean(rated) * len(ratings) / len(values) if rated else float("nan")
 
 
 # source: lmms_egoplan.benchmarks.egointent.visuals: thin
@@ -150,7 +150,7 @@ def _score(values: Sequence[dict[str, Any]], field: str) -> float:
 
 
 def _step_frames(path: Path, start_sec: float, end_sec: float, max_frames: int) -> list[Image.Image]:
-    """For each of the times ``start_sec + k / 6`` the last frame by then; seconds count from the first frame."""
+    """Return the last frame at or before each time ``start_sec + k / 6``; seconds count from the first frame."""
     import av
 
     if not path.exists():
@@ -162,14 +162,14 @@ def _step_frames(path: Path, start_sec: float, end_sec: float, max_frames: int) 
         span = min(end_sec, times[-1] + 1 / FPS) - start_sec
         samples = [start_sec + k / FPS for k in range(max(1, ceil((span - ROUNDING) * FPS)))]
         chosen = list(dict.fromkeys(max(0, bisect_right(times, seconds + ROUNDING) - 1) for seconds in samples))
-        shown = set(thin(chosen, max_frames))
-        # Decoded once more: a long step's frames do not fit in memory.
+        selected = set(thin(chosen, max_frames))
+        # Decode again, because a long step's frames do not fit in memory.
         decoded = enumerate(_decoded(container, start_sec, end_sec))
-        return [frame.to_image() for index, (_, frame) in decoded if index in shown]
+        return [frame.to_image() for index, (_, frame) in decoded if index in selected]
 
 
 def _decoded(container: Any, start_sec: float, end_sec: float) -> Iterator[tuple[float, Any]]:
-    """Frames of a part of a video with their times; seconds count from the first frame."""
+    """Yield the frames of a part of a video with their times; seconds count from the first frame."""
     stream = container.streams.video[0]
     origin = float((stream.start_time or 0) * stream.time_base)
     container.seek(int((start_sec + origin) / stream.time_base), stream=stream)
@@ -187,5 +187,5 @@ def _existing(variable: str) -> Path:
         raise ValueError(f"egointent: set {variable} (see lmms_eval/tasks/egointent/README.md)")
     path = Path(value).expanduser()
     if not path.exists():
-        raise FileNotFoundError(f"egointent: no {path}, which {variable} names")
+        raise FileNotFoundError(f"egointent: no {path}; {variable} is {value}")
     return path

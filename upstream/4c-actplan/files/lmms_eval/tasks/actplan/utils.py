@@ -1,6 +1,6 @@
 """ActPlan-1K: procedural plans for household activities (arXiv 2410.03907), scored by their LCS with a gold plan.
 
-The release is not redistributed. ``ACTPLAN_DIR`` names its folder ``annotation``, which holds
+The release is not redistributed. Set ``ACTPLAN_DIR`` to its folder ``annotation``, which contains
 ``<scene>/<activity>/<n>/sample_<k>/`` with images and gold plans, and ``task_description_<n>.txt`` one folder up.
 """
 
@@ -24,14 +24,14 @@ _ENCODING = threading.Lock()
 
 
 def __getattr__(name: str) -> str:
-    """``INSTANCES``, which the task's YAML names: a file that lists the release; written when the task is loaded."""
+    """Return ``INSTANCES``, which the task's YAML uses: a file that lists the release, written when the task is loaded."""
     if name == "INSTANCES":
         return _write_instances()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def actplan_doc_to_visual(doc: dict[str, Any]) -> list[Image.Image]:
-    """Return the views of the home, in the order of their names."""
+    """Return the views of the home, sorted by file name."""
     images = []
     for path in doc["images"]:
         with Image.open(path) as image:
@@ -40,7 +40,7 @@ def actplan_doc_to_visual(doc: dict[str, Any]) -> list[Image.Image]:
 
 
 def actplan_process_results(doc: dict[str, Any], results: Sequence[str]) -> dict[str, Any]:
-    """Return the LCS of the answer's lines with those of gold plan 1; nothing where the release has no such plan."""
+    """Return the LCS of the answer's lines with gold plan 1; no LCS if the release has no such plan."""
     plan = official_steps(results[0])
     value = {"id": doc["id"], "plan": plan}
     if doc["gold_plan_1"]:
@@ -60,21 +60,21 @@ def actplan_lcs_norm(values: Sequence[dict[str, Any]]) -> float:
 
 
 def actplan_empty(values: Sequence[dict[str, Any]]) -> float:
-    """Return the share of answers without text."""
+    """Return the fraction of answers without text."""
     return fmean(not value["plan"] for value in values)
 
 
 def official_steps(text: str) -> list[str]:
     r"""Split a plan into lines, as the reference implementation splits a plan file (sec. 4.2.1).
 
-    ``\r\n`` and ``\r`` are line breaks too. Lines are kept as they are, blank ones among them. White space around the
-    whole text is dropped, so that the last line's break gives no step; the reference counts one more, empty step there.
+    ``\r\n`` and ``\r`` are line breaks too. Lines are unchanged, and blank lines count. White space around the whole
+    text is dropped, so the break after the last line adds no step. The reference counts an additional empty step there.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").strip()
     return text.split("\n") if text else []
 
 
-# The reference implementation's; the paper says "greater than 0.8".
+# As in the reference implementation; the paper says "greater than 0.8".
 THRESHOLD = 0.8
 
 
@@ -88,19 +88,19 @@ def lcs_norm(length: int, candidate_length: int, reference_length: int) -> float
 
 
 def _length(first: list[int], second: list[int], embeddings: np.ndarray) -> int:
-    """Return the LCS length of two plans of at least one step, given as rows of `embeddings`.
+    """Return the LCS length of two non-empty plans, given as rows of `embeddings`.
 
-    With L[i, j] for the first i and j steps, and m[i, j] = 1 where the last of them match, else 0, the recurrence is
-    L[i, j] = L[i-1, j-1] + 1 where they match, else max(L[i-1, j], L[i, j-1]). L grows by 0 or 1 from one prefix to
-    the next, so that this is max(L[i-1, j], L[i-1, j-1] + m[i, j], L[i, j-1]) in both cases: row i is the running
-    maximum of what the first two, from the row above, give.
+    Let L[i, j] be the LCS length of the first i and j steps, and m[i, j] = 1 if step i matches step j, else 0. Then
+    L[i, j] = L[i-1, j-1] + 1 for a match, else max(L[i-1, j], L[i, j-1]). Adding a step to a prefix increases L by 0 or
+    1, so both cases equal max(L[i-1, j], L[i-1, j-1] + m[i, j], L[i, j-1]). The first two terms come from the row
+    above; row i is their running maximum.
     """
-    distinct_first, of_first = np.unique(first, return_inverse=True)
-    distinct_second, of_second = np.unique(second, return_inverse=True)
-    alike = embeddings[distinct_first] @ embeddings[distinct_second].T >= THRESHOLD
+    distinct_first, first_indices = np.unique(first, return_inverse=True)
+    distinct_second, second_indices = np.unique(second, return_inverse=True)
+    matches = embeddings[distinct_first] @ embeddings[distinct_second].T >= THRESHOLD
     lengths = np.zeros(len(second) + 1, dtype=np.int32)
-    for step in of_first:
-        np.maximum(lengths[1:], lengths[:-1] + alike[step, of_second], out=lengths[1:])
+    for step in first_indices:
+        np.maximum(lengths[1:], lengths[:-1] + matches[step, second_indices], out=lengths[1:])
         np.maximum.accumulate(lengths, out=lengths)
     return int(lengths[-1])
 
@@ -110,7 +110,7 @@ def _lcs_length(plan: Sequence[str], gold: Sequence[str]) -> int:
         return 0
     steps = list(dict.fromkeys([*plan, *gold]))
     rows = {step: row for row, step in enumerate(steps)}
-    with _ENCODING:  # documents are scored in several threads
+    with _ENCODING:  # several threads score documents
         embeddings = _encoder().encode(steps, normalize_embeddings=True, show_progress_bar=False)
     return _length([rows[step] for step in plan], [rows[step] for step in gold], embeddings)
 
@@ -125,7 +125,7 @@ def _encoder() -> Any:
 def _mean(values: Sequence[dict[str, Any]], name: str) -> float:
     scores = [value[name] for value in values if name in value]
     if len(scores) < len(values):
-        eval_logger.warning(f"actplan: {len(values) - len(scores)} of {len(values)} instances have no gold plan 1; {name} is over the others")
+        eval_logger.warning(f"actplan: {len(values) - len(scores)} of {len(values)} instances have no gold plan 1; {name} excludes them")
     return fmean(scores) if scores else float("nan")
 
 
@@ -140,12 +140,12 @@ def _write_instances() -> str:
     folder = Path(os.environ.get("LMMS_EVAL_HOME", "~/.cache/lmms_eval")).expanduser() / "actplan"
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(instance) + "\n" for instance in instances)
-    listed = folder / f"instances-{hashlib.sha256(text.encode()).hexdigest()[:16]}.jsonl"
-    # Several processes may write it at once; each puts the whole file in place.
-    written = listed.with_suffix(f".{os.getpid()}")
-    written.write_text(text, encoding="utf-8")
-    os.replace(written, listed)
-    return str(listed)
+    path = folder / f"instances-{hashlib.sha256(text.encode()).hexdigest()[:16]}.jsonl"
+    # Several processes may write it concurrently; each replaces the whole file.
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+    return str(path)
 
 
 def _instance(sample: Path) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """ActPlan-1K: procedural plans for household activities (arXiv 2410.03907), scored by their LCS with a gold plan.
 
-The release is not redistributed. ``ACTPLAN_DIR`` names its folder ``annotation``, which holds
+The release is not redistributed. Set ``ACTPLAN_DIR`` to its folder ``annotation``, which contains
 ``<scene>/<activity>/<n>/sample_<k>/`` with images and gold plans, and ``task_description_<n>.txt`` one folder up.
 """
 
@@ -24,14 +24,14 @@ _ENCODING = threading.Lock()
 
 
 def __getattr__(name: str) -> str:
-    """``INSTANCES``, which the task's YAML names: a file that lists the release; written when the task is loaded."""
+    """Return ``INSTANCES``, which the task's YAML uses: a file that lists the release, written when the task is loaded."""
     if name == "INSTANCES":
         return _write_instances()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def actplan_doc_to_visual(doc: dict[str, Any]) -> list[Image.Image]:
-    """Return the views of the home, in the order of their names."""
+    """Return the views of the home, sorted by file name."""
     images = []
     for path in doc["images"]:
         with Image.open(path) as image:
@@ -40,7 +40,7 @@ def actplan_doc_to_visual(doc: dict[str, Any]) -> list[Image.Image]:
 
 
 def actplan_process_results(doc: dict[str, Any], results: Sequence[str]) -> dict[str, Any]:
-    """Return the LCS of the answer's lines with those of gold plan 1; nothing where the release has no such plan."""
+    """Return the LCS of the answer's lines with gold plan 1; no LCS if the release has no such plan."""
     plan = official_steps(results[0])
     value = {"id": doc["id"], "plan": plan}
     if doc["gold_plan_1"]:
@@ -60,7 +60,7 @@ def actplan_lcs_norm(values: Sequence[dict[str, Any]]) -> float:
 
 
 def actplan_empty(values: Sequence[dict[str, Any]]) -> float:
-    """Return the share of answers without text."""
+    """Return the fraction of answers without text."""
     return fmean(not value["plan"] for value in values)
 
 
@@ -75,7 +75,7 @@ def _lcs_length(plan: Sequence[str], gold: Sequence[str]) -> int:
         return 0
     steps = list(dict.fromkeys([*plan, *gold]))
     rows = {step: row for row, step in enumerate(steps)}
-    with _ENCODING:  # documents are scored in several threads
+    with _ENCODING:  # several threads score documents
         embeddings = _encoder().encode(steps, normalize_embeddings=True, show_progress_bar=False)
     return _length([rows[step] for step in plan], [rows[step] for step in gold], embeddings)
 
@@ -90,7 +90,7 @@ def _encoder() -> Any:
 def _mean(values: Sequence[dict[str, Any]], name: str) -> float:
     scores = [value[name] for value in values if name in value]
     if len(scores) < len(values):
-        eval_logger.warning(f"actplan: {len(values) - len(scores)} of {len(values)} instances have no gold plan 1; {name} is over the others")
+        eval_logger.warning(f"actplan: {len(values) - len(scores)} of {len(values)} instances have no gold plan 1; {name} excludes them")
     return fmean(scores) if scores else float("nan")
 
 
@@ -105,12 +105,12 @@ def _write_instances() -> str:
     folder = Path(os.environ.get("LMMS_EVAL_HOME", "~/.cache/lmms_eval")).expanduser() / "actplan"
     folder.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(instance) + "\n" for instance in instances)
-    listed = folder / f"instances-{hashlib.sha256(text.encode()).hexdigest()[:16]}.jsonl"
-    # Several processes may write it at once; each puts the whole file in place.
-    written = listed.with_suffix(f".{os.getpid()}")
-    written.write_text(text, encoding="utf-8")
-    os.replace(written, listed)
-    return str(listed)
+    path = folder / f"instances-{hashlib.sha256(text.encode()).hexdigest()[:16]}.jsonl"
+    # Several processes may write it concurrently; each replaces the whole file.
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+    return str(path)
 
 
 def _instance(sample: Path) -> dict[str, Any]:

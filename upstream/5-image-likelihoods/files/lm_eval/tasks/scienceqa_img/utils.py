@@ -2,7 +2,7 @@ import datasets
 
 
 def process_docs(dataset: datasets.Dataset) -> datasets.Dataset:
-    """The questions with an image; images are not decoded for this."""
+    """Keep only the questions with an image, without decoding images."""
     has_image = [
         image is not None
         for image in dataset.cast_column("image", datasets.Image(decode=False))["image"]

@@ -1,0 +1,65 @@
+"""Texts that go to a model, a language model or a judge keep every byte.
+
+If a prompt changes on purpose, bump the version of its tasks or of its data, then update its digest here.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+import lmms_egoplan
+from lmms_egoplan.benchmarks.egoplan import protocol as egoplan
+from lmms_egoplan.benchmarks.egothink.protocol import FAMILIES
+
+PACKAGE = Path(lmms_egoplan.__file__).parent
+FILES = {
+    "benchmarks/actplan/error_judge.yaml": "802c7c4187e46f1d",
+    "benchmarks/egointent/diagnostics.yaml": "3c97d463d04d631d",
+    "benchmarks/egointent/judge_protocol.yaml": "f2f5922b4a54c9c9",
+    "benchmarks/egointent/protocol.yaml": "6c67e8897ba211a0",
+    "benchmarks/egothink/judge_protocol.yaml": "df73b7c156c20cc5",
+    "benchmarks/egothink/protocol.yaml": "8b457bc904c37329",
+    "construction/actplan/description.yaml": "0ce1a706c4d39836",
+    "construction/actplan/prompts.yaml": "c77dd202f675e009",
+    "construction/egointent/prompts.yaml": "bf59d4b32eafb99c",
+    "construction/egoplan/goals.yaml": "cbb8739e809e34a8",
+    "construction/egoplan/phrases.yaml": "2c91d3530953756a",
+    "judging/json_replies.yaml": "a1f0f374b4c7fdd3",
+    "planner/kitchen.yaml": "6619790b41d59cf3",
+    "training/egoplan/captions.yaml": "abb4a3cb117f4b68",
+}
+DOC = {
+    "question": "What next?",
+    "choices": ["open the tap", "take a cup", "close the door", "cut the bread"],
+    "task_goal": "make tea",
+    "past_actions": [{"narration_text": "take a cup"}],
+}
+TEXTS = {
+    "egoplan": [
+        egoplan.lettered_question(DOC),
+        egoplan.lettered_question(DOC, egoplan.THINKING),
+        egoplan.bench2_prompt(DOC),
+        egoplan.bench2_prompt(DOC, egoplan.BENCH2_THINKING),
+        egoplan.narrated_question(DOC),
+        egoplan.narrated_question(DOC | {"past_actions": []}),
+    ],
+    "egothink": [repr(family) for family in FAMILIES],
+}
+DIGESTS = {"egoplan": "621950b2b5917803", "egothink": "30ecf503193f3df2"}
+
+
+def digest(content):
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_prompt_files_keep_their_texts(name):
+    assert digest(yaml.safe_load((PACKAGE / name).read_text(encoding="utf-8"))) == FILES[name]
+
+
+@pytest.mark.parametrize("benchmark", TEXTS)
+def test_prompts_in_code_keep_their_texts(benchmark):
+    assert digest(TEXTS[benchmark]) == DIGESTS[benchmark]
