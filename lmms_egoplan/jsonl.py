@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.validation import Kind, problems_in, shown, validate
+from lmms_egoplan.validation import Kind, problems_in, quoted, validate
 
 REPEATED = "given more than once; remove all but one"
 _MOST_KEYS = 10
@@ -64,7 +64,7 @@ def parse_record(where: str, text: str, how: str | None = None) -> Any:
     """
     record = parse(where, text, how)
     if keys := repeated_keys(record):
-        raise LmmsEgoplanError(f"{where}: {', '.join(map(shown, keys[:_MOST_KEYS]))}: {REPEATED}")
+        raise LmmsEgoplanError(f"{where}: {', '.join(map(quoted, keys[:_MOST_KEYS]))}: {REPEATED}")
     return record
 
 

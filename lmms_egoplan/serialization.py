@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import ConfigDict, ValidationError
 
 from lmms_egoplan.jsonl import decode
-from lmms_egoplan.validation import problems_in, shown, validate
+from lmms_egoplan.validation import problems_in, quoted, validate
 
 _Text = TypeVar("_Text", bound="TextRecord")
 
@@ -56,7 +56,7 @@ def _problem(kind: type[TextRecord], error: ValidationError) -> str:
     if absent := named.get("missing"):
         return f"{expected}; missing: {', '.join(absent)} (an earlier version of lmms-egoplan may have omitted it)"
     if unknown := named.get("unexpected_keyword_argument"):
-        names = ", ".join(map(shown, unknown))
+        names = ", ".join(map(quoted, unknown))
         return f"{expected}; unknown: {names} (a newer version may have written it); update lmms-egoplan"
     if "dataclass_type" in named:
         return expected

@@ -35,7 +35,7 @@ def is_text(value: Any) -> TypeGuard[str]:
     return isinstance(value, str) and bool(value.strip()) and not re.search("[\ud800-\udfff]", value)
 
 
-def shown(value: Any) -> str:
+def quoted(value: Any) -> str:
     """Format a value for a message: in ASCII, truncated after 80 characters; ``nothing`` for None."""
     text = "nothing" if value is None else ascii(value)
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
@@ -136,9 +136,9 @@ def problems_in(error: ValidationError) -> list[str]:
     for detail in error.errors(include_url=False, include_context=False):
         text = f"expected {_EXPECTED[detail['type']]}" if detail["type"] in _EXPECTED else detail["msg"]
         if detail["type"] != _PROBLEM_TYPE:
-            text = f"{text}, found {shown(detail['input'])}"
+            text = f"{text}, found {quoted(detail['input'])}"
         parts = (part for part in detail["loc"] if part != "[key]")
-        field = "".join(f".{part}" if str(part).isidentifier() else f"[{shown(part)}]" for part in parts).lstrip(".")
+        field = "".join(f".{part}" if str(part).isidentifier() else f"[{quoted(part)}]" for part in parts).lstrip(".")
         lines.append(f"{field}: {text}" if field else text)
     return lines
 

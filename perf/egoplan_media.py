@@ -82,5 +82,5 @@ def _views(size: tuple[int, int], count: int) -> "Iterator[Image.Image]":
     coarse = np.random.default_rng(0).integers(0, 255, (height // 8, width // 4, 3), dtype=np.uint8)
     scene = Image.fromarray(coarse).resize((2 * width, height), Image.Resampling.BICUBIC)
     for index in range(count):
-        left = abs(index % (2 * width) - width)
-        yield scene.crop((left, 0, left + width, height))
+        offset = abs(index % (2 * width) - width)
+        yield scene.crop((offset, 0, offset + width, height))

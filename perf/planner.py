@@ -102,7 +102,7 @@ class StillKitchen:
         return Outcome(outcome.changed, outcome.message, Clip([view] if outcome.changed else ()))
 
     def done(self) -> bool:
-        return not self._goal & self._kitchen.left
+        return not self._goal & self._kitchen.unreached
 
     def state(self) -> State:
         return frozenset(element for element, is_reached in self._kitchen.state().items() if is_reached)

@@ -45,14 +45,14 @@ def _items(stored: Sequence[tuple[str, StoredPlan]], folder: MediaFolder, instan
     for name, (model, plan) in zip(names, stored, strict=True):
         numbers[name] += 1
         key = instance_key(plan.plan.id)
-        shown = {"description": shown_instances[key].description, "images": images[key], "plan": plan.plan.text}
+        contents = {"description": shown_instances[key].description, "images": images[key], "plan": plan.plan.text}
         hidden = {
             "id": plan.plan.id,
             "model": model,
             "images": plan.images,
             "references": ["\n".join(gold) for gold in plan.plan.references],
         }
-        items.append(Item(f"{name}, plan {numbers[name]}" if counts[name] > 1 else name, shown, hidden))
+        items.append(Item(f"{name}, plan {numbers[name]}" if counts[name] > 1 else name, contents, hidden))
     return items
 
 
@@ -64,13 +64,13 @@ class LabelledPlans(Flow):
     guide = GUIDES[name]
     stages = (Stage(_STAGE, "Labels"),)
 
-    def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
+    def form(self, contents: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
         """Show task, images and numbered steps. Ask for two verdicts and six error types."""
-        steps = tuple(official_steps(shown["plan"]))
+        steps = tuple(official_steps(contents["plan"]))
         plan = Steps("Plan", steps) if steps else Prose("Plan", "(The plan is empty.)")
         types = tuple(Option(key, title) for key, title in ERRORS.items())
         return Form(
-            (Prose("Task", shown["description"]), plan, *pictures(shown["images"])),
+            (Prose("Task", contents["description"]), plan, *pictures(contents["images"])),
             (
                 Choice("correct", "Correct: does the plan reach the goal?", _YES_NO),
                 Choice("commonsense", "Commonsense: is every step plausible?", _YES_NO),
@@ -119,11 +119,11 @@ def _record(item: Item, labels: Sequence[Label]) -> dict[str, Any]:
     return {
         "id": item.hidden["id"],
         "model": item.hidden["model"],
-        "candidate": item.shown["plan"],
+        "candidate": item.contents["plan"],
         "images": item.hidden["images"],
         "references": item.hidden["references"],
         **{name: labels[0].values[name] == "1" for name in VERDICTS},
-        "errors": majority(FLOW.form(item.shown), [label.values for label in labels])["errors"],
+        "errors": majority(FLOW.form(item.contents), [label.values for label in labels])["errors"],
     }
 
 

@@ -55,18 +55,18 @@ class SelectedCircumstances(Flow):
     guide = GUIDES[name]
     stages = (Stage(_STAGE, "Selection"),)
 
-    def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
+    def form(self, contents: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
         """Show task, procedure and circumstance. Ask whether it is plausible and expressible."""
         parts = (
-            Prose("Task", shown["task"]),
-            Steps("Common procedure", tuple(shown["procedure"])),
-            Prose("Circumstance", shown["circumstance"]),
+            Prose("Task", contents["task"]),
+            Steps("Common procedure", tuple(contents["procedure"])),
+            Prose("Circumstance", contents["circumstance"]),
             Prose("Predicates", predicates_text()),
         )
         plausible = Choice("plausible", "Is the circumstance plausible, by common sense?", (_YES, _NO))
         question, answers = "Can BDDL express it with the existing predicates?", (_YES, _OTHERWISE, _NO)
         expressible = Choice("expressible", question, answers, applies=("plausible", ("yes",)))
-        title, text = "The circumstance in words that BDDL can express", shown["circumstance"]
+        title, text = "The circumstance in words that BDDL can express", contents["circumstance"]
         rewritten = Words("rewritten", title, text, applies=("expressible", ("otherwise",)))
         return Form(parts, (plausible, expressible, rewritten))
 
@@ -83,9 +83,9 @@ class SelectedCircumstances(Flow):
         settled, remarks = labelled.settled(self, _STAGE, "labels")
         records: list[dict[str, Any]] = []
         for item, labels in settled:
-            text, proposed = _accepted(item, labels[0].values), item.shown["circumstance"]
+            text, proposed = _accepted(item, labels[0].values), item.contents["circumstance"]
             texts = {"proposed": proposed, "circumstance": text or proposed}
-            records.append({"id": item.id, **item.shown, **texts, "accepted": text is not None})
+            records.append({"id": item.id, **item.contents, **texts, "accepted": text is not None})
         accepted = sum(record["accepted"] for record in records)
         lines = [f"Circumstances decided: {len(records)} of {len(labelled.items)}, accepted: {accepted}", *remarks]
         file = ExportedFile(json_lines(records), "for data build actplan --circumstances")
@@ -99,4 +99,4 @@ def _accepted(item: Item, values: Values) -> str | None:
     """Return the circumstance in the accepted words, or None if the label rejects it."""
     if values["plausible"] == "no" or values["expressible"] == "no":
         return None
-    return values.get("rewritten", item.shown["circumstance"])
+    return values.get("rewritten", item.contents["circumstance"])

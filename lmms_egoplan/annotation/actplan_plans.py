@@ -52,8 +52,8 @@ def read_items(path: Path, folder: MediaFolder) -> list[Item]:
                 names.append(folder.keep(resolve_inside(path.parent, image).read_bytes()).name)
             except OSError as error:
                 raise LmmsEgoplanError(f"{where}: images: cannot read {image}: {error.strerror}") from error
-        shown = {"description": line.description, "objects": line.objects, "images": names}
-        items.append(Item(line.id, shown, {"problem": line.problem}))
+        contents = {"description": line.description, "objects": line.objects, "images": names}
+        items.append(Item(line.id, contents, {"problem": line.problem}))
     if not items:
         raise LmmsEgoplanError(f"{path}: no instances; create the file with lmms-egoplan data build actplan")
     return items
@@ -76,13 +76,13 @@ class WrittenPlans(Flow):
     stages = (Stage(_STAGE, "Plans"),)
     is_adjudicated = False
 
-    def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
+    def form(self, contents: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
         """Show task, objects and pictures. Ask for a plan."""
-        texts = Prose("Task", shown["description"]), Prose("Objects", ", ".join(shown["objects"]))
+        texts = Prose("Task", contents["description"]), Prose("Objects", ", ".join(contents["objects"]))
         plan = Words("plan", "Plan: one step per line", rows=_ROWS)
-        return Form((*texts, *pictures(shown["images"])), (plan,))
+        return Form((*texts, *pictures(contents["images"])), (plan,))
 
-    def check(self, _shown: Mapping[str, Any], values: Values) -> Values:
+    def check(self, _contents: Mapping[str, Any], values: Values) -> Values:
         """Check that every line has the form action(object).
 
         Raises:
@@ -109,8 +109,8 @@ class WrittenPlans(Flow):
             labels = labelled.of(item, _STAGE)
             if len(labels) >= max(FEWEST_PLANS, labelled.per_item):
                 plans = [{"person": label.person, "steps": official_steps(label.values["plan"])} for label in labels]
-                shown = {name: item.shown[name] for name in ("description", "images")}
-                records.append({"id": item.id, **shown, "plans": plans})
+                contents = {name: item.contents[name] for name in ("description", "images")}
+                records.append({"id": item.id, **contents, "plans": plans})
         lines = [f"Instances with all gold plans: {len(records)} of {len(labelled.items)}", *self.remarks(labelled)]
         if not records:
             return Export(lines, {})

@@ -97,7 +97,7 @@ class Site:
         with suppress(LmmsEgoplanError, OSError):
             if upcoming := self.store.assignments.upcoming(person.name):
                 item, earlier = upcoming
-                for media in self.flow.form(item.shown, earlier).media:
+                for media in self.flow.form(item.contents, earlier).media:
                     self.folder.file(media)
 
 
@@ -120,7 +120,7 @@ class Session:
     def form(self, slot: Slot) -> Form:
         """Return a slot's form, with the options in a personal order."""
         signature = self.site.access.signature(f"order {slot.person} {slot.item.id}")
-        return self.site.flow.form(slot.item.shown, slot.earlier, int.from_bytes(signature[:4], "big"))
+        return self.site.flow.form(slot.item.contents, slot.earlier, int.from_bytes(signature[:4], "big"))
 
     def item_page(self, slot: Slot, error: str = "", nonce: str | None = None, status: int = 200) -> HTMLResponse:
         """Show a slot with its form."""
@@ -265,7 +265,7 @@ def label(number: Number, session: Visit, sent: Checked) -> Response:
     form = session.form(slot)
     unsaved = replace(slot, values=as_sent(form, sent), comment=comment)
     try:
-        values = site.flow.check(slot.item.shown, read_values(form, sent))
+        values = site.flow.check(slot.item.contents, read_values(form, sent))
         seen = replace(slot, last=_whole(first(sent, "seen")))
         site.store.save(seen, nonce, values, comment, _seconds(first(sent, "seconds")))
     except FormError as error:
@@ -370,7 +370,7 @@ def item_media(position: Number, index: Number, session: Visit) -> Response:
     """Send a picture or clip of an item."""
     session.allow(LEAD, SENIOR)
     site = session.site
-    return site.send(site.flow.form(site.store.assignments.item(position).shown).media, index)
+    return site.send(site.flow.form(site.store.assignments.item(position).contents).media, index)
 
 
 @router.get("/media/{number}/{index}")

@@ -232,6 +232,6 @@ def take(connection: sqlite3.Connection, position: int, stage: str, person: str)
     return number
 
 
-def as_item(item_id: str, shown: str, hidden: str) -> Item:
+def as_item(item_id: str, contents: str, hidden: str) -> Item:
     """Create an item from its row."""
-    return Item(item_id, json.loads(shown), json.loads(hidden))
+    return Item(item_id, json.loads(contents), json.loads(hidden))

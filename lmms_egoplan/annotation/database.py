@@ -100,7 +100,7 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
             )
             parts = [QUALIFICATION] * settings.qualification + ["main"] * (len(order) - settings.qualification)
             rows = [
-                (position, clean_text(item.id), part, as_json(item.shown), as_json(item.hidden))
+                (position, clean_text(item.id), part, as_json(item.contents), as_json(item.hidden))
                 for position, (item, part) in enumerate(zip(order, parts, strict=True))
             ]
             connection.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?)", rows)
@@ -127,7 +127,7 @@ def digest(items: Sequence[Item]) -> str:
     def fixed(item: Item, values: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in values.items() if name not in item.changing}
 
-    rows = [[item.id, fixed(item, item.shown), fixed(item, item.hidden)] for item in items]
+    rows = [[item.id, fixed(item, item.contents), fixed(item, item.hidden)] for item in items]
     contents = sorted(json.dumps(row, sort_keys=True) for row in rows)
     return sha256("\n".join(contents).encode()).hexdigest()
 

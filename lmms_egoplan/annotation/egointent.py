@@ -174,32 +174,32 @@ class RevisedSteps(Flow):
     guide = GUIDES[name]
     stages = (Stage(_REVISE, "Revision", 1), Stage(_REVIEW, "Review by a second person", 1))
 
-    def guide_to(self, shown: Mapping[str, Any]) -> tuple[str, ...]:
+    def guide_to(self, contents: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the guide with the item's names for the labels."""
-        return tuple(paragraph.format(**shown["titles"]) for paragraph in self.guide)
+        return tuple(paragraph.format(**contents["titles"]) for paragraph in self.guide)
 
-    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values] = (), _order: int = 0) -> Form:
+    def form(self, contents: Mapping[str, Any], earlier: Sequence[Values] = (), _order: int = 0) -> Form:
         """Show the clip up to the cut. Ask for the three labels, preset to an earlier revision."""
-        place = shown.get("place", {})
-        initial = earlier[0] if earlier else shown["labels"] | place | {_CUT: shown["end_sec"]}
-        times, end = shown["times"], initial[_CUT]
+        location = contents.get("place", {})
+        initial = earlier[0] if earlier else contents["labels"] | location | {_CUT: contents["end_sec"]}
+        times, end = contents["times"], initial[_CUT]
         count = bisect_left(times, end)
-        clip = Cut(shown["video"], tuple(range(shown["first"], shown["first"] + count)), shown["fps"])
+        clip = Cut(contents["video"], tuple(range(contents["first"], contents["first"] + count)), contents["fps"])
         # The cut can move to any frame after the clip's first one, up to its current position.
         cuts = (*(time for time in times[1:count]), end)
         fields: list[Field] = []
         if earlier:
             title = "Does the clip end before the key outcome of the step is seen?"
             fields.append(Choice(_BOUNDARY, title, _YES_NO, help="If not, move its end."))
-        fields.append(Moment(_CUT, "End of the clip", cuts, end, times[0], 1 / shown["fps"], help=_EARLIER))
+        fields.append(Moment(_CUT, "End of the clip", cuts, end, times[0], 1 / contents["fps"], help=_EARLIER))
         for field in FIELDS:
-            text, title = initial[field], shown["titles"][field]
+            text, title = initial[field], contents["titles"][field]
             help_ = f"{'Label' if earlier else 'Candidate'}: {text}"
             asked = f"{title}: supported by what is visible before the end?"
             fields.append(Choice(f"supported_{field}", asked, _YES_NO, help=help_))
-            candidates = () if earlier else shown.get("candidates", {}).get(field, ())
+            candidates = () if earlier else contents.get("candidates", {}).get(field, ())
             fields.append(Words(field, title, text, tuple(dict.fromkeys((text, *candidates)))))
-        if place:
+        if location:
             environment, scenario = initial[_ENVIRONMENT] or "", initial[_SCENARIO] or ""
             fields.append(Choice(_ENVIRONMENT, "Indoor or outdoor?", _ENVIRONMENTS, initial=environment))
             fields.append(Words(_SCENARIO, "Place", scenario, help="Such as kitchen, garage or yard."))
@@ -214,7 +214,7 @@ class RevisedSteps(Flow):
             review[_BOUNDARY] == "no"
             or review[_CUT] != revised[_CUT]
             or any(review[f"supported_{field}"] == "no" or review[field] != revised[field] for field in FIELDS)
-            or _place(review) != _place(revised)
+            or _location(review) != _location(revised)
         )
 
     def export(self, labelled: Labelled) -> Export:
@@ -263,14 +263,14 @@ FLOW = RevisedSteps()
 def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]:
     """Compute the audit. The lead's verdicts on labels count; without a decision, the reviewer's do."""
     revisions = [
-        (item.shown["labels"], labels[0].values) for item in labelled.items if (labels := labelled.of(item, _REVISE))
+        (item.contents["labels"], labels[0].values) for item in labelled.items if (labels := labelled.of(item, _REVISE))
     ]
     reviewed = {item.id: labels[0] for item in labelled.items if (labels := labelled.of(item, _REVIEW))}
     reviews = [label.values for label in reviewed.values()]
     last = [labelled.adjudicated(item) or reviewed.get(item.id) for item in labelled.items]
     supported = [[label.values[f"supported_{field}"] == "yes" for field in FIELDS] for label in last if label]
     durations = [step["end_sec"] - step["start_sec"] for step in steps]
-    before = {item.id: item.shown["end_sec"] for item in labelled.items}
+    before = {item.id: item.contents["end_sec"] for item in labelled.items}
     moves = [step["end_sec"] - before[step["step_id"]] for step in steps]
     return audit(revisions, [values[_BOUNDARY] == "yes" for values in reviews], supported, moves, durations)
 
@@ -284,7 +284,7 @@ def _item(record: Record, video: Path, raw: Mapping[str, Any]) -> Item:
     step_times = [float(time) for time in times[first:stop]]
     span = step_times[-1] - step_times[0]
     titles = {field: re.sub("[-_]", " ", names[field]).capitalize() for field in FIELDS}
-    shown = {
+    contents = {
         "video": str(video),
         "first": first,
         "times": step_times,
@@ -295,12 +295,12 @@ def _item(record: Record, video: Path, raw: Mapping[str, Any]) -> Item:
     }
     candidates = {field: texts for field in FIELDS if (texts := _texts(raw.get(f"{names[field]}_candidates")))}
     if candidates:
-        shown["candidates"] = candidates
+        contents["candidates"] = candidates
     # Show nothing more for other steps, so that earlier databases keep their items.
     if (candidates and not record.is_goalstep) or record.environment is None:
-        shown["place"] = {name: getattr(record, name) for name in (_ENVIRONMENT, _SCENARIO)}
+        contents["place"] = {name: getattr(record, name) for name in (_ENVIRONMENT, _SCENARIO)}
     whole = {key: value for key, value in record.model_dump().items() if key not in FIELDS and value is not None}
-    return Item(record.step_id, shown, {"record": whole, "names": names}, ("video",))
+    return Item(record.step_id, contents, {"record": whole, "names": names}, ("video",))
 
 
 def _texts(raw: Any) -> list[str]:
@@ -308,8 +308,8 @@ def _texts(raw: Any) -> list[str]:
     return [text for text in raw if is_text(text)] if isinstance(raw, list) else []
 
 
-def _place(values: Values) -> Values:
-    """Return the answers about the place, if it was asked."""
+def _location(values: Values) -> Values:
+    """Return the answers about the place, if there was such a question."""
     return {name: values[name] for name in (_ENVIRONMENT, _SCENARIO) if name in values}
 
 
@@ -317,4 +317,4 @@ def _final(item: Item, values: Values) -> dict[str, Any]:
     # Do not round: rounding up would admit another frame.
     names = item.hidden["names"]
     labels = {names[field]: values[field] for field in FIELDS}
-    return item.hidden["record"] | {"end_sec": values[_CUT]} | labels | _place(values) | {"unverified": False}
+    return item.hidden["record"] | {"end_sec": values[_CUT]} | labels | _location(values) | {"unverified": False}

@@ -61,16 +61,16 @@ class VerifiedQuestions(Flow):
     is_adjudicated = False
     seniors = _SENIORS
 
-    def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), order: int = 0) -> Form:
+    def form(self, contents: Mapping[str, Any], _earlier: Sequence[Values] = (), order: int = 0) -> Form:
         """Show goal, clip and observation. Ask for a choice, in a personal order, or skip."""
         letters = list(LETTERS)
         random.Random(order).shuffle(letters)
-        parts: list[Part] = [Prose("Goal", shown["goal"])]
-        if shown["frames"]:
-            cut = Cut(shown["video"], tuple(shown["frames"]), shown["fps"])
+        parts: list[Part] = [Prose("Goal", contents["goal"])]
+        if contents["frames"]:
+            cut = Cut(contents["video"], tuple(contents["frames"]), contents["fps"])
             parts.append(Film("Progress so far", cut))
-        parts.append(Picture("Observation now", Still(shown["video"], shown["observation"])))
-        options = *(Option(letter, shown["choices"][letter]) for letter in letters), Option(SKIP, "Skip")
+        parts.append(Picture("Observation now", Still(contents["video"], contents["observation"])))
+        options = *(Option(letter, contents["choices"][letter]) for letter in letters), Option(SKIP, "Skip")
         reasons = tuple(Option(key, title) for key, title in SKIP_REASONS.items())
         reason = Choice("reason", "Why skip?", reasons, applies=("choice", (SKIP,)))
         return Form(tuple(parts), (Choice("choice", "What comes next?", options), reason))
@@ -85,7 +85,7 @@ class VerifiedQuestions(Flow):
 
     def expected(self, item: Item) -> str:
         """Return the recorded answer."""
-        return item.shown["choices"][item.hidden["golden"]]
+        return item.contents["choices"][item.hidden["golden"]]
 
     def export(self, labelled: Labelled) -> Export:
         """Export the verified annotations for ``data prepare egoplan``, and the rejected questions with reasons."""
@@ -132,7 +132,7 @@ def clip_frames(record: records.Record) -> tuple[list[int], float]:
 
 def _item(record: records.Record, raw: Mapping[str, Any], video: Path) -> Item:
     frames, fps = clip_frames(record)
-    shown = {
+    contents = {
         "goal": record.task_goal,
         "choices": dict(zip(LETTERS, record.choices, strict=True)),
         "video": str(video),
@@ -140,7 +140,7 @@ def _item(record: records.Record, raw: Mapping[str, Any], video: Path) -> Item:
         "fps": fps,
         "observation": record.current_observation_frame,
     }
-    return Item(str(record.sample_id), shown, {"golden": record.golden_choice_idx, "record": raw}, ("video",))
+    return Item(str(record.sample_id), contents, {"golden": record.golden_choice_idx, "record": raw}, ("video",))
 
 
 def _verdict(item: Item, labelled: Labelled) -> tuple[list[str], str | None]:

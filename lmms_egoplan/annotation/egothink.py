@@ -19,7 +19,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
 from lmms_egoplan.text import csv_text
-from lmms_egoplan.validation import shown as quoted
+from lmms_egoplan.validation import quoted
 
 _STAGE = "rate"
 _OPTIONS = (Option("0", "0: wrong"), Option("0.5", "0.5: partly right"), Option("1", "1: right"))
@@ -81,14 +81,14 @@ class RatedAnswers(Flow):
     # The raters' mean counts (sec. 5.2), so the lead does not decide.
     is_adjudicated = False
 
-    def form(self, shown: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
+    def form(self, contents: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
         """Show the image and the three texts. Ask for the rating."""
         return Form(
             (
-                Picture("Picture", KeptImage(shown["image"])),
-                Prose("Question", shown["question"]),
-                Prose("Reference", shown["reference"]),
-                Prose("Answer", shown["answer"] or "(The answer is empty.)"),
+                Picture("Picture", KeptImage(contents["image"])),
+                Prose("Question", contents["question"]),
+                Prose("Reference", contents["reference"]),
+                Prose("Answer", contents["answer"] or "(The answer is empty.)"),
             ),
             (Choice("rating", "How right is the answer?", _OPTIONS),),
         )
@@ -124,7 +124,12 @@ class RatedAnswers(Flow):
             lines += exported.lines
             files |= exported.files
         means = [
-            {"id": one.hidden["question"], "model": one.hidden["model"], "answer": one.shown["answer"], "rating": mean}
+            {
+                "id": one.hidden["question"],
+                "model": one.hidden["model"],
+                "answer": one.contents["answer"],
+                "rating": mean,
+            }
             for one, mean in _means(labelled)
         ]
         files[PEOPLE] = ExportedFile(json_lines(means), "the mean of the people, for report")
@@ -145,9 +150,9 @@ FLOW = RatedAnswers()
 
 
 def _item(model: str, answer: Answer, image: str, judge: str | None = None, rating: float | None = None) -> Item:
-    shown = {"image": image, "question": answer.question, "reference": answer.reference, "answer": answer.answer}
+    contents = {"image": image, "question": answer.question, "reference": answer.reference, "answer": answer.answer}
     hidden = {"question": answer.id, "model": model, "judge": judge, "rating": rating}
-    return Item(f"{answer.id} of {model}", shown, hidden, ("judge", "rating"))
+    return Item(f"{answer.id} of {model}", contents, hidden, ("judge", "rating"))
 
 
 def _means(labelled: Labelled) -> list[tuple[Item, float]]:

@@ -66,12 +66,12 @@ def write_label_studio(flow: Flow, items: Sequence[Item], folder: MediaFolder, o
         FrameError: A clip or image cannot be created.
         OSError: The folder cannot be written.
     """
-    forms = [flow.form(item.shown) for item in items]
+    forms = [flow.form(item.contents) for item in items]
     # Every task needs all variables of the interface, so missing ones are empty.
     blank = {name: "" for form in forms for part, _ in _named(form) for name in (part, f"{part}_title")}
     tasks = [{"data": {"number": number} | blank | _data(form, folder, out)} for number, form in enumerate(forms)]
     write_whole(out / "tasks.json", json.dumps(tasks, indent=1, ensure_ascii=False) + "\n")
-    guide = dict.fromkeys(paragraph for item in items for paragraph in flow.guide_to(item.shown))
+    guide = dict.fromkeys(paragraph for item in items for paragraph in flow.guide_to(item.contents))
     write_whole(out / "config.xml", _configuration(flow.title, guide, forms) + "\n")
     return [
         f"{out / 'config.xml'}: the labelling interface",
@@ -107,12 +107,12 @@ def _data(form: Form, folder: MediaFolder, out: Path) -> dict[str, Any]:
 
 def _configuration(title: str, guide: Iterable[str], forms: Sequence[Form]) -> str:
     """Return one interface for all tasks, with the maximum number of pictures. Label Studio leaves extra ones empty."""
-    shown = {name: part for form in forms for name, part in _named(form)}
+    parts = {name: part for form in forms for name, part in _named(form)}
     fields = {field.name: field for form in forms for field in form.fields}.values()
     escaping = environment().overlay(autoescape=False, finalize=_in_attribute)
     template = escaping.get_template("label_studio.xml.jinja")
     return template.render(
-        title=title, guide=guide, shown=shown, target=next(iter(shown)), fields=fields, varies=_varies
+        title=title, guide=guide, parts=parts, target=next(iter(parts)), fields=fields, varies=_varies
     )
 
 
@@ -130,7 +130,7 @@ def _named(form: Form) -> list[tuple[str, Part]]:
     """Name the parts by kind and number, consistently for all forms."""
     counts: Counter[str] = Counter()
     named = []
-    for part in form.shown:
+    for part in form.parts:
         kind = type(part).__name__.lower()
         counts[kind] += 1
         named.append((f"{kind}_{counts[kind]}", part))

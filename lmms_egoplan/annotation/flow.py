@@ -29,14 +29,14 @@ class Item:
 
     Attributes:
         id: Unique in its database.
-        shown: Contents of the form; JSON.
+        contents: Contents of the form; JSON.
         hidden: Contents that annotators must not see, such as the model or a judge's rating; JSON. Forms do not use it.
-        changing: Names in `shown` and `hidden` whose values may change between starts, such as the path of a video.
+        changing: Names in `contents` and `hidden` whose values may change between starts, such as the path of a video.
             Items that differ elsewhere are different items.
     """
 
     id: str
-    shown: Mapping[str, Any]
+    contents: Mapping[str, Any]
     hidden: Mapping[str, Any] = field(default_factory=dict)
     changing: tuple[str, ...] = ()
 
@@ -218,16 +218,16 @@ class Flow(ABC):
     seniors: ClassVar[int] = 0
 
     @abstractmethod
-    def form(self, shown: Mapping[str, Any], earlier: Sequence[Values] = (), order: int = 0) -> Form:
+    def form(self, contents: Mapping[str, Any], earlier: Sequence[Values] = (), order: int = 0) -> Form:
         """Return the form of an item for one person.
 
         Args:
-            shown: The item's `Item.shown`.
+            contents: The item's `Item.contents`.
             earlier: Values of earlier stages.
             order: Number that depends on person and item and determines the order of options.
         """
 
-    def guide_to(self, _shown: Mapping[str, Any]) -> tuple[str, ...]:
+    def guide_to(self, _contents: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the guide, adapted to an item."""
         return self.guide
 
@@ -252,7 +252,7 @@ class Flow(ABC):
         """
         raise NotImplementedError
 
-    def check(self, _shown: Mapping[str, Any], values: Values) -> Values:
+    def check(self, _contents: Mapping[str, Any], values: Values) -> Values:
         """Return the values of a form as they are stored.
 
         Raises:

@@ -183,13 +183,13 @@ Field = Choice | Marks | Words | Moment
 class Form:
     """The form of an item for one person."""
 
-    shown: tuple[Part, ...]
+    parts: tuple[Part, ...]
     fields: tuple[Field, ...]
 
     @property
     def media(self) -> tuple[Media, ...]:
         """The media in display order. Requests use the index."""
-        return tuple(part.media for part in self.shown if isinstance(part, Picture | Film))
+        return tuple(part.media for part in self.parts if isinstance(part, Picture | Film))
 
 
 def applies(field: Field, values: Mapping[str, Any]) -> bool:

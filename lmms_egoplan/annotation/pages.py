@@ -67,8 +67,8 @@ class Pages:
         """List a person's labels and skips, with links for changes."""
         labels = self._store.own_labels(person.name, words, page)
         rows = []
-        for number, shown, *details in labels[:PAGE]:
-            texts = [part.text for part in self._flow.form(json.loads(shown)).shown if isinstance(part, Prose)]
+        for number, contents, *details in labels[:PAGE]:
+            texts = [part.text for part in self._flow.form(json.loads(contents)).parts if isinstance(part, Prose)]
             rows.append((number, " · ".join(texts)[:_EXCERPT] or f"Item {number}", *details))
         return self._render("mine", person, words=words, page=page, rows=rows, is_last=len(labels) <= PAGE)
 
@@ -84,20 +84,20 @@ class Pages:
         waiting = []
         for name in labelled.people:
             rows = [
-                (positions[item.id], item, described(self._flow.form(item.shown), label.values), label.comment)
+                (positions[item.id], item, described(self._flow.form(item.contents), label.values), label.comment)
                 for item in items
                 for label in labelled.labels.get(item.id, ())
                 if label.person == name and label.stage == QUALIFICATION
             ]
             if len(rows) == len(items):
                 waiting.append((name, rows, self._store.assignments.verdicts(name)))
-        guide = dict.fromkeys(paragraph for item in items for paragraph in self._flow.guide_to(item.shown))
+        guide = dict.fromkeys(paragraph for item in items for paragraph in self._flow.guide_to(item.contents))
         return self._render("senior", person, guide=guide, waiting=waiting)
 
     def view(self, person: Person, position: int) -> str:
         """Show an item without a form."""
         item = self._store.assignments.item(position)
-        return self._render("view", person, item=item, form=self._flow.form(item.shown), position=position)
+        return self._render("view", person, item=item, form=self._flow.form(item.contents), position=position)
 
     def agreement(self, person: Person) -> str:
         """Show agreement. Computing its intervals takes time."""

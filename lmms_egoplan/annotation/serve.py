@@ -105,7 +105,7 @@ def serve(store: Store, host: str, port: int, *, cuts: bool = False, height: int
         ) from error
     folder = media_folder(store.database.path, height)
     if cuts:
-        media = dict.fromkeys(part for item in store.items() for part in store.flow.form(item.shown).media)
+        media = dict.fromkeys(part for item in store.items() for part in store.flow.form(item.contents).media)
         created = [part for part in media if not isinstance(part, KeptImage)]
         problems = folder.make_all(created)
         typer.echo(f"Pictures and clips: {len(created):,}. {len(problems)} cannot be shown; annotators can skip them.")

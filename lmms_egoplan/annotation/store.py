@@ -117,8 +117,10 @@ class Store:
                 f"{where}: the items differ from those in {self.database.path}, whose labels are unchanged. "
                 "Restore the items, or use another --db for the new ones"
             )
-        renewed = [(as_json(item.shown), as_json(item.hidden), clean_text(item.id)) for item in items]
-        changed = [row for row in renewed if row[:2] != (as_json(stored[row[2]].shown), as_json(stored[row[2]].hidden))]
+        renewed = [(as_json(item.contents), as_json(item.hidden), clean_text(item.id)) for item in items]
+        changed = [
+            row for row in renewed if row[:2] != (as_json(stored[row[2]].contents), as_json(stored[row[2]].hidden))
+        ]
         if changed:
             with self.database.writing() as connection:
                 connection.executemany("UPDATE items SET shown = ?, hidden = ? WHERE id = ?", changed)

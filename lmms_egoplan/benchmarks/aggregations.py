@@ -81,9 +81,9 @@ def share_of_found(values: Sequence[Value]) -> float:
     >>> share_of_found([{"found": 3, "judged": 3}, {"found": 1, "judged": 0}])
     0.75
     """
-    found = sum(value["found"] for value in values)
+    total = sum(value["found"] for value in values)
     counted = sum(number for value in values for name, number in value.items() if name != "found")
-    return counted / found if found else math.nan
+    return counted / total if total else math.nan
 
 
 def names(values: Sequence[Value], without: str = "none") -> str:

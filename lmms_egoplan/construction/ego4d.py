@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, repetition
-from lmms_egoplan.validation import is_text, shown
+from lmms_egoplan.validation import is_text, quoted
 
 # Mean gap between narrations over all of Ego4D, in seconds, according to EgoVLP.
 EGO4D_MEAN_GAP = 4.9
@@ -39,7 +39,7 @@ def read_narrated_videos(path: Path, how: str | None = None) -> dict[str, Any]:
     if not isinstance(videos, dict) or not videos:
         raise LmmsEgoplanError(
             f"{path}: expected an object with each video's narration_pass_1, as in Ego4D's narration.json, found "
-            f"{shown(content)}"
+            f"{quoted(content)}"
         )
     if problem := repetition(content):
         raise LmmsEgoplanError(f"{path}: {problem}")
@@ -116,18 +116,18 @@ def sentence_problem(text: Any) -> tuple[str, str]:
     if problem[0]:
         return problem
     if not _WEARER.match(text):
-        return OTHER_PERSON, shown(text)
+        return OTHER_PERSON, quoted(text)
     action = re.sub(r"c\b", "", without_wearer(text), count=1, flags=re.IGNORECASE)
     if not any(map(str.isalpha, action)):
-        return NO_TEXT, f"narration_text: {shown(text)}"
-    return (UNSURE, shown(text)) if "#unsure" in text.casefold() else ("", "")
+        return NO_TEXT, f"narration_text: {quoted(text)}"
+    return (UNSURE, quoted(text)) if "#unsure" in text.casefold() else ("", "")
 
 
 def text_problem(field: str, text: Any) -> tuple[str, str]:
     """Return the reason why a text cannot be used, and the text; "" if it can be used."""
     if not is_text(text) or not any(map(str.isalpha, text)):
-        return NO_TEXT, f"{field}: {shown(text)}"
-    return ("", "") if is_latin(text) else (OTHER_LETTERS, f"{field}: {shown(text)}")
+        return NO_TEXT, f"{field}: {quoted(text)}"
+    return ("", "") if is_latin(text) else (OTHER_LETTERS, f"{field}: {quoted(text)}")
 
 
 def is_latin(text: str) -> bool:

@@ -20,12 +20,12 @@ from lmms_egoplan.jsonl import decode
 _OPEN = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def check_arguments(model: str, given: Iterable[str], *takers: Callable[..., Any], is_open: bool = False) -> None:
+def check_arguments(model: str, names: Iterable[str], *takers: Callable[..., Any], is_open: bool = False) -> None:
     """Check the names of ``--model_args``.
 
     Args:
         model: The model's name in the harness.
-        given: The argument names to check.
+        names: The argument names to check.
         takers: Classes or functions that accept these arguments.
         is_open: Whether the parent class accepts further names, so that only near misses of known ones are errors.
 
@@ -34,19 +34,19 @@ def check_arguments(model: str, given: Iterable[str], *takers: Callable[..., Any
     """
     parameters = [parameter for taker in takers for parameter in inspect.signature(taker).parameters.values()]
     valid_names = {parameter.name for parameter in parameters if parameter.kind not in _OPEN} - {"self"}
-    for name in sorted({*given} - valid_names):
+    for name in sorted({*names} - valid_names):
         near = difflib.get_close_matches(name, valid_names, n=1, cutoff=0.8 if is_open else 0.6)
         if near or not is_open:
             hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(sorted(valid_names))}"
             raise LmmsEgoplanError(f"{model}: --model_args has no argument {name}; {hint}")
 
 
-def check_vllm_arguments(model: str, given: Iterable[str], *takers: Callable[..., Any]) -> None:
+def check_vllm_arguments(model: str, names: Iterable[str], *takers: Callable[..., Any]) -> None:
     """Check the names of ``--model_args`` like `check_arguments`, and also accept vLLM's arguments."""
     require_vllm(model)
     from vllm import LLM, EngineArgs
 
-    check_arguments(model, given, *takers, LLM, EngineArgs)
+    check_arguments(model, names, *takers, LLM, EngineArgs)
 
 
 def load_config(model: str, checkpoint: str, **loading: Any) -> tuple[PreTrainedConfig, Any]:

@@ -207,9 +207,9 @@ class Claims:
     """The prompts of one run, by cache key, coordinated with the runs of other processes.
 
     A process claims a prompt before it sends the request. The results of all slots and the claims on their next prompts
-    share one transaction, because many slots wait for one disk. A claim ends when its outcome is stored, its run closes,
-    its process ends, or its lease expires. If the cache fails, a warning is logged and the remaining prompts are
-    requested without claims.
+    share one transaction, because many slots wait for one disk. A claim ends when its outcome is stored, its run
+    closes, its process ends, or its lease expires. If the cache fails, a warning is logged and the remaining prompts
+    are requested without claims.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import is_ended, without_thinking
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.rejections import Rejection
-from lmms_egoplan.validation import shown
+from lmms_egoplan.validation import quoted
 
 NO_REPLY = "no reply"
 WRONG_FORM = "reply of another form than asked for"
@@ -152,9 +152,9 @@ def read_json_reply(reply: str, kind: type = dict) -> Any:
     except RecursionError as error:
         raise UnreadableError(NOT_JSON, "nested too deeply") from error
     if not values:
-        raise UnreadableError(NOT_JSON, f"no JSON {'object' if kind is dict else 'array'}: {shown(text.strip())}")
+        raise UnreadableError(NOT_JSON, f"no JSON {'object' if kind is dict else 'array'}: {quoted(text.strip())}")
     if len(values) > 1:
-        raise UnreadableError(SEVERAL, "; ".join(map(shown, values)))
+        raise UnreadableError(SEVERAL, "; ".join(map(quoted, values)))
     return values.popitem()[1]
 
 
@@ -174,7 +174,7 @@ def _read(text: str, start: int) -> tuple[int, Any]:
         if _without_commas(map(_as_json, _tokens(json.dumps(value), 0))) != _without_commas(tokens):
             raise ValueError("it is not JSON, even after a repair of its commas")
     except ValueError as error:
-        raise UnreadableError(NOT_JSON, f"{error}: {shown(text[start:end])}") from error
+        raise UnreadableError(NOT_JSON, f"{error}: {quoted(text[start:end])}") from error
     return end, value
 
 
@@ -190,7 +190,7 @@ def _tokens(text: str, start: int) -> list[re.Match[str]]:
             depth += (token[0] in "{[") - (token[0] in "}]")
             if not depth:
                 return tokens
-    raise UnreadableError(CUT_OFF, f"the JSON does not end: {shown(text[start:])}")
+    raise UnreadableError(CUT_OFF, f"the JSON does not end: {quoted(text[start:])}")
 
 
 def _as_json(token: re.Match[str]) -> str:

@@ -74,7 +74,7 @@ class Kitchen:
         self._joints = kitchen_env.OBS_ELEMENT_INDICES
         start = {element: self._data.qpos[joints].copy() for element, joints in self._joints.items()}
         self._states: dict[str, dict[str, Any]] = {"done": kitchen_env.OBS_ELEMENT_GOALS, "undone": start}
-        self.left = set(elements)
+        self.unreached = set(elements)
         self._camera = mujoco.MjvCamera()
         self._camera.lookat[:] = _LOOKS_AT
         self._camera.distance, self._camera.azimuth, self._camera.elevation = _DISTANCE, _AZIMUTH, _ELEVATION
@@ -119,7 +119,7 @@ class Kitchen:
 
     def done(self) -> bool:
         """Return True if the goal is reached."""
-        return not self.left
+        return not self.unreached
 
     def state(self) -> dict[str, bool]:
         """Return for each element of the kitchen if it is in its goal state."""
@@ -146,7 +146,7 @@ class Kitchen:
     def _settle(self) -> None:
         """Run the simulation for a moment, with the arm at rest, and update the goals that are reached."""
         *_, info = self._environment.step(np.zeros(self._environment.action_space.shape))
-        self.left = set(self._environment.goal) - set(info["step_task_completions"])
+        self.unreached = set(self._environment.goal) - set(info["step_task_completions"])
 
 
 def _simulator() -> tuple[Any, Any]:

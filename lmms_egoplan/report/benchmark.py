@@ -173,7 +173,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Return the fields of a question's `Item` except its answers. There is at least one answer."""
 
     @abstractmethod
-    def shown(self, answer: Answer) -> document.ShownAnswer:
+    def gallery_answer(self, answer: Answer) -> document.ShownAnswer:
         """Convert an answer for the gallery."""
 
     def figures(self) -> Iterable[document.Figure | None]:
@@ -338,7 +338,7 @@ class BenchmarkReport(ABC, Generic[Task]):
             return None
         mean = self.mean_of_scores(shared)
         unequal = [name for name, value in first.conditions.items() if value != second.conditions[name]]
-        reasons = "; ".join(dict.fromkeys((*first.apart, *second.apart)))
+        reasons = "; ".join(dict.fromkeys((*first.objections, *second.objections)))
         return document.Difference(
             first=first.run.name,
             second=second.run.name,
@@ -379,7 +379,7 @@ class BenchmarkReport(ABC, Generic[Task]):
             coverage=task.coverage,
             truncated=task.truncated,
             no_interval="" if main.value is None else self._why_no_interval(main),
-            apart=task.apart,
+            apart=task.objections,
             is_demo=task.is_demo,
             protocol=", ".join((task.task, *self._protocol(task))),
             gallery=task.gallery,
@@ -526,7 +526,7 @@ class BenchmarkReport(ABC, Generic[Task]):
             suffix = f" ({uses[name]})" if uses[name] > 1 else ""
             of_runs = {}
             for run, answer in self.answers[key].items():
-                gallery_answer = self.shown(answer)
+                gallery_answer = self.gallery_answer(answer)
                 rating = "; ".join(filter(None, [demo.get(run), gallery_answer.rating])) or None
                 of_runs[run] = replace(gallery_answer, rating=rating, prompt=answer.prompt, tokens=answer.tokens)
             item_key = f"{self.SPEC.name}/{name}{suffix}"

@@ -42,7 +42,7 @@ class Part:
     benchmark: the benchmark's name; prefix of its tasks and of its files in ``tasks/shared``.
     runs: the runs with only the tasks of this part.
     versions: version of each task; None if unknown.
-    others: versions in each of the benchmark's other parts.
+    other_versions: versions in each of the benchmark's other parts.
     divided: names of runs that also have tasks in other parts.
     number: 0 for the part with the newest version.
     """
@@ -50,7 +50,7 @@ class Part:
     benchmark: str
     runs: tuple[Run, ...]
     versions: _Versions
-    others: tuple[_Versions, ...]
+    other_versions: tuple[_Versions, ...]
     divided: tuple[str, ...]
     number: int
 
@@ -62,14 +62,14 @@ class Part:
     def section(self, section: Section) -> Section:
         """Make names and keys of a section unique, and add remarks on versions."""
         remarks = (*self._remarks(), *section.remarks)
-        if not self.others:
+        if not self.other_versions:
             return replace(section, remarks=remarks)
         tables = tuple(self._table(table) for table in section.tables if not self.number or table.has_own)
         return self._named(section, tables=tables, figures=tuple(map(self._figure, section.figures)), remarks=remarks)
 
     def items(self, items: Iterable[Item]) -> list[Item]:
         """Make the keys of questions unique."""
-        if not self.others:
+        if not self.other_versions:
             return list(items)
         suffix = f" ({self.label})" if self.number else ""
         return [replace(item, key=f"{item.key}{suffix}", benchmark=self._key(item.benchmark)) for item in items]
@@ -90,13 +90,14 @@ class Part:
         return f"{key}_{self.number}_{version}" if self.number else key
 
     def _not_compared(self) -> str:
-        is_in_both = set(_texts([self.versions])) & set(_texts(self.others))
-        remark = note("tasks_apart") if is_in_both else note("apart", own=self.label, others=_label(self.others))
+        is_in_both = set(_texts([self.versions])) & set(_texts(self.other_versions))
+        name = "tasks_not_compared" if is_in_both else "not_compared"
+        remark = note(name, own=self.label, others=_label(self.other_versions))
         return f"{remark}: {note('changelog', benchmark=self.benchmark)}"
 
     def _remarks(self) -> Iterable[str]:
-        if self.others:
-            elsewhere = "; ".join(map(_listed, self.others))
+        if self.other_versions:
+            elsewhere = "; ".join(map(_listed, self.other_versions))
             yield f"{self._not_compared()} {note('elsewhere', here=_listed(self.versions), elsewhere=elsewhere)}"
         if self.divided:
             yield note("divided", runs=", ".join(self.divided))

@@ -479,10 +479,10 @@ def _write_strip(path: Path, item: Item) -> bool:
         return False
     sizes = [[number, *frame.size] for number, frame in zip(_chosen(len(images)), frames, strict=True)]
     strip = Image.new("RGB", (sum(width for _, width, _ in sizes), max(height for *_, height in sizes)), "white")
-    left = 0
+    offset = 0
     for frame in frames:
-        strip.paste(frame, (left, 0))
-        left += frame.width
+        strip.paste(frame, (offset, 0))
+        offset += frame.width
     unfinished = path.with_suffix(".unfinished")
     strip.save(unfinished, "JPEG", quality=_QUALITY, comment=script_json({"of": len(images), "frames": sizes}))
     unfinished.replace(path)

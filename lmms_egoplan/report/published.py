@@ -96,7 +96,7 @@ def load_table(benchmark: str, name: str) -> PublishedTable:
         printed=printed,
         higher_is_better=entry["higher_is_better"],
         main=entry["derived"][0]["column"] if entry["derived"] else entry["scores"][0],
-        decimals={column: places for column, places in decimals.items() if places is not None},
+        decimals={column: digits for column, digits in decimals.items() if digits is not None},
         notes=tuple(entry["notes"]),
         exceptions=tuple(entry["exceptions"]),
     )
@@ -123,16 +123,16 @@ def _decimals(texts: list[str]) -> int | None:
     return Counter(len(text.partition(".")[2]) for text in filled).most_common(1)[0][0]
 
 
-def _cell(text: str, places: int | None) -> Cell:
+def _cell(text: str, decimals: int | None) -> Cell:
     if not text:
         return None
-    return text if places is None else float(text)
+    return text if decimals is None else float(text)
 
 
 def published_with_runs(
     title: str,
     published: PublishedTable,
-    own: Sequence[OwnRow],
+    run_rows: Sequence[OwnRow],
     extra: Sequence[Column] = (),
     notes: Sequence[str] = (),
     main: str | None = None,
@@ -145,7 +145,7 @@ def published_with_runs(
     Args:
         title: title of the table. Its key is `published.stem`.
         published: the paper's table.
-        own: rows of runs. Missing values may be absent or NaN. ``apart`` is one reason or several (see `Row.why`).
+        run_rows: rows of runs. Missing values may be absent or NaN. ``apart`` is one reason or several (see `Row.why`).
         extra: columns after the published ones, which only own rows fill. Omitted without own rows.
         notes: notes to put before those of the data file.
         main: the score to sort by. Default: `published.main`.
@@ -153,14 +153,14 @@ def published_with_runs(
     Raises:
         ValueError: an own row lacks the label, or has a value without a column.
     """
-    extra = tuple(extra) if own else ()
+    extra = tuple(extra) if run_rows else ()
     columns = (*(_column(published, name) for name in published.columns), *extra)
     names = [column.key for column in columns]
     main = main or published.main
     rows = [Row(_values(names, row)) for row in published.rows]
     own_rows: list[Row] = []
     ranks: dict[Row, str] = {}
-    for values in own:
+    for values in run_rows:
         reasons = values.get("apart") or ()
         why = "; ".join(reasons) if isinstance(reasons, tuple | list) else str(reasons)
         row = {name: value for name, value in values.items() if name != "apart" and not isinstance(value, tuple | list)}
@@ -169,15 +169,15 @@ def published_with_runs(
         own_rows.append(Row(_values(names, row), is_own=True, why=why))
         if not why and (rank := _rank(published, main, row)):
             ranks[own_rows[-1]] = rank
-    if own:
+    if run_rows:
         by = columns[names.index(main)]
         rows = [*_sorted(own_rows, by, names), *_sorted(rows, by, names)]
     if ranks:
         end = names.index(main) + 1
         columns = (*columns[:end], Column(WOULD_RANK, "Would rank"), *columns[end:])
         rows = [replace(row, values=(*row.values[:end], ranks.get(row), *row.values[end:])) for row in rows]
-    source = f"{published.source}, and the runs" if own else published.source
-    all_notes = (published.what, *notes, *((note("stands"),) if ranks else ()), *published.notes)
+    source = f"{published.source}, and the runs" if run_rows else published.source
+    all_notes = (published.what, *notes, *((note("would_rank"),) if ranks else ()), *published.notes)
     return Table(published.stem, title, columns, tuple(rows), source, all_notes, "published")
 
 

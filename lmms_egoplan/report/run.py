@@ -116,7 +116,7 @@ class Run:
     model: str
     time: str
     tasks: dict[str, TaskRun]
-    others: dict[str, TaskRun] = field(default_factory=dict)
+    other_tasks: dict[str, TaskRun] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
 
@@ -279,7 +279,7 @@ def task_provenance(task_run: TaskRun) -> dict[str, str]:
     details = {
         "version": task_run.version or "unknown",
         **{name.replace("_", " "): _text(value)[:80] for name, value in metadata.items() if name not in _ELSEWHERE},
-        "shown": _shown(task_run),
+        "shown": _presentation(task_run),
         **{name.replace("_", " "): metrics[name] for name in _TEXT_METRICS if isinstance(metrics.get(name), str)},
     }
     return {name: without_secrets(text) for name, text in details.items() if text not in ("", "None")}
@@ -293,11 +293,11 @@ def changed_settings(earlier: Mapping[str, str], later: Mapping[str, str]) -> It
             yield f"{name}: {before} → {after}"
 
 
-def _shown(task_run: TaskRun) -> str:
+def _presentation(task_run: TaskRun) -> str:
     """Describe the media by what lm-eval logs with each question, or by the defaults of lmms-eval's task."""
     for sample in (task_run.samples or ())[:1]:
-        if isinstance(shown := member(sample, "doc", "shown"), dict):
-            return _listed(shown)
+        if isinstance(settings := member(sample, "doc", "shown"), dict):
+            return _listed(settings)
     return _listed(_dict(member(task_run.config, "lmms_eval_specific_kwargs", "default")))
 
 

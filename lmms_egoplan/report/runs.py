@@ -20,7 +20,7 @@ from lmms_egoplan.report.samples import HOW_TO_LOG, Origin, SampleFile, model_na
 from lmms_egoplan.report.scores import recompute
 from lmms_egoplan.report.tables import clean
 from lmms_egoplan.storage import DataMissingError
-from lmms_egoplan.validation import listing, read_as, shown
+from lmms_egoplan.validation import listing, quoted, read_as
 
 # Large fields of a sample that no table uses: prompts, raw responses, hashes, and lists that all samples share.
 _UNUSED = frozenset(
@@ -121,7 +121,7 @@ def read_scores(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]
     with_metrics = {
         path: run
         for path, run in files.runs.items()
-        if any(task_run.metrics for task_run in (*run.tasks.values(), *run.others.values()))
+        if any(task_run.metrics for task_run in (*run.tasks.values(), *run.other_tasks.values()))
     }
     return files.named(with_metrics, files.skipped, {}, "no results of a run")
 
@@ -142,7 +142,7 @@ def with_samples(run: Run) -> tuple[Run, list[str]]:
 
 
 def _find(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]) -> _RunFiles:
-    found = _RunFiles()
+    run_files = _RunFiles()
     results: dict[Path, dict[str, Any]] = {}
     logs: dict[Path, SampleFile] = {}
     judged: dict[Path, Run] = {}
@@ -152,30 +152,30 @@ def _find(folders: Sequence[Path], benchmarks: Iterable[ReportedBenchmark]) -> _
                 f"{folder}: no such file or folder; pass the --output_path of a run, or its results file"
             )
         if holds_lines(folder):
-            found.paths[folder] = [_resolved(folder)]
+            run_files.paths[folder] = [_resolved(folder)]
             try:
                 judged[_resolved(folder)] = read_judged(folder, benchmarks)
             except DataMissingError as error:
-                found.skipped.append(f"{folder}: skipped; judged answers need the prepared data: {error}")
+                run_files.skipped.append(f"{folder}: skipped; judged answers need the prepared data: {error}")
             continue
-        contents = _results(folder, found.skipped)
+        contents = _results(folder, run_files.skipped)
         results |= contents
-        found.paths[folder] = list(contents)
+        run_files.paths[folder] = list(contents)
         lines_files = sorted(folder.rglob("*.jsonl") if folder.is_dir() else folder.parent.glob("*.jsonl"))
         named = {path: sample_file(_resolved(path)) for path in lines_files if not _CACHE.fullmatch(path.name)}
         files = [file for file in named.values() if file is not None]
         logs |= {file.path: file for file in files if folder.is_dir() or any(_belongs(file, path) for path in contents)}
         if folder.is_dir():
-            others = [f"{path}: {_NO_SAMPLES}" for path, file in named.items() if file is None and path.is_file()]
-            found.skipped.extend(_first(others, folder, "JSONL files that are not a harness's samples"))
+            foreign = [f"{path}: {_NO_SAMPLES}" for path, file in named.items() if file is None and path.is_file()]
+            run_files.skipped.extend(_first(foreign, folder, "JSONL files that are not a harness's samples"))
     for path, content in results.items():
         files_of_run = {file.task: file.path for file in logs.values() if _belongs(file, path)}
-        found.runs[path] = _run(path, content, files_of_run)
-        found.remarks[path] = _remarks(path, content, found.runs[path])
-    found.runs.update(judged)
+        run_files.runs[path] = _run(path, content, files_of_run)
+        run_files.remarks[path] = _remarks(path, content, run_files.runs[path])
+    run_files.runs.update(judged)
     orphans = [file for file in logs.values() if not any(_belongs(file, path) for path in results)]
-    found.orphans.extend(_without_results(orphans))
-    return found
+    run_files.orphans.extend(_without_results(orphans))
+    return run_files
 
 
 def _results(folder: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
@@ -223,7 +223,7 @@ def _belongs(file: SampleFile, results: Path) -> bool:
 def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
     """Return the run of a results file, without samples."""
     tasks: dict[str, TaskRun] = {}
-    others: dict[str, TaskRun] = {}
+    other_tasks: dict[str, TaskRun] = {}
     for task, entry in content["results"].items():
         config = content["configs"].get(task)
         if config is None:
@@ -232,19 +232,21 @@ def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
         scoring = scoring_of(task, config, metrics)
         is_own = scoring is not None and scoring.last in metrics
         version = logged_version(content, task)
-        (tasks if is_own else others)[task] = TaskRun(task, metrics, config, None, version, scoring if is_own else None)
+        (tasks if is_own else other_tasks)[task] = TaskRun(
+            task, metrics, config, None, version, scoring if is_own else None
+        )
     harness = "lmms-eval" if "lmms_eval_version" in content else "lm-eval"
     model, time = model_name(path, content), start_time(path, content)
     origin = provenance_of(content, model, harness, time, path.parent)
-    return Run(short_name(model), path.parent, harness, model, time, tasks, others, origin, files)
+    return Run(short_name(model), path.parent, harness, model, time, tasks, other_tasks, origin, files)
 
 
 def _remarks(path: Path, content: Mapping[str, Any], run: Run) -> list[str]:
     """Describe tasks and samples that a report does not show."""
     remarks = []
-    if run.others:
-        remarks.append(f"{path}: skipped tasks that the report does not support: {', '.join(run.others)}")
-    if unknown := [task for task, task_run in run.others.items() if _looks_own(task, task_run.metrics)]:
+    if run.other_tasks:
+        remarks.append(f"{path}: skipped tasks that the report does not support: {', '.join(run.other_tasks)}")
+    if unknown := [task for task, task_run in run.other_tasks.items() if _looks_own(task, task_run.metrics)]:
         names = ", ".join(unknown)
         remarks.append(f"{path}: to show {names}, add `benchmark: NAME` to the metadata of their YAML or their configs")
     if unknown := sorted(run.files.keys() - content["configs"].keys()):
@@ -292,12 +294,12 @@ def _sample(where: str, line: bytes, metrics: Sequence[str]) -> dict[str, Any]:
         remedy = "if the run was interrupted, run it again"
         raise _UnusableError(f"{where}: not JSON: {error}. The file is skipped; {remedy}") from error
     if not isinstance(sample, dict):
-        raise _UnusableError(f"{where}: expected an object, found {shown(sample)}. The file is skipped")
+        raise _UnusableError(f"{where}: expected an object, found {quoted(sample)}. The file is skipped")
     # With several processes, lm-eval logs None for metrics that a question does not have.
     sample = {name: value for name, value in sample.items() if value is not None or name not in metrics}
     for metric in metrics:
         if not isinstance(sample.get(metric, None if metric == metrics[-1] else {}), dict):
-            value = shown(sample.get(metric))
+            value = quoted(sample.get(metric))
             raise _UnusableError(f"{where}: {metric}: expected an object, found {value}. The file is skipped")
     sent = {"prompt": _prompt(sample), "tokens": _tokens(sample)}
     return {name: value for name, value in sample.items() if name not in _UNUSED} | {
@@ -366,8 +368,8 @@ def names_of(runs: Mapping[Path, Run], chosen: Mapping[Path, str]) -> dict[Path,
         paths = ", ".join(sorted(map(str, without_run)))
         raise LmmsEgoplanError(f"--name {paths}: no run here; use a path from the command line, or a path below one")
     names = _distinct({path: _ladder(path, clean(name), runs[path]) for path, name in named.items()}, ())
-    others = {path: _ladder(path, clean(run.name), run) for path, run in runs.items() if path not in named}
-    return names | _distinct(others, names.values())
+    unnamed = {path: _ladder(path, clean(run.name), run) for path, run in runs.items() if path not in named}
+    return names | _distinct(unnamed, names.values())
 
 
 def _ladder(path: Path, name: str, run: Run) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from lmms_egoplan.report.run import Run, TaskRun, package_versions
 from lmms_egoplan.report.statistics import bootstrap_interval
 from lmms_egoplan.report.tables import percent
 from lmms_egoplan.serialization import TextRecord
-from lmms_egoplan.validation import listing, shown, validate
+from lmms_egoplan.validation import listing, quoted, validate
 
 Key = tuple[Hashable, ...]
 """The identity of a question: its id and further data, since other data may use the same ids."""
@@ -215,7 +215,7 @@ class ScoredTask(ABC):
         return None
 
     @property
-    def apart(self) -> tuple[str, ...]:
+    def objections(self) -> tuple[str, ...]:
         """The reasons why the main score is not comparable with published scores and other runs; empty if it is.
 
         A benchmark may prepend its own reasons, such as other data.
@@ -373,7 +373,7 @@ def _differences(name: str, logged: Any, recomputed: Any) -> Iterator[str]:
         for key in logged | recomputed:
             yield from _differences(f"{name} of {key}", logged.get(key), recomputed.get(key))
     elif not _equal(logged, recomputed):
-        yield f"{name}: {shown(logged)} in the results, {shown(recomputed)} from the samples"
+        yield f"{name}: {quoted(logged)} in the results, {quoted(recomputed)} from the samples"
 
 
 def _equal(logged: Any, recomputed: Any) -> bool:

@@ -134,19 +134,19 @@ def _texts(line: Headline) -> dict[str, Any]:
 
 def other_tasks(runs: Sequence[Run]) -> tables.Table | None:
     """Make a table of other projects' tasks, with metrics that are numbers or short texts; None without such tasks."""
-    with_others = [run for run in runs if run.others]
-    if not with_others:
+    with_other_tasks = [run for run in runs if run.other_tasks]
+    if not with_other_tasks:
         return None
     blocks: dict[str, dict[str, dict[str, str]]] = {}
-    for task in dict.fromkeys(task for run in with_others for task in run.others):
-        of_runs = {run.name: run.others[task].metrics for run in with_others if task in run.others}
+    for task in dict.fromkeys(task for run in with_other_tasks for task in run.other_tasks):
+        of_runs = {run.name: run.other_tasks[task].metrics for run in with_other_tasks if task in run.other_tasks}
         lines = {
             tables.clean(metric): {name: _text(metrics.get(metric)) for name, metrics in of_runs.items()}
             for metric in dict.fromkeys(metric for metrics in of_runs.values() for metric in metrics)
             if not all(isinstance(metrics.get(metric), dict | list | None) for metrics in of_runs.values())
         }
         blocks[tables.clean(task)] = lines or {"no metric": {}}
-    return tables.side_by_side("others", "Other tasks", [run.name for run in with_others], blocks)
+    return tables.side_by_side("others", "Other tasks", [run.name for run in with_other_tasks], blocks)
 
 
 def _text(value: Any) -> str:
@@ -231,11 +231,11 @@ def print_scores(runs: Sequence[Run], reports: Reports, console: Console, *, wit
         LmmsEgoplanError: a run's results do not have the form of the project's tasks.
     """
     tables = [table for report in reports for table in _compact_tables(*report, with_main=with_main)]
-    others = other_tasks(runs)
+    unsupported = other_tasks(runs)
     for run in runs:
         _print_line(f"{run.name}: {run.harness}, {run.time}", console)
     printed: set[str] = set()
-    for table in [*tables, *([others] if others else [])]:
+    for table in [*tables, *([unsupported] if unsupported else [])]:
         _print_side_by_side(table, console)
         for note in table.notes:
             if note not in printed:

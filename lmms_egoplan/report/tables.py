@@ -133,18 +133,18 @@ class Table:
         marks.
         """
         marks: dict[tuple[int, int], Literal["best", "second"]] = {}
-        for place, column in enumerate(self.columns):
+        for position, column in enumerate(self.columns):
             if column.higher_is_better is None:
                 continue
             printed = {
                 index: round(float(value), column.decimals or 0)
                 for index, row in enumerate(self.rows)
-                if not row.why and isinstance(value := row.values[place], (int, float))
+                if not row.why and isinstance(value := row.values[position], (int, float))
             }
             order = sorted(set(printed.values()), reverse=column.higher_is_better)
             if len(printed) > 1:
-                marks |= {(index, place): "best" for index, value in printed.items() if value == order[0]}
-                marks |= {(index, place): "second" for index, value in printed.items() if value in order[1:2]}
+                marks |= {(index, position): "best" for index, value in printed.items() if value == order[0]}
+                marks |= {(index, position): "second" for index, value in printed.items() if value in order[1:2]}
         return marks
 
 
@@ -260,8 +260,8 @@ def with_interval(value: Value, interval: tuple[float, float] | None, decimals: 
     >>> with_interval(41.517, (39.84, 43.2), 1), with_interval(41.517, None, 1)
     ('41.5 (39.8 to 43.2)', '41.5')
     """
-    shown = show(value, decimals)
-    return shown if interval is None else f"{shown} ({show(interval[0], decimals)} to {show(interval[1], decimals)})"
+    text = show(value, decimals)
+    return text if interval is None else f"{text} ({show(interval[0], decimals)} to {show(interval[1], decimals)})"
 
 
 def number(value: float | None, decimals: int | None = None) -> str:
@@ -317,12 +317,12 @@ def markdown_of(table: Table) -> str:
     lines.append(_line("---:" if is_number else "---" for is_number in table.numbers()))
     for index, row in enumerate(table.rows):
         cells = [
-            _MARKS[marks.get((index, place))].replace("{}", _plain(show(value, column.decimals, column.key)))
-            for place, (value, column) in enumerate(zip(row.values, table.columns, strict=True))
+            _MARKS[marks.get((index, position))].replace("{}", _plain(show(value, column.decimals, column.key)))
+            for position, (value, column) in enumerate(zip(row.values, table.columns, strict=True))
         ]
         lines.append(_line([(_OWN if row.is_own else "") + cells[0], *cells[1:]]))
-    own = [f"{_OWN.strip()}: own run."] if any(row.is_own for row in table.rows) else []
-    remarks = [text for text in (table.source, *table.notes, *own) if text]
+    legend = [f"{_OWN.strip()}: own run."] if any(row.is_own for row in table.rows) else []
+    remarks = [text for text in (table.source, *table.notes, *legend) if text]
     return "\n".join([*lines, "", *(f"{_plain(text)}  " for text in remarks), ""])
 
 

@@ -13,7 +13,7 @@ from lmms_egoplan.progress import track
 from lmms_egoplan.ranking.question import ContextTooLongError, EncodedQuestion
 from lmms_egoplan.training.questions import AnswerEncoder
 from lmms_egoplan.training.samples import Drawn, Sample
-from lmms_egoplan.validation import listing, shown
+from lmms_egoplan.validation import listing, quoted
 
 _BATCH = 4096
 # Maximum number of samples to encode because images of unknown sizes may make them too long, longest first.
@@ -28,7 +28,7 @@ def check_texts(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> No
             first 20.
     """
     problems = [
-        f"{sample.name}, {field}: contains {reserved}, which this model does not read as plain text: {shown(text)}"
+        f"{sample.name}, {field}: contains {reserved}, which this model does not read as plain text: {quoted(text)}"
         for samples in parts
         for sample in samples
         for field, text in sample.texts()

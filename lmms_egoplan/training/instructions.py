@@ -13,7 +13,7 @@ from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.jsonl import JsonObject, check_record, read_json
 from lmms_egoplan.training.questions import VIDEO_FRAMES
 from lmms_egoplan.training.samples import Sample
-from lmms_egoplan.validation import Checked, Expected, Text, listing, shown
+from lmms_egoplan.validation import Checked, Expected, Text, listing, quoted
 
 DESCRIBE = "Describe this image in detail."
 """Question for MiniGPT-4's captions, which have none: the first of the questions that MiniGPT-4 asks."""
@@ -81,7 +81,7 @@ def read_instructions(path: Path, media: Path | None = None) -> list[Sample]:
         try:
             if layout is None:
                 raise LmmsEgoplanError(
-                    "expected conversations (LLaVA), QA (VideoChat) or caption (MiniGPT-4), found " + shown(record)
+                    "expected conversations (LLaVA), QA (VideoChat) or caption (MiniGPT-4), found " + quoted(record)
                 )
             kind, make = layout
             checked, flaws = check_record(kind, record)

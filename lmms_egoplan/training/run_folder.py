@@ -12,7 +12,7 @@ from jinja2 import Environment, StrictUndefined
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode
-from lmms_egoplan.validation import shown
+from lmms_egoplan.validation import quoted
 
 SETTINGS = "run.json"
 _SCORES = "scores.json"
@@ -118,7 +118,7 @@ def _differences(name: str, stored: Any, current: Any) -> Iterator[str]:
     elif all(isinstance(value, str) and _SHA256.fullmatch(value) for value in (stored, current)):
         yield f"{name}: contents differ"
     else:
-        yield f"{name}: stored {shown(stored)}, current {shown(current)}"
+        yield f"{name}: stored {quoted(stored)}, current {quoted(current)}"
 
 
 def _read(path: Path) -> dict[str, Any] | None:

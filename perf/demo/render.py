@@ -246,7 +246,7 @@ def lines_of(plan: str) -> str:
 def views(room: Image.Image) -> list[Image.Image]:
     """Return the whole room, its left half and its right half."""
     half, height = room.width // 2, room.height
-    return [room, *(room.crop((left, 0, left + half, height)) for left in (0, half))]
+    return [room, *(room.crop((x, 0, x + half, height)) for x in (0, half))]
 
 
 def save(image: Image.Image, path: Path, **options: Any) -> None:

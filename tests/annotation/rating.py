@@ -16,9 +16,9 @@ class Rating(Flow):
     guide = ("Say 1 where the text is good.",)
     stages = (Stage("rate", "Rating"),)
 
-    def form(self, shown, earlier=(), order=0):
+    def form(self, contents, earlier=(), order=0):
         options = tuple(Option(level, level) for level in LEVELS)
-        return Form((Prose("Text", shown["text"]),), (Choice("rating", "Rating", options),))
+        return Form((Prose("Text", contents["text"]),), (Choice("rating", "Rating", options),))
 
     def scales(self):
         return [Scale("Rating", (0, 1), lambda values: int(values["rating"]), is_ordered=True)]

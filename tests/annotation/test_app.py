@@ -13,9 +13,9 @@ from lmms_egoplan.annotation.forms import Picture
 class Seen(Rating):
     """A flow that also shows a frame of this file."""
 
-    def form(self, shown, earlier=(), order=0):
-        form = super().form(shown, earlier, order)
-        return replace(form, shown=(*form.shown, Picture("Frame", Still(__file__, 0))))
+    def form(self, contents, earlier=(), order=0):
+        form = super().form(contents, earlier, order)
+        return replace(form, parts=(*form.parts, Picture("Frame", Still(__file__, 0))))
 
 
 @pytest.fixture

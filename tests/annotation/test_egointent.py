@@ -88,7 +88,7 @@ def test_no_clip_has_a_frame_at_or_after_the_cut(source):
     store = start(source)
     folder = media_folder(store.database.path)
     for item in store.items():
-        (clip,) = FLOW.form(item.shown).media
+        (clip,) = FLOW.form(item.contents).media
         path = folder.file(clip)
         numbers = [read_number(frame) for frame in read_video_frames(path, range(count_video_frames(path)))]
         record = item.hidden["record"]
@@ -106,11 +106,11 @@ def test_place_is_asked_only_with_candidates_or_without_a_place(source):
         unplaced,
     ]
     items = read_items(write_annotations(source / "steps.jsonl", steps), source / "videos")
-    assert [item.id for item in items if "place" in item.shown] == ["s2", "s3"]
+    assert [item.id for item in items if "place" in item.contents] == ["s2", "s3"]
     goalstep = {key: value for key, value in raw_record(4).items() if key != "scenario"}
     more = {"category": "make tea", "unverified": True, "next_step_plan_candidates": ["drive screw 4 in"]}
     (item,) = read_items(write_annotations(source / "steps.jsonl", [goalstep | more]), source / "videos")
-    assert "place" not in item.shown
+    assert "place" not in item.contents
 
 
 def test_lead_decides_where_the_reviewer_differs(source):
@@ -182,7 +182,7 @@ def test_database_items_and_media_can_be_moved(source, tmp_path_factory):
     source = source.rename(tmp_path_factory.mktemp("elsewhere") / "moved")
     store = start(source)
     assert store.assignments.next_slot("annotator-1").id == slot.id
-    (clip,) = FLOW.form(store.assignments.item(0).shown, (), 0).media
+    (clip,) = FLOW.form(store.assignments.item(0).contents, (), 0).media
     assert media_folder(store.database.path).file(clip).is_relative_to(source)
     store.close()
 

@@ -109,7 +109,7 @@ def test_clip_ends_exactly_at_the_observation(source):
     store = start(source)
     folder = media_folder(store.database.path)
     for item in store.items():
-        form = FLOW.form(item.shown)
+        form = FLOW.form(item.contents)
         number = int(item.id)
         observation = {5: 1, 6: 20}.get(number, 10 + 5 * number)
         assert len(form.media) == (1 if number == 5 else 2)
@@ -195,7 +195,7 @@ def test_database_items_and_media_can_be_moved(source, tmp_path_factory):
     start(source).close()
     source = source.rename(tmp_path_factory.mktemp("elsewhere") / "moved")
     store = start(source)
-    for media in FLOW.form(store.assignments.item(0).shown, (), 0).media:
+    for media in FLOW.form(store.assignments.item(0).contents, (), 0).media:
         assert media_folder(store.database.path).file(media).is_relative_to(source)
     store.close()
 
@@ -285,6 +285,6 @@ def test_next_clip_is_created_in_advance(source):
         assert item.id != store.assignments.next_slot("annotator-1").item.id
         wait_until(lambda: len(list(media_folder(store.database.path)._folder.glob("*.mp4"))) == 1)
         (path,) = media_folder(store.database.path)._folder.glob("*.mp4")
-        (clip, _) = FLOW.form(item.shown).media
+        (clip, _) = FLOW.form(item.contents).media
         assert media_folder(store.database.path).file(clip) == path
     store.close()

@@ -128,7 +128,7 @@ def items(name, folder, tmp_path):
     video = tmp_path / "video.mp4"
     write_numbered_video(video, 12)
     labels = {"local_intent": "a", "global_intent": "b", "next_step_plan": "c"}
-    shown = {
+    contents = {
         "egothink": [{"image": image, "question": "What?", "reference": "A cup.", "answer": "<b>"}],
         "actplan": [
             {"description": "Make tea.", "images": [image], "plan": "grab(cup)"},
@@ -157,7 +157,7 @@ def items(name, folder, tmp_path):
             }
         ],
     }[name]
-    return [Item(f"item {index}", content, {"model": "secret-model"}) for index, content in enumerate(shown)]
+    return [Item(f"item {index}", item, {"model": "secret-model"}) for index, item in enumerate(contents)]
 
 
 @pytest.mark.parametrize("name", LABELLED)
@@ -169,12 +169,12 @@ def test_tasks_fit_their_configuration(name, tmp_path):
     tasks = json.loads((out / "tasks.json").read_text())
     names = [tag.get("name") for tag in view.iter() if tag.get("name")]
     assert len(names) == len({*names})
-    shown = {tag.get("name") for tag in view.iter() if tag.tag in ("Image", "Video", "Text")}
+    media = {tag.get("name") for tag in view.iter() if tag.tag in ("Image", "Video", "Text")}
     # A value without $ would be a literal text.
-    assert all(tag.get("value").startswith("$") for tag in view.iter() if tag.get("name") in shown)
+    assert all(tag.get("value").startswith("$") for tag in view.iter() if tag.get("name") in media)
     controls = [tag for tag in view.iter() if tag.get("toName")]
     assert controls
-    assert all(tag.get("toName") in shown for tag in controls)
+    assert all(tag.get("toName") in items for tag in controls)
     variables = {tag.get("value")[1:] for tag in view.iter() if (tag.get("value") or "").startswith("$")}
     for task in tasks:
         assert variables <= task["data"].keys()

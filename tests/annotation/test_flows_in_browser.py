@@ -176,7 +176,9 @@ def seen(page):
 @pytest.mark.whole
 def test_egoplan(start, hand, tmp_path):
     store = start("egoplan")
-    golden = {item.shown["goal"] + "".join(sorted(item.shown["choices"].values())): item for item in store.items()}
+    golden = {
+        item.contents["goal"] + "".join(sorted(item.contents["choices"].values())): item for item in store.items()
+    }
     skipped = store.items()[1].id
 
     def verify(user):
@@ -305,7 +307,7 @@ def test_egointent(start, hand, tmp_path):
     step = json.loads(read_text(tmp_path / "out" / "steps.jsonl"))
     assert step["next_step_plan"] == "wash the cloth"
     # Two steps from the end, which is after the last frame: to that frame, then to the previous one.
-    assert step["end_sec"] == item.shown["times"][-2]
+    assert step["end_sec"] == item.contents["times"][-2]
 
 
 def test_egointent_names_the_place_of_unverified_steps(demo, hand, tmp_path):

@@ -104,7 +104,7 @@ def test_goalstep_steps(tmp_path):
     before = {record.step_id: record for record in read_annotations(steps)}
     assert len(before) > 10
     for item in store.items():
-        (clip,) = STEPS.form(item.shown).media
+        (clip,) = STEPS.form(item.contents).media
         path = media_folder(db).file(clip)
         (last,) = read_video_frames(path, [count_video_frames(path) - 1])
         assert read_number(last) / fps < before[item.id].end_sec <= (read_number(last) + 1) / fps
@@ -136,7 +136,7 @@ def test_questions_from_real_narrations(tmp_path):
     roots, db = {EPIC_KITCHENS: media.epic_kitchens, EGO4D: None}, tmp_path / "labels.sqlite"
     store = open_store(QUESTIONS, db, lambda _: read_questions(media.annotations, roots), "questions", Team(2, 2))
     for item in store.items():
-        for part in QUESTIONS.form(item.shown).media:
+        for part in QUESTIONS.form(item.contents).media:
             assert media_folder(db).file(part).stat().st_size
     label(store, lambda item, page: {"choice": item.hidden["golden"]})
     assert "12 of 12" in run("annotate", "export", db, "--out", tmp_path / "out")

@@ -382,7 +382,7 @@ def test_only_changing_values_are_updated(open_store, tmp_path):
     create(tmp_path / "labels.sqlite", Settings("rating", 1, 1), items("old"), Rating.stages)
     store = open_store()
     store.renew_items(items("new"), "items")
-    assert store.assignments.item(0).shown == {"text": "text", "place": "new"}
+    assert store.assignments.item(0).contents == {"text": "text", "place": "new"}
     assert store.assignments.item(0).hidden == {"rating": "new"}
     with pytest.raises(StoreError, match=r"labels\.sqlite"):
         store.renew_items(items("new", "other"), "items")
@@ -458,7 +458,7 @@ def test_unpaired_surrogates_are_stored_as_question_marks(open_store, tmp_path):
     create(path, Settings("rating", 1, 1), [Item("a\ud83d", {"text": "b\ud83d"}, {"c": "\ud83d\ude00"})], Rating.stages)
     store = open_store()
     (item,) = store.items()
-    assert (item.id, item.shown, item.hidden) == ("a?", {"text": "b?"}, {"c": "\U0001f600"})
+    assert (item.id, item.contents, item.hidden) == ("a?", {"text": "b?"}, {"c": "\U0001f600"})
     store.save(store.assignments.next_slot("annotator-1"), "form", {"rating": "1", "text": "\ud83d"}, "\ud83d")
     ((saved,),) = store.labelled().labels.values()
     assert (saved.values["text"], saved.comment) == ("?", "?")

@@ -332,7 +332,7 @@ def test_scores_are_read_without_samples_and_with_other_tasks(tmp_path):
     assert runs.skipped == runs.without == ()
     assert run.tasks.keys() == {"egoplan_val"}
     assert run.tasks["egoplan_val"].samples is None
-    assert {name: task.metrics for name, task in run.others.items()} == {"mme": {"mme_score": 12.5}}
+    assert {name: task.metrics for name, task in run.other_tasks.items()} == {"mme": {"mme_score": 12.5}}
 
 
 def test_paths_without_a_run_are_reported(tmp_path):

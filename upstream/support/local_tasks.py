@@ -61,13 +61,13 @@ def write_tasks(folder: Path, num_questions: int = 6) -> None:
     (folder / "tasks" / "utils.py").write_text(UTILS)
     image_rows, text_rows = [], []
     for number in range(num_questions):
-        place = number % len(PLACES)
+        corner = number % len(PLACES)
         picture = Image.new("RGB", (96, 96), (40 * number, 120, 200))
-        x, y = CENTERS[place]
+        x, y = CENTERS[corner]
         ImageDraw.Draw(picture).ellipse((x - 12, y - 12, x + 12, y + 12), fill=(240, 200 - 30 * number, 20))
         picture.save(folder / f"{number}.png")
         question = "Where is the round shape?"
-        row = {"question": question, "choices": PLACES, "gold": place, "image": str(folder / f"{number}.png")}
+        row = {"question": question, "choices": PLACES, "gold": corner, "image": str(folder / f"{number}.png")}
         image_rows.append(row)
         count = number % len(COUNTS)
         words = " ".join(["cup"] * (count + 1))

@@ -14,7 +14,7 @@ from typing import NoReturn
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.paths import yaml_beside
-from lmms_egoplan.validation import shown
+from lmms_egoplan.validation import quoted
 
 Bound = Mapping[str, str]
 """The object, or the type, of each variable."""
@@ -458,7 +458,7 @@ class _Reader:
         return node.word
 
     def _fail(self, node: _Node, expected: str) -> NoReturn:
-        self._refuse(node.line, f"{expected}, found {shown(str(node))}")
+        self._refuse(node.line, f"{expected}, found {quoted(str(node))}")
 
     def _refuse(self, line: int, expected: str) -> NoReturn:
         raise LmmsEgoplanError(f"{self._where}:{line}: expected {expected}")

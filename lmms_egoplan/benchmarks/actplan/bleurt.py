@@ -19,7 +19,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version
 from lmms_egoplan.progress import track
 from lmms_egoplan.text import clean_text
-from lmms_egoplan.validation import shown
+from lmms_egoplan.validation import quoted
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -195,7 +195,7 @@ def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]
         for name, choices in (("positives", get_args(Positives)), ("shuffled", get_args(Shuffled))):
             if (stored := getattr(config, name, None)) not in choices:
                 raise LmmsEgoplanError(
-                    f"{folder / 'config.json'}: {name}: expected {' or '.join(choices)}, found {shown(stored)}; "
+                    f"{folder / 'config.json'}: {name}: expected {' or '.join(choices)}, found {quoted(stored)}; "
                     f"{_ADVICE}"
                 )
         tokenizer = AutoTokenizer.from_pretrained(folder)

@@ -19,7 +19,7 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import without_marks
 from lmms_egoplan.media.image_files import jpeg_url
 from lmms_egoplan.paths import yaml_beside
-from lmms_egoplan.validation import AnyText, Checked, Text, read_as, shown
+from lmms_egoplan.validation import AnyText, Checked, Text, quoted, read_as
 
 _TEXTS: dict[str, str] = yaml_beside(__file__)
 _PROMPT_VERSION = _TEXTS["version"]
@@ -137,10 +137,10 @@ def read_errors(reply: dict[str, Any], steps: int) -> Errors:
         ValueError: The reply has unknown keys, or values that are not steps of the plan.
     """
     if not reply.keys() <= ERRORS.keys():
-        raise ValueError(f"expected types of errors, found {shown(reply)}")
+        raise ValueError(f"expected types of errors, found {quoted(reply)}")
     for marked in reply.values():
         if not isinstance(marked, list) or not all(type(step) is int and 0 <= step <= steps for step in marked):
-            raise ValueError(f"expected steps of the plan, found {shown(marked)}")
+            raise ValueError(f"expected steps of the plan, found {quoted(marked)}")
     return {key: sorted(set(reply[key])) for key in ERRORS if reply.get(key)}
 
 

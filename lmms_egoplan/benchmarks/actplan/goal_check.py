@@ -242,7 +242,7 @@ class World:
             return any(("ontop", *pair) in self.facts for pair in (arguments, arguments[::-1]))
         return predicate == "inside" and arguments[1] in self._around({arguments[0]}, frozenset({"inside"}))
 
-    def places(self, thing: str) -> set[str]:
+    def locations(self, thing: str) -> set[str]:
         """Return an object and everything that it is in, on, under or next to, directly or indirectly."""
         return {thing} | self._around({thing}, PLACES)
 
@@ -359,7 +359,7 @@ class Executor:
     def _walk(self, name: Name) -> None:
         self._walked_to = self._resolve(name.thing_or_place).things
         rooms = self._names.rooms_in((*name.words, *name.place))
-        self._here = set().union(*map(self.world.places, self._walked_to)) or None
+        self._here = set().union(*map(self.world.locations, self._walked_to)) or None
         if rooms and all(map(is_floor, self._walked_to)):
             self._here = rooms | (self._here or set())
 
@@ -367,7 +367,7 @@ class Executor:
         for name in names:
             for thing in self._handled(name):
                 if self._reaches(thing):
-                    self._here = None if self._here is None else self._here | self.world.places(thing)
+                    self._here = None if self._here is None else self._here | self.world.locations(thing)
                     self.world.take(thing)
                     self._taken.add(thing)
 
@@ -398,14 +398,14 @@ class Executor:
         Plans name either one first, so the name of a held object is what to put. If the only name is not held, the
         object taken last is put there.
         """
-        first, *others = names
+        first, *rest = names
         if relation == "onfloor":
             return self._handled(first), Name(("floor",))
-        if not others:
+        if not rest:
             return (self._handled(first), None) if self._holds(first) else (self.world.held[-1:], first)
-        if self._holds(first) and not any(map(self._holds, others)):
-            return self._handled(first), others[0]
-        return [thing for name in others for thing in self._handled(name)], first
+        if self._holds(first) and not any(map(self._holds, rest)):
+            return self._handled(first), rest[0]
+        return [thing for name in rest for thing in self._handled(name)], first
 
     def _put_one(self, thing: str, relation: str, options: Sequence[str], more: Sequence[tuple[str, str]]) -> None:
         within_reach = [option for option in options if is_floor(option) or self._reaches(option)]
@@ -440,7 +440,7 @@ class Executor:
         """Turn water on or off; water wets everything in a basin, and what the agent holds at a basin."""
         self._water_runs = on
         if on:
-            at_basin = any(place.startswith(_BASINS) for place in self._here or ())
+            at_basin = any(name.startswith(_BASINS) for name in self._here or ())
             wet = {fact[1] for fact in self.world.facts if fact[0] in PLACES and fact[2].startswith(_BASINS)}
             for thing in {*wet, *(self.world.held if at_basin else ())}:
                 self.world.set_states(thing, {"soaked": True})
@@ -455,13 +455,13 @@ class Executor:
             self.world = max(worlds, key=self.goal_reached) if len(worlds) > 1 else worlds[0]
 
     def _reaches(self, thing: str) -> bool:
-        places = self.world.places(thing)
+        locations = self.world.locations(thing)
         return self._here is None or bool(
-            (places | self._rooms_of(thing)) & self._here or places & set(self.world.held)
+            (locations | self._rooms_of(thing)) & self._here or locations & set(self.world.held)
         )
 
     def _rooms_of(self, thing: str) -> set[str]:
-        return {room for place in self.world.places(thing) if (room := self._names.room_of(place))}
+        return {room for location in self.world.locations(thing) if (room := self._names.room_of(location))}
 
     def _holds(self, name: Name) -> bool:
         return bool(set(self._candidates(name, movable=True)) & set(self.world.held))
@@ -479,7 +479,7 @@ class Executor:
         things = self._names.matching(name.words, movable=movable)
         rooms = self._names.rooms_in((*name.words, *name.place))
         if (not things and rooms) or any(map(is_floor, things)):
-            here = {room for place in self._here or () if (room := self._names.room_of(place))}
+            here = {room for location in self._here or () if (room := self._names.room_of(location))}
             return self._names.floors(rooms or here)
         for state in name.states:
             things = [thing for thing in things if self._start.holds(state, (thing,))] or things
@@ -492,8 +492,8 @@ class Executor:
             return _Meaning(things)
         # Examples: book_on_shelf, sock_sofa.
         all_matches = self._names.matching(name.words) + self._names.matching(name.words[:1])
-        places = self._names.matching(name.place) or [match for match in all_matches if match not in things]
-        nearby = [thing for thing in things if not self.world.places(thing).isdisjoint(places)] or things
+        surroundings = self._names.matching(name.place) or [match for match in all_matches if match not in things]
+        nearby = [thing for thing in things if not self.world.locations(thing).isdisjoint(surroundings)] or things
         if rooms := self._names.rooms_in((*name.words, *name.place)):
             nearby = [thing for thing in nearby if rooms & self._rooms_of(thing)] or nearby
         if name.number is not None:

@@ -14,7 +14,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.text import without_thinking
 from lmms_egoplan.text import clean_text
-from lmms_egoplan.validation import AnyText, Checked, Expected, Text, expected, is_text, read_as, shown
+from lmms_egoplan.validation import AnyText, Checked, Expected, Text, expected, is_text, quoted, read_as
 
 # Labels: verdicts (sec. 4.1) and types of errors (in the order of sec. 5.6).
 VERDICTS = ("correct", "commonsense")
@@ -224,7 +224,7 @@ def read_activities(path: Path) -> dict[str, str]:
     for where, line in read_lines(path):
         name, _, split = (part.strip() for part in line.partition("\t"))
         if not name or split not in SPLITS:
-            raise LmmsEgoplanError(f"{where}: expected an activity, a tab and train, val or test, found {shown(line)}")
+            raise LmmsEgoplanError(f"{where}: expected an activity, a tab and train, val or test, found {quoted(line)}")
         if name in activities:
             raise LmmsEgoplanError(f"{where}: duplicate activity {name}; remove one of the lines")
         activities[name] = split
@@ -239,7 +239,7 @@ def _load(where: str, line: str) -> Any:
 
 def _stored_plan(where: str, record: Any) -> StoredPlan:
     if not isinstance(record, dict):
-        raise LmmsEgoplanError(f"{where}: expected an object {_FORM}, found {shown(record)}")
+        raise LmmsEgoplanError(f"{where}: expected an object {_FORM}, found {quoted(record)}")
     line = read_as(_StoredLine, where, record)
     if not line.references:
         raise LmmsEgoplanError(f"{where}: references: expected at least one gold plan, found none")

@@ -18,7 +18,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.progress import track
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.text import clean_text
-from lmms_egoplan.validation import AnyText, Expected, expected, shown
+from lmms_egoplan.validation import AnyText, Expected, expected, quoted
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -332,7 +332,7 @@ def _embeddings(steps: list[str], encoder: "SentenceTransformer") -> np.ndarray:
     if broken.any():
         raise LmmsEgoplanError(
             f"the sentence encoder returns no numbers for {broken.sum()} of {len(steps)} steps, the first "
-            f"{shown(steps[broken.argmax()])}: its weights are damaged; use another copy"
+            f"{quoted(steps[broken.argmax()])}: its weights are damaged; use another copy"
         )
     return embeddings
 

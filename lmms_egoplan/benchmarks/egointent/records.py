@@ -21,7 +21,7 @@ from lmms_egoplan.file_kinds import check_kind
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, decode_objects, parse, read_csv, read_text
 from lmms_egoplan.paths import LMMS_EVAL_TASKS, yaml_beside
 from lmms_egoplan.storage import without_bars
-from lmms_egoplan.validation import Checked, Expected, Seconds, Text, expected, is_text, listing, shown
+from lmms_egoplan.validation import Checked, Expected, Seconds, Text, expected, is_text, listing, quoted
 
 HUB = "hub"
 HUB_DATASET = "py2279105943/EgoIntent"
@@ -82,7 +82,7 @@ def _load_folder(path: Path, field_by_key: Mapping[str, str]) -> list[Raw]:
         fields = next((raw.fields for raw in records if isinstance(raw.value, Mapping)), {})
         if absent_fields := [field for field in _NEEDED if field not in fields.values()]:
             other_tables.append(
-                f"{name}: no {', '.join(absent_fields)}; keys: {', '.join(map(shown, fields)) or 'none'}"
+                f"{name}: no {', '.join(absent_fields)}; keys: {', '.join(map(quoted, fields)) or 'none'}"
             )
         else:
             step_tables[name] = records
@@ -169,7 +169,7 @@ def _read_json(path: Path, field_by_key: Mapping[str, str]) -> list[tuple[str, A
             return [(f"line {text[: text.index('{')].count(chr(10)) + 1}", content)]
         lists = {key: value for key, value in content.items() if isinstance(value, list)}
         if len(lists) > 1:
-            raise LmmsEgoplanError(f"{path}: several lists of records, {', '.join(map(shown, lists))}; keep only one")
+            raise LmmsEgoplanError(f"{path}: several lists of records, {', '.join(map(quoted, lists))}; keep only one")
         for key, records in lists.items():
             return _numbered(f"{key}, record", records)
     return [(f"line {number}", _decode(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
@@ -356,7 +356,7 @@ def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
     for raw in loaded:
         if not isinstance(raw.value, JsonObject):
             is_error = isinstance(raw.value, ValueError)
-            problem = str(raw.value) if is_error else f"expected an object, found {shown(raw.value)}"
+            problem = str(raw.value) if is_error else f"expected an object, found {quoted(raw.value)}"
             problems.append(f"{raw.location}: {problem}")
             continue
         values, flaws = _by_field(raw)
@@ -368,11 +368,11 @@ def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
         if isinstance(step_id, str) and is_text(step_id) and (revealed_fields := _fields_in_id(step_id, values)):
             flaws.append(
                 f"step_id: contains the text of {', '.join(revealed_fields)}, and the prompt shows it to the model; "
-                f"rename it. Found {shown(step_id)}"
+                f"rename it. Found {quoted(step_id)}"
             )
         if isinstance(step_id, str) and (first_location := first_use.setdefault(step_id, raw.location)) != raw.location:
             flaws.append(f"step_id: duplicate of {first_location}; remove or rename one")
-        problems += [f"{raw.location}, step_id {shown(step_id)}, {flaw}" for flaw in flaws]
+        problems += [f"{raw.location}, step_id {quoted(step_id)}, {flaw}" for flaw in flaws]
         if record is not None:
             records.append(record)
     if problems:
@@ -406,7 +406,7 @@ def needed_videos(records: Sequence[Record]) -> dict[str, float]:
 def _by_field(raw: Raw) -> tuple[dict[str, Any], list[str]]:
     """Return values by field name, and problems: duplicate keys, and keys with different values for one field."""
     values: dict[str, Any] = {}
-    problems = [f"{shown(key)}: {REPEATED}" for key in raw.value.repeated]
+    problems = [f"{quoted(key)}: {REPEATED}" for key in raw.value.repeated]
     keys: dict[str, str] = {}
     for key, field in raw.fields.items():
         value = raw.value[key]
@@ -414,8 +414,8 @@ def _by_field(raw: Raw) -> tuple[dict[str, Any], list[str]]:
             values[field], keys[field] = value, key
         elif values[field] != value and field in Record.model_fields:
             problems.append(
-                f"{field}: the keys {shown(keys[field])} and {shown(key)} have different values, "
-                f"{shown(values[field])} and {shown(value)}; remove one"
+                f"{field}: the keys {quoted(keys[field])} and {quoted(key)} have different values, "
+                f"{quoted(values[field])} and {quoted(value)}; remove one"
             )
     return values, problems
 

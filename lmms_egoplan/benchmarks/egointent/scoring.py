@@ -20,7 +20,7 @@ from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import is_ended, sanitize, without_thinking
 from lmms_egoplan.serialization import TextRecord
-from lmms_egoplan.validation import AnyText, Expected, problem, shown
+from lmms_egoplan.validation import AnyText, Expected, problem, quoted
 
 # The paper says Qwen3 without a size. This is the largest dense model of that family.
 DEFAULT_JUDGE = "Qwen/Qwen3-32B"
@@ -196,14 +196,14 @@ def check_judged(record: Judged) -> Judged:
     """
     for part in (record.RATINGS, "judgements", "judges", "errors"):
         if getattr(record, part).keys() != record.RATED.keys():
-            names = shown([*getattr(record, part)])
+            names = quoted([*getattr(record, part)])
             raise problem(f"{part}: expected values for {', '.join(record.RATED)}, found values for {names}")
     for name in record.missing:
         if record.rated[name] != 0:
-            rating = shown(record.rated[name])
+            rating = quoted(record.rated[name])
             raise problem(f"{record.RATINGS}.{name}: expected 0 for a field that is not in the reply, found {rating}")
     if not record.fields.keys() >= set(record.suspect):
-        raise problem(f"suspect: expected fields of the reply, found {shown(record.suspect)}")
+        raise problem(f"suspect: expected fields of the reply, found {quoted(record.suspect)}")
     return record
 
 

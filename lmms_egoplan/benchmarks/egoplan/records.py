@@ -18,7 +18,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import check_kind
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, read_json, read_text
 from lmms_egoplan.storage import without_bars
-from lmms_egoplan.validation import Checked, Expected, Text, expected, listing, problem, shown
+from lmms_egoplan.validation import Checked, Expected, Text, expected, listing, problem, quoted
 
 Split = Literal["val", "test"]
 EPIC_KITCHENS, EGO4D = "EpicKitchens", "Ego4D"
@@ -158,7 +158,7 @@ class Question(Shown):
     def _check_choice(cls, choice: str, info: ValidationInfo) -> str:
         for field in CHOICES:
             if choice.strip() == info.data.get(field, "").strip():
-                raise problem(f"same as {field}: {shown(choice)}")
+                raise problem(f"same as {field}: {quoted(choice)}")
         return choice
 
     @field_validator("golden_choice_idx", "answer")
@@ -183,7 +183,7 @@ class Question(Shown):
         golden = info.data.get("golden_choice_idx")
         right = info.data.get(f"choice_{golden}".lower())
         if right is not None and answer != right:
-            raise expected(f"choice {golden}, {shown(right)}")
+            raise expected(f"choice {golden}, {quoted(right)}")
         return right
 
 
@@ -325,9 +325,9 @@ def read_records(
         flaws += _order_flaws(fields, first)
         if record is not None:
             records.append(record)
-        if sample_id is not None and (earlier := first_use.setdefault(shown(sample_id), index)) != index:
+        if sample_id is not None and (earlier := first_use.setdefault(quoted(sample_id), index)) != index:
             flaws.append(f"sample_id: already used by record {earlier}")
-        problems += [f"record {index}, sample_id {shown(sample_id)}, {flaw}" for flaw in flaws]
+        problems += [f"record {index}, sample_id {quoted(sample_id)}, {flaw}" for flaw in flaws]
     if problems:
         check_kind(path, raw_records, kind)
     if len(problems) == 1:
@@ -366,7 +366,7 @@ def load_list(path: Path, key: str) -> list[Any]:
     content = read_json(path, "annotations")
     if isinstance(content, JsonObject):
         if content.repeated:
-            raise LmmsEgoplanError(f"{path}: {', '.join(map(shown, content.repeated))}: {REPEATED}")
+            raise LmmsEgoplanError(f"{path}: {', '.join(map(quoted, content.repeated))}: {REPEATED}")
         lists = {name: value for name, value in content.items() if isinstance(value, list)}
         content = next(iter(lists.values())) if len(lists) == 1 else lists.get(key)
     if not isinstance(content, list):

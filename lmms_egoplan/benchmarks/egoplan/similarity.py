@@ -133,9 +133,9 @@ def _cosines_in_process(pairs: Sequence[Pair], name: str) -> tuple[str, list[flo
 
 
 def _compute() -> None:
-    """Read pairs and an encoder's name from standard input, and write the result of `_cosines` as the last line."""
-    # transformers imports these for image models and training, which takes a third of this process's time. If an encoder
-    # needs one of them, this process fails, and the caller encodes instead.
+    """Read pairs and the name of an encoder from standard input; write the result of `_cosines` as the last line."""
+    # transformers would import these, which takes a third of this process's time. If an encoder needs one of them, this
+    # process fails, and the caller encodes instead.
     sys.modules |= dict.fromkeys(("timm", "wandb"))  # type: ignore[arg-type]
     pairs, name = json.load(sys.stdin)
     print("\n" + json.dumps(_cosines([tuple(pair) for pair in pairs], name)), end="", flush=True)

@@ -15,7 +15,7 @@ from lmms_egoplan.jsonl import check_record, read_json
 from lmms_egoplan.media.image_files import check_image
 from lmms_egoplan.progress import track
 from lmms_egoplan.storage import without_bars
-from lmms_egoplan.validation import Checked, Text, listing, shown
+from lmms_egoplan.validation import Checked, Text, listing, quoted
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -155,7 +155,7 @@ def _load_list(folder: Path) -> list[Any]:
         raise LmmsEgoplanError(f"{folder}: no such folder")
     content = read_json(path, "annotations")
     if not isinstance(content, list) or not content:
-        raise LmmsEgoplanError(f"{path}: expected a list of records, found {shown(content)}")
+        raise LmmsEgoplanError(f"{path}: expected a list of records, found {quoted(content)}")
     return content
 
 
@@ -185,7 +185,7 @@ def _load_config(where: str, config: str) -> "Dataset":
 
 def _read_image_file(folder: Path, names: Any) -> bytes:
     if not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
-        raise LmmsEgoplanError(f"image_path: expected a list with one file name, found {shown(names)}")
+        raise LmmsEgoplanError(f"image_path: expected a list with one file name, found {quoted(names)}")
     try:
         path = resolve_inside(folder, names[0])
     except LmmsEgoplanError as error:

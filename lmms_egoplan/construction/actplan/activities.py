@@ -14,7 +14,7 @@ from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection
-from lmms_egoplan.validation import is_text, shown
+from lmms_egoplan.validation import is_text, quoted
 
 LAYOUT = "DIR/<activity>/problem0.bddl, as in bddl/activity_definitions of ActPlan-1K's repository"
 # The end of the released descriptions; 134 of 153 have exactly this text.
@@ -179,7 +179,7 @@ def describe(
         incomplete = {}
         for key, reply in replies.items():
             if not is_text(reply.get("description")):
-                rejections.append(Rejection("description", NO_DESCRIPTION, key, shown(reply)))
+                rejections.append(Rejection("description", NO_DESCRIPTION, key, quoted(reply)))
                 continue
             text = " ".join(reply["description"].split())
             missing = _missing(by_key[key], text)
@@ -191,7 +191,7 @@ def describe(
             break
         prompts = {key: second_description_prompt(prompts[key], *reply) for key, reply in incomplete.items()}
     rejections += [
-        Rejection("description", INCOMPLETE, key, f"{'; '.join(missing)}: {shown(text)}")
+        Rejection("description", INCOMPLETE, key, f"{'; '.join(missing)}: {quoted(text)}")
         for key, (text, missing) in incomplete.items()
     ]
     return {key: f"{texts[key]}\n{INSTRUCTION}\n" for key in by_key if key in texts}, rejections

@@ -19,7 +19,7 @@ from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection
-from lmms_egoplan.validation import Checked, Text, is_text, read_as, shown
+from lmms_egoplan.validation import Checked, Text, is_text, quoted, read_as
 
 # Sec. 3.3.
 CATEGORIES = ("object property", "object function", "event causality")
@@ -74,7 +74,7 @@ def propose(
         for number, proposed in enumerate(proposal.circumstances, 1):
             text = " ".join(proposed.circumstance.split())
             if text.casefold() in seen:
-                rejections.append(Rejection("circumstance", REPEATED, f"{name}, {number}", shown(text)))
+                rejections.append(Rejection("circumstance", REPEATED, f"{name}, {number}", quoted(text)))
                 continue
             seen.add(text.casefold())
             id_, task = f"{name}/{number}", texts[f"{name}/0"]
@@ -101,7 +101,7 @@ def read_verdicts(folder: Path) -> tuple[list[tuple[str, str]], list[Rejection]]
         if verdict.accepted:
             accepted.append((verdict.activity, verdict.circumstance))
         else:
-            refused.append(Rejection("circumstance", NOT_ACCEPTED, verdict.activity, shown(verdict.circumstance)))
+            refused.append(Rejection("circumstance", NOT_ACCEPTED, verdict.activity, quoted(verdict.circumstance)))
     return accepted, refused
 
 
@@ -125,7 +125,7 @@ def change(
         if name in normal:
             requests[f"{name}, circumstance {number}"] = (name, circumstance)
         else:
-            rejections.append(Rejection("change", UNKNOWN_ACTIVITY, name, shown(circumstance)))
+            rejections.append(Rejection("change", UNKNOWN_ACTIVITY, name, quoted(circumstance)))
     prompts = {key: change_prompt(normal[name], circumstance) for key, (name, circumstance) in requests.items()}
     replies, rejected = ask_json("change", prompts, settings, "changed problems", schema=SCHEMAS["change"])
     rejections += rejected
@@ -137,7 +137,7 @@ def change(
         if isinstance(result, Rejection):
             rejections.append(result)
         elif name in changed:
-            rejections.append(Rejection("change", NOT_NEEDED, key, shown(circumstance)))
+            rejections.append(Rejection("change", NOT_NEEDED, key, quoted(circumstance)))
         else:
             problem, category = result
             changes = tuple(fact for fact in problem.init if fact not in normal[name].init)
@@ -149,7 +149,7 @@ def _read(reply: dict[str, Any], where: str, name: str, normal: Problem) -> tupl
     """Read a reply's problem and category, or return why it cannot be used."""
     bddl, category = reply.get("problem"), reply.get("category")
     if not is_text(bddl) or category not in CATEGORIES:
-        return Rejection("change", NO_PROBLEM, where, shown(reply))
+        return Rejection("change", NO_PROBLEM, where, quoted(reply))
     try:
         problem = parse_problem(bddl, where)
     except LmmsEgoplanError as error:

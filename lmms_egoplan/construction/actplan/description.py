@@ -22,7 +22,7 @@ _END, _LONGEST = re.compile(r"[.!?;](?=\s|$)|\n"), 80
 _BEFORE = 16
 
 
-class _Place(NamedTuple):
+class _Span(NamedTuple):
     """The position of a type's name in a sentence: index of the first word, index after the last, and its number."""
 
     start: int
@@ -30,7 +30,7 @@ class _Place(NamedTuple):
     is_plural: bool
 
 
-_Places: TypeAlias = Sequence[_Place]
+_Positions: TypeAlias = Sequence[_Span]
 
 
 class Unnamed(NamedTuple):
@@ -73,8 +73,8 @@ def unnamed(problem: Problem, text: str) -> Unnamed:
     """
     kinds = dict.fromkeys(obj.type for obj in problem.objects if lemma_of(obj.type) != _AGENT)
     parts = (re.findall("[a-z]+|[0-9]+|,", part) for part in _END.split(text.lower()))
-    sentences = [(words, {kind: list(_places(kind, words)) for kind in kinds}) for words in parts]
-    unnamed_kinds = [kind for kind in kinds if not any(places[kind] for _, places in sentences)]
+    sentences = [(words, {kind: list(_positions(kind, words)) for kind in kinds}) for words in parts]
+    unnamed_kinds = [kind for kind in kinds if not any(positions[kind] for _, positions in sentences)]
     readable = [([], {})] if any(_is_list(words) for words, _ in sentences) else sentences
     conditions = dict.fromkeys(
         f"{atom if asked else f'(not {atom})'}: {', '.join(missing)}"
@@ -127,17 +127,17 @@ def _missing(
     atom: Formula,
     numbers: Mapping[str, tuple[int, int]],
     words: Sequence[str],
-    places: Mapping[str, _Places],
+    positions: Mapping[str, _Positions],
     *,
     asked: bool,
 ) -> list[str]:
     """List the parts of a condition that a sentence lacks: names of types, their numbers, and the predicate."""
     missing = []
     for kind, (number, total) in numbers.items():
-        if not any(_is_numbered(words, place, number, total) for place in places.get(kind, ())):
-            missing.append(f"number of {lemma_of(kind)} ({number})" if places.get(kind) else lemma_of(kind))
+        if not any(_is_numbered(words, position, number, total) for position in positions.get(kind, ())):
+            missing.append(f"number of {lemma_of(kind)} ({number})" if positions.get(kind) else lemma_of(kind))
     # Words in objects' names are not predicates, as in "scrub brush".
-    name_indices = {at for of_kind in places.values() for place in of_kind for at in range(place.start, place.end)}
+    name_indices = {at for spans in positions.values() for span in spans for at in range(span.start, span.end)}
     other_words = [word for at, word in enumerate(words) if at not in name_indices]
     if not _is_stated(atom.op, other_words, asked=asked):
         missing.append(atom.op if asked else f"not {atom.op}")
@@ -154,17 +154,17 @@ def _is_stated(predicate: str, words: Sequence[str], *, asked: bool) -> bool:
     return any(_matches(pattern, word) for pattern in contrary for word in words)
 
 
-def _is_numbered(words: Sequence[str], place: _Place, number: int, total: int) -> bool:
+def _is_numbered(words: Sequence[str], noun: _Span, number: int, total: int) -> bool:
     """Return True if the words around a noun state the number of its objects, `number` of `total`.
 
     A numeral before the noun must be that number, unless a word such as "each" applies it to several objects. Without a
     numeral, a plural means several. A singular needs an article, which may belong to the list that contains the noun.
     """
-    start = max(0, place.start - _BEFORE)
-    before = list(takewhile(lambda word: word not in _WORDS["breaks"], words[start : place.start][::-1]))
+    start = max(0, noun.start - _BEFORE)
+    before = list(takewhile(lambda word: word not in _WORDS["breaks"], words[start : noun.start][::-1]))
     adjacent = takewhile(lambda word: word not in _WORDS["joints"], before)
     numerals = {int(word) if word.isdecimal() else _NUMERALS.get(word) for word in adjacent} - {None}
-    after = words[place.end : place.end + 1]
+    after = words[noun.end : noun.end + 1]
     around = {*before, *after}
     is_spread = not _WORDS["spread"].isdisjoint(words)
     if numerals:
@@ -172,7 +172,7 @@ def _is_numbered(words: Sequence[str], place: _Place, number: int, total: int) -
     if not _WORDS["labels"].isdisjoint(around) or "".join(after).strip("0").isdecimal():
         return True
     is_all = not _WORDS["all"].isdisjoint(around)
-    fits = total == 1 or number > 1 if place.is_plural else number == 1 or is_spread or is_all
+    fits = total == 1 or number > 1 if noun.is_plural else number == 1 or is_spread or is_all
     return fits and not _WORDS["articles"].isdisjoint(around)
 
 
@@ -186,13 +186,13 @@ def _matches(pattern: str, word: str) -> bool:
     return word.startswith(pattern[:-1]) if pattern.endswith("*") else pattern in singulars(word) | {word}
 
 
-def _places(kind: str, words: Sequence[str]) -> Iterator[_Place]:
+def _positions(kind: str, words: Sequence[str]) -> Iterator[_Span]:
     """Yield the positions of a type's name, of its last word, or of all its words joined into one."""
     joined = lemma_of(kind).replace("_", "")
     for start in range(len(words)):
         for parts in names_of_type(kind):
             span = words[start : start + len(parts)]
             if len(span) == len(parts) and all(map(_matches, parts, span)):
-                yield _Place(start, start + len(parts), span[-1] != parts[-1])
+                yield _Span(start, start + len(parts), span[-1] != parts[-1])
         if _matches(joined, pair := "".join(words[start : start + 2])):
-            yield _Place(start, start + 2, pair != joined)
+            yield _Span(start, start + 2, pair != joined)

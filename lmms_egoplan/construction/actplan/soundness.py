@@ -147,7 +147,7 @@ def _changed(executor: Executor, world: World, fact: Fact) -> Iterator[World]:
     """Yield the worlds after one action that makes a fact true or, if it holds, false."""
     predicate, thing, *targets = fact
     value = not world.holds(predicate, fact[1:])
-    near = {place[::2] for place in world.facts if place[0] in PLACES - SUPPORTS and place[1] == thing}
+    near = {known[::2] for known in world.facts if known[0] in PLACES - SUPPORTS and known[1] == thing}
     # A step may name a second place, such as place_on_top(table, next_to(cup)).
     for more in ((), near) if predicate in PLACES else ():
         after = world.copy()

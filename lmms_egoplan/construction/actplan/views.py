@@ -30,7 +30,7 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.media.image_files import jpeg_url
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.text import cell_text
-from lmms_egoplan.validation import is_text, shown
+from lmms_egoplan.validation import is_text, quoted
 
 # Sec. 3.2: "Generally, 2 to 5 images are selected to cover the main contents".
 FEWEST_VIEWS, MOST_VIEWS = 2, 5
@@ -110,14 +110,14 @@ def read_choices(path: Path) -> dict[str, list[str]]:
         content = read_json(path, "views")
         if not isinstance(content, dict) or not all(isinstance(views, list) for views in content.values()):
             raise LmmsEgoplanError(
-                f"{path}: expected an object with a list of views by instance, found {shown(content)}"
+                f"{path}: expected an object with a list of views by instance, found {quoted(content)}"
             )
         choices = {name: [str(view) for view in views] for name, views in content.items()}
     else:
         for number, row in enumerate(csv.DictReader(io.StringIO(read_text(path, "views"))), 2):
             name, view = row.get("id"), row.get("view")
             if not is_text(name) or not is_text(view):
-                raise LmmsEgoplanError(f"{path}, line {number}: expected the columns id and view, found {shown(row)}")
+                raise LmmsEgoplanError(f"{path}, line {number}: expected the columns id and view, found {quoted(row)}")
             choices.setdefault(name, []).append(cell_text(view))
     for name, views in choices.items():
         if not FEWEST_VIEWS <= len(set(views)) <= MOST_VIEWS:
@@ -222,7 +222,7 @@ def _ask(
 
     def read(name: str, reply: list[Any]) -> list[str]:
         if not all(item in objects[name] for item in reply):
-            raise ValueError(f"expected some of the objects, found {shown(reply)}")
+            raise ValueError(f"expected some of the objects, found {quoted(reply)}")
         return reply
 
     return ask_json("views", prompts, settings, title, kind=list, read=read)

@@ -11,7 +11,7 @@ from lmms_egoplan.construction.egointent.narrations import Step
 from lmms_egoplan.construction.egointent.prompts import PROMPTS, ask, bullets, read_fields
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection
-from lmms_egoplan.validation import Checked, is_text, shown
+from lmms_egoplan.validation import Checked, is_text, quoted
 
 # The record's names of the proposed fields (release of August 2026).
 PROPOSED = (RELEASE_NAMES["global_intent"], RELEASE_NAMES["next_step_plan"])
@@ -59,13 +59,13 @@ def propose(steps: Sequence[Step], settings: JudgeSettings) -> tuple[dict[str, C
         for name, texts in replies[step.step_id].items():
             for text in texts[:_CANDIDATES]:
                 if not is_text(text) or len(text.split()) > _MOST_WORDS:
-                    rejections.append(Rejection(name, NOT_BRIEF, step.step_id, shown(text)))
+                    rejections.append(Rejection(name, NOT_BRIEF, step.step_id, quoted(text)))
                 elif _plain(text) in labels:
                     rejections.append(Rejection(name, ALIKE, step.step_id, text))
                 else:
                     labels.add(_plain(text))
                     usable_texts[name].append(" ".join(text.split()))
-            rejections += [Rejection(name, SURPLUS, step.step_id, shown(text)) for text in texts[_CANDIDATES:]]
+            rejections += [Rejection(name, SURPLUS, step.step_id, quoted(text)) for text in texts[_CANDIDATES:]]
         _accept_or_reject(step.step_id, usable_texts, proposed, rejections)
     return proposed, rejections
 

@@ -24,7 +24,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside, write_whole
 from lmms_egoplan.jsonl import check_record, json_lines, read_json
 from lmms_egoplan.paths import yaml_beside
-from lmms_egoplan.validation import Checked, Expected, Seconds, listing, shown
+from lmms_egoplan.validation import Checked, Expected, Seconds, listing, quoted
 
 # Indoor or outdoor by goal category, or by the part before its colon.
 _ENVIRONMENTS: dict[str, str] = yaml_beside(__file__)
@@ -255,7 +255,7 @@ def read_goalstep(path: Path) -> list[Video]:
     raws = content.get("videos") if isinstance(content, dict) else None
     if not isinstance(raws, list) or not raws:
         raise LmmsEgoplanError(
-            f"{path}: expected an object with a list of videos, as in {GOALSTEP_URL}; found {shown(content)}"
+            f"{path}: expected an object with a list of videos, as in {GOALSTEP_URL}; found {quoted(content)}"
         )
     videos: list[Video] = []
     problems: list[str] = []
@@ -265,7 +265,7 @@ def read_goalstep(path: Path) -> list[Video]:
         if video is not None:
             videos.append(video)
             if (first_number := first_use.setdefault(step_prefix(video.video_uid), number)) != number:
-                uid = shown(video.video_uid)
+                uid = quoted(video.video_uid)
                 flaws.append(f"video_uid: has the same step ids as video {first_number}; rename one, found {uid}")
         problems += [f"video {number}, {flaw}" for flaw in flaws]
     if problems:

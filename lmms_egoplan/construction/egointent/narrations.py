@@ -14,7 +14,7 @@ from lmms_egoplan.construction import ego4d
 from lmms_egoplan.construction.egointent.goalstep import IRRELEVANT, LAST, Leaf, Video, leaves_of
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.rejections import Rejection
-from lmms_egoplan.validation import is_text, shown
+from lmms_egoplan.validation import is_text, quoted
 
 _TAG = re.compile(r"#\s*(?=[a-z])", re.IGNORECASE)
 _UNSURE = re.compile(r"#\s*unsure\b", re.IGNORECASE)
@@ -106,7 +106,7 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
         raise LmmsEgoplanError(
             f"{path}: no usable narrations for the videos that are in Goal-Step and the folder, for example "
             f"{', '.join(list(uids)[:3])}. The file has {len(raws)} videos, for example "
-            f"{', '.join(map(shown, list(raws)[:3]))}. {num_untimed} of the needed videos are in it, but have no "
+            f"{', '.join(map(quoted, list(raws)[:3]))}. {num_untimed} of the needed videos are in it, but have no "
             "narrations with a timestamp_sec"
         )
     return videos, rejections
@@ -115,9 +115,9 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
 def _untimed(raw: Any) -> str:
     """Return what is wrong with a narration's time; "" if nothing is."""
     if not isinstance(raw, dict):
-        return f"expected an object, found {shown(raw)}"
+        return f"expected an object, found {quoted(raw)}"
     time = raw.get("timestamp_sec")
-    return "" if ego4d.is_time(time) else f"timestamp_sec: expected seconds, a number from 0; found {shown(time)}"
+    return "" if ego4d.is_time(time) else f"timestamp_sec: expected seconds, a number from 0; found {quoted(time)}"
 
 
 def _by_time(raws: list[tuple[str, Any]], rejections: list[Rejection]) -> tuple[Narration, ...]:
@@ -128,7 +128,7 @@ def _by_time(raws: list[tuple[str, Any]], rejections: list[Rejection]) -> tuple[
         problem, detail = ego4d.sentence_problem(text)
         plain = _TAG.sub("", _UNSURE.sub("something", ego4d.without_wearer(text))) if is_text(text) else ""
         if plain and (seconds, plain.casefold()) in times_and_texts:
-            problem, detail, plain = REPEATED, shown(text), ""
+            problem, detail, plain = REPEATED, quoted(text), ""
         times_and_texts.add((seconds, plain.casefold()))
         if problem:
             rejections.append(Rejection("narration", problem, location, detail))

@@ -14,7 +14,7 @@ from lmms_egoplan.judging.json_replies import NOT_JSON, ask_json
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.rejections import Rejection
-from lmms_egoplan.validation import is_text, shown
+from lmms_egoplan.validation import is_text, quoted
 
 # Sec. 3.2 and A.1 name GPT-4. `gpt-4` has 8,192 tokens for prompt and reply, too few for long videos. This model has
 # 128,000, and is also the default of the other builders.
@@ -120,18 +120,18 @@ def read_goals(path: Path, videos: Sequence[Video]) -> tuple[dict[str, Any], lis
     """
     content = read_json(path, "goals")
     if not isinstance(content, dict):
-        raise LmmsEgoplanError(f"{path}: expected an object with goals by video id, found {shown(content)}")
+        raise LmmsEgoplanError(f"{path}: expected an object with goals by video id, found {quoted(content)}")
     if problem := repetition(content):
         raise LmmsEgoplanError(f"{path}: {problem}")
     narrated_ids = {video.video_id for video in videos}
     unknown_ids = [video_id for video_id in content if video_id not in narrated_ids]
     if len(unknown_ids) == len(content):
         raise LmmsEgoplanError(
-            f"{path}: goals of {', '.join(map(shown, unknown_ids[:3])) or 'no video'}, but the narrations have other "
+            f"{path}: goals of {', '.join(map(quoted, unknown_ids[:3])) or 'no video'}, but the narrations have other "
             f"videos, such as {', '.join(video.video_id for video in videos[:3])}; use goals of the same videos"
         )
     goals = {video.video_id: content[video.video_id] for video in videos if video.video_id in content}
-    rejections = [Rejection("goal", UNKNOWN_VIDEO, f"{path}, {shown(video_id)}") for video_id in unknown_ids]
+    rejections = [Rejection("goal", UNKNOWN_VIDEO, f"{path}, {quoted(video_id)}") for video_id in unknown_ids]
     rejections += [Rejection("goal", NO_GOALS, video.video_id) for video in videos if video.video_id not in content]
     return goals, rejections
 
@@ -155,9 +155,9 @@ def pool_goals(
             if isinstance(goal, Rejection):
                 rejections.append(goal)
             elif (key := (normalised(goal.text), goal.actions)) in distinct:
-                rejections.append(Rejection("goal", REPEATED, f"{video.video_id}, {goal.level}", shown(goal.text)))
+                rejections.append(Rejection("goal", REPEATED, f"{video.video_id}, {goal.level}", quoted(goal.text)))
             elif "listing-goals" in drop and goal.lists_actions():
-                rejections.append(Rejection("goal", LISTING, f"{video.video_id}, {goal.level}", shown(goal.text)))
+                rejections.append(Rejection("goal", LISTING, f"{video.video_id}, {goal.level}", quoted(goal.text)))
             else:
                 distinct.add(key)
                 pooled.append(goal)
@@ -167,7 +167,7 @@ def pool_goals(
 def _goals(video: Video, reply: Any) -> Iterator[Goal | Rejection]:
     """Yield each goal of a reply, or the reason why it cannot be used."""
     if not isinstance(reply, dict):
-        yield Rejection("goal", NOT_JSON, video.video_id, f"expected an object, found {shown(reply)}")
+        yield Rejection("goal", NOT_JSON, video.video_id, f"expected an object, found {quoted(reply)}")
         return
     yield _checked(video, _Span(OVERALL, reply.get(OVERALL), f"{video.video_id}, {OVERALL}"))
     times = {time for action in video.actions for time in (action.start, action.stop)}
@@ -178,7 +178,7 @@ def _goals(video: Video, reply: Any) -> Iterator[Goal | Rejection]:
             continue
         actions = {action for action in video.actions if span.contains(action.start, action.stop)}
         if actions & used_actions[span.level]:
-            yield Rejection("goal", OVERLAP, span.where, shown(span.text))
+            yield Rejection("goal", OVERLAP, span.where, quoted(span.text))
             continue
         goal = _checked(video, span)
         used_actions[span.level] |= actions if isinstance(goal, Goal) else set()
@@ -193,15 +193,15 @@ def _spans(parent: Any, level: str, prefix: str, times: set[int]) -> Iterator[_S
     clips = parent.get(_LISTS[level])
     prefix = f"{prefix}{_LISTS[level]}"
     if not isinstance(clips, list):
-        yield Rejection("goal", WRONG_FORM, prefix, f"expected a list, found {shown(clips)}")
+        yield Rejection("goal", WRONG_FORM, prefix, f"expected a list, found {quoted(clips)}")
         return
     for number, clip in enumerate(clips):
         where = f"{prefix}[{number}]"
         if not isinstance(clip, dict):
-            yield Rejection("goal", WRONG_FORM, where, f"expected an object, found {shown(clip)}")
+            yield Rejection("goal", WRONG_FORM, where, f"expected an object, found {quoted(clip)}")
             continue
         span, outer = _times(clip, times), _times(parent, times) if level == SECONDARY else None
-        detail = f"{shown(clip.get('start_timestamp'))} to {shown(clip.get('stop_timestamp'))}"
+        detail = f"{quoted(clip.get('start_timestamp'))} to {quoted(clip.get('stop_timestamp'))}"
         if span is None:
             yield Rejection("goal", INVENTED_TIME, where, detail)
         elif span[0] >= span[1]:
@@ -224,13 +224,13 @@ def _times(clip: Any, narrated_times: set[int]) -> tuple[int, int] | None:
 
 def _checked(video: Video, span: _Span) -> Goal | Rejection:
     if not is_text(span.text) or not any(map(str.isalpha, span.text)) or not is_latin(span.text):
-        return Rejection("goal", NO_GOAL, span.where, shown(span.text))
+        return Rejection("goal", NO_GOAL, span.where, quoted(span.text))
     if len(text := tidy(span.text)) > MOST_CHARACTERS:
-        return Rejection("goal", TOO_LONG, span.where, f"{len(text)}: {shown(span.text)}")
+        return Rejection("goal", TOO_LONG, span.where, f"{len(text)}: {quoted(span.text)}")
     actions = tuple(action for action in video.actions if span.contains(action.start, action.stop))
     if any(span.overlaps(*times) for times in video.unknown):
-        return Rejection("goal", UNKNOWN_ACTION, span.where, shown(span.text))
+        return Rejection("goal", UNKNOWN_ACTION, span.where, quoted(span.text))
     if not FEWEST_ACTIONS <= len(actions) <= MOST_ACTIONS:
         reason = TOO_FEW if len(actions) < FEWEST_ACTIONS else TOO_MANY
-        return Rejection("goal", reason, span.where, f"{len(actions)}: {shown(span.text)}")
+        return Rejection("goal", reason, span.where, f"{len(actions)}: {quoted(span.text)}")
     return Goal(video, span.level, text, actions)

@@ -19,7 +19,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.text import cell_text
-from lmms_egoplan.validation import shown
+from lmms_egoplan.validation import quoted
 
 # Tolerance for frame numbers, in seconds. Official ones differ from their times by at most one frame. The visual input
 # ends 0.5 s before the answer.
@@ -112,7 +112,7 @@ def read_epic_kitchens(path: Path, official: Mapping[str, VideoInfo] = {}) -> tu
             f"{path}: no column {', '.join(missing_columns)}; use the layout of EPIC_100_validation.csv"
         )
     if duplicates := [column for column, count in Counter(reader.fieldnames or ()).items() if count > 1]:
-        raise LmmsEgoplanError(f"{path}: duplicate column {', '.join(map(shown, duplicates))}; remove all but one")
+        raise LmmsEgoplanError(f"{path}: duplicate column {', '.join(map(quoted, duplicates))}; remove all but one")
     rejections: list[Rejection] = []
     scenes: dict[str, str] = {}
     rows: dict[str, list[tuple[str, Action]]] = defaultdict(list)
@@ -169,14 +169,14 @@ def _misfit(action: Action, fps: int, video_id: str, official: Mapping[str, Vide
 def _epic_problem(row: dict[str, str], start: int | None, stop: int | None) -> tuple[str, str]:
     """Return the reason why a row cannot be used, and the wrong value; "" if it can be used."""
     if not VIDEO_ID[EPIC_KITCHENS].fullmatch(row["video_id"] or ""):
-        return UNKNOWN_VIDEO, f"video_id: {shown(row['video_id'])}"
+        return UNKNOWN_VIDEO, f"video_id: {quoted(row['video_id'])}"
     if start is None or stop is None:
         field = "start_timestamp" if start is None else "stop_timestamp"
-        return ego4d.NO_TIME, f"{field}: {shown(row[field])}"
+        return ego4d.NO_TIME, f"{field}: {quoted(row[field])}"
     first = FIRST_FRAME[EPIC_KITCHENS]
     for field in ("start_frame", "stop_frame"):
         if not re.fullmatch(r"\d{1,15}", row[field] or "", re.ASCII) or int(row[field]) < first:
-            return NO_FRAMES, f"{field}: {shown(row[field])}"
+            return NO_FRAMES, f"{field}: {quoted(row[field])}"
     if start >= stop or int(row["start_frame"]) > int(row["stop_frame"]):
         return NO_LENGTH, f"stop_timestamp: {row['stop_timestamp']}, stop_frame: {row['stop_frame']}"
     return ego4d.text_problem("narration", row["narration"])
@@ -229,7 +229,7 @@ def _timed(path: Path, uid: str, video: Any, rejections: list[Rejection]) -> lis
     """Return time, position and text of a video's narrations that have a time, ordered by time."""
     video_position = f"{path}, {uid}"
     if not VIDEO_ID[EGO4D].fullmatch(uid):
-        rejections.append(Rejection("narration", UNKNOWN_VIDEO, f"{path}, {shown(uid)}"))
+        rejections.append(Rejection("narration", UNKNOWN_VIDEO, f"{path}, {quoted(uid)}"))
         return []
     name, narrations = next(ego4d.narrated_passes(video), ("", []))
     if not narrations:
@@ -239,7 +239,7 @@ def _timed(path: Path, uid: str, video: Any, rejections: list[Rejection]) -> lis
         position = f"{video_position}, {name}.narrations[{number}]"
         time = narration.get("timestamp_sec") if isinstance(narration, dict) else None
         if not ego4d.is_time(time):
-            rejections.append(Rejection("narration", ego4d.NO_TIME, position, f"timestamp_sec: {shown(time)}"))
+            rejections.append(Rejection("narration", ego4d.NO_TIME, position, f"timestamp_sec: {quoted(time)}"))
         else:
             timed.append((float(time), position, narration.get("narration_text")))
     return sorted(timed, key=lambda narration: narration[0])

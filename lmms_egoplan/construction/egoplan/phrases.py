@@ -12,7 +12,7 @@ from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.rejections import Rejection
-from lmms_egoplan.validation import is_text, shown
+from lmms_egoplan.validation import is_text, quoted
 
 # Sentences per request. All are from one video: other videos in the file do not change the request.
 _SENTENCES_PER_REQUEST = 50
@@ -78,9 +78,9 @@ def _phrases(reply: Any, sentences: Sequence[str]) -> list[str | Rejection]:
     if isinstance(reply, Rejection):
         return [reply] * len(sentences)
     if len(reply) != len(sentences):
-        return [Rejection("phrase", NO_PHRASES, "", shown(reply))] * len(sentences)
+        return [Rejection("phrase", NO_PHRASES, "", quoted(reply))] * len(sentences)
     return [
-        phrase if _is_brief(phrase) else Rejection("phrase", BAD_PHRASE, "", f"{shown(phrase)} for {shown(sentence)}")
+        phrase if _is_brief(phrase) else Rejection("phrase", BAD_PHRASE, "", f"{quoted(phrase)} for {quoted(sentence)}")
         for phrase, sentence in zip(reply, sentences, strict=True)
     ]
 

@@ -58,8 +58,8 @@ def frames(title: str, visual_input: Callable[[Doc, Mapping[str, Any]], list[Any
         doc: The document.
     """
     settings = {"media": "frames", **doc["shown"]}
-    shown = images_name(title, doc, f"sample {doc['sample_id']}, {shown_frames(settings)} frames")
-    return LazyImages(shown, partial(visual_input, doc, settings))
+    description = images_name(title, doc, f"sample {doc['sample_id']}, {shown_frames(settings)} frames")
+    return LazyImages(description, partial(visual_input, doc, settings))
 
 
 def behind_frames(doc: Doc, text: str) -> str:

@@ -23,7 +23,7 @@ class LazyImages(str):
     For these purposes, this object is a text that describes the images.
 
     Args:
-        shown: Description that differs for different images.
+        description: Text that differs for different images.
         load: Reads the images, or a `Clip`. Must be picklable: a partial of a function of a module.
         is_clip: Whether the images are a `Clip`, which model classes that accept videos may show as a video.
     """
@@ -31,9 +31,11 @@ class LazyImages(str):
     load: Callable[[], Sequence[Image.Image]]
     is_clip: bool
 
-    def __new__(cls, shown: str, load: Callable[[], Sequence[Image.Image]], *, is_clip: bool = False) -> "LazyImages":
+    def __new__(
+        cls, description: str, load: Callable[[], Sequence[Image.Image]], *, is_clip: bool = False
+    ) -> "LazyImages":
         """Create images from a description."""
-        self = super().__new__(cls, shown)
+        self = super().__new__(cls, description)
         self.load = load
         self.is_clip = is_clip
         return self

@@ -21,13 +21,13 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.footage import Footage, find_footage
 from lmms_egoplan.media.frames import DamagedFrameError
 from lmms_egoplan.training.samples import Sample
-from lmms_egoplan.validation import Text, expected, listing, problem, shown
+from lmms_egoplan.validation import Text, expected, listing, problem, quoted
 
 
 def _other_than_answer(negative: str, info: ValidationInfo) -> str:
     answer = info.data.get("answer", "")
     if negative.strip().casefold() == answer.strip().casefold():
-        raise problem(f"same as answer: {shown(answer)}")
+        raise problem(f"same as answer: {quoted(answer)}")
     return negative
 
 

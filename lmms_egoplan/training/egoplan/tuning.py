@@ -105,5 +105,5 @@ def _identity(settings: EgoPlanTuning) -> dict[str, Any]:
     """Return what identifies a run's data, except for general settings. Files are identified by their contents."""
     paths = (settings.data, *filter(None, [settings.recognition_data]), *settings.instructions)
     files = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
-    shown = {name: getattr(settings, name) for name in ("num_clips", "frames_per_clip", "recognition", "held_out")}
-    return {"files": files, **shown}
+    choices = {name: getattr(settings, name) for name in ("num_clips", "frames_per_clip", "recognition", "held_out")}
+    return {"files": files, **choices}

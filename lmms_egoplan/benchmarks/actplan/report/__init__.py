@@ -84,7 +84,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
                 if run.is_text_only or norm.value is None or (run.part and plan > 1):
                     continue
                 row: dict[str, Any] = {"model": run.name + f", gold plan {plan}" * (plan > 1)}
-                row |= {"encoder": run.task_run.metrics.get("encoder"), "apart": run.apart}
+                row |= {"encoder": run.task_run.metrics.get("encoder"), "apart": run.objections}
                 row |= {"lcs": steps.value} | norm.cells("norm_lcs") if run.part is None else {}
                 row |= _norms_by_setting(run) if plan == 1 else {}
                 rows.append(row | run.shares(norm))
@@ -98,7 +98,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
             if run.is_text_only or mean.value is None:
                 continue
             row: dict[str, Any] = {"model": run.name, "classifier": run.task_run.metrics.get("bleurt_model")}
-            row |= {"apart": run.apart} | _verdicts_by_setting(run)
+            row |= {"apart": run.objections} | _verdicts_by_setting(run)
             row |= mean.cells("total_classified", scale=100) if run.part is None else {}
             rows.append(row | run.shares(mean))
         return self.published("table3", rows, None if rows else ["classifier"])
@@ -113,10 +113,10 @@ class ActPlanReport(BenchmarkReport[Planned]):
             base, norm = run.run.name if run.is_text_only else run.name, run.means["lcs_norm"]
             scores = {"norm_lcs": norm.value, "classified": in_percent(run.means["bleurt_correct"].value)}
             images = "w/o" if run.is_text_only else "w"
-            length: dict[str, Any] = {"avg_len": run.number("plan_length"), "apart": run.apart}
+            length: dict[str, Any] = {"avg_len": run.number("plan_length"), "apart": run.objections}
             shares = run.shares(run.means["plan_length"])
             table6.append({"model": f"{base} ({images})"} | length | scores | shares)
-            parts: dict[str, Any] = {"model": f"{base}, {images} image", "apart": run.apart}
+            parts: dict[str, Any] = {"model": f"{base}, {images} image", "apart": run.objections}
             parts |= {f"{setting}_avg_len": run.of("setting", setting, "plan_length").value for setting in SETTINGS}
             table7.append(parts | _norms_by_setting(run) | _verdicts_by_setting(run) | shares)
         table6 += marks.ablation_rows(people, 6)
@@ -231,7 +231,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
             "images": images if saw_images else None,
         }
 
-    def shown(self, answer: Answer) -> ShownAnswer:
+    def gallery_answer(self, answer: Answer) -> ShownAnswer:
         """Return a plan with its verdict.
 
         Without a classifier, a plan is right if its normalised LCS is 1, and wrong if it is 0.

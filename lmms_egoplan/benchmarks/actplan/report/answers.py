@@ -64,11 +64,11 @@ class Planned(ScoredTask):
         return INSTANCES[self.part] if self.part else sum(INSTANCES.values())
 
     @property
-    def apart(self) -> tuple[str, ...]:
+    def objections(self) -> tuple[str, ...]:
         """Why scores are not comparable with the published ones; () if all official instances were asked."""
         asked = self.number("num_plans")
         if not self.is_official:
-            return super().apart
+            return super().objections
         if asked == self._instances:
             return ()
         return (f"{'unknown' if asked is None else f'{asked:,}'} of {counted(self._instances, 'instances')}",)

@@ -92,7 +92,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         rows = []
         for run in runs:
             scores = {column: run.means[name].value for name, column in columns.items()}
-            cells: dict[str, Value] = {"model": run.name, "apart": "; ".join(run.apart)}
+            cells: dict[str, Value] = {"model": run.name, "apart": "; ".join(run.objections)}
             rows.append(cells | scores | run.main.cells("overall") | run.shares())
         return self.published(table, rows)
 
@@ -181,7 +181,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
             "images": _frames(doc, max(answer.record.graded.frames_shown for answer in answers) or _FRAMES),
         }
 
-    def shown(self, answer: Answer) -> ShownAnswer:
+    def gallery_answer(self, answer: Answer) -> ShownAnswer:
         """Return the answer with the mean rating, each field's rating, and the judge's replies."""
         step, mean = answer.record.graded, answer.scores["overall"]
         verdict: Verdict = "unscored"

@@ -114,12 +114,12 @@ class Graded(ScoredTask):
         return None if asked is None or total is None else min(1.0, asked / total) * (1 - unjudged)
 
     @property
-    def apart(self) -> tuple[str, ...]:
+    def objections(self) -> tuple[str, ...]:
         """Why the scores are not comparable: not all of the paper's steps, or not rated by a judge."""
         size = self.annotated
         is_other = size not in (None, OFFICIAL) and not self.is_goalstep
         size_reason = [f"an annotation file of {counted(size, 'steps')}"] if size is not None and is_other else []
-        return (*size_reason, *super().apart)
+        return (*size_reason, *super().objections)
 
     @property
     def prompts(self) -> tuple[str | None, str | None]:

@@ -199,7 +199,7 @@ class _ChoiceReport(BenchmarkReport[Series]):
             "images": partial(self.VISUALS.visual_input, doc, settings) if _exists(doc["media_path"]) else None,
         }
 
-    def shown(self, answer: Answer) -> ShownAnswer:
+    def gallery_answer(self, answer: Answer) -> ShownAnswer:
         """Return the log-probabilities of the choices, or the reply."""
         choice = answer.record
         unread = "no clear letter in the reply" if choice.text is not None and choice.chosen is None else None
@@ -420,7 +420,7 @@ def _by_domain(task: Series) -> dict[str, Value]:
 
 def _row(task: Series) -> dict[str, Value]:
     """Return a run's row for a table with published rows, without the accuracy."""
-    return {"model": task.name, "acc_sum": task.percent("acc_sum"), "apart": "; ".join(task.apart)} | task.counts()
+    return {"model": task.name, "acc_sum": task.percent("acc_sum"), "apart": "; ".join(task.objections)} | task.counts()
 
 
 def _bin_of(doc: Doc) -> str:

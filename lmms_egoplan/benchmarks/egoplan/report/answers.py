@@ -185,12 +185,12 @@ class Series(ScoredTask):
         return inexact({f"{name},none": self.number(name) for name in METRICS})
 
     @property
-    def apart(self) -> tuple[str, ...]:
+    def objections(self) -> tuple[str, ...]:
         """Reasons why the accuracy is not comparable with published ones; empty for the complete official file."""
         size = self.count("split_size")
         unknown_file = ["an unknown annotation file"] if size is None else []
         file = [f"an annotation file of {counted(size, 'questions')}"] if size not in (None, self.of.official) else []
-        return (*file, *unknown_file, *super().apart)
+        return (*file, *unknown_file, *super().objections)
 
     def counts(self) -> dict[str, Value]:
         """Return interval and counts, by column key."""

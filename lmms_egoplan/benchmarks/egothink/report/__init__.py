@@ -158,7 +158,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
             "images": images,
         }
 
-    def shown(self, answer: Answer) -> ShownAnswer:
+    def gallery_answer(self, answer: Answer) -> ShownAnswer:
         """Return the answer with the judge's rating and reply."""
         judged = answer.record
         tags = [f"not judged: {judged.error}" if judged.rating is None else f"{judged.rating:g} of 1 by {judged.judge}"]
@@ -216,7 +216,7 @@ def _table3_rows(graded: Sequence[Graded]) -> list[OwnRow]:
     rows: list[OwnRow] = []
     for run in graded:
         values = run.whole.values()
-        row = {"model": run.name, "average": values.pop("score"), "apart": "; ".join(run.apart)}
+        row = {"model": run.name, "average": values.pop("score"), "apart": "; ".join(run.objections)}
         rows.append(row | {name: task_run.number("score") for name, task_run in run.tasks.items()} | values)
     return rows
 
