@@ -1,6 +1,6 @@
 """Write the reference pages from the command tree and the tasks' YAML: `python docs/generate.py`.
 
-`tests/test_docs.py` fails while a page differs from what this program writes.
+`tests/test_docs.py` fails if a page is out of date.
 """
 
 import inspect
@@ -43,7 +43,7 @@ def commands_page() -> str:
 
 
 def tasks_page() -> str:
-    """List every task of both harnesses, with what its YAML says."""
+    """List every task of both harnesses, with facts from its YAML."""
     lines = [
         "# Tasks",
         "",
@@ -56,7 +56,7 @@ def tasks_page() -> str:
         lines += [
             f"## Tasks in {title}",
             "",
-            "| task | version | output | new tokens | metrics |",
+            "| task | version | output type | limit on new tokens | metrics |",
             "|---|---|---|---|---|",
         ]
         lines += [_task_row(name, names[name]) for name in sorted(names)]

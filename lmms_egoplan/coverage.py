@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 OFFICIAL = "official"
-"""Name of the question set that consists of a benchmark's own questions, all or some of them."""
+"""Name of a question set that contains only the benchmark's own questions, all or some of them."""
 
 RENDERED_SCENES = "rendered scenes"
 """Name of the demo's question set, whose scores are meaningless."""
@@ -16,8 +16,8 @@ def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | 
     Args:
         doc: A row of the prepared dataset, with ``split_size``, the number of questions in the prepared file.
         official: Number of the benchmark's questions for the task.
-        scored: 1 if the main score includes this question, 0 if not, or the scored share of the question.
-        origin: Source of the question, if it is not the benchmark's. Default: the row's ``origin``.
+        scored: Fraction of the question that the main score includes; usually 0 or 1.
+        origin: Source of a question that is not the benchmark's. Default: the row's ``origin``.
 
     >>> covered({"split_size": 6}, 3355, 1)["coverage"]
     {'scored': 1, 'of': 3355}
@@ -35,7 +35,7 @@ def covered(doc: Mapping[str, Any], official: int, scored: float, origin: str | 
 
 
 def coverage(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the scored fraction of the official questions, or of the prepared ones if they are not the benchmark's.
+    """Return the scored fraction of the official questions, or of the prepared ones if these have another source.
 
     >>> coverage([{"scored": True, "of": 4}, {"scored": False, "of": 4}])
     0.25

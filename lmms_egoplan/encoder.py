@@ -1,4 +1,4 @@
-"""The sentence encoder that measures the similarity of steps (sec. 4.2.1)."""
+"""Load the sentence encoder, which measures the similarity of texts."""
 
 import os
 from functools import cache
@@ -37,8 +37,8 @@ def load_encoder(name: str | None = None) -> "SentenceTransformer":
         name: a folder that sentence-transformers saved, or a name on the hub. None: see `encoder_name`.
 
     Raises:
-        LmmsEgoplanError: the encoder does not exist, the hub is unreachable, or the folder is incomplete. A plain
-            language model is refused, although sentence-transformers would accept it.
+        LmmsEgoplanError: the encoder does not exist, the hub is unreachable, the folder is incomplete, or it contains a
+            plain language model, which sentence-transformers would accept.
     """
     with _LOADING:
         return _load(name or encoder_name())

@@ -18,13 +18,13 @@ def resolve_inside(root: str | Path, *parts: str) -> Path:
 
     Args:
         root: the folder. It may be a symlink, or below one.
-        parts: relative paths, not empty, without ``..`` and NUL.
+        parts: nonempty relative paths without ``..`` and NUL.
 
     Returns:
         The absolute path with all symlinks resolved. It need not exist.
 
     Raises:
-        LmmsEgoplanError: a part is not such a path, or a symlink on the way leads out of `root`.
+        LmmsEgoplanError: a part is another kind of path, or a symlink leads out of `root`.
     """
     for part in parts:
         pure = Path(part)
@@ -37,7 +37,7 @@ def resolve_inside(root: str | Path, *parts: str) -> Path:
         raise LmmsEgoplanError(f"{'/'.join(parts)!r} must be a relative path inside {root}: {error}") from error
     if not path.is_relative_to(base):
         raise LmmsEgoplanError(
-            f"{'/'.join(parts)!r} leads out of {root}, to {path}; replace the symlink by the data itself"
+            f"{'/'.join(parts)!r} leads out of {root}, to {path}; replace the symlink with the data itself"
         )
     return path
 

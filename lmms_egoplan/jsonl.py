@@ -18,7 +18,7 @@ _MOST_KEYS = 10
 
 
 class JsonObject(dict[str, Any]):
-    """A JSON object that lists its duplicate keys in `repeated`. The last value of a key counts."""
+    """A JSON object that lists its duplicate keys in `repeated` and contains their last values."""
 
     repeated: tuple[str, ...] = ()
 
@@ -53,7 +53,7 @@ def parse(where: str, text: str, how: str | None = None) -> Any:
     try:
         return decode_objects(text)
     except ValueError as error:
-        raise LmmsEgoplanError(f"{where}: no JSON: {error}{f'; {how}' if how else ''}") from error
+        raise LmmsEgoplanError(f"{where}: invalid JSON: {error}{f'; {how}' if how else ''}") from error
 
 
 def parse_record(where: str, text: str, how: str | None = None) -> Any:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 RESERVE: ContextVar[Callable[..., None]] = ContextVar("RESERVE", default=lambda _num_bytes, **_is_known: None)
 """A function to call before pixels are decoded, with their size in bytes. It may pause a thread that reads ahead.
 
-With ``is_known``, the call is ignored after an earlier call.
+Calls with ``is_known`` are ignored if the same item was already announced, because its bytes are then counted.
 """
 
 PEAK = SimpleNamespace(num_bytes=0)
@@ -19,5 +19,5 @@ PEAK = SimpleNamespace(num_bytes=0)
 
 
 def reserve_for(images: Iterable["Image.Image"], count: int = 1, *, is_known: bool = False) -> None:
-    """Call `RESERVE` for ``count`` RGB images of the size of each image."""
+    """Reserve memory for ``count`` RGB images of each image's size."""
     RESERVE.get()(3 * count * sum(image.width * image.height for image in images), is_known=is_known)

@@ -1,4 +1,4 @@
-"""Check ``--out`` of commands: the folder or file must be new, or written earlier by the same command.
+"""Check ``--out`` of commands: the folder or file must be new, or from an earlier run of the same command.
 
 A manifest in the folder, `MANIFEST`, lists the files that commands wrote. Other files are never replaced or deleted.
 """
@@ -36,9 +36,8 @@ class _Manifest(Checked):
     """The files that commands wrote to a folder.
 
     command: command that owns the whole folder; "" for none.
-    files: files of this command, relative to the folder.
-    theirs: while the command runs, other files that existed before; None after it has ended. Until then, `files` may be
-        incomplete.
+    files: files of this command, relative to the folder. Incomplete while the command runs.
+    theirs: other files that existed when the command started; None after it has ended.
     left: files of killed runs or of the user. They may be replaced, but are not deleted.
     single: files that other commands wrote to this folder, each with its command.
     """
@@ -97,7 +96,11 @@ def claiming(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def also_writes(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare further files that a command writes next to ``--out``, by its ``{stem}``, ``{name}`` and ``{suffix}``."""
+    """Declare more files that a command writes next to ``--out``.
+
+    Args:
+        names: templates with the ``{stem}``, ``{name}`` and ``{suffix}`` of ``--out``.
+    """
 
     def name(run: Callable[..., Any]) -> Callable[..., Any]:
         vars(run)["also"] = names
@@ -113,7 +116,7 @@ def check_own(path: Path) -> None:
         LmmsEgoplanError: the file is in the output folder of the running command, but no command wrote it.
     """
     if any(_name(path, output.root) in output.foreign for output in _running if output.foreign):
-        raise LmmsEgoplanError(f"{path}: this run would replace the file, but no earlier run wrote it; move it away")
+        raise LmmsEgoplanError(f"{path}: this run would replace a file that no earlier run wrote; move it away")
 
 
 def delete(paths: Iterable[Path]) -> None:
@@ -130,7 +133,7 @@ def delete(paths: Iterable[Path]) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name this file in write errors that name no file, or a temporary one."""
+    """Add this path to write errors that name no file or a temporary file."""
     try:
         yield
     except OSError as error:
@@ -226,7 +229,7 @@ def claimed_file(out: Path, command: str, inputs: Sequence[Path] = (), also: Seq
 
 @contextmanager
 def _finishing(finish: Callable[[], None]) -> Iterator[None]:
-    """Call `finish` at the end, after errors, too. If there was an error, raise it even if `finish` fails."""
+    """Call `finish` at the end, even after an error. The error is raised even if `finish` fails."""
     try:
         yield
     except BaseException:
@@ -243,17 +246,17 @@ def _writable(folder: Path, out: Path) -> Iterator[bool]:
     Yields:
         True if the folder did not exist.
     """
-    new = [path for path in (folder, *folder.parents) if not path.exists()]
-    if new and not new[-1].parent.is_dir():
-        raise LmmsEgoplanError(f"--out {out}: {new[-1].parent} is a file, not a folder; set another path")
+    new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
+    if new_folders and not new_folders[-1].parent.is_dir():
+        raise LmmsEgoplanError(f"--out {out}: {new_folders[-1].parent} is a file, not a folder; set another path")
     try:
         with naming(folder):
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder) as file:
                 file.write(b"\n")
-        yield bool(new)
+        yield bool(new_folders)
     finally:
-        for path in new:
+        for path in new_folders:
             if path.is_dir() and not any(path.iterdir()):
                 path.rmdir()
 
@@ -306,7 +309,7 @@ def _name(path: Path, root: Path) -> str | None:
 
 
 def _is_full(error: Exception) -> bool:
-    """Recognise a full or read-only volume by the error's number or a library's message."""
+    """Return whether an error means a full or read-only volume, by its number or a library's message."""
     return getattr(error, "errno", None) in _FULL or any(text in str(error) for text in _FULL_TEXTS)
 
 

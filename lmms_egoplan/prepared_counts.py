@@ -1,4 +1,4 @@
-"""Options of commands that prepare data, and tables that compare prepared counts with the paper's."""
+"""Define options of commands that prepare data, and print prepared counts next to the paper's."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -43,13 +43,13 @@ def print_summary(summary: dict[str, Any], unit: str, labels: Mapping[str, str])
 
 
 def print_counts(counts: dict[str, dict[str, Any]], labels: Mapping[str, str], key: str, origin: str) -> None:
-    """Print the prepared counts next to those of the origin and of the paper, if it prints them.
+    """Print the prepared counts next to the source's and the paper's.
 
     Args:
         counts: see `storage.compare_counts`.
         labels: label of each count, by name. Default: the name.
-        key: the origin's key in `counts`.
-        origin: noun for the origin, such as ``file``.
+        key: the source's key in `counts`.
+        origin: noun for the source, such as ``file``.
     """
     prepared = Column("prepared", no_wrap=True)
     table = Table("", prepared, f"in the {origin}", "in the paper", f"{origin} as in the paper", pad_edge=False)

@@ -1,4 +1,4 @@
-"""Rank of this process in a launcher, its child processes, and signals."""
+"""Read this process's rank in a launcher, and end it and its children after signals."""
 
 import atexit
 import os

@@ -21,7 +21,7 @@ def progress_bar(total: int, description: str, unit: str = "it") -> tqdm:
     return tqdm(total=total, desc=description, unit=unit, disable=not is_first_process())
 
 
-def tell(remark: str) -> None:
+def notify(remark: str) -> None:
     """Print a remark for the user."""
     if is_first_process():
         print(remark, file=sys.stderr, flush=True)

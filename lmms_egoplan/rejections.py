@@ -12,9 +12,9 @@ class Rejection:
     """A rejected item.
 
     step: step of the construction that rejected the item.
-    reason: the same text for all items of a kind, to count them.
+    reason: kind of problem. Rejections are counted by this text.
     where: location of the item.
-    detail: what was found in the item; "" for nothing.
+    detail: the problem in this item; "" for none.
     """
 
     step: str

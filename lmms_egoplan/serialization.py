@@ -40,7 +40,7 @@ class TextRecord:
         try:
             values = decode(text)
         except ValueError as error:
-            raise ValueError(f"{where}: no JSON") from error
+            raise ValueError(f"{where}: invalid JSON") from error
         try:
             return validate(cls, values)
         except ValidationError as error:
@@ -50,14 +50,14 @@ class TextRecord:
 def _problem(kind: type[TextRecord], error: ValidationError) -> str:
     """Describe a problem. Missing or unknown fields come first, since they may cause the other problems."""
     expected = f"expected an object with {', '.join(field.name for field in fields(kind))}"
-    named: dict[str, list[Any]] = {}
+    fields_by_problem: dict[str, list[Any]] = {}
     for detail in error.errors(include_url=False, include_context=False, include_input=False):
-        named.setdefault(detail["type"], []).extend(detail["loc"][:1])
-    if absent := named.get("missing"):
-        return f"{expected}; missing: {', '.join(absent)} (an earlier version of lmms-egoplan may have omitted it)"
-    if unknown := named.get("unexpected_keyword_argument"):
-        names = ", ".join(map(quoted, unknown))
+        fields_by_problem.setdefault(detail["type"], []).extend(detail["loc"][:1])
+    if missing := fields_by_problem.get("missing"):
+        return f"{expected}; missing: {', '.join(missing)} (an earlier version of lmms-egoplan may have omitted it)"
+    if unknown_names := fields_by_problem.get("unexpected_keyword_argument"):
+        names = ", ".join(map(quoted, unknown_names))
         return f"{expected}; unknown: {names} (a newer version may have written it); update lmms-egoplan"
-    if "dataclass_type" in named:
+    if "dataclass_type" in fields_by_problem:
         return expected
     return f"wrong value: {'; '.join(problems_in(error))}"

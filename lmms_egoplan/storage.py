@@ -67,8 +67,13 @@ def load_summary(benchmark: str, split: str) -> dict[str, Any] | None:
     """Read the summary that `PreparedData.save` wrote; None if the split is not prepared.
 
     Returns:
-        At least ``prepared`` (time, ISO 8601), ``split_size`` (number of questions in the official file), ``questions``
-        (number of prepared questions), ``fingerprint`` (differs for other data) and ``missing`` (a list).
+        At least these fields:
+
+        - ``prepared``: time, ISO 8601;
+        - ``split_size``: number of questions in the official file;
+        - ``questions``: number of prepared questions;
+        - ``fingerprint``: differs for other data;
+        - ``missing``: a list.
 
     Raises:
         LmmsEgoplanError: the summary cannot be read, or one of these fields is missing or of another type.
@@ -112,14 +117,14 @@ def compare_counts(
     paper: Mapping[str, Any],
     ranges: Mapping[str, tuple[float, float]] = MappingProxyType({}),
 ) -> dict[str, dict[str, Any]]:
-    """Compare the numbers of a summary, by name, for `prepared_counts.print_counts`.
+    """Compare the counts of a summary, by name, for `prepared_counts.print_counts`.
 
     Args:
-        prepared: numbers of the prepared questions.
-        counted: numbers of the whole origin.
-        key: name of the origin in the result.
-        paper: numbers that the paper prints. Other names get None in the result.
-        ranges: lowest and highest number that agrees with the paper's. Default: only the printed one.
+        prepared: counts of the prepared questions.
+        counted: counts of the whole source.
+        key: name of the source in the result.
+        paper: counts that the paper prints. Other names get None in the result.
+        ranges: lowest and highest count that agrees with the paper's. Default: only the printed count.
     """
 
     def agrees(name: str, number: float | None) -> bool:
@@ -137,16 +142,16 @@ def compare_counts(
     }
 
 
-def refusal(overview: str, problems: Sequence[str], how: str, one: str, *, skip_missing: bool) -> str:
+def refusal(overview: str, problems: Sequence[str], how: str, item: str, *, skip_missing: bool) -> str:
     """Explain why a split is not prepared: an overview, at most 20 problems, and what to do.
 
     Args:
         overview: one or more lines.
-        how: how to solve the problems, or to continue with ``--skip-missing``.
-        one: singular noun for the prepared items, such as ``question``.
-        skip_missing: true if the option was set, and no item remains.
+        how: what to do, with skipping as the last alternative. ``: --skip-missing`` is appended.
+        item: singular noun for the prepared items, such as ``question``.
+        skip_missing: true if the option is set. Then no item is left.
     """
-    end = f"no {one} is left to prepare" if skip_missing else f"{how}: --skip-missing"
+    end = f"no {item} is left to prepare" if skip_missing else f"{how}: --skip-missing"
     return f"{overview}\n{listing(problems)}\n{end}"
 
 
@@ -170,8 +175,8 @@ class PreparedData:
     oldest_format: oldest readable format. Older and newer formats are refused.
     official: number of questions of each split in the paper.
     files: names of the published files by split, without the suffix.
-    substitutes: names of counts in the summary of a split that lacks the benchmark's own data, and the data that it
-        contains instead.
+    substitutes: other data that a split may contain instead of the benchmark's own, by a name under ``counts`` in its
+        summary.
     """
 
     benchmark: str
@@ -184,7 +189,7 @@ class PreparedData:
     substitutes: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def substitute(self, summary: Mapping[str, Any]) -> str | None:
-        """Name the data that replace the benchmark's own in a split with this summary; None if it has the own data."""
+        """Return the name of the data that a split contains instead of the benchmark's own; None for its own data."""
         counts = summary.get("counts")
         names = counts if isinstance(counts, dict) else {}
         return next((data for name, data in self.substitutes.items() if name in names), None)

@@ -42,9 +42,9 @@ def compile_patterns(patterns: Mapping[str, str], flags: int = 0) -> SimpleNames
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     r"""Format rows as CSV that is safe to open in a spreadsheet.
 
-    A text that a spreadsheet would read as a formula gets the prefix ``'``, which `cell_text` removes. Such a text
-    begins with ``=``, ``+``, ``-`` or ``@`` and is not a number, or begins with a tab or a line break. Halves of
-    surrogate pairs are replaced, and line breaks are ``\n``.
+    A text that a spreadsheet would read as a formula gets the prefix ``'``, which `cell_text` removes. Formulas begin
+    with ``=``, ``+``, ``-`` or ``@`` and are not numbers, or begin with a tab or a line break. Halves of surrogate
+    pairs are replaced, and line breaks are ``\n``.
     """
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
@@ -52,7 +52,7 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
 
 
 def join_list(names: Sequence[str], most: int | None = None) -> str:
-    """Join names as in a sentence: the first `most` names, then the number of further ones.
+    """Join names as in a sentence: the first `most` names, then the number of others.
 
     >>> join_list(["a", "b", "c"]), join_list(["a", "b", "c"], most=1), join_list(["a"])
     ('a, b and c', 'a and 2 more', 'a')

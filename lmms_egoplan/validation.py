@@ -42,7 +42,7 @@ def quoted(value: Any) -> str:
 
 
 def listing(problems: Sequence[str], limit: int = 20) -> str:
-    """Format the first `limit` problems as indented lines, then the number of further ones."""
+    """Format the first `limit` problems as indented lines, then the number of others."""
     lines = [f"  {problem}" for problem in problems[:limit]]
     if len(problems) > limit:
         lines.append(f"  ... and {len(problems) - limit} more")
@@ -50,7 +50,7 @@ def listing(problems: Sequence[str], limit: int = 20) -> str:
 
 
 def expected(what: str) -> PydanticCustomError:
-    """Return an error for validators that names the expected value. `problems_in` adds the actual one."""
+    """Return an error for validators that names the expected value. `problems_in` adds the actual value."""
     return PydanticCustomError(_EXPECTED_TYPE, "expected {what}", {"what": what})
 
 
@@ -61,7 +61,7 @@ def problem(text: str) -> PydanticCustomError:
 
 @dataclass(frozen=True)
 class Expected:
-    """Expected value for error messages. Use it in ``Annotated``, after a type and its bounds."""
+    """The expected value in error messages. Use it in ``Annotated``, after a type and its bounds."""
 
     what: str
 
@@ -87,7 +87,7 @@ AnyText = InstanceOf[str]
 
 
 class Checked(BaseModel):
-    """An object from JSON. Values are not converted, and missing values have the same errors as nulls."""
+    """An object from JSON. Values are not converted. A missing value causes the same error as null."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
@@ -119,12 +119,14 @@ def read_as(kind: type[Kind], where: str, value: Any) -> Kind:
         where: name of the file, and of the record if the file has several.
 
     Raises:
-        LmmsEgoplanError: the value is invalid. The message names the first three problems.
+        LmmsEgoplanError: the value is invalid. The message contains the first three problems and the number of others.
     """
     try:
         return validate(kind, value)
     except ValidationError as error:
-        raise LmmsEgoplanError(f"{where}: {'; '.join(problems_in(error)[:3])}") from error
+        problems = problems_in(error)
+        rest = f", and {len(problems) - 3} more problem{'s' * (len(problems) > 4)}" if len(problems) > 3 else ""
+        raise LmmsEgoplanError(f"{where}: {'; '.join(problems[:3])}{rest}") from error
 
 
 def problems_in(error: ValidationError) -> list[str]:

@@ -1,8 +1,8 @@
 """Measure how often planners reach goals in the simulated kitchen, with goals and pictures that tuning did not see.
 
-A seed sets the camera, slightly off its usual position, and what else is open or on at the start. Training uses
-separate seeds. First, all weights of a tiny LLaVA are trained to describe the possible actions in a view, without any
-goal. Then `lmms_egoplan.training` tunes it on rendered episodes, one frame per step.
+A seed sets the camera, slightly off its usual position, and which other elements are open or on at the start. Training
+uses separate seeds. First, all weights of a tiny LLaVA are trained to describe the possible actions in a view, without
+any goal. Then `lmms_egoplan.training` tunes it on rendered episodes, one frame per step.
 
 The goals are split into three parts. Each part is tested with a model tuned on the other two ("new goals"), and with a
 model tuned on this part and another ("known goals"). The goal-only model is tuned on the same episodes and tested, both

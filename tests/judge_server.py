@@ -1,7 +1,7 @@
-"""An OpenAI-compatible chat endpoint on loopback that answers as a test wishes.
+"""An OpenAI-compatible chat endpoint on loopback with replies that a test defines.
 
-In a process of its own: ``python tests/judge_server.py --port 0 --latency 0.2 --text "Rating: [[1]]"``; the first line
-that it prints is the url.
+To run it in a separate process: ``python tests/judge_server.py --port 0 --latency 0.2 --text "Rating: [[1]]"``. The
+first line of its output is the URL.
 """
 
 import argparse
@@ -25,14 +25,14 @@ from PIL import Image
 class Reply:
     """The server's response to one request.
 
-    text: the completion, or the message of the error if `status` is not 200.
-    headers: added to the usual ones, which they replace.
+    text: the completion, or the error message if `status` is not 200.
+    headers: additional headers, or other values for the usual headers.
     body: sent instead of a completion or an error.
-    drop: close the connection without an answer.
-    choices: completions in the answer; 0 gives an empty list.
+    drop: if true, close the connection without an answer.
+    choices: number of completions in the answer.
     delay: seconds before anything is sent.
-    model: which answered; None for the one asked for.
-    finish: the reason why the completion ends; None for none.
+    model: name of the model that answers; None for the requested model.
+    finish: finish reason; None for none.
     """
 
     text: str = "Rating: [[1]]"
@@ -47,12 +47,12 @@ class Reply:
 
 
 class JudgeServer:
-    """Serves while the context lasts; at its end all connections are closed.
+    """A server that runs while its context is open. At the end, all connections are closed.
 
-    reply: gets the prompt (content of the last message) and how often this very prompt was asked before.
-    prompts: all that were asked, in order of arrival; `headers` and `bodies` are those of the same requests.
-    answered: prompts whose reply was sent, in this order.
-    peak: most requests in flight at once.
+    reply: returns the reply to a prompt (content of the last message), given the number of earlier requests with it.
+    prompts: prompts of all requests, in order of arrival. `headers` and `bodies` have the same order.
+    answered: prompts whose reply was sent, in order.
+    peak: maximum number of concurrent requests.
     models: the list of models.
     """
 
@@ -81,7 +81,7 @@ class JudgeServer:
         self._http.hang_up()
 
     def arrived(self, body: dict[str, Any], headers: dict[str, str]) -> tuple[str, int]:
-        """Takes note of a request; its prompt, and how often that was asked before."""
+        """Record a request; return its prompt and the number of earlier requests with this prompt."""
         prompt = self.prompt_of(body)
         with self._lock:
             self.prompts.append(prompt)
@@ -99,7 +99,7 @@ class JudgeServer:
         return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
     def done(self, prompt: str, sent: bool) -> None:
-        """Takes note that a request's reply was sent, or that none was."""
+        """Record the end of a request, and whether its reply was sent."""
         with self._lock:
             self._in_flight -= 1
             if sent:
@@ -107,14 +107,14 @@ class JudgeServer:
 
 
 def images_in(body: dict[str, Any]) -> list[Image.Image]:
-    """The images of a request's last message, out of their data URLs."""
+    """Decode the images of a request's last message."""
     urls = [part["image_url"]["url"] for part in body["messages"][-1]["content"] if part["type"] == "image_url"]
     assert all(url.startswith(("data:image/png;base64,", "data:image/jpeg;base64,")) for url in urls)
     return [Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))) for url in urls]
 
 
 class _HTTPServer(ThreadingHTTPServer):
-    request_queue_size = 256  # connections that may wait to be accepted; the default of 5 makes a burst slow
+    request_queue_size = 256  # connections that may wait to be accepted; with the default of 5, bursts are slow
     daemon_threads = True
     block_on_close = False
     judge: JudgeServer
@@ -135,26 +135,26 @@ class _HTTPServer(ThreadingHTTPServer):
         for connection in list(self._open):
             try:
                 connection.shutdown(socket.SHUT_RDWR)
-            except OSError:  # the client was faster
+            except OSError:  # the client has closed it
                 continue
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    wbufsize = -1  # headers and body leave in one piece
+    wbufsize = -1  # send headers and body together
     server: _HTTPServer
 
     def handle(self) -> None:
         try:
             super().handle()
-        except ConnectionError:  # the client is gone
+        except ConnectionError:  # the client has disconnected
             self.close_connection = True
 
     def finish(self) -> None:
         try:
             super().finish()
-        except ConnectionError:  # likewise
+        except ConnectionError:  # the client has disconnected
             self.close_connection = True
 
     def do_GET(self) -> None:
@@ -167,7 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
         if len(content) < length:  # the client was killed
             self.close_connection = True
             return None
-        if not self.path.partition("?")[0].endswith("/chat/completions"):  # where Azure has a deployment's name before
+        if not self.path.partition("?")[0].endswith("/chat/completions"):  # Azure adds the deployment's name before it
             return self._send_error(404, f"no such path: {self.path}")
         body = json.loads(content)
         judge = self.server.judge
@@ -205,7 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def log_message(self, *_: object) -> None:
-        """Nothing: the test looks at `JudgeServer`."""
+        """Log nothing: tests read the attributes of `JudgeServer`."""
 
 
 def _completion(reply: Reply, model: str, prompt: str) -> dict[str, Any]:
@@ -231,8 +231,8 @@ def _json(value: Any) -> bytes:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--latency", type=float, default=0, help="Seconds of each request.")
-    parser.add_argument("--text", default=Reply.text, help="Every completion.")
+    parser.add_argument("--latency", type=float, default=0, help="Seconds per request.")
+    parser.add_argument("--text", default=Reply.text, help="Text of all completions.")
     arguments = parser.parse_args()
     with JudgeServer(lambda *_: Reply(arguments.text, delay=arguments.latency), arguments.port) as server:
         print(server.url, flush=True)

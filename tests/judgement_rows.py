@@ -1,4 +1,4 @@
-"""Read the content of the judgement cache as another process would."""
+"""Read the judgement cache like another process."""
 
 import sqlite3
 from contextlib import closing
@@ -8,7 +8,7 @@ from patience import FOREVER_S
 
 
 def num_stored(path: Path) -> int:
-    """Judgements in the cache at `path`; 0 where there is none yet."""
+    """Return the number of judgements in the cache at `path`; 0 if it does not exist."""
     if not path.exists():
         return 0
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=FOREVER_S)) as database:

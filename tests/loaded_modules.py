@@ -1,4 +1,4 @@
-"""The modules that some code loads."""
+"""List the modules that a piece of code loads."""
 
 import json
 import os

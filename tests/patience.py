@@ -1,30 +1,30 @@
-"""Waits for what happens, and limits in processor time: other programs on the machine must not fail a test."""
+"""Wait for conditions, and limit CPU time, so that no test fails because other programs use the machine."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 FOREVER_S = 600.0
-"""What has not happened by then never will, on a machine however busy."""
+"""Seconds after which a condition counts as never met, even on a busy machine."""
 
 
 def wait_until(happened: Callable[[], object], meanwhile: Callable[[], object] = lambda: None) -> None:
-    """Look again and again until something is true; fails after `FOREVER_S`.
+    """Wait until `happened` returns a true value; fail after `FOREVER_S`.
 
-    `meanwhile` may fail earlier, where nothing can be expected any more.
+    `meanwhile` is called between checks. It may fail earlier, for example if a process has ended.
     """
     end = time.monotonic() + FOREVER_S
     while not happened():
         meanwhile()
-        assert time.monotonic() < end, f"nothing in {FOREVER_S:.0f} s"
+        assert time.monotonic() < end, f"the condition was not met within {FOREVER_S:.0f} s"
         time.sleep(0.01)
 
 
 @contextmanager
 def processor_time_below(seconds: float) -> Iterator[None]:
-    """Seconds that this thread may compute, whatever else runs meanwhile.
+    """Fail if this thread uses more CPU time.
 
-    A limit is many times what is needed, as a shared core computes more slowly.
+    Set a limit many times as high as the usual time, because a shared core is slower.
     """
     start = time.thread_time()
     yield

@@ -1,4 +1,4 @@
-"""Where the published data and papers are that some tests use; these are skipped where a file is absent."""
+"""Folders of published data and papers. Tests that use them are skipped if a file is missing."""
 
 from pathlib import Path
 

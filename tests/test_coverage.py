@@ -1,4 +1,4 @@
-"""Coverage: one meaning in results, tables and report, for all benchmarks."""
+"""Coverage has one meaning in results, tables and report, for all benchmarks."""
 
 from dataclasses import replace
 
@@ -134,16 +134,16 @@ def test_results_of_earlier_versions_get_the_official_coverage():
 def test_scripted_replies_to_official_questions_are_meaningless():
     real = series({"acc": 0.5, "coverage": 1.0, "split_size": 3355, "predictions": 3355, "question_set": "official"})
     scripted = replace(real, run=replace(real.run, provenance={"backend": "scripted"}))
-    assert (real.is_demo, real.apart) == (False, ())
+    assert (real.is_demo, real.objections) == (False, ())
     assert scripted.is_demo
-    assert scripted.apart
+    assert scripted.objections
 
 
 @pytest.mark.parametrize(("name", "is_demo"), [("built", False), ("rendered scenes", True)])
 def test_questions_that_are_not_the_benchmarks_are_named_without_samples(name, is_demo):
     built = series({"acc": 0.5, "coverage": 0.5, "split_size": 6, "question_set": name, "predictions": 3})
     assert (built.coverage, built.whole, built.is_demo) == (0.5, 6, is_demo)
-    assert name in built.apart
+    assert name in built.objections
     assert built.asked_of
-    assert "50" in built.apart[-1]
+    assert "50" in built.objections[-1]
     assert not series({"question_set": "official", "coverage": 1.0}).asked_of

@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[1]
 EGOTHINK = ROOT.parent / "shared" / "data" / "egothink"
 FPS, FRAMES = 10, 118
 GOOD, POOR, RANDOM = "scripted-good", "scripted-poor", "random-weights"
-# A judge that answers nothing, and a key that nobody may see.
+# The user's judge, which does not answer, and the user's keys, which no output may contain.
 USERS_JUDGE = {
     "LMMS_EGOPLAN_JUDGE_MODEL": "users-own-judge",
     "LMMS_EGOPLAN_JUDGE_BASE_URL": "http://127.0.0.1:9/v1",
@@ -81,7 +81,7 @@ def checkpoint(tmp_path_factory) -> Path:
 
 
 def difference(first: Image.Image, second: Image.Image) -> float:
-    """Share of pixels that differ clearly."""
+    """Return the fraction of pixels that differ clearly."""
     changed = ImageChops.difference(first, second).convert("L").point(lambda level: 255 * (level > 24))
     return ImageStat.Stat(changed).mean[0] / 255
 
@@ -128,7 +128,7 @@ def test_questions_are_about_a_step_that_has_not_been_taken(records):
         past = [action.narration_text for action in record.past_actions]
         assert past
         assert record.answer not in past
-        # Within the pause, whose eighth frame is the next step's first; half a second before.
+        # The observation is in the pause, half a second before the next step, which starts at the pause's eighth frame.
         assert record.current_observation_frame - record.past_actions[-1].stop_frame == 9 - FPS / 2
     bench2 = read("egoplan-bench2/EgoPlan-Bench2.json")
     assert Counter(row["domain"] for row in bench2) == dict.fromkeys(DOMAINS, 6)
@@ -169,7 +169,7 @@ def test_dimensions_are_of_the_official_layout(dimension: Dimension):
         assert (len(question["answer"].split()) > 10) == (dimension.capability == "planning")
         with Image.open(folder / "images" / question["image_path"][0]) as image:
             assert (image.format, image.mode, image.size) == ("JPEG", "RGB", (160, 120))
-            # Drawn with many colours, not a blank.
+            # A drawing with many colours, not a blank image.
             assert len(image.getcolors(160 * 120) or ()) > 100
     if EGOTHINK.is_dir():
         published = json.loads((EGOTHINK / dimension.folder / "annotations.json").read_text())
@@ -177,7 +177,7 @@ def test_dimensions_are_of_the_official_layout(dimension: Dimension):
 
 
 def test_colors_in_questions_are_visible():
-    """The red box in the cupboard, where it is, and the yellow sleeve."""
+    """Check the red box in the cupboard and the yellow sleeve, each at its position."""
     for number, spot, low, high in (
         (1, (37, 29), (180, 40, 30), (230, 90, 80)),
         (2, (99, 98), (190, 150, 60), (240, 210, 120)),
@@ -196,9 +196,9 @@ def test_steps_end_as_the_hand_arrives(steps):
     for record in steps:
         assert not [label for label in labels if label in prompt_text(vars(record))]
         video = DATA / "egointent-steps" / "videos" / f"{record.video_id}.mp4"
-        shown = step_frames(video, record.start_sec, record.end_sec)
-        # A pause of eight frames, and three in which the hand comes.
-        assert shown[-1] - shown[0] == 10
+        numbers = step_frames(video, record.start_sec, record.end_sec)
+        # A pause of eight frames, and three frames in which the hand arrives.
+        assert numbers[-1] - numbers[0] == 10
 
 
 def test_activities_are_a_release():
@@ -243,7 +243,7 @@ def test_both_scripted_models_are_right_where_the_other_is_not():
 
 
 def egothink_ratings(replies):
-    """The judge's ratings of a model's answers; each has a reason before it."""
+    """Yield the judge's ratings of a model's answers. A reason must precede each rating."""
     for dimension in DIMENSIONS:
         questions = json.loads((DATA / "egothink" / dimension.folder / "annotations.json").read_text())
         for number, question in enumerate(questions, 1):
@@ -270,7 +270,7 @@ def rating_with_reason(read_rating, prompt):
 
 
 def test_unknown_answers_get_the_lowest_rating(tmp_path, monkeypatch):
-    """From the server, which names itself, on the scales of both benchmarks."""
+    """The server names itself, and rates on the scales of both benchmarks."""
     request = JudgeRequest("existence/1", "What?\n\na carton of juice\n\na ball\n", "a carton of juice", "a ball")
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     with serve_judge() as url:
@@ -280,14 +280,14 @@ def test_unknown_answers_get_the_lowest_rating(tmp_path, monkeypatch):
 
 
 def test_equal_texts_count_as_reference_and_answer():
-    """An answer in the reference's words has a verdict of its own; another answer to the same question has not."""
-    known = next(row for row in read("verdicts.json") if row["reference"] == row["answer"])
-    assert verdict_on(f"{known['reference']}\n\n{known['answer']}\n") == known["verdict"]
-    assert verdict_on(f"{known['reference']}\n\na ball\n") != known["verdict"]
+    """An answer that equals the reference has a verdict; another answer to the same question has none."""
+    entry = next(row for row in read("verdicts.json") if row["reference"] == row["answer"])
+    assert verdict_on(f"{entry['reference']}\n\n{entry['answer']}\n") == entry["verdict"]
+    assert verdict_on(f"{entry['reference']}\n\na ball\n") != entry["verdict"]
 
 
 def test_replies_end(checkpoint):
-    """Random weights would write on to the limit."""
+    """Without special measures, random weights would generate up to the token limit."""
     processor = AutoProcessor.from_pretrained(checkpoint)
     model = AutoModelForImageTextToText.from_pretrained(checkpoint)
     for text in ("What is this?", "Plan the steps.", "Where am I?"):
@@ -370,16 +370,16 @@ def test_other_files_are_not_changed(tmp_path):
 
 
 def check_marks(out: Path) -> None:
-    """All that the report and `show` say of the demo's scores calls them meaningless."""
+    """Report and `show` call the demo's scores meaningless wherever they appear."""
     report = json.loads((out / "report" / "report.json").read_text())
     assert {section["key"] for section in report["benchmarks"]} == {benchmark.name for benchmark in BENCHMARKS}
     for section in report["benchmarks"]:
         assert {score["run"] for score in section["scores"]} == {GOOD, POOR, RANDOM}
         assert all(score["is_demo"] and "rendered scenes" in score["apart"] for score in section["scores"])
         assert [remark for remark in section["remarks"] if "meaningless" in remark]
-        own = [table for table in section["tables"] if any(row["own"] for row in table["rows"])]
-        assert own
-        assert all("meaningless" in shown["title"] for shown in own + section["figures"])
+        tables = [table for table in section["tables"] if any(row["own"] for row in table["rows"])]
+        assert tables
+        assert all("meaningless" in element["title"] for element in tables + section["figures"])
     figures = [*(out / "report" / "figures").glob("*.svg")]
     assert figures
     assert all("meaningless" in figure.read_text() for figure in figures)
@@ -387,8 +387,8 @@ def check_marks(out: Path) -> None:
         assert question["answers"]
         assert all(answer["rating"].startswith("demo: meaningless") for _, answer in question["answers"])
     for form in ("text", "md"):
-        shown = CliRunner().invoke(app, ["show", "--format", form, str(out / "results")])
-        assert "meaningless scores" in " ".join(shown.stdout.split())
+        result = CliRunner().invoke(app, ["show", "--format", form, str(out / "results")])
+        assert "meaningless scores" in " ".join(result.stdout.split())
 
 
 def gallery(out: Path) -> list[dict]:
@@ -397,7 +397,7 @@ def gallery(out: Path) -> list[dict]:
 
 
 def check_lessons(out: Path) -> None:
-    """The report shows intervals, differences, reasons, gold plans, and questions on which two runs disagree."""
+    """The report contains intervals, differences, reasons, gold plans, and questions on which two runs disagree."""
     report = json.loads((out / "report" / "report.json").read_text())
     for section in report["benchmarks"]:
         assert all(score["low"] <= score["value"] <= score["high"] for score in section["scores"]), section["key"]
@@ -421,7 +421,7 @@ def check_lessons(out: Path) -> None:
 
 @pytest.mark.whole
 def test_demo_from_scenes_to_scores(tmp_path):
-    # The folder of an earlier run, with a result that must not be read again.
+    # The folder of an earlier run, with results that must not be read.
     out = tmp_path / "a demo, again"
     stale = out / "results" / "checkpoint" / "20200101_000000_results.json"
     stale.parent.mkdir(parents=True)
@@ -435,10 +435,10 @@ def test_demo_from_scenes_to_scores(tmp_path):
     assert result.exit_code == 0, result.output
     assert (out / "notes.txt").read_text() == "mine"
     steps = [result.stdout.index(f"\n{number}/6  ") for number in range(1, 7)]
-    places = [result.stdout.index("random weights"), *steps, result.stdout.index("egoplan_val_generate")]
-    assert places == sorted(places)
-    shown = [line.split("  ") for line in result.stdout.splitlines()]
-    rows = [cells[0].strip() or cells[1].strip() for cells in shown if cells[1:]]
+    positions = [result.stdout.index("random weights"), *steps, result.stdout.index("egoplan_val_generate")]
+    assert positions == sorted(positions)
+    lines = [line.split("  ") for line in result.stdout.splitlines()]
+    rows = [cells[0].strip() or cells[1].strip() for cells in lines if cells[1:]]
     assert {"acc", "average of the twelve", "overall", "Norm. LCS"} <= {*rows}
     page = out / "report" / "index.html"
     assert f"Report, to open in a browser: {page}" in result.stdout
@@ -490,7 +490,7 @@ def test_demo_from_scenes_to_scores(tmp_path):
 
     check_lessons(out)
     check_marks(out)
-    # Another judge's name changes nothing.
+    # The scores are also called meaningless if the judge has another name.
     for path in (*out.glob("results/*/*_results.json"), *out.glob("results/*/*_samples_*.jsonl")):
         path.write_text(path.read_text().replace('"scripted-judge"', '"gpt-4o"'))
     report = CliRunner().invoke(app, ["report", str(out / "results"), "--out", str(out / "report")])

@@ -1,4 +1,4 @@
-"""Loading the sentence encoder: once, from where the user says, and with one clear error where that is not possible."""
+"""Load the sentence encoder once, from the user's folder, or report one clear error."""
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ def unset(monkeypatch):
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of the real encoder; its weights are a link."""
+    """Copy the real encoder, with a symlink for the weights."""
     folder = tmp_path / "all-MiniLM-L6-v2"
     shutil.copytree(MINILM, folder, ignore=shutil.ignore_patterns("model.safetensors"))
     (folder / "model.safetensors").symlink_to(Path(MINILM) / "model.safetensors")
@@ -71,7 +71,7 @@ def test_a_missing_encoder_is_an_error(name):
     [["modules.json"], ["model.safetensors"], ["config.json"], ["1_Pooling"], ["tokenizer.json", "vocab.txt"]],
 )
 def test_a_half_copied_folder(copy, absent):
-    """sentence-transformers loads one without modules, a plain language model, or without vocabulary."""
+    """sentence-transformers itself accepts a folder without modules.json (a language model) or without vocabulary."""
     for path in (copy / name for name in absent):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     refusal(copy)

@@ -1,4 +1,4 @@
-"""pytest's doctest option runs the examples in docstrings; these tests see to it that there are some."""
+"""Require examples in docstrings; pytest's doctest option runs them."""
 
 import importlib
 import inspect
@@ -25,9 +25,9 @@ MODULES = [
 def test_each_public_function_of_a_module_of_metrics_has_an_example(path):
     name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
     functions = inspect.getmembers(importlib.import_module(name), inspect.isfunction)
-    own = {name_: function for name_, function in functions if function.__module__ == name and name_[0] != "_"}
-    assert own
-    assert [name_ for name_, function in own.items() if ">>>" not in inspect.getdoc(function)] == []
+    public = {name_: function for name_, function in functions if function.__module__ == name and name_[0] != "_"}
+    assert public
+    assert [name_ for name_, function in public.items() if ">>>" not in inspect.getdoc(function)] == []
 
 
 @pytest.mark.parametrize("public", [CandidateRanker, CandidateScore, judge_all, lcs_lengths, lcs_norm, probe, rank])

@@ -1,4 +1,4 @@
-"""Each harness works where the other is not installed, and what needs the missing one says how to get it."""
+"""Each harness works without the other. Commands of a missing harness explain how to install it."""
 
 import json
 import os
@@ -23,14 +23,14 @@ class Finder(PathFinder):
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
 """
-# What `data` prepares, as tasks' names begin.
+# PREPARED: beginnings of the names of tasks whose data the fixture `data` prepares.
 COMMANDS = """
 PREPARED = ("egoplan", "egothink", "egointent", "actplan")
 from typer.testing import CliRunner
 from lmms_egoplan.cli import app
 
-done = [CliRunner().invoke(app, arguments) for arguments in json.loads(sys.argv[1])]
-said = [(each.exit_code, each.output) for each in done]
+results = [CliRunner().invoke(app, arguments) for arguments in json.loads(sys.argv[1])]
+outputs = [(result.exit_code, result.output) for result in results]
 """
 LM_EVAL = """
 import lm_eval
@@ -42,7 +42,7 @@ loaded = manager.load([name for name in manager.all_subtasks if name.startswith(
 tasks = ["egoplan_val_blind", "egoplan_val_narrated", "actplan_text_only"]
 evaluated = lm_eval.simple_evaluate("dummy", tasks=tasks, task_manager=manager, bootstrap_iters=0)
 numbers = {name: {key: value for key, value in evaluated["results"][name].items() if "," in key} for name in tasks}
-print(json.dumps([said, sorted(loaded["tasks"]), numbers, "lmms_eval" in sys.modules]))
+print(json.dumps([outputs, sorted(loaded["tasks"]), numbers, "lmms_eval" in sys.modules]))
 """
 LMMS_EVAL = """
 import lmms_egoplan.harnesses.lmms_eval.plugin
@@ -53,7 +53,7 @@ from lmms_egoplan.paths import LMMS_EVAL_TASKS
 manager = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
 names = [name for name in manager.all_subtasks if name.startswith(PREPARED) and name != "egoplan_test"]
 loaded = manager.load_task_or_group(names)
-print(json.dumps([said, sorted(loaded), get_model("hf_vlm").__name__, "lm_eval" in sys.modules]))
+print(json.dumps([outputs, sorted(loaded), get_model("hf_vlm").__name__, "lm_eval" in sys.modules]))
 """
 
 
@@ -67,7 +67,7 @@ def data(tmp_path_factory):
 
 
 def python_without(package, code, data, commands=()):
-    """Return the last line that code prints if the package is missing. `said` has exit codes and outputs."""
+    """Run commands and code without a package; return the code's last line. It can read `outputs` of the commands."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LMMS_EGOPLAN", "OPENAI"))}
     environment = inherited | {
         "LMMS_EGOPLAN_DATA": str(data),
@@ -89,10 +89,10 @@ def test_without_lmms_eval(data):
         *(["score", "--help"], ["score", "actplan", "--help"], ["judge", "--help"], ["judge", "egothink", "--help"]),
         ["demo", "--out", str(data / "demo")],
     ]
-    said, tasks, numbers, is_loaded = python_without("lmms_eval", LM_EVAL, data, commands)
-    *works, demo = said
-    assert [code for code, _ in works] == [0] * len(works)
-    assert "egoplan" in works[2][1]
+    outputs, tasks, numbers, is_loaded = python_without("lmms_eval", LM_EVAL, data, commands)
+    *successes, demo = outputs
+    assert [code for code, _ in successes] == [0] * len(successes)
+    assert "egoplan" in successes[2][1]
     assert demo[0] == 1
     assert "pip install 'lmms-egoplan'" in demo[1]
     assert not (data / "demo").exists()
@@ -109,10 +109,10 @@ def test_without_lm_eval(data):
         *(["lm-eval", "--tasks", "egoplan_val"], ["lm-eval"], ["lm-eval", "--help"], ["lm-eval", "ls", "tasks"]),
         *(["--help"], ["tasks-path"], ["data", "status"]),
     ]
-    said, tasks, backend, is_loaded = python_without("lm_eval", LMMS_EVAL, data, commands)
-    assert [code for code, _ in said[:4]] == [1] * 4
-    assert all("pip install 'lmms-egoplan[lm-eval]'" in output for _, output in said[:4])
-    assert [code for code, _ in said[4:]] == [0] * 3
+    outputs, tasks, backend, is_loaded = python_without("lm_eval", LMMS_EVAL, data, commands)
+    assert [code for code, _ in outputs[:4]] == [1] * 4
+    assert all("pip install 'lmms-egoplan[lm-eval]'" in output for _, output in outputs[:4])
+    assert [code for code, _ in outputs[4:]] == [0] * 3
     assert not is_loaded
     assert {"egoplan_val", "egothink_object_existence", "egointent", "actplan_text_only"} <= set(tasks)
     assert backend == "HFVLM"
@@ -120,7 +120,7 @@ def test_without_lm_eval(data):
 
 @pytest.mark.whole
 def test_a_plain_run_loads_only_what_it_uses(data):
-    """Task and backend are loaded; what commands, judges and metrics need is not, unless the harness has loaded it."""
+    """It loads task and backend, but no libraries for commands, judges and metrics, unless the harness does."""
     harness = loaded_by("import lmms_eval.__main__")
     plain = loaded_by(
         "import lmms_eval.__main__\n"

@@ -1,4 +1,4 @@
-"""Paths that stay inside a folder, and locks."""
+"""Resolve paths inside a folder, and lock files."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Modules import at their top, except what is heavy or optional; help and lmms-eval's plugin load none of that."""
+"""Modules import at the top, except heavy or optional libraries, which help and lmms-eval's plugin do not load."""
 
 import ast
 from pathlib import Path
@@ -19,7 +19,7 @@ HEAVY = NEVER_FOR_HELP | {
 }
 ROOMS = ("egoplan", "egothink", "egointent", "actplan")
 EXCEPTIONS = {
-    # The command's entry point watches for signals while all else loads.
+    # The command's entry point handles signals while other modules load.
     ("lmms_egoplan.__main__", "lmms_egoplan.cli"),
     # Only runs of judged tasks need a judge.
     ("lmms_egoplan.harnesses.lmms_eval.plugin", "lmms_egoplan.judging.judge"),
@@ -32,7 +32,7 @@ MODULES = {
 
 
 def imported(node):
-    """The modules of an import statement; a name that is no module of the package is a member of one."""
+    """Return the modules of an import statement. An imported name that is no module counts as its module."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     members = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -40,7 +40,7 @@ def imported(node):
 
 
 def imports_of(path):
-    """The imports at a module's top, and those in its functions with their lines; without those for types alone."""
+    """Return the imports at a module's top, and those in its functions with their lines. Skip imports for types."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for_types, inside = set(), set()
     for node in ast.walk(tree):
@@ -60,7 +60,7 @@ def loads(name, heavy):
 
 
 def test_functions_import_only_what_is_heavy_or_optional():
-    """Or a module of ours that imports such at its top, or another such module."""
+    """A module of the package is also heavy if it imports a heavy module at its top."""
     imports = {module: imports_of(path) for module, path in MODULES.items()}
     heavy, before = set(), None
     while heavy != before:
@@ -76,7 +76,7 @@ def test_functions_import_only_what_is_heavy_or_optional():
 
 
 def test_help_loads_nothing_heavy():
-    """Neither that of the whole nor that of a group."""
+    """Neither the root's help nor a group's."""
     code = """
 from typer.testing import CliRunner
 from lmms_egoplan.cli import app
@@ -100,7 +100,7 @@ def test_data_are_prepared_without_loading_libraries_in_advance():
 
 
 def test_scores_are_recomputed_without_a_model():
-    """As reports do; what ranks and encodes is loaded where a model is."""
+    """Reports recompute scores. Libraries that rank and encode are loaded only with a model."""
     modules = [f"lmms_egoplan.benchmarks.{name}.metrics" for name in ROOMS]
     loaded = loaded_by(f"import lmms_egoplan.report.page, {', '.join(modules)}")
     assert not {"torch", "transformers", "sentence_transformers"} & loaded

@@ -1,4 +1,4 @@
-"""JSON that others made: what is none, or has a key more than once, is refused by every reader with file and line."""
+"""Every reader rejects invalid JSON and duplicate keys, and names file and line."""
 
 import json
 

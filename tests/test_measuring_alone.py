@@ -1,4 +1,4 @@
-"""A copy of the project without what makes questions, labels, models and plans: all that measures still works."""
+"""Without the rooms that make questions, labels, models and plans, everything that measures still works."""
 
 import os
 import shutil
@@ -17,13 +17,13 @@ PAGES = ("annotation", "building-*", "planning", "tuning-on-egoplan-it")
 
 pytestmark = [
     pytest.mark.whole,
-    pytest.mark.skipif(not (ROOT / "lmms_egoplan" / MAKING[0]).exists(), reason="this is such a copy"),
+    pytest.mark.skipif(not (ROOT / "lmms_egoplan" / MAKING[0]).exists(), reason="these rooms are already removed"),
 ]
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
-    """The copy, and a function that runs Python in it."""
+    """Return a copy of the project without these rooms, and a function that runs Python in it."""
     root = tmp_path_factory.mktemp("measuring") / "main"
     shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(".git", "__pycache__", ".*_cache", "*.egg-info", "build"))
     (root.parent / "shared").symlink_to(ROOT.parent / "shared")
@@ -54,9 +54,9 @@ def test_its_help_has_only_its_commands(copy):
     making = {path for path, function in command_tree()[1].items() if function.partition(".")[0] in MAKING}
     assert len(making) > 15
     assert {*done.stdout.splitlines()} == command_tree()[1].keys() - making
-    shown = run("-m", "lmms_egoplan", "--help", COLUMNS="200").stdout.split()
-    assert "report" in shown
-    assert not {"annotate", "audit", "train", "merge", "plan"} & {*shown}
+    words = run("-m", "lmms_egoplan", "--help", COLUMNS="200").stdout.split()
+    assert "report" in words
+    assert not {"annotate", "audit", "train", "merge", "plan"} & {*words}
 
 
 def test_all_tasks_are_listed(copy):
@@ -67,10 +67,10 @@ def test_all_tasks_are_listed(copy):
         "manager = TaskManager('ERROR', include_path=str(LMMS_EVAL_TASKS), include_defaults=False)\n"
         "print(*sorted(manager.all_tasks), sep='\\n')"
     )
-    own, *listed = run("-c", names).stdout.splitlines()
-    assert own == str(copy[0] / "tasks" / "lmms_eval")
-    here = subprocess.run([sys.executable, "-c", names], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert listed == here.stdout.splitlines()[1:]
+    folder, *listed = run("-c", names).stdout.splitlines()
+    assert folder == str(copy[0] / "tasks" / "lmms_eval")
+    original = subprocess.run([sys.executable, "-c", names], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert listed == original.stdout.splitlines()[1:]
     assert "egoplan_val" in listed
 
 
@@ -82,15 +82,15 @@ def test_the_demo_runs(copy):
 
 
 def test_its_tests_pass(copy):
-    """All tests are collected; those run that a missing room can change.
+    """Collect all tests, and run those that a missing room can affect.
 
-    The others know neither commands nor benchmarks, or take their time in harnesses and models, and the docs describe
-    the whole package.
+    The skipped tests use neither commands nor benchmarks, take long in harnesses and models, or check the docs, which
+    describe the whole package.
     """
     _, run = copy
     collected = run("-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-n0", "--ignore=tests/test_docs.py")
     assert collected.returncode == 0, collected.stdout[-6000:]
-    longest = [f"--ignore=tests/{room}" for room in ("harnesses", "media", "ranking", "runs", "test_docs.py")]
-    done = run("-m", "pytest", "-p", "no:cacheprovider", *longest)
+    skipped = [f"--ignore=tests/{room}" for room in ("harnesses", "media", "ranking", "runs", "test_docs.py")]
+    done = run("-m", "pytest", "-p", "no:cacheprovider", *skipped)
     assert done.returncode == 0, done.stdout[-6000:]
     assert " passed" in done.stdout

@@ -1,4 +1,4 @@
-"""Texts that go to a model, a language model or a judge keep every byte.
+"""Texts that are sent to a model, language model or judge do not change by a single byte.
 
 If a prompt changes on purpose, bump the version of its tasks or of its data, then update its digest here.
 """

@@ -1,4 +1,4 @@
-"""Records that another version of the package has carried through a harness."""
+"""Read records that another version of the package wrote."""
 
 import json
 from dataclasses import dataclass, field
@@ -54,8 +54,8 @@ def test_an_existing_value_is_checked(wrong):
 )
 def test_any_object_is_read_or_refused(values):
     try:
-        found = Late.from_text(json.dumps(values))
+        record = Late.from_text(json.dumps(values))
     except ValueError as error:
         assert Late.WHAT in str(error)  # noqa: PT017 - most are refused
     else:
-        assert values.items() <= vars(found).items()
+        assert values.items() <= vars(record).items()

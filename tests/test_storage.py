@@ -18,12 +18,12 @@ def data(tmp_path, monkeypatch):
 
 
 def save(rows=1, **summary):
-    """Save so many rows of EgoPlan's split val, and return the summary."""
+    """Save this number of rows as EgoPlan's split val; return the summary."""
     return EGOPLAN.save("val", Dataset.from_dict({"a": [*range(1, rows + 1)]}), **SUMMARY | summary)
 
 
 def save_as(summary):
-    """With this summary in the file."""
+    """Save the split, and replace its summary."""
     save()
     (split_dir("egoplan", "val") / "summary.json").write_text(json.dumps(summary))
 

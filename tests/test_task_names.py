@@ -1,4 +1,4 @@
-"""Compare the names of all tasks and groups with those of the harness."""
+"""Compare the names of all tasks and groups with the harness's."""
 
 from pathlib import Path
 
@@ -10,14 +10,14 @@ from lmms_egoplan.paths import LMMS_EVAL_TASKS
 
 @pytest.mark.whole
 def test_no_task_is_named_like_an_upstream_one():
-    """The harness's own task would win."""
-    own = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
+    """The harness's own task would take precedence."""
+    package_tasks = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False)
     index = TaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS)).task_index
-    assert len(own.all_subtasks) > 12
-    for name in own.all_subtasks + own.all_groups:
+    assert len(package_tasks.all_subtasks) > 12
+    for name in package_tasks.all_subtasks + package_tasks.all_groups:
         assert Path(index[name]["yaml_path"]).is_relative_to(LMMS_EVAL_TASKS)
-    # Not what asks for the same answers again, or needs another judge.
-    apart = {
+    # The group of all tasks excludes tasks that repeat questions or need another judge.
+    excluded_tasks = {
         "egointent_diagnostics",
         "egointent_v1",
         "egoplan_val_thinking",
@@ -25,4 +25,4 @@ def test_no_task_is_named_like_an_upstream_one():
         "actplan_normal",
         "actplan_counterfactual",
     }
-    assert set(index["egocentric_planning"]["task"]) == set(own.all_subtasks) - apart
+    assert set(index["egocentric_planning"]["task"]) == set(package_tasks.all_subtasks) - excluded_tasks

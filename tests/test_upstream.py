@@ -1,4 +1,4 @@
-"""The pull requests in `upstream/`: generated files, what their folders hold, and their own checks."""
+"""Pull requests in `upstream/`: generated files, contents of their folders, and their own checks."""
 
 import re
 import subprocess
@@ -23,12 +23,14 @@ def test_generated_files_are_those_of_the_package(tmp_path):
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(written) == len(list(UPSTREAM.glob("*/templates/**/*.py"))) > 0
     for path in written:
-        ours = UPSTREAM / path.relative_to(tmp_path)
-        assert ours.read_text(encoding="utf-8") == path.read_text(encoding="utf-8"), f"run upstream/generate: {ours}"
+        stored = UPSTREAM / path.relative_to(tmp_path)
+        assert stored.read_text(encoding="utf-8") == path.read_text(encoding="utf-8"), (
+            f"run upstream/generate: {stored}"
+        )
 
 
 def test_a_changed_source_is_noticed(tmp_path):
-    """A template whose source has another name is refused, not left as it is."""
+    """A template that names an unknown source is an error."""
     (tmp_path / "1-test" / "templates").mkdir(parents=True)
     (tmp_path / "1-test" / "templates" / "a.py").write_text("# source: lmms_egoplan.paths: no_such_name\n")
     (tmp_path / "generate").write_text((UPSTREAM / "generate").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Messages about problems that pydantic finds."""
+"""Describe the problems that pydantic finds."""
 
 from typing import Annotated, Any
 
@@ -63,6 +63,17 @@ def test_valid_values_are_read_and_other_fields_ignored():
 def test_a_single_value_is_named():
     with pytest.raises(LmmsEgoplanError, match=r"^a\.json, line 2: id: .*'x'"):
         read_as(Question, "a.json, line 2", {"id": "x", "actions": []})
+
+
+@pytest.mark.parametrize(
+    ("count", "number_of_others"), [(3, None), (4, "and 1 more problem"), (9, "and 6 more problems")]
+)
+def test_more_than_three_problems_are_counted(count, number_of_others):
+    with pytest.raises(LmmsEgoplanError) as caught:
+        read_as(Question, "a.json", {"id": 1, "actions": list(range(count))})
+    message = str(caught.value)
+    assert [f"actions[{number}]" in message for number in range(count)] == [number < 3 for number in range(count)]
+    assert message.endswith(f", {number_of_others}") if number_of_others else "more" not in message
 
 
 NAMES = st.sampled_from(["id", "actions", "names"]) | st.text()

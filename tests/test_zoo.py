@@ -1,4 +1,4 @@
-"""The zoo's checkpoints load like real ones, speak their family's prompt format and are not degenerate."""
+"""The zoo's checkpoints load like real ones, use their family's prompt format, and depend on their inputs."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES
 
 
 def picture(seed: int) -> Image.Image:
-    """90 x 60 pixels, six squares of random colours."""
+    """Return an image of 90 x 60 pixels with six squares of random colours."""
     colours = np.random.default_rng(seed).integers(0, 256, (2, 3, 3), dtype=np.uint8)
     return Image.fromarray(colours.repeat(30, axis=0).repeat(30, axis=1))
 
@@ -26,7 +26,7 @@ def picture(seed: int) -> Image.Image:
 def encode(
     family: Family, processor: ProcessorMixin, images: list[Image.Image], video: list[Image.Image] | None = None
 ) -> BatchFeature:
-    """A question's inputs; where the model has a decoder of its own, with four tokens of an answer."""
+    """Encode a question. For a model with a separate decoder, add four tokens of an answer."""
     if family.has_chat_template:
         content: list[dict[str, Any]] = [{"type": "image", "image": image} for image in images]
         if video:
@@ -69,7 +69,7 @@ def test_a_saved_checkpoint_loads_as_it_was_built(family: Family, tmp_path: Path
     again = encode(family, AutoProcessor.from_pretrained(tmp_path), images)
     assert inputs.keys() == again.keys()
     if family.name == "idefics3" and Version(torchvision.__version__) < Version("0.27"):
-        return  # the loaded processor resizes in torchvision's own way
+        return  # the loaded processor resizes with torchvision, and earlier versions give other pixels
     assert all(torch.equal(inputs[key], again[key]) for key in inputs)
     torch.testing.assert_close(logprobs(loaded, again), logprobs(model, inputs))
     assert model.dtype == torch.float32
@@ -91,7 +91,7 @@ def test_tokens_and_images_matter(family: Family) -> None:
     ids=lambda f: f.name,
 )
 def test_positions_matter(family: Family) -> None:
-    """Text alone, where the processor allows it: the last three tokens one position further on."""
+    """Shift the last three tokens by one position. Use only text if the processor allows it."""
     model, processor = build(family.name)
     inputs = encode(family, processor, [picture(1)] if family.needs_image else [])
     positions = torch.arange(inputs["input_ids"].shape[1])[None]
@@ -103,7 +103,7 @@ def test_positions_matter(family: Family) -> None:
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES.values() if f.is_encoder_decoder], ids=lambda f: f.name)
 def test_positions_matter_to_encoder_and_decoder(family: Family) -> None:
-    """Text alone goes to the language model itself: the whole model insists on an image."""
+    """Send text to the language model inside, because the whole model requires an image."""
     model, processor = build(family.name)
     question = processor.tokenizer(TEXT, return_tensors="pt")
     answer = torch.tensor([[0, 15, 26, 37, 48]])

@@ -1,4 +1,4 @@
-"""Volumes with little room."""
+"""Create volumes with little free space."""
 
 import os
 import resource
@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def volume_of(folder, room):
-    """A volume with little room; where none can be mounted, this process's files may not be larger.
+    """Mount a volume with `room` free bytes in `folder`, and yield its mount point.
 
-    Gives its mount point.
+    If this process may not mount volumes, limit the size of its files instead.
     """
     folder.mkdir()
     page = os.sysconf("SC_PAGE_SIZE")

@@ -154,17 +154,17 @@ class Check:
 
     def formatted(self) -> None:
         """Check the new files with the harness's formatter settings; `apply` checks the changed files."""
-        new = [path for path in (self.pull_request / "files").rglob("*.py") if "__pycache__" not in path.parts]
-        for path in new:
+        new_files = [path for path in (self.pull_request / "files").rglob("*.py") if "__pycache__" not in path.parts]
+        for path in new_files:
             if OURS in path.read_text(encoding="utf-8").replace("-", "_"):
                 fail(f"{path} names {OURS}")
-        if not new:
+        if not new_files:
             return
-        self._check_format(new, "new files")
+        self._check_format(new_files, "new files")
         if self.harness == "lmms_eval" and find_spec("isort") is None:
             skipped("isort is not installed, so the order of imports is not checked")
         elif self.harness == "lmms_eval":  # only new files: some files of the release fail this check
-            self._format([sys.executable, "-m", "isort", *ISORT, "--check", "--diff", *new], "isort, new files")
+            self._format([sys.executable, "-m", "isort", *ISORT, "--check", "--diff", *new_files], "isort, new files")
 
     def _check_format(self, files: Sequence[Path], which: str) -> None:
         settings = self.work / "ruff.toml"

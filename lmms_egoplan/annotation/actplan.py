@@ -57,7 +57,7 @@ def _items(stored: Sequence[tuple[str, StoredPlan]], folder: MediaFolder, instan
 
 
 class LabelledPlans(Flow):
-    """Plans with correctness, commonsense and errors. The model is hidden."""
+    """Label plans with correctness, commonsense and errors, without seeing the model's name."""
 
     name = "actplan"
     title = "ActPlan-1K: label plans"
@@ -100,7 +100,7 @@ class LabelledPlans(Flow):
         return Export([f"Plans labelled: {len(records)} of {len(labelled.items)}", *remarks], files)
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
-        """Return plans of two made-up models: gold plan 2, and gold plan 1 without its first two steps."""
+        """Return plans of two invented models: gold plan 2, and gold plan 1 without its first two steps."""
         stored = []
         for instance in find_instances(source)[0]:
             record = read_instance(source, instance)
@@ -115,7 +115,7 @@ FLOW = LabelledPlans()
 
 
 def _record(item: Item, labels: Sequence[Label]) -> dict[str, Any]:
-    """Create the record of a plan's labels, with the errors that more than half of the annotators marked."""
+    """Create the record of a labelled plan. Errors are those that more than half of the annotators marked."""
     return {
         "id": item.hidden["id"],
         "model": item.hidden["model"],

@@ -71,7 +71,7 @@ class SelectedCircumstances(Flow):
         return Form(parts, (plausible, expressible, rewritten))
 
     def scales(self) -> Sequence[Scale]:
-        """Return both questions. The second is asked only after a yes to the first."""
+        """Return a scale for each question. Only plausible circumstances have a value on the second."""
         return [Scale(name.capitalize(), levels, methodcaller("get", name)) for name, levels in _SCALES.items()]
 
     def differ(self, item: Item, labels: Sequence[Values]) -> bool:
@@ -79,7 +79,7 @@ class SelectedCircumstances(Flow):
         return len({_accepted(item, values) for values in labels}) > 1
 
     def export(self, labelled: Labelled) -> Export:
-        """Export all decided circumstances to ``circumstances.jsonl``, each with whether it is accepted."""
+        """Export all decided circumstances to ``circumstances.jsonl``. `accepted` records the decision."""
         settled, remarks = labelled.settled(self, _STAGE, "labels")
         records: list[dict[str, Any]] = []
         for item, labels in settled:

@@ -65,7 +65,7 @@ def pictures(names: Sequence[str]) -> list[Picture]:
 
 
 class WrittenPlans(Flow):
-    """Plans that several people write for the same instance, without seeing each other's.
+    """Write plans: several people write one for the same instance, without seeing each other's.
 
     Agreement is not measured, because different plans may all be correct.
     """
@@ -86,7 +86,7 @@ class WrittenPlans(Flow):
         """Check that every line has the form action(object).
 
         Raises:
-            FormError: A line has another form. Names the lines.
+            FormError: A line has another form. The message names the lines.
         """
         steps = enumerate(official_steps(values["plan"]), 1)
         wrong = [f"{number} ({step})" for number, step in steps if not is_well_formed(step)]
@@ -95,7 +95,7 @@ class WrittenPlans(Flow):
         return values
 
     def remarks(self, labelled: Labelled) -> list[str]:
-        """Return a note with the goal check's results. The check supports fewer actions and states than people use."""
+        """Return a note with the results of the goal check, which does not support all actions and states."""
         checks = [check for item in labelled.items for _, check in _checks(item, labelled)]
         checked = [check for check in checks if check.share is not None]
         missing = sum(bool(check.missed) for check in checked)

@@ -36,7 +36,7 @@ class Agreement:
         cohen_smallest_overlap: Smallest number of items that one of these pairs shares. None without a pair.
         cohen_pairs_skipped: Number of pairs without kappa: they share too few items, or one annotator uses only one
             level on them.
-        items_skipped: Number of items that someone could not judge. Other people's labels of them count.
+        items_skipped: Number of items that at least one person skipped. Other people's labels of them count.
     """
 
     title: str
@@ -69,7 +69,7 @@ def measure(scale: Scale, labels: Units, items_skipped: int = 0) -> Agreement:
     Args:
         labels: For each item, the value by annotator. None means no value.
         scale: Scale of the values.
-        items_skipped: Passed on to the result.
+        items_skipped: See `Agreement`.
 
     >>> scale = Scale("Correct", (0, 1), dict.get)
     >>> measured = measure(scale, [{"A": 1, "B": 1}, {"A": 0, "B": 0}, {"A": 1, "B": 0}, {"A": 1}] * 4)
@@ -79,7 +79,7 @@ def measure(scale: Scale, labels: Units, items_skipped: int = 0) -> Agreement:
     units = [{name: value for name, value in unit.items() if value is not None} for unit in labels]
     units = [unit for unit in units if len(unit) > 1]
     pairs = [pair for unit in units for pair in combinations(unit.values(), 2)]
-    percent = 100 * fmean(one == other for one, other in pairs) if pairs else None
+    percent = 100 * fmean(first == second for first, second in pairs) if pairs else None
     kappas, skipped = _cohen(scale, units)
     overlaps = [overlap for _, overlap in kappas]
     cohen = fsum(kappa * overlap for kappa, overlap in kappas) / sum(overlaps) if kappas else None
@@ -97,8 +97,8 @@ def _cohen(scale: Scale, units: Units) -> tuple[list[tuple[float, int]], int]:
 
     people = sorted({name for unit in units for name in unit})
     kappas, skipped = [], 0
-    for one, other in combinations(people, 2):
-        shared = [(unit[one], unit[other]) for unit in units if one in unit and other in unit]
+    for first, second in combinations(people, 2):
+        shared = [(unit[first], unit[second]) for unit in units if first in unit and second in unit]
         ranks = [[scale.levels.index(value) for value in values] for values in zip(*shared, strict=True)]
         if len(shared) >= MIN_ITEMS and min(len({*values}) for values in ranks) > 1:
             with warnings.catch_warnings():

@@ -14,7 +14,7 @@ _RELEASED = "this item was released and is no longer yours"
 
 
 class NotYoursError(LmmsEgoplanError):
-    """A person asks for something that is not theirs or no longer open."""
+    """A person requests an item that is not assigned to them, or is no longer open."""
 
 
 class NewerLabelError(LmmsEgoplanError):
@@ -59,14 +59,14 @@ class Assignments:
 
     def __init__(self, database: Database, stages: Sequence[Stage]) -> None:
         self._database, self._stages = database, tuple(stages)
-        # By person, stage and query: a position before which no item is free for that person.
+        # By person, stage and query: no item before this position is free for that person.
         self._first_free: dict[tuple[str, str, str], int] = {}
 
     def item(self, position: int) -> Item:
         """Return the item at a position.
 
         Raises:
-            NotYoursError: There is none.
+            NotYoursError: There is no such item.
         """
         for row in self._database.rows("SELECT id, shown, hidden FROM items WHERE position = ?", position):
             return as_item(*row)
@@ -80,7 +80,7 @@ class Assignments:
         with self._database.lock:
             number = self._open_slot(person)
             if number is None:
-                # Need not be on the disk yet: saving a label for it brings both there.
+                # The new slot may reach the disk later: saving its label writes both.
                 with self._database.writing(is_waited_for=False) as connection:
                     free = self._free(person)
                     number = None if free is None else take(connection, *free, person)
@@ -157,15 +157,15 @@ class Assignments:
         return None
 
     def search_from(self, position: int = 0) -> None:
-        """Search for free items from this position or earlier, because its slots have changed."""
+        """Make the next search for free items start at this position or earlier. Call this when slots change."""
         self._first_free = {key: min(first, position) for key, first in self._first_free.items()}
 
     def standing(self, person: str) -> str:
         """Return ``passed``, ``unqualified`` (not finished), ``waiting`` (for the seniors) or ``failed``."""
         if not self._database.settings.qualification:
             return "passed"
-        ((done,),) = self._database.rows(QUERIES["num_qualifying"], person)
-        if done < self._database.settings.qualification:
+        ((num_labelled,),) = self._database.rows(QUERIES["num_qualifying"], person)
+        if num_labelled < self._database.settings.qualification:
             return "unqualified"
         verdicts = self.verdicts(person)
         if not all(verdicts.values()):
@@ -183,7 +183,7 @@ class Assignments:
         """Check that a slot's label can still be saved, changed or withdrawn.
 
         Raises:
-            NotYoursError: It cannot. Says why.
+            NotYoursError: The label is fixed. The message states the reason.
         """
         live = "SELECT 1 FROM slots WHERE id = ? AND person = ? AND released IS NULL"
         if not connection.execute(live, (slot.id, slot.person)).fetchone():
@@ -208,10 +208,10 @@ class Assignments:
             raise NotYoursError("another person already works on this item, so your label cannot change")
 
     def check_complete(self, connection: sqlite3.Connection, position: int) -> None:
-        """Check that the lead may decide on an item: it was skipped, or has all labels from people who have not failed.
+        """Check that the lead may decide on an item: it was skipped or is fully labelled. Failed people do not count.
 
         Raises:
-            NotYoursError: It does not have all labels.
+            NotYoursError: The item was not skipped and lacks labels.
         """
         skipped = "SELECT 1 FROM slots WHERE item = ? AND skipped IS NOT NULL AND released IS NULL"
         if connection.execute(skipped, (position,)).fetchone():
@@ -219,9 +219,7 @@ class Assignments:
         for stage in self._stages:
             ((count,),) = connection.execute(QUERIES["num_counting"], (position, stage.name))
             if count < (needed := self.num_needed(stage.name)):
-                raise NotYoursError(
-                    f"this item has {count} of {needed} labels ({stage.title}); decide when all labels are there"
-                )
+                raise NotYoursError(f"this item has {count} of {needed} labels ({stage.title}); decide once it has all")
 
 
 def take(connection: sqlite3.Connection, position: int, stage: str, person: str) -> int:

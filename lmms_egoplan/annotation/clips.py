@@ -48,7 +48,7 @@ class Still:
 
 @dataclass(frozen=True)
 class Cut:
-    """Frames of a video as a clip. The last of `frames` is the last one that anyone sees.
+    """Frames of a video as a clip. Annotators see no frame after the last of `frames`.
 
     Attributes:
         source: As for `Still`.
@@ -124,9 +124,9 @@ class MediaFolder:
         """Create all missing files in parallel, with a progress bar. Returns the problems."""
         problems = []
 
-        def make(one: Media) -> None:
+        def make(part: Media) -> None:
             try:
-                self.file(one)
+                self.file(part)
             except FrameError as error:
                 problems.append(str(error))
 

@@ -1,4 +1,4 @@
-"""``lmms-egoplan annotate`` and ``audit``."""
+"""Define ``lmms-egoplan annotate`` and ``audit``."""
 
 from collections.abc import Collection
 from contextlib import closing
@@ -54,7 +54,7 @@ _CutFirst = Annotated[
     bool, typer.Option("--cut", help="Create all clips before the page opens, on all cores. Existing clips are reused.")
 ]
 _Height = Annotated[int, typer.Option(min=16, help="Maximum height of clips, in pixels.")]
-_Host = Annotated[str, typer.Option(help="Address to listen on. The default admits this machine only.")]
+_Host = Annotated[str, typer.Option(help="Address to listen on. By default, only this machine can connect.")]
 _Port = Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]
 
 

@@ -40,7 +40,7 @@ QUERIES: dict[str, str] = yaml_beside(str(Path(__file__).with_name("queries")))
 
 
 class StoreError(LmmsEgoplanError):
-    """The database cannot be read or written. Everything saved before is still there."""
+    """The database cannot be read or written."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,9 @@ class Settings:
     Attributes:
         benchmark: Name of the flow.
         annotators: Number of annotators. It can increase later.
-        per_item: Number of annotators per item, in stages without a number of their own.
-        qualification: Number of items that every annotator labels first, until the seniors pass them; 0 for none.
+        per_item: Number of annotators per item, in stages without `Stage.per_item`.
+        qualification: Number of qualification items, which every annotator labels first. Annotators continue after the
+            seniors have passed them. 0 for no qualification.
         seniors: Number of people who review qualifications.
     """
 
@@ -139,7 +140,7 @@ class Database:
 
     Attributes:
         settings: The stored settings.
-        lock: Lock of the writing thread.
+        lock: Held by the thread that writes.
     """
 
     settings: Settings
@@ -148,7 +149,7 @@ class Database:
         """Open a database.
 
         Args:
-            exclusive: Refuse if another process has opened it in the same way, as a server does.
+            exclusive: Lock the database, as servers do. Fails if another process holds the lock.
 
         Raises:
             StoreError: The file is missing, damaged, of another version, or in use.
@@ -215,7 +216,7 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Give all queries in this context the same view of the database."""
+        """Let all queries in this context read the same state of the database."""
         with self._reading() as connection:
             connection.execute("BEGIN")
             try:
@@ -298,7 +299,7 @@ def _check(settings: Settings, items: Sequence[Item], stages: Sequence[Stage]) -
             f"--annotators {settings.annotators}: each item needs {needed} annotators; increase the number"
         )
     if settings.qualification and len(stages) > 1:
-        raise LmmsEgoplanError("--qualification: the items have several stages; it requires a single stage")
+        raise LmmsEgoplanError("--qualification: only possible for items with a single stage")
     if settings.qualification >= len(items):
         raise LmmsEgoplanError(
             f"--qualification {settings.qualification}: there are only {len(items)} items; choose fewer, or 0 for none"
@@ -328,7 +329,7 @@ def _storage_errors(path: Path, consequence: str) -> Iterator[None]:
     """Convert SQLite errors to `StoreError`.
 
     Args:
-        consequence: What failed, for messages about an undamaged database.
+        consequence: Text for messages about a database that is neither damaged nor full.
     """
     try:
         yield
@@ -341,7 +342,7 @@ def _storage_errors(path: Path, consequence: str) -> Iterator[None]:
             name = getattr(error, "sqlite_errorname", "")
             advice = ""
             if consequence == _NOT_READ and name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
-                advice = ". SQLite needs a writable folder even to read: copy the database to one"
+                advice = ". SQLite needs a writable folder, even for reading. Copy the database into one"
             raise StoreError(f"{path}: {consequence}: {error}{advice}") from error
         raise StoreError(
             f"{path}: the database is damaged ({error}). Do not change it or its -journal file. To copy what can be "

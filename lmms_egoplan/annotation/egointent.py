@@ -34,17 +34,17 @@ _REVISE, _REVIEW = "revise", "review"
 _CUT, _BOUNDARY = "end_sec", "boundary"
 _ENVIRONMENT, _SCENARIO = "environment", "scenario"
 _YES_NO = (Option("yes", "Yes"), Option("no", "No"))
-_EARLIER = "It can be moved to an earlier frame, not to a later one: nobody sees a frame after it."
+_EARLIER = "You can move it to an earlier frame. Later frames are not in the clip."
 _ENVIRONMENTS = tuple(Option(environment, environment.capitalize()) for environment in ENVIRONMENTS)
 
 
 @dataclass(frozen=True)
 class Rate:
-    """One rate in percent, or one time in seconds. Unknown values are texts.
+    """A rate in percent or a time in seconds. Unknown values, and all values read from a file, are texts.
 
     Attributes:
         rate: Name of the rate.
-        value: Rate or time in the export.
+        value: Value in the export.
         count: Numerator of the rate; for times, the number of measured steps.
         of: Denominator of the rate; for times, the number of all steps.
         paper: The paper's value.
@@ -80,7 +80,7 @@ def audit(
         revisions: For each revised step, the candidates and the first person's values.
         boundaries: For each reviewed step, whether its outcome is not yet visible at the cut.
         supported: For each reviewed step, the final verdicts on whether its three labels are supported.
-        moves: For each finished step, the seconds by which anyone moved the cut; 0 for an unmoved cut.
+        moves: For each finished step, the seconds from the original cut to the final one; 0 for an unmoved cut.
         durations: Durations of the finished steps, seconds.
     """
     moved = [abs(seconds) for seconds in moves if seconds]
@@ -149,7 +149,8 @@ def read_items(annotations: Path, videos: Path, *, skip_missing: bool = False) -
 
     Args:
         annotations: Steps in the format of FORMAT.md. A key such as ``next_step_candidates`` adds alternative texts for
-            its label. If a step has such a key or no place, annotators also give the place.
+            its label. Annotators also name the place if it is unknown, or if a step that is not from Goal-Step has such
+            a key.
         videos: Folder with ``<video_id>.mp4``.
         skip_missing: Skip steps without frames.
 
@@ -157,8 +158,8 @@ def read_items(annotations: Path, videos: Path, *, skip_missing: bool = False) -
         LmmsEgoplanError: The annotations are invalid, or frames are missing.
     """
     records = read_annotations(annotations)
-    footage, lost = record_footage(records, videos, skip_missing=skip_missing)
-    tell_of_lost(lost)
+    footage, missing = record_footage(records, videos, skip_missing=skip_missing)
+    tell_of_lost(missing)
     return [
         _item(record, footage[record.step_id].path, raw.value)
         for record, raw in zip(records, load(annotations), strict=True)
@@ -195,8 +196,8 @@ class RevisedSteps(Flow):
         for field in FIELDS:
             text, title = initial[field], contents["titles"][field]
             help_ = f"{'Label' if earlier else 'Candidate'}: {text}"
-            asked = f"{title}: supported by what is visible before the end?"
-            fields.append(Choice(f"supported_{field}", asked, _YES_NO, help=help_))
+            question = f"{title}: supported by what is visible before the end?"
+            fields.append(Choice(f"supported_{field}", question, _YES_NO, help=help_))
             candidates = () if earlier else contents.get("candidates", {}).get(field, ())
             fields.append(Words(field, title, text, tuple(dict.fromkeys((text, *candidates)))))
         if location:
@@ -205,7 +206,7 @@ class RevisedSteps(Flow):
             fields.append(Words(_SCENARIO, "Place", scenario, help="Such as kitchen, garage or yard."))
         return Form((Film("Step", clip),), tuple(fields))
 
-    # There are no scales, because the two people answer different questions. The audit counts instead.
+    # No scales: the two people answer different questions. The audit counts the changes instead.
 
     def differ(self, _item: Item, labels: Sequence[Values]) -> bool:
         """Return whether the reviewer changed something, or rejected a label or the cut."""
@@ -267,11 +268,11 @@ def _audit(labelled: Labelled, steps: Sequence[Mapping[str, Any]]) -> list[Rate]
     ]
     reviewed = {item.id: labels[0] for item in labelled.items if (labels := labelled.of(item, _REVIEW))}
     reviews = [label.values for label in reviewed.values()]
-    last = [labelled.adjudicated(item) or reviewed.get(item.id) for item in labelled.items]
-    supported = [[label.values[f"supported_{field}"] == "yes" for field in FIELDS] for label in last if label]
+    final = [labelled.adjudicated(item) or reviewed.get(item.id) for item in labelled.items]
+    supported = [[label.values[f"supported_{field}"] == "yes" for field in FIELDS] for label in final if label]
     durations = [step["end_sec"] - step["start_sec"] for step in steps]
-    before = {item.id: item.contents["end_sec"] for item in labelled.items}
-    moves = [step["end_sec"] - before[step["step_id"]] for step in steps]
+    original = {item.id: item.contents["end_sec"] for item in labelled.items}
+    moves = [step["end_sec"] - original[step["step_id"]] for step in steps]
     return audit(revisions, [values[_BOUNDARY] == "yes" for values in reviews], supported, moves, durations)
 
 
@@ -296,11 +297,11 @@ def _item(record: Record, video: Path, raw: Mapping[str, Any]) -> Item:
     candidates = {field: texts for field in FIELDS if (texts := _texts(raw.get(f"{names[field]}_candidates")))}
     if candidates:
         contents["candidates"] = candidates
-    # Show nothing more for other steps, so that earlier databases keep their items.
+    # Other steps must not get this key: it would change the items of existing databases.
     if (candidates and not record.is_goalstep) or record.environment is None:
         contents["place"] = {name: getattr(record, name) for name in (_ENVIRONMENT, _SCENARIO)}
-    whole = {key: value for key, value in record.model_dump().items() if key not in FIELDS and value is not None}
-    return Item(record.step_id, contents, {"record": whole, "names": names}, ("video",))
+    fixed = {key: value for key, value in record.model_dump().items() if key not in FIELDS and value is not None}
+    return Item(record.step_id, contents, {"record": fixed, "names": names}, ("video",))
 
 
 def _texts(raw: Any) -> list[str]:
@@ -309,12 +310,12 @@ def _texts(raw: Any) -> list[str]:
 
 
 def _location(values: Values) -> Values:
-    """Return the answers about the place, if there was such a question."""
+    """Return the answers about the place. Empty if there was no such question."""
     return {name: values[name] for name in (_ENVIRONMENT, _SCENARIO) if name in values}
 
 
 def _final(item: Item, values: Values) -> dict[str, Any]:
-    # Do not round: rounding up would admit another frame.
+    # Do not round the cut: rounding up would admit another frame.
     names = item.hidden["names"]
     labels = {names[field]: values[field] for field in FIELDS}
     return item.hidden["record"] | {"end_sec": values[_CUT]} | labels | _location(values) | {"unverified": False}

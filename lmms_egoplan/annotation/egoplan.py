@@ -52,7 +52,7 @@ def read_items(annotations: Path, roots: Roots, *, skip_missing: bool = False) -
 
 
 class VerifiedQuestions(Flow):
-    """Questions that two annotators answer without seeing the recorded answer."""
+    """Verify questions: annotators answer them without seeing the recorded answer."""
 
     name = "egoplan"
     title = "EgoPlan: verify questions"

@@ -29,7 +29,7 @@ def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Pa
     """Read answers to rate.
 
     Args:
-        samples: Paths that `read_stored` reads. Each has one model's answers, and its name is the model's in exports.
+        samples: One path per model, as for `read_stored`. Exports use the path's name as the model's name.
         folder: Receives the questions' images.
         judged: The same answers with a judge's ratings, which annotators do not see.
 
@@ -72,7 +72,7 @@ def num_judged(items: Sequence[Item]) -> int:
 
 
 class RatedAnswers(Flow):
-    """Answers rated 0, 0.5 or 1. The model is hidden."""
+    """Rate answers 0, 0.5 or 1 without seeing the model's name."""
 
     name = "egothink"
     title = "EgoThink: rate answers"
@@ -125,18 +125,21 @@ class RatedAnswers(Flow):
             files |= exported.files
         means = [
             {
-                "id": one.hidden["question"],
-                "model": one.hidden["model"],
-                "answer": one.contents["answer"],
+                "id": item.hidden["question"],
+                "model": item.hidden["model"],
+                "answer": item.contents["answer"],
                 "rating": mean,
             }
-            for one, mean in _means(labelled)
+            for item, mean in _means(labelled)
         ]
-        files[PEOPLE] = ExportedFile(json_lines(means), "the mean of the people, for report")
+        files[PEOPLE] = ExportedFile(json_lines(means), "mean ratings, for report")
         return Export(lines, files)
 
     def demo_items(self, source: Path, folder: MediaFolder) -> list[Item]:
-        """Return the set's questions with answers of two made-up models: correct ones, and the next question's."""
+        """Return the set's questions with the answers of two invented models.
+
+        One model answers correctly. The other gives the answer to the next question.
+        """
         records = check_records(read_folder(source))
         items = []
         for model, answering_records in (("right", records), ("off-by-one", records[1:] + records[:1])):
@@ -156,7 +159,7 @@ def _item(model: str, answer: Answer, image: str, judge: str | None = None, rati
 
 
 def _means(labelled: Labelled) -> list[tuple[Item, float]]:
-    """Return the answers that have all of their ratings, each with its mean."""
+    """Return the fully rated answers, each with its mean rating."""
     return [
         (item, fmean(_rating(label.values) for label in labels))
         for item in labelled.items
@@ -165,7 +168,10 @@ def _means(labelled: Labelled) -> list[tuple[Item, float]]:
 
 
 def _of_model(model: str, rated: Mapping[str, list[Label]], labelled: Labelled) -> Export:
-    """Export one model's ratings. Missing ratings are empty cells; pools omit unfinished questions."""
+    """Export one model's ratings.
+
+    In the table of annotators, missing ratings are empty cells. The other tables omit unfinished questions.
+    """
     people = [
         name for name in labelled.people if any(label.person == name for labels in rated.values() for label in labels)
     ]
@@ -183,11 +189,11 @@ def _of_model(model: str, rated: Mapping[str, list[Label]], labelled: Labelled) 
     means = [[question, fmean(_rating(label.values) for label in labels)] for question, labels in complete.items()]
     ratings = [f"rating {number}" for number in range(1, labelled.per_item + 1)]
     tables: dict[str, tuple[Sequence[str], list[list[Any]], str]] = {
-        "annotators": (people, by_person, "a column for each annotator"),
-        "ratings": (ratings, by_position, "a column for each answer's first, second, ... rating"),
-        "pooled": (["people"], means, "the mean of the people"),
+        "annotators": (people, by_person, "one column per annotator"),
+        "ratings": (ratings, by_position, "one column each for the first, second, ... rating of an answer"),
+        "pooled": (["people"], means, "mean ratings"),
     }
-    lines = [f"{model}: {len(complete)} of {len(rated)} answers have their {labelled.per_item} ratings"]
+    lines = [f"{model}: {len(complete)} of {len(rated)} answers have all {labelled.per_item} ratings"]
     files = {
         f"{model}-{name}.csv": ExportedFile(csv_text([["id", *columns], *rows]), purpose)
         for name, (columns, rows, purpose) in tables.items()

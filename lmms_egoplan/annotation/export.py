@@ -76,7 +76,7 @@ def write_label_studio(flow: Flow, items: Sequence[Item], folder: MediaFolder, o
     return [
         f"{out / 'config.xml'}: the labelling interface",
         f"{out / 'tasks.json'}: {len(tasks)} tasks",
-        f"{out / 'media'}: their pictures and clips. Start Label Studio with "
+        f"{out / 'media'}: pictures and clips. Start Label Studio with "
         f"LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT={out.resolve()}",
     ]
 
@@ -122,7 +122,7 @@ def _in_attribute(value: object) -> str:
 
 
 def _varies(field: Choice) -> bool:
-    """Return whether the option texts vary between tasks: then letters name the options."""
+    """Return whether the texts of the options vary between tasks. The values of such options are letters."""
     return any(option.value in "ABCD" for option in field.options)
 
 

@@ -92,13 +92,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class Scale:
-    """Something that annotators may agree on.
+    """A scale on which the agreement of annotators is measured.
 
     Attributes:
         title: Displayed name.
         levels: Possible values.
         of: Returns a label's value, or None if it has none.
-        is_ordered: Whether the levels are numbers, whose distances enter Krippendorff's alpha.
+        is_ordered: Whether the levels are numbers. If so, Krippendorff's alpha uses their distances.
     """
 
     title: str
@@ -146,12 +146,14 @@ class Labelled:
         return next(iter(self.of(item, ADJUDICATION)), None)
 
     def settled(self, flow: "Flow", stage: str, subject: str) -> tuple[list[tuple[Item, list[Label]]], list[str]]:
-        """Return the items with equal labels or a decision, each with those labels, and remarks on all other items.
+        """Return the items to export, each with the labels that determine its value, and remarks on all other items.
+
+        An item is exported if the lead has decided on it, or if it is fully labelled and its labels agree.
 
         Args:
             flow: Compares the labels.
             stage: Name of the labels' stage.
-            subject: What may differ, for remarks.
+            subject: Plural noun for the labels, for remarks.
         """
         settled: list[tuple[Item, list[Label]]] = []
         unfinished = differing = 0
@@ -232,11 +234,11 @@ class Flow(ABC):
         return self.guide
 
     def scales(self) -> Sequence[Scale]:
-        """Return the scales for agreement. By default there are none, since any labels may be right."""
+        """Return the scales for agreement. By default there are none."""
         return ()
 
     def differ(self, _item: Item, _labels: Sequence[Values]) -> bool:
-        """Return whether an item's labels differ enough for the lead to see them. The labels are complete."""
+        """Return whether the lead must see an item because its labels differ. The item is fully labelled."""
         return False
 
     @abstractmethod

@@ -49,7 +49,7 @@ class Pages:
         """Show an item with its form.
 
         Args:
-            nonce: As for `Store.save`.
+            nonce: Token of the form, passed to `Store.save`.
             error: Why the previous input was not saved; `slot` contains that input.
         """
         labels = self._store.labelled().labels.get(slot.item.id, []) if slot.stage == ADJUDICATION else []
@@ -149,7 +149,7 @@ def message_page(title: str, text: str, base: str | None) -> str:
 
 
 def disputed(labelled: Labelled, store: Store) -> list[Item]:
-    """Return the items that have all of their labels and whose labels differ."""
+    """Return the fully labelled items whose labels differ."""
     stages = store.flow.stages
     needed = sum(store.assignments.num_needed(stage.name) for stage in stages)
     disputed_items = []
@@ -174,7 +174,10 @@ def stage_counts(labelled: Labelled, store: Store) -> list[tuple[str, int, int]]
 
 
 def field_keys(form: Form) -> dict[str, dict[str, str]]:
-    """Assign keys to options, by field and option. No key is a digit that begins another option's text."""
+    """Assign keyboard keys to options, by field and option. Each field uses one row of `_KEYS`.
+
+    In a row of digits, an option that begins with a number gets that number's last digit. No other option gets it.
+    """
     fields = [field for field in form.fields if isinstance(field, Choice | Marks)]
     keys: dict[str, dict[str, str]] = {}
     taken: set[str] = set()
@@ -203,7 +206,7 @@ def as_sent(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
 
 
 def described(form: Form, values: Values) -> list[tuple[str, str]]:
-    """Describe a label in words: (field title, chosen value) pairs."""
+    """Return the field titles and the values of a label, in words."""
     lines = []
     for field in form.fields:
         if field.name not in values:

@@ -46,7 +46,7 @@ class Access:
         self.read_people()
 
     def read_people(self) -> None:
-        """Read who may open the page. Call this after a link has changed."""
+        """Reload the people whose links are open. Call this after a link has changed."""
         # Keyed by digest, so the look-up time reveals nothing about a token.
         self._people = {_digest(person.token): person for person in self._store.people() if not person.is_closed}
 
@@ -100,7 +100,7 @@ def first(sent: Sent, name: str) -> str:
 
 
 class Guard:
-    """Refuse unknown hosts, whose pages could read ours, and add `_HEADERS` to responses that lack them.
+    """Refuse requests for unknown hosts (DNS rebinding), and add missing `_HEADERS` to responses.
 
     Args:
         hosts: Accepted host names. IP addresses and ``localhost`` are always accepted.
@@ -115,7 +115,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
-        async def send_more(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
@@ -123,10 +123,10 @@ class Guard:
             await send(message)
 
         if self._is_known(Headers(scope=scope).get("host", "")):
-            await self._app(scope, receive, send_more)
+            await self._app(scope, receive, send_with_headers)
         else:
             text = "This server has another name. Open your link exactly as you received it."
-            await HTMLResponse(message_page("Not shown", text, None), 421)(scope, receive, send_more)
+            await HTMLResponse(message_page("Not shown", text, None), 421)(scope, receive, send_with_headers)
 
     def _is_known(self, host: str) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Store labels as appended rows, together with the people who give them."""
+"""Store people and their labels. Label rows are only appended, never changed."""
 
 import json
 import secrets
@@ -129,7 +129,7 @@ class Store:
         """Add annotators until there are `annotators` of them.
 
         Raises:
-            LmmsEgoplanError: There are more already.
+            LmmsEgoplanError: There are already more than that.
         """
         if annotators < (number := self.database.settings.annotators):
             raise LmmsEgoplanError(
@@ -157,14 +157,14 @@ class Store:
         Raises:
             FormError: Another person has that name.
         """
-        taken = [other.title for other in self.people() if called in (other.called, other.name)]
+        taken = [user.title for user in self.people() if called in (user.called, user.name)]
         if called and taken:
             raise FormError(f"the name {called!r} belongs to {taken[0]}; choose another one")
         with self.database.writing() as connection:
             connection.execute("UPDATE people SET called = ? WHERE name = ?", (called or None, person))
 
     def change_link(self, person: str, *, is_closed: bool) -> None:
-        """Invalidate a person's link and create a new one; with `is_closed`, close it."""
+        """Replace a person's link by a new one, or close it if `is_closed`."""
         with self.database.writing() as connection:
             row = (secrets.token_urlsafe(24), is_closed, person)
             connection.execute("UPDATE people SET token = ?, is_closed = ? WHERE name = ?", row)
@@ -201,7 +201,7 @@ class Store:
         """Append a label. It is on the disk when this returns.
 
         Args:
-            slot: The slot when the form was shown, with its `last` at that time.
+            slot: The slot. Its `last` is the value from when the form was displayed.
             form: Token of the submitted form. A repeated submission with the same values and comment is not stored
                 again. With other values, it is a correction.
             values: Values of the form; None if the item is skipped.
@@ -270,15 +270,15 @@ class Store:
             self.assignments.search_from()
 
     def own_labels(self, person: str, words: str, page: int) -> list[tuple[int, str, str, str | None, str]]:
-        """Find the items that a person labelled or skipped, newest first, `PAGE` at a time.
+        """Find the items that a person labelled or skipped, newest first, one more than fits on a page.
 
         Args:
             words: Text to find in the item, the label, its comment or the reason for a skip.
             page: Number of the page, from 0.
 
         Returns:
-            Slot, the shown part of the item (JSON), stage, reason for a skip, and time. The item's id is omitted, as it
-            may name a model.
+            Slot number, item contents (JSON), stage, reason for a skip, and time. The item's id is omitted, because it
+            may contain a model's name.
         """
         return self.database.rows(QUERIES["own_labels"], person, words, PAGE + 1, page * PAGE)
 

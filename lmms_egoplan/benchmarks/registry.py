@@ -31,8 +31,8 @@ class Benchmark:
         tasks: Names for ``--tasks`` in both harnesses, the main one first.
         report: Module and class of its `BenchmarkReport`, relative to this package.
         demo: Its part of the demo.
-        judges: YAML file or folder of lmms-eval tasks -> module with ``DEFAULT_JUDGE``, the name of the default judge,
-            and optionally ``OTHERWISE``; see `announce_judge`.
+        judges: Module for each YAML file or folder of lmms-eval tasks. The module has ``DEFAULT_JUDGE``, the name of
+            the default judge, and optionally ``OTHERWISE``, a hint for runs without a judge; see `announce_judge`.
         suite: Its tasks in the suite of all benchmarks, in both harnesses.
         suite_thinking: Tasks of the suite for models that think before they answer. Default: `suite`.
         suite_splits: Splits that the suite needs. Default: all.

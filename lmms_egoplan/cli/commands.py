@@ -23,7 +23,7 @@ from lmms_egoplan.outputs import claiming
 from lmms_egoplan.processes import end_on_signals, exit_code
 
 _PACKAGE = Path(lmms_egoplan.__file__).parent
-# lm-eval has its own help and prints its own errors.
+# These commands have their own help and print their own errors.
 _PASSED_THROUGH = ("lm-eval",)
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 # Commands that help lists first.
@@ -78,7 +78,7 @@ class CommandGroup(TyperGroup):
         return _without_flag_types(super().get_params(ctx))
 
     def list_commands(self, _ctx: Any) -> list[str]:
-        """Return the names one level below this group: `_FIRST`, then the others in the order of the subpackages."""
+        """Return the names one level below this group: `_FIRST`, then all others in the order of the subpackages."""
         paths = [path.split() for tree in command_tree() for path in tree]
         prefix = self.path.split()
         depth = len(prefix)
@@ -166,13 +166,13 @@ def _no_such_command(group: str, args: list[str]) -> str:
     best = [path for path, score in scores.items() if score == max(scores.values())]
     if not best and group:
         best = [path for path in paths if path.startswith(f"{group} ")]
-    best = [path for path in best if not any(path.startswith(f"{other} ") for other in best)]
+    best = [path for path in best if not any(path.startswith(f"{parent} ") for parent in best)]
     suggestions = " or ".join(f"`lmms-egoplan {path}`" for path in best[:_MOST_SUGGESTIONS])
     return f"No such command '{args[0]}'." + (f" Did you mean {suggestions}?" if suggestions else "")
 
 
 def _likeness(typed: str, path: str) -> float:
-    """Return how similar a typed word is to a path's words: 1 if equal, 0.9 for a part or prefix, 0 if unlike all."""
+    """Return the similarity of a typed word to a path's words: 1 if equal, 0.9 for a part or prefix, 0 if low."""
     typed = typed.replace("_", "-")
     words = path.replace("_", "-").split()
     if typed in words:

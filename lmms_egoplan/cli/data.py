@@ -19,8 +19,8 @@ _FOLDERS = {"lmms-eval": LMMS_EVAL_TASKS, "lm-eval": LM_EVAL_TASKS}
 def status() -> None:
     """Show the prepared splits and how complete they are.
 
-    Counts are questions, steps or instances. "Of file" counts the published file or folder, "official" counts the
-    benchmark in its paper.
+    All columns count questions, steps or instances: "of file" in the published file or folder, "official" in the
+    benchmark's paper.
 
     Example: `lmms-egoplan data status`
     """
@@ -82,8 +82,7 @@ def tasks_path(
 ) -> None:
     """Print the folder with a harness's tasks.
 
-    lm-eval always needs this folder. lmms-eval finds the tasks itself when it runs, and needs the folder only to list
-    tasks.
+    lm-eval always needs this folder. lmms-eval needs it only to list tasks; in runs, it finds the tasks by itself.
 
     Example: `lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks egoplan_val_blind --model hf`,
     or `lmms-eval tasks list --include-path $(lmms-egoplan tasks-path)`

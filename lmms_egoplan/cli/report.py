@@ -1,4 +1,4 @@
-"""``lmms-egoplan report`` and ``show``: show runs of both harnesses on a page or in the terminal."""
+"""``lmms-egoplan report`` and ``show``: compare runs of both harnesses on a page or in the terminal."""
 
 import time
 from collections.abc import Sequence
@@ -67,15 +67,16 @@ def report(
 ) -> None:
     """Write a report page that compares runs with each other and with the papers' tables.
 
-    The tables are EgoPlan's 1, 3 and 4, EgoThink's 3 and 9 to 11, EgoIntent's 3 and ActPlan-1K's 3 to 7. EgoPlan's
-    Fig. 7 and 8, EgoIntent's Fig. 7 and ActPlan-1K's Fig. 5 and 6 show only the runs, since the papers print no
-    numbers for them.
+    Published tables, with the runs above the published rows: EgoPlan 1, 3 and 4; EgoThink 3 and 9 to 11; EgoIntent 3;
+    ActPlan-1K 3 to 7. Published figures, with the runs only, since the papers print no numbers for them: EgoPlan 7 and
+    8; EgoIntent 7; ActPlan-1K 5 and 6.
 
-    `index.html` opens from disk. It has a summary in sentences, scores with intervals and by any attribute of the
-    questions, figures, comparisons, the papers' tables with the runs above the published rows, and a gallery of the
-    questions. `report.json` has all numbers. Every table is also a CSV and a Markdown file, every figure an SVG and a
-    PNG file. The command prints the summary, too. It recomputes all scores from the samples and fails if the harness's
-    own scores differ.
+    Open `index.html` in a browser; no server is needed. It also contains a summary in sentences, scores with intervals
+    and by any attribute of the questions, comparisons, and a gallery of the questions. `report.json` contains all
+    numbers. Every table is also a CSV and a Markdown file, and every figure an SVG and a PNG file.
+
+    The command also prints the summary. It recomputes all scores from the samples, and fails if the harness's own
+    scores differ.
 
     Example: `lmms-egoplan report runs/qwen runs/llava --name runs/qwen=Qwen2.5-VL-7B --out report`
     """
@@ -134,9 +135,9 @@ def show(
     """Print the main scores of runs, side by side.
 
     The scores come from the harness's results files. If there are samples next to them, the report's summary of each
-    benchmark follows, with 95 % intervals. The command writes no files. Each version of a task has separate tables.
-    The exit code is 1 if a path has no results, for example after a failed run, for which lmms-eval itself exits with
-    0.
+    benchmark follows, with 95 % intervals. Each version of a task has separate tables. The command writes no files.
+
+    The exit code is 1 if a path has no results. Use this to detect failed runs, since lmms-eval itself exits with 0.
 
     Example: `lmms-egoplan show runs/qwen runs/llava`
     """
@@ -165,7 +166,7 @@ def show(
 
 
 def _checked_reports(runs: Sequence[Run]) -> tuple[Reports, bool]:
-    """Return the reports of runs, read with their samples, and true if there are samples.
+    """Return the reports of runs with their samples, and whether there are any samples.
 
     Raises:
         LmmsEgoplanError: a run's samples contradict the harness's own scores.

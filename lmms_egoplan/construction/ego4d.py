@@ -1,4 +1,4 @@
-"""Read Ego4D's narrations (``narration.json``), and compute EgoVLP's segments."""
+"""Read Ego4D's narrations (``narration.json``) and compute EgoVLP's segments."""
 
 import re
 import unicodedata
@@ -47,7 +47,7 @@ def read_narrated_videos(path: Path, how: str | None = None) -> dict[str, Any]:
 
 
 def narrated_passes(video: Any) -> Iterator[tuple[str, list[Any]]]:
-    """Yield name and narrations of each pass of a video that has narrations. All passes narrate the same video."""
+    """Yield the name and the narrations of each pass that has narrations. All passes narrate the whole video."""
     for name in _PASSES:
         narrated = video.get(name) if isinstance(video, dict) else None
         narrations = narrated.get("narrations") if isinstance(narrated, dict) else None
@@ -56,7 +56,7 @@ def narrated_passes(video: Any) -> Iterator[tuple[str, list[Any]]]:
 
 
 def summaries(video: Any) -> list[str]:
-    """Return the distinct texts that summarise a video's parts, from all passes."""
+    """Return the distinct summaries of a video's parts, from all passes."""
     passes = [video.get(name) for name in _PASSES] if isinstance(video, dict) else []
     lists = [part.get("summaries") for part in passes if isinstance(part, dict)]
     raws: list[Any] = [raw for part in lists if isinstance(part, list) for raw in part]
@@ -111,7 +111,7 @@ def without_wearer(text: str) -> str:
 
 
 def sentence_problem(text: Any) -> tuple[str, str]:
-    """Return the reason why a narration is no usable action of the camera wearer, and its text; "" if it is usable."""
+    """Return why a narration is not a usable action of the camera wearer, and its text. Both are "" if it is usable."""
     problem = text_problem("narration_text", text)
     if problem[0]:
         return problem
@@ -124,7 +124,7 @@ def sentence_problem(text: Any) -> tuple[str, str]:
 
 
 def text_problem(field: str, text: Any) -> tuple[str, str]:
-    """Return the reason why a text cannot be used, and the text; "" if it can be used."""
+    """Return why a text cannot be used, and the text. Both are "" if it can be used."""
     if not is_text(text) or not any(map(str.isalpha, text)):
         return NO_TEXT, f"{field}: {quoted(text)}"
     return ("", "") if is_latin(text) else (OTHER_LETTERS, f"{field}: {quoted(text)}")

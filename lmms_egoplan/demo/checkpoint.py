@@ -1,4 +1,4 @@
-"""Toy LLaVA-1.5 and sentence encoder with random weights, built from the real classes of their libraries."""
+"""Write a toy LLaVA-1.5 and a toy sentence encoder with random weights, in their libraries' own formats."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from transformers import CLIPImageProcessor, LlavaForConditionalGeneration, LlavaProcessor, PreTrainedTokenizerFast
 
 _SEED = 0
-# Standard deviation of a unit with normalised input. From about 1, images and words clearly change the likelihoods.
-# With the default initialisation of transformers, all candidates would be equally likely.
+# Standard deviation of a unit's output for normalised input. Values above about 1 make likelihoods depend on images and
+# words. With the default initialisation of transformers, all candidates would be equally likely.
 _GAIN = 1.25
 _VOCABULARY = 512
 # Random weights rarely end a reply. After this many tokens, the end becomes more likely by this factor per token.

@@ -1,4 +1,4 @@
-"""The demo's folder: run commands in it and log their output."""
+"""Run the demo's commands in its folder, and log their output."""
 
 import json
 import math
@@ -21,7 +21,7 @@ from lmms_egoplan.processes import end_children
 OWN_COMMAND = (sys.executable, "-m", "lmms_egoplan")
 LOG = "lmms-eval.log"
 
-# The demo ignores the user's judge, its keys and the user's classifier.
+# The demo ignores the user's judge, keys and classifier.
 _USERS_PREFIXES = ("LMMS_EGOPLAN_JUDGE_", "LMMS_EGOPLAN_BLEURT", "OPENAI_", "AZURE_")
 _USERS_VARIABLES = ("MODEL_VERSION", "API_TYPE", "API_VERSION")
 _LAST_LINES = 30
@@ -126,7 +126,7 @@ class DemoFolder:
             One mapping per results file, from tasks to their metrics.
 
         Raises:
-            LmmsEgoplanError: a score is missing. The check is needed because lmms-eval exits with 0 after errors, too.
+            LmmsEgoplanError: a score is missing. lmms-eval exits with 0 even after errors.
         """
         settings = {"tasks": ",".join(tasks), "batch_size": "8", "output_path": results, "log_samples": True}
         evaluations = [{"model": backend, "model_args": arguments} | settings for arguments, backend in models.items()]

@@ -22,7 +22,7 @@ _CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT = "random-weights", "encoder", "
 _SCRIPTED = ("scripted-good", "scripted-poor")
 _TEXTS = yaml_beside(__file__)
 MODEL = "scripted-judge"
-# With the lowest rating on each benchmark's scale.
+# It contains the lowest rating on each benchmark's scale.
 _DEFAULT_REPLY = "The demo has no verdict on this answer: no scripted model gives it.\nRating: [[0]]\n[[0]]"
 
 
@@ -35,8 +35,8 @@ def run_demo(out: Path, console: Console, sets: Sequence[DemoSet], show_scores: 
         show_scores: function that prints the scores of the runs in a folder.
 
     Raises:
-        LmmsEgoplanError: `out` has other files, or a command failed or had no results. In the second case the message
-            contains the end of the log.
+        LmmsEgoplanError: `out` has other files; or a command failed or had no results, and the message contains the end
+            of the log.
         OSError: `out` is not writable.
     """
     inputs = (_CHECKPOINT, _ENCODER, *_SCRIPTED, *(rendered.folder for rendered in sets), _DATA)
@@ -95,7 +95,7 @@ def serve_judge() -> Iterator[str]:
 
 
 def verdict_on(prompt: str) -> str:
-    """Return the scripted verdict for a judge's prompt, found by its answer and reference."""
+    """Return the scripted verdict for a judge's prompt with this answer and reference."""
     lines = Counter(prompt.splitlines())
     for entry in _verdicts():
         if Counter([entry["reference"], entry["answer"]]) <= lines:

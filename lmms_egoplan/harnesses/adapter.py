@@ -76,7 +76,7 @@ def stored_names(folder: Path) -> set[str] | None:
 
 
 def check_names(tuned: "PeftModel", stored: set[str] | None, folder: Path) -> None:
-    """Raise if an adapter's file does not have exactly the expected tensors, a difference that peft would ignore."""
+    """Raise if an adapter's file lacks tensors or contains unexpected ones. Peft would ignore this."""
     from peft import get_peft_model_state_dict
 
     if stored is None:

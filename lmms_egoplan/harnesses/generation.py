@@ -50,7 +50,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Beam:
-    """One answer of a beam search: its text, the sum of its tokens' log-probabilities in nats, and their number."""
+    """One answer of a beam search: its text, the sum of its log-probabilities in nats, and its number of tokens."""
 
     text: str
     logprob: float
@@ -141,7 +141,7 @@ class AnswerGenerator:
             return self._encode(messages, {**defaults, **batch[0][0].args[1]}, question_ids)
 
         most = batch_size if self._encoder.applies_chat_template else 1
-        batching = Batching(lambda one, other: _shape(*one) == _shape(*other), most, encode, attrgetter("num_bytes"))
+        batching = Batching(lambda first, item: _shape(*first) == _shape(*item), most, encode, attrgetter("num_bytes"))
         batches = prefetch(requests, load, workers, size=_media_bytes, batching=batching)
         with closing(batches):
             for batch in batches:

@@ -22,13 +22,13 @@ from PIL import Image
 from lmms_egoplan.media.decoding import DECODER_THREADS
 from lmms_egoplan.memory_ahead import PEAK, RESERVE
 
-# Default maximum. Each worker has a copy of the processor, and this many are fast enough for any model.
+# Default maximum number of workers, fast enough for any model. Each worker has a copy of the processor.
 MOST_WORKERS = 16
 
 # Memory limit for reading ahead, for all processes of a machine together.
 BYTES_AHEAD = 2 << 30
 
-# While an item is loaded and encoded, two copies of its pixels exist: decoded and RGB, then numbers and tensor.
+# Two copies of an item's pixels exist at a time: the decoded and the RGB image, then the array and the tensor.
 _COPIES = 2
 
 # Items per worker to load in advance, so one slow item does not block the others.
@@ -112,14 +112,15 @@ def prefetch(
     Args:
         items: The items to load.
         load: Loads an item. It calls `RESERVE` with the number of bytes before it decodes them; loads that do not call
-            it run one at a time. A load that does not fit is interrupted there, or its result is dropped, and it is
-            repeated later.
+            it run one at a time. If memory is short, a load is interrupted there, or its result is dropped. The load is
+            then repeated later.
         workers: Number of threads.
-        size: Returns the size of a result in bytes. Everything loading, loaded or encoded takes at most `limit`, or one
-            larger item or batch. If None, there is no limit.
+        size: Returns the size of a result in bytes. All items in memory, from loading to the encoded batch, take at
+            most `limit`, unless a single item or batch is larger. If None, there is no limit.
         batching: How to combine items; None to yield single items.
         limit: Memory limit in bytes; by default, this process's share of `BYTES_AHEAD`.
-        ahead: Maximum number of items beyond the current item or batch; by default, some per worker and two batches.
+        ahead: Maximum number of items beyond the current item or batch; by default, four per worker or two batches,
+            whichever is more.
     """
     batch_size = batching.batch_size if batching else 1
     ahead = max(_AHEAD_PER_WORKER * workers, 2 * batch_size) if ahead is None else ahead
@@ -266,7 +267,7 @@ class _Workers:
         with self._lock:
             index = self._jobs.index(job.loads[0]) if job.loads else len(self._jobs)
             self._jobs[index : index + len(job.loads)] = [job]
-            job.reserved = job.reserved or self._expected(self._pixels)  # until it announces
+            job.reserved = job.reserved or self._expected(self._pixels)  # an estimate until the call announces its size
             job.loads = ()
             self._start(job)
         return job
@@ -292,7 +293,7 @@ class _Workers:
             return self._reserved + self._expected(self._pixels) <= self._limit
 
     def repeat(self) -> None:
-        """Repeat calls that fit now. If all others wait for one call, drop later results, which are loaded again."""
+        """Repeat calls that fit now. If one call blocks all others, drop later results; they are loaded again."""
         with self._lock:
             for index, job in enumerate(self._jobs):
                 if job.is_running or job.is_done:

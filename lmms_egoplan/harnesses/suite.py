@@ -1,4 +1,4 @@
-"""Define the suite of all benchmarks: the groups of both harnesses that run all prepared benchmarks and skip others.
+"""Define the suite: the groups of both harnesses that run all prepared benchmarks and skip the others.
 
 A group's YAML refers to `MEMBERS` or `THINKING_MEMBERS`, which are computed when the group is loaded, not listed.
 """

@@ -54,7 +54,7 @@ class Agreement:
 
 
 def gaps(ratings: Ratings) -> dict[str, tuple[int, int]]:
-    """Count, for each rater, the questions of other raters that it lacks, and its questions without a rating.
+    """For each rater, count the questions that only other raters saw, and its own questions without a rating.
 
     >>> gaps({"gpt-4o": {"1": 1.0, "2": 0.5, "3": None}, "human": {"1": 0.5, "3": 1.0}})
     {'gpt-4o': (0, 1), 'human': (1, 0)}
@@ -156,11 +156,11 @@ def krippendorff_alpha(units: Iterable[Sequence[Any]], levels: Sequence[Any], *,
     >>> round(krippendorff_alpha(units, levels=(0, 1), is_ordered=False).value, 3)
     0.644
     """
-    several = [unit for unit in units if len(unit) > 1]
-    _check_scale({rating for unit in several for rating in unit}, levels)
+    rated_units = [unit for unit in units if len(unit) > 1]
+    _check_scale({rating for unit in rated_units for rating in unit}, levels)
     # Sort first, because resamples must not depend on the order of items.
-    counts = np.array(sorted([unit.count(level) for level in levels] for unit in map(list, several)))
-    if len(several) < MIN_ITEMS or (counts.sum(axis=0) > 0).sum() < 2:
+    counts = np.array(sorted([unit.count(level) for level in levels] for unit in map(list, rated_units)))
+    if len(rated_units) < MIN_ITEMS or (counts.sum(axis=0) > 0).sum() < 2:
         return None
     domain = np.asarray(levels if is_ordered else range(len(levels)), dtype=float)
     distances = (domain[:, None] - domain) ** 2 if is_ordered else 1 - np.eye(len(domain))
@@ -216,8 +216,9 @@ def _kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float]) -> np.ndarray
 def _linear_kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float]) -> np.ndarray:
     """Compute the kappa with linear weights of many resamples.
 
-    A linear weight counts the steps of the scale between two ratings. Disagreement is therefore a sum over the steps.
-    Observed: the fraction of questions with the step between both ratings. Expected: this fraction by chance.
+    A linear weight is the number of steps between two ratings on the scale, so disagreement is a sum over all steps.
+    For each step, the observed disagreement is the fraction of questions with that step between their ratings. The
+    expected disagreement is this fraction for independent raters.
     """
     observed = expected = np.zeros(())
     for level in levels[:-1]:
@@ -225,7 +226,7 @@ def _linear_kappas(a: np.ndarray, b: np.ndarray, levels: Sequence[float]) -> np.
         share_a, share_b = low_a.mean(axis=-1), low_b.mean(axis=-1)
         observed = observed + (low_a != low_b).mean(axis=-1)
         expected = expected + (share_a + share_b - 2 * share_a * share_b)
-    # As in `_kappas`.
+    # See `_kappas`.
     return 1 - observed / (expected + (expected == 0))
 
 
@@ -286,8 +287,7 @@ def noise(ratings: Sequence[Sequence[float | None]]) -> Noise:
 def noise_of_average(parts: Sequence[Noise]) -> Noise:
     """Measure the noise of the mean score over several parts.
 
-    All values except the scores are computed over the answers of all parts. If any part has no answers, the average has
-    no score.
+    The other values are computed over the answers of all parts. If a part has no answers, the average has no score.
 
     >>> average = noise_of_average([noise([(1.0, 1.0), (0.5, 0.0)]), noise([(0.0, 1.0)])])
     >>> average.scores, average.answers

@@ -40,7 +40,7 @@ Llm = Annotated[
 ]
 RetryRejected = Annotated[
     bool,
-    typer.Option("--retry-rejected", help="Request cached replies that were rejected again. Reuse all others."),
+    typer.Option("--retry-rejected", help="Ask again where the cached reply was rejected. Reuse all other replies."),
 ]
 EstimateOnly = Annotated[
     bool, typer.Option("--estimate", help="Print the number of requests and tokens, then exit without sending any.")
@@ -80,7 +80,7 @@ class Asking:
     """Options and counts of one command that asks a language model.
 
     Attributes:
-        retry_rejected: If True, request rejected replies from the cache again.
+        retry_rejected: If True, ask again where the cached reply was rejected.
         is_estimate: If True, send nothing.
         prices: JSON file with prices by model.
         asked: Number of prompts that need a JSON reply.
@@ -122,7 +122,7 @@ class Asking:
         sent, received = (sum(step.prompt_tokens for step in self.steps), sum(step.reply_tokens for step in self.steps))
         typer.echo(f"Total: {requests:,} requests, ~{sent:,} prompt tokens, at most {received:,} reply tokens")
         typer.echo(
-            "Cached replies and second requests after an unusable reply are not counted. Prompt tokens are "
+            "Cached replies are not counted, nor second requests after an unusable reply. Prompt tokens are "
             f"approximate; an image counts as {IMAGE_TOKENS}. Nothing was sent."
         )
         if self.prices:
@@ -157,18 +157,18 @@ def prompt_tokens(prompt: Prompt) -> int:
 
 
 def written_path(out: Path, unjudged: int) -> Path:
-    """Return the output path of judged answers. Incomplete ones do not replace an existing file."""
+    """Return the output path of judged answers. An incomplete result does not replace an existing file."""
     return out.with_name(f"{out.name}.partial") if unjudged and out.exists() else out
 
 
-def end(written: Path, unjudged: int, total: int, each: str = "") -> None:
+def end(written: Path, unjudged: int, total: int, scope: str = "") -> None:
     """Print the name of the output file.
 
     Args:
         written: the output file.
         unjudged: number of answers without a rating.
         total: number of answers.
-        each: text after "are not judged", such as " in each repeat".
+        scope: text after "are not judged", such as " in each repeat".
 
     Raises:
         LmmsEgoplanError: some answers are not judged.
@@ -176,6 +176,6 @@ def end(written: Path, unjudged: int, total: int, each: str = "") -> None:
     typer.echo(f"Written to {written}")
     if unjudged:
         raise LmmsEgoplanError(
-            f"{unjudged} of {total} answers are not judged{each} ({written} lists the reasons). Unless a reason "
-            "says otherwise, rerun the command to request them again"
+            f"{unjudged} of {total} answers are not judged{scope} ({written} lists the reasons). Rerun the command to "
+            "request them again, unless a reason says otherwise"
         )

@@ -31,7 +31,7 @@ _KEYS_PER_QUERY = 500
 # A claim expires after this time and is renewed three times within it. Claims of a lost machine therefore end.
 LEASE_S = 30.0
 # Ignore claims from clocks that are more than this many leases ahead.
-_CLOCKS_APART = 10
+_MOST_LEASES_AHEAD = 10
 # Number of prompts per lookup.
 _LOOKUP_SIZE = 60
 # Seconds between checks for results of other processes.
@@ -112,7 +112,7 @@ class JudgementCache:
         return {key: (row["owner"], row["expires"]) for key, row in self._rows("claims", keys)}
 
     def store(self, judgements: Mapping[str, Judgement]) -> None:
-        """Write all judgements, by key, or none. On return they are on disk and replace older ones.
+        """Write all judgements, by key, or none. On return they are on disk. They replace earlier judgements.
 
         A reply deletes an earlier failure; a failure keeps an earlier reply. Both delete the claim on the prompt.
         """
@@ -176,7 +176,7 @@ class JudgementCache:
             for table, columns in _COLUMNS.items():
                 kinds = ", ".join(f"{name} {kind}" for name, kind in columns.items())
                 self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({kinds})")
-            if self._columns("judgements") == [*_COLUMNS["judgements"]][:-1]:  # from before the last column was added
+            if self._columns("judgements") == [*_COLUMNS["judgements"]][:-1]:  # an earlier version without `finish`
                 self._database.execute("ALTER TABLE judgements ADD COLUMN finish TEXT")
             for trigger in _SCHEMA["triggers"]:
                 self._database.execute(f"CREATE TRIGGER IF NOT EXISTS {trigger}")
@@ -206,10 +206,10 @@ class JudgementCache:
 class Claims:
     """The prompts of one run, by cache key, coordinated with the runs of other processes.
 
-    A process claims a prompt before it sends the request. The results of all slots and the claims on their next prompts
-    share one transaction, because many slots wait for one disk. A claim ends when its outcome is stored, its run
-    closes, its process ends, or its lease expires. If the cache fails, a warning is logged and the remaining prompts
-    are requested without claims.
+    - A process claims a prompt before it sends the request.
+    - A claim ends when its outcome is stored, its run closes, its process ends, or its lease expires.
+    - Many slots wait for one disk. Therefore one transaction stores their results and claims their next prompts.
+    - If the cache fails, a warning is logged, and the remaining prompts are requested without claims.
     """
 
     def __init__(
@@ -219,13 +219,13 @@ class Claims:
         read: Callable[[Judgement], Judgement | None],
         settled: Callable[[str, Judgement], None],
     ) -> None:
-        """Hand out prompts in the order of their keys.
+        """Offer the prompts in this order.
 
         Args:
             keys: cache keys of the prompts.
             cache: the open database.
             read: converts an outcome that another process stored; None if it does not count for this run.
-            settled: called with the key and the judgement of each prompt that another process has settled.
+            settled: called with key and judgement of each prompt that another process has finished.
         """
         self._open, self._busy = OrderedDict.fromkeys(keys), OrderedDict[str, None]()
         self._claimed = deque[str]()
@@ -257,7 +257,7 @@ class Claims:
             raise
 
     async def take(self) -> str | None:
-        """Return the key of the next prompt, or None once none is left and all earlier results are stored.
+        """Return the key of the next prompt; None if no prompt is left and all results are stored.
 
         Raises:
             Exception: any error from reading an outcome of another process.
@@ -279,7 +279,7 @@ class Claims:
             self._waiting -= 1
 
     def finish(self, key: str, judgement: Judgement | None) -> None:
-        """Finish a prompt. If there is no judgement to store, another process may request it."""
+        """Finish a prompt. With None for the judgement, nothing is stored, and another process may request it."""
         self._finished[key] = judgement
 
     async def _renew(self) -> None:
@@ -334,7 +334,7 @@ class Claims:
                 stored = [*self._cache.load_failures(keys).items(), *self._cache.load(keys).items()]
                 settled |= {key: judgement for key, outcome in stored if (judgement := self._read(outcome)) is not None}
                 claims, unsettled = self._cache.load_claims(keys), [key for key in keys if key not in settled]
-                claimed_elsewhere = [key for key in unsettled if key in claims and self._is_anothers(*claims[key])]
+                claimed_elsewhere = [key for key in unsettled if key in claims and self._is_foreign(*claims[key])]
                 free = [key for key in unsettled if key not in claimed_elsewhere]
                 busy += claimed_elsewhere
                 claimed += free[: claim_count - len(claimed)]
@@ -353,10 +353,10 @@ class Claims:
             self._busy |= dict.fromkeys(busy)
         return settled
 
-    def _is_anothers(self, owner: str, expires: float) -> bool:
-        """Return whether another process has a valid claim: not expired, and its process not known to have ended."""
+    def _is_foreign(self, owner: str, expires: float) -> bool:
+        """Return whether a claim is another process's and still valid: not expired, and its process may still run."""
         now = time.time()
-        is_valid = now <= expires <= now + _CLOCKS_APART * LEASE_S
+        is_valid = now <= expires <= now + _MOST_LEASES_AHEAD * LEASE_S
         return owner != self._owner and is_valid and not _is_gone(owner)
 
 

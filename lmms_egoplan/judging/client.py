@@ -38,7 +38,7 @@ _REQUEST_ERRORS = (400, 413, 422)
 _RETRIED_STATUSES = (408, 409, 425, 429)
 # The library returns the raw response.
 _RAW: Any = {"headers": {"X-Stainless-Raw-Response": "true"}}
-# Each of these expands a chunk (64 KiB) at most about a thousandfold. Combined or newer encodings expand far more.
+# These encodings expand a chunk (64 KiB) at most about a thousandfold. Newer or combined encodings expand far more.
 _ENCODINGS = ("", "identity", "gzip", "deflate")
 _CLIENT_VARIABLES = (
     "SSL_CERT_FILE, SSL_CERT_DIR, HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, OPENAI_ORG_ID, OPENAI_PROJECT_ID and "
@@ -233,17 +233,17 @@ class Client:
             if not _names(error, name):
                 raise
             refusal = error
-        other = next(limit_name for limit_name in LIMIT_NAMES if limit_name != name)
+        other_name = next(limit_name for limit_name in LIMIT_NAMES if limit_name != name)
         self._on_retry()
         try:
-            answer = await self._create(prompt, other)
+            answer = await self._create(prompt, other_name)
         except openai.APIStatusError as error:
-            if _names(error, other):
+            if _names(error, other_name):
                 raise refusal from None
             if error.status_code in _REQUEST_ERRORS:
-                _limit_names[self._target] = other
+                _limit_names[self._target] = other_name
             raise
-        _limit_names[self._target] = other
+        _limit_names[self._target] = other_name
         return answer
 
     async def _create(self, prompt: Prompt, limit_name: str) -> Judgement:
@@ -393,6 +393,7 @@ def secrets_in(key: str, headers: Mapping[str, str]) -> tuple[list[str], list[st
     """Return the secrets of a client, and the user names of the environment's proxies.
 
     Secrets are:
+
     - the key;
     - header values from the environment, with and without their scheme (``Bearer``);
     - passwords of proxies, with and without the user name, URL-encoded and decoded.

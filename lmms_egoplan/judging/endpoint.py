@@ -15,9 +15,9 @@ class Patience:
 
     Attributes:
         retries: Maximum number of retries per request.
-        read_s: Seconds until a request without an answer times out. `JudgeSettings.timeout` applies if it is shorter.
-        retry_after_s: Longest ``Retry-After`` that counts as an ordinary retry.
-        longer_s: Total seconds per answer spent on longer ``Retry-After`` waits.
+        read_s: Maximum seconds to wait for an answer. `JudgeSettings.timeout` applies if it is shorter.
+        retry_after_s: Longest ``Retry-After`` that counts as an ordinary retry, in seconds.
+        longer_s: Maximum total of longer ``Retry-After`` waits per request, in seconds.
         timeouts: Maximum number of retries after a timeout.
     """
 

@@ -67,7 +67,7 @@ def ask_json(
     Raises:
         JudgeError: the language model cannot be reached or refuses.
     """
-    whole = {
+    requests = {
         name: replace(prompt if isinstance(prompt, Prompt) else Prompt(prompt), schema=schema)
         for name, prompt in prompts.items()
     }
@@ -77,21 +77,21 @@ def ask_json(
         for attempt in (title, f"{title}, second attempt"):
             replies = complete_all(batch, settings, title=attempt)
             settings.asking.models |= {name: reply.judge for name, reply in replies.items() if reply.reply is not None}
-            new = {name: _value(step, name, reply, kind, read) for name, reply in replies.items()}
-            results |= {name: (new[name], reply.cached) for name, reply in replies.items()}
+            values = {name: _value(step, name, reply, kind, read) for name, reply in replies.items()}
+            results |= {name: (values[name], reply.cached) for name, reply in replies.items()}
             batch = {
                 name: once_more(batch[name], f"{value.reason}: {value.detail}")
-                for name, value in new.items()
+                for name, value in values.items()
                 if isinstance(value, Rejection) and value.reason != NO_REPLY
             }
         return results
 
-    results = ask_twice(whole, title, settings)
+    results = ask_twice(requests, title, settings)
     if settings.asking.retry_rejected:
         stale = {
-            name: whole[name] for name, (value, cached) in results.items() if cached and isinstance(value, Rejection)
+            name: requests[name] for name, (value, cached) in results.items() if cached and isinstance(value, Rejection)
         }
-        results |= ask_twice(stale, f"{title}, rejected earlier", replace(settings, is_afresh=True))
+        results |= ask_twice(stale, f"{title}, rejected earlier", replace(settings, ignores_cache=True))
     rejections = [value for value, _ in results.values() if isinstance(value, Rejection)]
     settings.asking.asked += len(results)
     settings.asking.lost += len(rejections)
@@ -99,7 +99,7 @@ def ask_json(
 
 
 def _value(step: str, name: str, reply: Judgement, kind: type, read: Callable[[str, Any], Any]) -> Any:
-    """Read a reply; return a `Rejection` if it cannot be used."""
+    """Read a reply; return a `Rejection` for an unusable reply."""
     if is_ended(reply.finish) is not True:
         return Rejection(step, CUT_OFF, name, reply.error or f"finish_reason {reply.finish!r}")
     if reply.error is not None:
@@ -172,7 +172,7 @@ def _read(text: str, start: int) -> tuple[int, Any]:
                 raise
         value = json_repair.loads(strict, skip_json_loads=True)
         if _without_commas(map(_as_json, _tokens(json.dumps(value), 0))) != _without_commas(tokens):
-            raise ValueError("it is not JSON, even after a repair of its commas")
+            raise ValueError("invalid JSON, even after its commas are repaired")
     except ValueError as error:
         raise UnreadableError(NOT_JSON, f"{error}: {quoted(text[start:end])}") from error
     return end, value
@@ -194,7 +194,7 @@ def _tokens(text: str, start: int) -> list[re.Match[str]]:
 
 
 def _as_json(token: re.Match[str]) -> str:
-    """Convert a token to strict JSON. Raises ValueError if it is no JSON token."""
+    """Convert a token to strict JSON. Raises ValueError for an invalid token."""
     if token.lastgroup == "mark":
         return token[0]
     if token.lastgroup == "key":

@@ -33,14 +33,14 @@ _JUDGING = Words("Judging", "answers", "judged", "judge")
 _WRITING = Words("Asking for", "prompts", "answered", "language model")
 # Judging allows two repeats after a reply without a rating. Plain completions are never repeated.
 _ATTEMPTS = 3
-# The run ends after this many answers in a row without a reply, or after twice the concurrency if that is more.
+# The run ends after this many requests in a row without a reply, or after twice the concurrency if that is more.
 _LEAST_IN_A_ROW = 8
-# The run ends if this many answers at its start are all refused with the same message.
+# Number of first requests. The run ends if all of them are refused with the same message.
 _FIRST_ANSWERS = 10
 # Seconds between updates of the waits in the progress bar.
 _TICK_S = 5.0
 # Error for a stored reply whose rating no longer counts.
-_UNCLEAR = "the judge's stored reply has no clear rating; it is not asked for again"
+_UNCLEAR = "the judge's stored reply has no clear rating; it is not requested again"
 
 
 class JudgeError(LmmsEgoplanError):
@@ -62,8 +62,8 @@ def judge_all(
 ) -> list[Judgement]:
     """Judge all requests, `settings.concurrency` at a time, and store every rated reply when it arrives.
 
-    - Prompts with a rated reply in the cache (`default_cache_path`) are not sent, even if the current rule finds no
-      clear rating in that reply.
+    - A prompt with a rated reply in the cache (`default_cache_path`) is not sent. This holds even if the current rule
+      finds no clear rating in the reply.
     - Duplicate prompts are sent once. If several processes judge the same prompt, only one of them sends it.
     - Prompts that were refused or not rated before are sent last.
     - A reply that is cut off or has no rating is requested up to two more times. A request that the endpoint refuses
@@ -87,7 +87,7 @@ def judge_all(
             - The endpoint refused with a 4xx status other than 400, 408, 409, 413, 422 and 429, or because the account
               has no credit.
             - It refused all of the first ten answers with the same message.
-            - Many answers in a row got no reply (twice `settings.concurrency`, at least 8).
+            - Many requests in a row got no reply (twice `settings.concurrency`, at least 8).
             - The cache cannot be used, or no client can be created.
 
     >>> scale = RatingScale(read=float, best=1)
@@ -113,8 +113,9 @@ def judge_all(
 def complete_all(prompts: Mapping[str, Prompt], settings: JudgeSettings, *, title: str) -> dict[str, Judgement]:
     """Send every prompt to a language model as one user message, and store every reply when it arrives.
 
-    Works like `judge_all`, except that any complete reply is accepted. No reply is paid for twice: one that was cut off
-    is requested again only with another token limit. Prompts that were refused or got no reply are sent each time.
+    Works like `judge_all`, except that any complete reply is accepted. No reply is paid for twice: after a reply that
+    was cut off, its prompt is sent again only with another token limit. Prompts that were refused or got no reply are
+    sent each time.
 
     Args:
         prompts: prompts by the id that names them in messages. May be empty.
@@ -171,7 +172,7 @@ def probe(settings: JudgeSettings) -> str:
 
 
 def announce_judge(default_model: str, otherwise: str = "") -> None:
-    """Test the configured judge with one request, or log how to configure one. Does each once per process.
+    """Test the configured judge with one request, or log how to configure a judge. Repeated calls do nothing.
 
     Args:
         default_model: see `judge_settings`.
@@ -233,18 +234,18 @@ class Judge:
             return error.judgements
 
 
-def warn_of_missing_ratings(title: str, names: Sequence[str], asked: int, what: str) -> None:
+def warn_of_missing_ratings(title: str, names: Sequence[str], total: int, items: str) -> None:
     """Log one warning that lists items without a rating, at most 20 by name. Do nothing if `names` is empty.
 
     Args:
         title: short name of the task.
         names: the items without a rating.
-        asked: number of all items.
-        what: plural noun for the items.
+        total: number of all items.
+        items: plural noun for the items.
     """
     if names:
         logger.warning(
-            f"{title}: {len(names)} of {asked} {what} are not judged; the scores exclude them: {join_list(names, 20)}"
+            f"{title}: {len(names)} of {total} {items} are not judged; the scores exclude them: {join_list(names, 20)}"
         )
 
 
@@ -279,7 +280,7 @@ class Run:
         self._started = time.time()
         self._asked = self._without_reply = 0
         self._first_refusals: list[str] = []
-        keys = [] if settings.is_afresh else [*self._keys]
+        keys = [] if settings.ignores_cache else [*self._keys]
         failed: dict[str, Judgement] = {}
         elsewhere: Counter[str] = Counter()
         for key, stored in (cache.load_failures(keys) | cache.load(keys)).items():
@@ -394,15 +395,15 @@ class Run:
         else:
             where = "" if is_ended(reply.finish) else f" at its end ({reason})"
             problem = reply.error or f"it has no rating{where}"
-        which = "reply" if self._scale is None else f"last of {_ATTEMPTS} replies"
-        return f"the {self._words.model}'s {which} cannot be used: {problem}"
+        subject = "reply" if self._scale is None else f"last reply ({_ATTEMPTS} attempts)"
+        return f"the {self._words.model}'s {subject} cannot be used: {problem}"
 
     def _count_retry(self) -> None:
         self._progress.counts["retried"] += 1
 
     def _check_first(self, key: str, refusal: str) -> None:
         words = _wording(refusal)
-        # If this endpoint has rated other answers, an earlier refusal says nothing about all requests.
+        # If this endpoint has rated answers before, a refusal that is already stored does not concern all requests.
         is_known = self._progress.counts["cached"] > self._progress.elsewhere.total()
         if is_known and self._failed_before.get(key, "").endswith(words):
             return
@@ -413,9 +414,9 @@ class Run:
     def _read(self, stored: Judgement) -> Judgement | None:
         """Read a stored reply by the current rule; return None if the prompt must be requested again.
 
-        - A failure counts if its reply now has a rating.
+        - A failure counts if the current rule finds a rating in its reply.
         - Without a scale, a reply that was cut off at the same token limit counts, because it was paid for.
-        - A rated reply without a clear rating by the current rule is not requested again.
+        - A reply that an earlier rule rated counts, without a rating if the current rule finds no clear one.
         """
         scale, is_failure = self._scale, stored.error is not None
         stored = replace(stored, cached=True)

@@ -69,7 +69,7 @@ class JudgeSettings:
         max_mib: Maximum size of a decompressed response body in MiB, at least 1.
         parameters: Parameters of each request, by name. Part of the cache key.
         asking: Options and counts of the command.
-        is_afresh: If True, ignore and replace cached replies.
+        ignores_cache: If True, ignore and replace cached replies.
     """
 
     model: str
@@ -84,7 +84,7 @@ class JudgeSettings:
     max_mib: int = 16
     parameters: Mapping[str, Any] = field(default_factory=lambda: dict(DEFAULT_PARAMETERS), hash=False)
     asking: Asking = field(default_factory=Asking, compare=False, repr=False)
-    is_afresh: bool = False
+    ignores_cache: bool = False
 
     @property
     def where(self) -> str:
@@ -122,8 +122,9 @@ def judge_settings(default_model: str) -> JudgeSettings | None:
     lmms-eval's judges. A warning is logged if ``OPENAI_API_KEY`` goes to an address from
     ``LMMS_EGOPLAN_JUDGE_BASE_URL`` that is neither local nor OpenAI's.
 
-    Defaults: ``LMMS_EGOPLAN_JUDGE_CONCURRENCY`` 32, ``_TIMEOUT`` 300 (seconds), ``_MAX_TOKENS`` 4096, ``_MAX_MIB`` 16.
-    ``_PARAMETERS`` is a JSON object of parameters for each request; null removes a default parameter.
+    These variables, which begin with ``LMMS_EGOPLAN_JUDGE``, have defaults: ``_CONCURRENCY`` 32, ``_TIMEOUT`` 300
+    (seconds), ``_MAX_TOKENS`` 4096, ``_MAX_MIB`` 16. ``_PARAMETERS`` is a JSON object of parameters for each request;
+    null removes a default parameter.
 
     Args:
         default_model: the model if the environment names none.

@@ -37,7 +37,7 @@ class TimeTable:
         times: One per frame, increasing. A frame's position is its index here.
         seconds: The same times in seconds, from the start of the file.
         keys: Positions of the key frames, increasing.
-        key_times: Seek target for each key frame: its decoding time, by which containers index.
+        key_times: Seek target for each key frame: its decoding time, which containers use as index.
         reliable: Number of frames before the first loss of data. The number of lost frames is unknown, and so is the
             position of every later frame.
     """
@@ -76,8 +76,8 @@ def decode(
 ) -> Iterator[tuple[int, Converted | Damage]]:
     """Decode the frames at `positions` (increasing), and only the frames that they depend on.
 
-    Several threads decode ahead. They report errors, but not reliably where. After the first doubt, the frames up to
-    the next key frame are therefore decoded again, packet by packet.
+    Several threads decode ahead. They report errors, but not always at the right frame. After the first sign of damage,
+    the frames up to the next key frame are therefore decoded again, packet by packet.
 
     Yields:
         Every position once, in order, with the converted frame or its damage.
@@ -138,7 +138,10 @@ def _decode_ahead(path: Path, table: TimeTable, positions: Sequence[int]) -> "It
 def _frames(
     container: "InputContainer", table: TimeTable, needed_positions: Collection[int], skipped: set[int], key: int = -1
 ) -> "Iterator[VideoFrame]":
-    """Yield frames, starting at a key frame. Add the unneeded ones that no other frame refers to to `skipped`."""
+    """Yield frames, starting at a key frame.
+
+    Frames that are neither needed nor used by other frames are not decoded; their positions are added to `skipped`.
+    """
     context = container.streams.video[0].codec_context
     for packet in _packets(container, table, key):
         position = table.position(packet.pts)
@@ -174,7 +177,7 @@ def _decode_run(
     results, _ = _decode_needed(path, table, key, positions, convert)
     faulty = [position for position, result in results.items() if isinstance(result, Damage)]
     if faulty and key > 0:
-        # Frames after a key frame may refer to earlier ones without using them. Start at the previous key frame.
+        # Frames after a key frame may name earlier references without using them. Start at the previous key frame.
         retried, is_entry = _decode_needed(path, table, key - 1, faulty, convert, since=table.keys[key])
         if not is_entry:
             # The key frame only starts a gradual refresh and is not a complete picture. Start at the beginning.

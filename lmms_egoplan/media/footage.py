@@ -59,12 +59,12 @@ def find_footage(
         questions: The questions to check.
         id_of: Returns the ID of a question.
         video_of: Returns the ID of its video.
-        find: Takes all questions about one video, at least one. Returns the footage or the problem of each. If it
-            raises `LmmsEgoplanError` or OSError, the error applies to all of them.
+        find: Gets all questions about one video, at least one. Returns the footage of each, or its problem as a text.
+            An `LmmsEgoplanError` or OSError that it raises is the problem of all of them.
         verify: Decode all frames that a task may read. Damaged frames count as missing.
 
     Returns:
-        The complete footage by question, and the other questions by video.
+        The complete footage by question ID, and the questions with missing footage by video.
     """
     by_video: dict[Video, list[Question]] = {}
     for question in questions:

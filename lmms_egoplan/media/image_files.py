@@ -11,14 +11,14 @@ from lmms_egoplan.files import write_whole
 
 
 def check_image(data: bytes, where: str) -> None:
-    """Decode an image file completely.
+    """Decode an image file completely, regardless of Pillow's settings.
 
     Args:
         data: The file's bytes.
         where: Name of the image for the error message.
 
     Raises:
-        LmmsEgoplanError: The file is not an image, or is damaged, truncated or empty. Pillow's settings are ignored.
+        LmmsEgoplanError: The file is not an image, or is damaged, truncated or empty.
     """
     lenient = ImageFile.LOAD_TRUNCATED_IMAGES  # harnesses set it for the whole process
     ImageFile.LOAD_TRUNCATED_IMAGES = False
@@ -27,7 +27,7 @@ def check_image(data: bytes, where: str) -> None:
             image.load()
             ImageOps.exif_transpose(image)
     except UnidentifiedImageError as error:
-        raise LmmsEgoplanError(f"{where}: no image, or an empty or unknown file") from error
+        raise LmmsEgoplanError(f"{where}: not an image: the file is empty or of an unknown type") from error
     except Exception as error:  # Pillow's decoders raise many types of errors
         raise LmmsEgoplanError(f"{where}: cannot decode the image: {type(error).__name__}: {error}") from error
     finally:

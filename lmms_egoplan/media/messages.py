@@ -65,7 +65,7 @@ class MediaLoader:
             rgb = (frame.convert("RGB") for frame in visual)
             return self._video_items(Clip(rgb, getattr(visual, "fps", None)))
         raise TypeError(
-            f"expected images, paths of images and videos, and lists of frames, got {type(visual).__name__}"
+            f"expected an image, the path of an image or a video, or a list of frames, got {type(visual).__name__}"
         )
 
     def _video_items(self, frames: Clip) -> list[dict[str, Any]]:

@@ -44,7 +44,7 @@ class Kitchen:
     """One kitchen, from its start to a goal.
 
     Attributes:
-        left: The goal's elements that are not in their goal states according to the environment.
+        unreached: The goal's elements that are not in their goal states according to the environment.
 
     Args:
         elements: Elements of the environment whose goal states make up the goal; see `GOALS`.
@@ -122,7 +122,7 @@ class Kitchen:
         return not self.unreached
 
     def state(self) -> dict[str, bool]:
-        """Return for each element of the kitchen if it is in its goal state."""
+        """Return whether each element of the kitchen is in its goal state."""
         return {element: self._is_at(element, "done") for element in self._joints}
 
     def set(self, done: Collection[str]) -> None:
@@ -144,7 +144,7 @@ class Kitchen:
         self._mujoco.mj_forward(self._model, self._data)
 
     def _settle(self) -> None:
-        """Run the simulation for a moment, with the arm at rest, and update the goals that are reached."""
+        """Run the simulation for a moment, with the arm at rest, and update `unreached`."""
         *_, info = self._environment.step(np.zeros(self._environment.action_space.shape))
         self.unreached = set(self._environment.goal) - set(info["step_task_completions"])
 

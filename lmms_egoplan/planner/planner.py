@@ -67,7 +67,7 @@ class Environment(Protocol):
 
 logger = logging.getLogger(__name__)
 
-# This project's default.
+# This project's default, not the paper's.
 MAX_STEPS = 20
 
 # The ways in which an episode can end.
@@ -83,7 +83,7 @@ class Proposal:
         text: The model's words.
         logprob: Sum over the text's tokens, in nats.
         num_tokens: Number of tokens.
-        action: The environment's action that the text means; None if it means none of them.
+        action: The environment's action that matches the text; None if no action matches.
         similarity: Cosine of text and action, in [-1, 1].
     """
 

@@ -18,12 +18,12 @@ from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.planner.planner import Proposal
 from lmms_egoplan.ranking import CandidateRanker
 
-# This project's threshold. A text with a lower similarity means none of the actions.
+# This project's threshold. A text with a lower similarity matches no action.
 LEAST_SIMILARITY = 0.6
 
 
 def ground(texts: Sequence[str], actions: Sequence[str] | None) -> list[tuple[str | None, float | None]]:
-    """Find the action of each text, by the same words or the nearest sentence embedding, and their similarity.
+    """Find the action that matches each text, by the same words or the nearest sentence embedding.
 
     Args:
         texts: The model's texts.

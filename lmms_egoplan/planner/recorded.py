@@ -122,10 +122,10 @@ def step_accuracy(episodes: Iterable[Episode]) -> tuple[int, int]:
 
 
 def guesses(episode: Episode, actions: Sequence[str]) -> tuple[float, float]:
-    """Return how many steps two guesses get right on average: among all actions, and among those "not done yet".
+    """Return the number of steps that two guesses get right on average: among all actions, and among those not done.
 
     The second guess is among the actions that the video has not shown in earlier steps, or among all actions once it
-    has shown each of them. It knows the past and sees nothing.
+    has shown each of them. It knows the past actions and sees no image.
     """
     not_done = 0.0
     remaining = set(actions)

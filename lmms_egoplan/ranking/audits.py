@@ -29,7 +29,7 @@ def audit_values(scores: Sequence[Loglikelihood]) -> dict[str, dict[str, Any]]:
 
 
 def num_audits(values: Sequence[Mapping[str, Any]]) -> int:
-    """Count the audited questions, which were also computed by full passes.
+    """Count the audited questions: those also computed by full passes.
 
     Raises:
         LmmsEgoplanError: A question rejected a path on which other questions of its kind were ranked.
@@ -64,7 +64,7 @@ def largest_difference(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def largest_tolerance(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the largest difference of mean losses that an audit accepted, nats; NaN without audits.
+    """Return the largest tolerance of any audit for a difference of mean losses, nats; NaN without audits.
 
     >>> question = {"audit": 1e-06, "tolerance": 0.0001}
     >>> largest_tolerance([question, question | {"audit": None}])

@@ -26,7 +26,7 @@ def has_system_turn(render: Render, user: str | None = None) -> bool:
         return _rendered(render, [{"role": role, "content": content}, {"role": "user", "content": question}])
 
     system = rendered("system")
-    if system is None or system.count(_SYSTEM) != 1 or "'type'" in system:  # a list that was printed
+    if system is None or system.count(_SYSTEM) != 1 or "'type'" in system:  # the template prints the list of items
         return False
     return system not in (rendered("user"), rendered("assistant"))
 

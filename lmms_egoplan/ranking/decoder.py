@@ -21,8 +21,8 @@ class DecoderPasses(Passes):
     """Score a question with a decoder-only model in one of three ways, which give the same numbers where supported.
 
     packed: The prefix runs once. Then the tokens of all candidates run in one row. A 4D mask lets each token see only
-        the prefix and its own candidate, at the positions it would have alone. The prefix's keys and values are not
-        copied.
+        the prefix and its own candidate. Positions are those of a candidate by itself. The prefix's keys and values
+        are not copied.
     cached: The prefix runs once. Then each candidate runs on a copy of the cache, one copy at a time. Used for
         attention implementations without arbitrary masks, and for recurrent layers.
     full: One independent pass per candidate.
@@ -149,7 +149,7 @@ class RotaryLimits:
 
 
 class MaskKinds:
-    """Build the packed attention masks that the layers of a text model need."""
+    """Build the attention masks for packed candidates, one for each type of layer in a text model."""
 
     def __init__(self, text_config: Any) -> None:
         self._window = getattr(text_config, "sliding_window", None)

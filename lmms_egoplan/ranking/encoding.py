@@ -17,7 +17,7 @@ _MEDIA = re.compile(r"image|img|video|audio|vision|frame|media|boi_|eoi_|patch",
 
 @dataclass(frozen=True)
 class _TokenisedCandidate:
-    """A context followed by one candidate: token IDs, and the candidate's half-open range."""
+    """Token IDs of a context followed by one candidate, and the half-open range of the candidate's tokens."""
 
     ids: list[int]
     first: int
@@ -49,8 +49,9 @@ class QuestionEncoder:
 
     Encoder-decoder models: The encoder gets the context, and the decoder gets the candidate.
 
-    Without a chat template, the input is: image placeholders, the text, a space unless one exists, the candidate.
-    If the template exists but must not be applied, no space is added.
+    Without a chat template, the input consists of image placeholders, the text and the candidate. A space separates
+    text and candidate, unless one of them already has white space there. No space is added if a template exists but
+    must not be applied.
 
     If the template has no system turn, a system message comes before the text of the user's turn.
 
@@ -308,7 +309,7 @@ class QuestionEncoder:
         return inputs
 
     def _adds_special_tokens(self, text: str) -> bool:
-        """Return whether to add special tokens; as in ``apply_chat_template``, not if the template already did."""
+        """Return whether to add special tokens. As in ``apply_chat_template``, not if the template has added them."""
         bos = self._tokenizer.bos_token
         return not (self.applies_chat_template and bos is not None and text.startswith(bos))
 

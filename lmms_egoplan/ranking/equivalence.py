@@ -15,11 +15,11 @@ from lmms_egoplan.ranking.scores import CandidateScore, Passes, differences, lea
 # Largest difference of mean losses, nats, between a path and a full pass that rounding can explain.
 FLOAT32_TOLERANCE = 1e-4
 
+# In half precision, a path may differ by NOISE_FACTOR times the model's rounding noise, but never by more than 2e-2.
 HALF_PRECISION_TOLERANCE = 2e-2
-# In half precision, a path may differ by this multiple of the model's rounding noise, but never by more than 2e-2.
 NOISE_FACTOR = 4
 
-# Largest difference for a path to be chosen in half precision. The many later audits allow 2e-2.
+# Largest difference, in nats, with which a path is chosen in half precision. There are many audits, so they allow more.
 SETTLING_TOLERANCE = 1e-2
 
 # If the two best mean losses differ by more than this, in nats, a path must find the same best candidate.
@@ -157,7 +157,8 @@ class PathChecker:
     ) -> str | None:
         """Return why a path with these outcomes is not exact; None if it is.
 
-        If noise alone would decide, it is first measured again on the question's own candidates.
+        If the difference exceeds the tolerance but not 2e-2, noise is first measured again on the question's own
+        candidates.
 
         Args:
             outcomes: Results of the path.

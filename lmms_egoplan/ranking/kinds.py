@@ -8,19 +8,19 @@ from typing import Any
 
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
 
-# Settings of a text model with a number of tokens beyond which its computation changes: sliding windows, chunks of
-# attention or of a recurrent scan, the number of keys in sparse attention, and lengths at which rotary frequencies
-# change.
+# Names of a text model's settings that limit a length, in tokens. Beyond the limit, the computation changes. Examples:
+# sliding windows, chunks of attention or of a recurrent scan, keys in sparse attention, rotary frequencies.
 _LIMIT = re.compile(
     r"^(?!.*(?:layers|pattern))"
     r".*(?:window|chunk|block_size|local_attention$|index_topk$|original_max_position|original_max_seq)"
 )
 
+# Beyond this many questions of a kind, one in this many is audited.
 AUDITED_EVERY = 512
 
 # Number of images, their pixels, pixels per image, length of the context, length of the longest candidate.
-# Lengths are rounded: contexts up to 64 tokens are equal, then each quarter of a doubling is a step. Candidates step at
-# 16, 32, 64, ... tokens.
+# Lengths are rounded. Contexts up to 64 tokens are equal; longer ones have four steps per doubling. Candidates have one
+# step per doubling: up to 16, 32, 64, ... tokens.
 Extent = tuple[int, ...]
 
 

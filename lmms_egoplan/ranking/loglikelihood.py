@@ -28,7 +28,7 @@ class PathUse:
         audit: Largest difference of a mean loss from full passes, nats; None if these were not computed.
         rejected: Paths that this question showed to be inexact for its kind.
         tolerance: Largest accepted difference from a full pass, nats; None in runs of earlier versions.
-        near_tie: Whether the best candidate leads by less than twice the tolerance and no exact pass decided.
+        near_tie: Whether the best candidate leads by less than twice the tolerance, in scores that may be rounded.
         note: Note about the backend for readers of the results.
     """
 
@@ -84,7 +84,7 @@ class LoglikelihoodPair(tuple[float, bool]):
     def __new__(
         cls,
         logprob: float,
-        is_greedy: bool,  # noqa: FBT001 - as lm-eval's cache has pickled it
+        is_greedy: bool,  # noqa: FBT001 - cached pickles pass it by position
         num_tokens: int,
         use: PathUse | None = None,
     ) -> "LoglikelihoodPair":

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 # Number of vocabulary rows converted to float32 at a time.
 _ROWS = 8192
-# Logits of more tokens are not recomputed. Models without `logits_to_keep` return them for the whole context.
+# Maximum number of tokens whose logits are recomputed. Models without `logits_to_keep` return the whole context's.
 _MOST_TOKENS = 1024
 _CUTS_SECONDS = tuple(map(int, transformers.__version__.split(".")[:2])) < (5, 18)
 # Units per second: a power of two, which converts float32 seconds to integers without rounding.

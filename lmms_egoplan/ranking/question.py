@@ -91,7 +91,7 @@ class EncodedQuestion:
 
     @property
     def model_inputs(self) -> dict[str, torch.Tensor]:
-        """The inputs; if there are no images, without those of InstructBLIP's Q-Former."""
+        """Inputs for the model. Without images, those of InstructBLIP's Q-Former are omitted."""
         return {
             name: value for name, value in self.inputs.items() if self.has_visuals or not name.startswith("qformer_")
         }
@@ -117,8 +117,9 @@ def ready(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
 
 
 def on_device(inputs: Mapping[str, Any], model: PreTrainedModel) -> dict[str, Any]:
-    """Move model inputs to the model's device, pixels in its precision. Pinned ones are copied asynchronously to CUDA.
+    """Move model inputs to the model's device, and convert numbers such as pixels to its precision.
 
+    Pinned inputs are copied to CUDA asynchronously.
     Seconds (``second_per_grid_ts``) keep their precision: half precision would shift the positions computed from them.
     """
     device, overlaps = model.device, model.device.type == "cuda"

@@ -61,20 +61,21 @@ class CandidateRanker:
     - *full*: One independent pass per candidate, used only if the faster paths are not exact.
 
     A kind of questions combines the media with the model's windows and other limits that a question exceeds. The first
-    question of each kind is computed on every path, together with two extra candidates of up to 12 ordinary words. In
-    half precision, these are the first three questions, which also measure the model's rounding noise. The kind gets
-    the fastest path whose mean losses agree; if that is *full*, a warning says so. `paths` lists the choices. Mean
-    losses agree within 1e-4 nats in float32. In half precision, whose logits are computed in float32, the limit is 4
-    times the noise and at most 1e-2.
+    question of each kind is computed on every path, together with two extra candidates of ordinary words, up to 12
+    tokens long. In half precision, this applies to the first three questions, which also measure the model's rounding
+    noise. The kind gets the fastest path whose mean losses agree; if that is *full*, a warning says so. `paths` lists
+    the choices. In float32, mean losses agree within 1e-4 nats. In half precision, logits are computed in float32, and
+    the limit is 4 times the noise, at most 1e-2.
 
     Audits compare later questions with full passes: the 2nd, 4th, 8th, ..., 512th question of a kind, then one in 512,
     selected by a hash of its candidates. A question with more or larger images, or a clearly longer context or
-    candidate than before, is audited, too. An audit allows 2e-2 in half precision.
+    candidate than before, is audited, too. In half precision, an audit allows 4 times the noise, at most 2e-2.
 
-    Audits never change scores: a question gets the scores of its kind's path whether it is audited or not. In float32,
-    a question gets the scores of full passes if its best candidate leads by less than twice the tolerance, or if the
-    two extra candidates do not fit. In half precision, full passes are no more exact, so a question with a small lead
-    is only marked as a near tie. Its first two questions get the scores of the path that has agreed so far.
+    Audits never change scores: a question gets the scores of its kind's path whether it is audited or not. Two groups
+    of questions get the scores of full passes instead: those after which the two extra candidates do not fit, and, in
+    float32, those whose best candidate leads by less than twice the tolerance. In half precision, full passes are no
+    more exact, so a question with a small lead is only marked as a near tie. The first two questions of a kind then get
+    the scores of the path that has agreed so far.
 
     Args:
         model: A transformers vision-language model, in eval mode, on its device.
@@ -185,7 +186,7 @@ class CandidateRanker:
     def encode_ahead(
         self, messages: Sequence[Message], candidates: Sequence[str], question_id: str = "(unnamed)"
     ) -> EncodedQuestion:
-        """Encode like `encode`, and do as much of `score_encoded`'s work as possible: see `ready`."""
+        """Encode like `encode`, and prepare the inputs for the device; see `ready`."""
         question = self.encode(messages, candidates, question_id)
         return replace(question, inputs=ready(question.inputs, self._model))
 
@@ -228,10 +229,10 @@ class CandidateRanker:
         return self._with_use(scores, PathUse(kind.path, name))
 
     def _choose(self, name: str, kind: _Kind, question: EncodedQuestion) -> list[CandidateScore]:
-        """Score a question on every path; choose the kind's path if enough is known."""
+        """Score a question on every path. Choose the kind's path once enough questions have been compared."""
         reference = self._passes.full(question)
         if not all(math.isfinite(score.logprob) for score in reference):
-            return self._with_use(reference, PathUse(FULL, name))  # says nothing about the other paths
+            return self._with_use(reference, PathUse(FULL, name))  # infinite and NaN losses cannot be compared
         probes = self._checker.probes(self._room(question))
         trial = replace(question, candidates=[*question.candidates, *probes])
         probed = self._passes.full(replace(question, candidates=probes))
@@ -255,7 +256,7 @@ class CandidateRanker:
             use = PathUse(chosen, f"{name}; before its path is settled", largest)
         else:
             kind.path = chosen
-            # If only the stricter limit for choosing excluded a path, another process may still use it.
+            # A path that exceeds only the stricter limit for choosing may still be used by another process.
             rejected = tuple(
                 path for path in self._fast_paths if self._checker.objection(kind.outcomes[path], question, reference)
             )

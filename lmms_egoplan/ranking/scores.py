@@ -67,9 +67,9 @@ def lead(scores: Iterable[CandidateScore]) -> float:
     return second - best
 
 
-def differences(one: Iterable[CandidateScore], other: Iterable[CandidateScore]) -> list[float]:
+def differences(scores: Iterable[CandidateScore], reference: Iterable[CandidateScore]) -> list[float]:
     """Return the absolute difference of each candidate's mean losses, nats."""
-    return [abs(a.nll - b.nll) for a, b in zip(one, other, strict=True)]
+    return [abs(a.nll - b.nll) for a, b in zip(scores, reference, strict=True)]
 
 
 def score_from_logits(candidate: CandidateTokens, logits: torch.Tensor) -> CandidateScore:

@@ -68,7 +68,7 @@ class Spec:
     note: function from a name in ``notes.yaml`` to the text.
     clusters: plural noun for `Answer.cluster`.
     unit, top: unit of a difference of main scores, "" for none; the highest possible score.
-    measure, scale: the main score among an answer's `scores`, and its factor.
+    measure, scale: key of the main score in an answer's `scores`, and the factor to multiply it by.
     group_order: order of an attribute's groups, if it is neither alphabetical nor numeric.
     reference: table and column of the published score to compare with; "" for the table's main column.
     caveat: see `Reference`.
@@ -116,7 +116,7 @@ def read_spec(
 NO_INPUTS = Inputs()
 # Attributes with more groups, such as activities, have no slice. The gallery's search covers them.
 _MOST_GROUPS = 24
-# Conditions of a run with names in the plural.
+# Conditions whose names stay plural before a value: "frames 8", but "judge gpt-4o".
 _COUNTED = ("frames", "new tokens")
 _DEMO_JUDGE_NOTE = f"The judge '{DEMO_JUDGE}' only compares words, so its scores are meaningless."
 _COVERAGE_NOTE = "In parentheses: coverage, the scored share of the benchmark's official questions."
@@ -126,7 +126,7 @@ Judged = tuple[str, Mapping[str, Any], dict[str, Any]]
 
 Task = TypeVar("Task", bound=ScoredTask)
 Row = TypeVar("Row")
-Shown = TypeVar("Shown", Table, document.Figure)
+TableOrFigure = TypeVar("TableOrFigure", Table, document.Figure)
 
 
 class BenchmarkReport(ABC, Generic[Task]):
@@ -142,7 +142,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Read the runs' samples.
 
         Raises:
-            LmmsEgoplanError: a sample does not have the form that the tasks log, or a question is duplicate.
+            LmmsEgoplanError: a sample does not have the form that the tasks log, or two samples have the same question.
         """
         self.inputs = inputs
         self.tasks = self.read(runs)
@@ -185,7 +185,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         return ()
 
     def gaps(self) -> Iterable[str]:
-        """Describe the runs as a whole, and gaps of the prepared data."""
+        """Describe limitations of the runs as a whole, and gaps in the prepared data."""
         return ()
 
     def compact_notes(self) -> Iterable[str]:
@@ -240,7 +240,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Return the table of inputs that do not depend on a task's version; None if there are no such inputs.
 
         Raises:
-            LmmsEgoplanError: the inputs have another form.
+            LmmsEgoplanError: an input does not have the expected form.
         """
         return None
 
@@ -273,8 +273,8 @@ class BenchmarkReport(ABC, Generic[Task]):
         Args:
             key: key in `Spec.tables`.
             rows: the runs' values by column.
-            columns: default: those of the specification.
-            notes, values: see `notes`. Default: the specification's notes.
+            columns: columns of the table. Default: those of the specification.
+            notes, values: see the method `notes`. Default: the notes of the specification.
         """
         spec = self.SPEC.tables[key]
         texts = self.notes(spec.notes if notes is None else notes, **values)
@@ -324,7 +324,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         return side_by_side(f"{self.SPEC.name}_compact", self.SPEC.compact_title, names, blocks, notes)
 
     def difference(self, first: Task, second: Task) -> document.Difference | None:
-        """Compare two tasks' main scores over the questions for which both have one; None if there are none."""
+        """Compare two tasks' main scores over the questions with scores in both; None without such questions."""
         measure, second_answers = self.SPEC.measure, second.answers or {}
         shared: list[Answer] = []
         differences: list[float] = []
@@ -490,7 +490,7 @@ class BenchmarkReport(ABC, Generic[Task]):
                     gallery=(earlier.gallery, later.gallery),
                 )
 
-    def _marked(self, part: Shown) -> Shown:
+    def _marked(self, part: TableOrFigure) -> TableOrFigure:
         """Mark a table or figure with scores of the demo as meaningless, in its title."""
         if not any(task.is_demo for task in self.tasks):
             return part
@@ -550,7 +550,7 @@ def read_prepared(read: Callable[[], Mapping[Key, Row]]) -> tuple[Mapping[Key, R
     """Read prepared rows by question. If they cannot be read, return no rows and the reason."""
     try:
         return read(), None
-    except (OSError, ValueError) as error:  # `datasets` raises many kinds for missing or damaged data.
+    except (OSError, ValueError) as error:  # `datasets` raises several types for missing or damaged data.
         return {}, str(error)
 
 
@@ -584,7 +584,7 @@ class ReportedBenchmark(Protocol):
 def read_reports(
     runs: Sequence[Run], benchmarks: Iterable[ReportedBenchmark], inputs: Inputs = NO_INPUTS
 ) -> Iterator[tuple[Part, BenchmarkReport[Any]]]:
-    """Make each benchmark's parts of a report, one for each version of its tasks.
+    """Make each benchmark's reports, one per part of comparable runs (`parts_of`).
 
     Raises:
         LmmsEgoplanError: see `BenchmarkReport`.

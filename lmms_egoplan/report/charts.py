@@ -35,11 +35,11 @@ _LEGEND_LINE = 0.19
 # Figures with at most this many bars have values above them.
 _MOST_VALUES = 24
 _SLANT = 30
-# Matplotlib omits labels with a leading underscore from legends, and uses these as its default labels.
+# Matplotlib omits labels with a leading underscore from legends. These are its default labels.
 _NO_LABEL = re.compile(r"_(?:nolegend_|(?:child|container)\d+)")
 _UNSEEN = "\u200b"
 # Attributes with coordinates, and digits that are too small to see.
-_PLACES = {"d", "x", "y", "transform"}
+_COORDINATES = {"d", "x", "y", "transform"}
 _DIGITS = re.compile(r"(\.\d\d)\d+")
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _DROPPED = ("metadata", "script", "style", "title")
@@ -244,7 +244,7 @@ def svg_of(figure: Figure) -> str:
     }
     for element in root.iter():
         _theme(element, has_cells=figure.has_cells)
-        for name in _PLACES.intersection(element.keys()):
+        for name in _COORDINATES.intersection(element.keys()):
             element.set(name, _DIGITS.sub(r"\1", element.get(name, "")))
         element.tail = (element.tail or "").strip()
         element.text = (element.text or "").strip()

@@ -1,6 +1,6 @@
 """Compare runs: split them into comparable parts by version, compare pairs in a table, and write sentences.
 
-Each difference is stated with its interval. It is called a difference only if the interval excludes 0.
+Every sentence on a difference states its interval, and calls a run better only if the interval excludes 0.
 """
 
 import re
@@ -44,7 +44,7 @@ class Part:
     versions: version of each task; None if unknown.
     other_versions: versions in each of the benchmark's other parts.
     divided: names of runs that also have tasks in other parts.
-    number: 0 for the part with the newest version.
+    number: index of the part; 0 for the newest version.
     """
 
     benchmark: str
@@ -124,7 +124,7 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
     kinds = {(name, task.version) for run in benchmark_runs for name, task in run.tasks.items()}
     parts: list[dict[str, str | None]] = []
     for name, version in sorted(sorted(kinds, key=str), key=lambda kind: age(kind[1]), reverse=True):
-        fitting = (part for part in parts if all(_compare(benchmark, (name, version), kind) for kind in part.items()))
+        fitting = (part for part in parts if all(_match(benchmark, (name, version), kind) for kind in part.items()))
         part = next(fitting, None)
         if part is None:
             parts.append(part := {})
@@ -150,7 +150,7 @@ def parts_of(benchmark: str, runs: Sequence[Run]) -> list[Part]:
     ]
 
 
-def _compare(benchmark: str, first: tuple[str, str | None], second: tuple[str, str | None]) -> bool:
+def _match(benchmark: str, first: tuple[str, str | None], second: tuple[str, str | None]) -> bool:
     if first[0] == second[0] or first[1] == second[1]:
         return first[1] == second[1]
     return None not in (first[1], second[1]) and all(_is_of_package(benchmark, *kind) for kind in (first, second))
@@ -159,21 +159,21 @@ def _compare(benchmark: str, first: tuple[str, str | None], second: tuple[str, s
 def _is_of_package(benchmark: str, task: str, version: str | None) -> bool:
     """Return true if this package has the version of the task.
 
-    For a user's variant, the version of the task whose name it extends counts.
+    A user's variant has the version of the task whose name it extends.
     """
     base = base_task(task)
     tasks = [name for name in package_versions() if name == benchmark or name.startswith(f"{benchmark}_")]
     return version in [package_versions()[name] for name in ([base] if base in tasks else tasks)]
 
 
-def _label(several: Iterable[_Versions]) -> str:
-    texts = _texts(several)
+def _label(parts: Iterable[_Versions]) -> str:
+    texts = _texts(parts)
     return ("versions " if len(texts) > 1 else "version ") + " and ".join(texts)
 
 
-def _texts(several: Iterable[_Versions]) -> list[str]:
+def _texts(parts: Iterable[_Versions]) -> list[str]:
     """List the versions, the newest first."""
-    unique = {version for versions in several for version in versions.values()}
+    unique = {version for versions in parts for version in versions.values()}
     return [version or "unknown" for version in sorted(unique, key=age, reverse=True)]
 
 
@@ -205,7 +205,7 @@ def compared(
         key, title: key and title of the table.
         decimals: number of decimals of differences and intervals.
         unit: plural noun for the clusters, such as ``"videos"``.
-        note_on_table: note to add after those on the numbers.
+        note_on_table: note to append to those on the numbers.
         scale: factor for differences and intervals, 100 for per cent.
 
     Returns:

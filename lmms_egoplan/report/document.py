@@ -44,7 +44,7 @@ class Figure:
 
     key: stem of its files, unique in the report.
     caption: content, source and method.
-    draw: function that draws the figure, legible without colour and on white. Called once.
+    draw: function that draws the figure, legible on white and without colour. Called once.
     description: the figure in words, for readers who cannot see it.
     has_cells: true if colours encode values and have text on them. A dark theme does not change these colours.
     """
@@ -82,6 +82,7 @@ class Headline:
     coverage: scored fraction of the official questions; None if unknown.
     truncated: fraction of answers that reached the limit on new tokens; None if unknown.
     is_generated: true if answers are generated, false if choices are ranked.
+    chance: score of random answers; None if unknown.
     beside: other scores of the same answers, by name, in the score's unit; None for missing ones.
     no_interval: reason why there is no interval, to print after "no interval"; "" if there is one.
     apart: reasons why the score is not comparable; empty if it is.
@@ -150,7 +151,7 @@ class Reference:
     name: name in the paper's table, such as ``GPT-4V``.
     source: table in the paper, such as ``Table 1``.
     scores: all scores of the table's main column, to rank a run among them.
-    caveat: how the published score differs even from comparable runs; "" if it does not.
+    caveat: remaining difference between the published score and comparable runs, such as the judge; "" for none.
     """
 
     name: str
@@ -289,7 +290,7 @@ class Item:
 
 
 def write_files(
-    out: Path, sections: Iterable[Section], progress: Callable[[str, int, int], None], more: Sequence[Table] = ()
+    out: Path, sections: Iterable[Section], progress: Callable[[str, int, int], None], extra: Sequence[Table] = ()
 ) -> None:
     """Write ``tables/<key>.csv``, ``tables/<key>.md``, ``figures/<key>.svg`` and ``figures/<key>.png``.
 
@@ -298,20 +299,20 @@ def write_files(
     Args:
         out: folder of the report.
         sections: sections with tables and figures.
-        progress: function called with the kind of work, the finished part and the total.
-        more: tables that belong to no section.
+        progress: function called with the kind of work, the number of finished items and the total.
+        extra: tables that belong to no section.
 
     Raises:
         OSError: the folder is not writable.
     """
     sections = list(sections)
-    tables = [*more, *(table for section in sections for table in section.tables)]
+    tables = [*extra, *(table for section in sections for table in section.tables)]
     for table in tables:
         write_whole(out / "tables" / f"{table.key}.csv", csv_of(table))
         write_whole(out / "tables" / f"{table.key}.md", markdown_of(table))
     figures = [figure for section in sections for figure in section.figures]
-    _delete_others(out / "tables", {table.key for table in tables}, (".csv", ".md"))
-    _delete_others(out / "figures", {figure.key for figure in figures}, (".svg", ".png"))
+    _delete_old(out / "tables", {table.key for table in tables}, (".csv", ".md"))
+    _delete_old(out / "figures", {figure.key for figure in figures}, (".svg", ".png"))
     for done, figure in enumerate(figures, 1):
         write_figure(out / "figures", figure)
         progress("figure files", done, len(figures))
@@ -329,7 +330,7 @@ def write_figure(folder: Path, figure: Figure) -> None:
     write_whole(folder / f"{figure.key}.png", picture.getvalue())
 
 
-def _delete_others(folder: Path, keys: set[str], suffixes: tuple[str, ...]) -> None:
+def _delete_old(folder: Path, keys: set[str], suffixes: tuple[str, ...]) -> None:
     delete(path for path in folder.glob("*") if path.suffix in suffixes and path.stem not in keys)
 
 
@@ -395,5 +396,5 @@ def _known(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
-        return {str(key): _known(one) for key, one in value.items()}
-    return [_known(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {str(key): _known(member) for key, member in value.items()}
+    return [_known(member) for member in value] if isinstance(value, (list, tuple)) else value

@@ -40,13 +40,13 @@ _TITLE = "Egocentric planning: runs and published results"
 _WIDTH = re.compile(r"--width: (\d+)px")
 # Tables with at least this many columns are printed in landscape.
 _WIDE = 9
-# Seconds for the whole report, and the least seconds for pictures, which get the remaining time.
+# Seconds for the whole report. Pictures get the time that remains, but at least the second number of seconds.
 _SECONDS, _LEAST_FOR_PICTURES = 50.0, 5.0
 # Figures up to this width, in pixels, are placed side by side if there is room.
 _BROAD = 760
-# Arguments: kind of work, finished part, total.
+# Arguments: kind of work, number of finished items, total.
 Progress = Callable[[str, int, int], None]
-# Most seconds for pictures in one report. The next report reuses finished strips and continues.
+# Largest time for pictures in one report, in seconds. The next report reuses finished strips and adds missing ones.
 IMAGE_SECONDS = 30.0
 
 _CHUNK = 100
@@ -87,7 +87,7 @@ def build_report(
         folders: paths for `read_runs`, `Inputs.judged` and `Inputs.labelled`.
         names: see `read_runs`.
         benchmarks: benchmarks in the order of their sections.
-        progress: function called with the kind of work, the finished part and the total.
+        progress: function called with the kind of work, the number of finished items and the total.
         similarity: see `Inputs`.
 
     Raises:
@@ -99,17 +99,17 @@ def build_report(
     labelled = labelled_folders(folders)
     inputs = Inputs(similarity, tuple(judged), labelled)
     run_folders = [path for path in folders if path not in labelled]
-    read = read_runs(run_folders, names, benchmarks) if run_folders or not labelled else Runs((), ())
-    for done, run in enumerate(read.runs, 1):
+    run_set = read_runs(run_folders, names, benchmarks) if run_folders or not labelled else Runs((), ())
+    for done, run in enumerate(run_set.runs, 1):
         for task_run in run.tasks.values():
             check(run, task_run)
-        progress("scores recomputed, runs", done, len(read.runs))
+        progress("scores recomputed, runs", done, len(run_set.runs))
     sections: list[Section] = []
     items: list[Item] = []
-    skipped = [*read.skipped]
+    skipped = [*run_set.skipped]
     with_runs = 0
     for done, benchmark in enumerate(benchmarks, 1):
-        new_sections, new_items, new_skipped, has_runs = _benchmark_sections(benchmark, read.runs, inputs)
+        new_sections, new_items, new_skipped, has_runs = _benchmark_sections(benchmark, run_set.runs, inputs)
         sections += new_sections
         items += new_items
         skipped += new_skipped
@@ -123,12 +123,12 @@ def build_report(
     ]
     summary = summary_table(sections)
     write_files(out, sections, progress, [summary] if summary else [])
-    write_whole(out / "report.json", json_of(sections, read.runs, skipped, len(items)))
+    write_whole(out / "report.json", json_of(sections, run_set.runs, skipped, len(items)))
     remaining = _SECONDS - (time.monotonic() - started)
     picture_seconds = min(IMAGE_SECONDS, max(_LEAST_FOR_PICTURES, remaining))
-    write_page(out, sections, items, read.runs, skipped, progress, picture_seconds)
+    write_page(out, sections, items, run_set.runs, skipped, progress, picture_seconds)
     counts = {
-        "runs": len(read.runs),
+        "runs": len(run_set.runs),
         "benchmarks": with_runs,
         "tables": sum(len(section.tables) for section in sections),
         "figures": sum(len(section.figures) for section in sections),
@@ -183,7 +183,7 @@ def write_page(
 
     Args:
         skipped: skipped files with the reasons.
-        progress: function called with the kind of work, the finished part and the total.
+        progress: function called with the kind of work, the number of finished items and the total.
         picture_seconds: see `write_gallery`.
 
     Raises:
@@ -319,8 +319,8 @@ def write_gallery(
 ) -> Gallery:
     """Write ``gallery/`` under `out`.
 
-    Picture strips of an earlier report are reused. Strips of informative questions are written first: runs disagree on
-    them, or all runs get them wrong.
+    Picture strips of an earlier report are reused. Strips of informative questions (`_is_informative`) are written
+    first.
 
     Args:
         picture_seconds: time limit for reading and writing pictures.
@@ -358,7 +358,7 @@ def script_json(value: Any) -> str:
 
 
 def strip_name(item: Item) -> str:
-    """Return the file name of a question's strip. Other data with the same key have another name."""
+    """Return the file name of a question's strip. Questions with the same key but other content have other names."""
     plain = re.sub(r"[^A-Za-z0-9]+", "_", item.key).strip("_")[:80]
     identity = json.dumps([item.key, item.question, item.choices, item.gold, item.references], sort_keys=True)
     return f"{plain}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jpg"

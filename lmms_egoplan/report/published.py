@@ -45,7 +45,7 @@ class PublishedTable:
     main: main score: the average or total if the table has one, else the first score.
     decimals: number of decimals of each column of numbers, as printed in most of its cells.
     notes: remarks, for example on errors in the paper.
-    exceptions: printed numbers that differ from their computation: ``row``, ``column``, ``printed``, ``computed``.
+    exceptions: printed numbers that differ from the computed ones, with ``row``, ``column``, ``printed``, ``computed``.
     """
 
     stem: str
@@ -187,13 +187,13 @@ def _rank(published: PublishedTable, main: str, row: Mapping[str, Value]) -> str
     if not isinstance(low, (int, float)) or not isinstance(high, (int, float)) or known(row.get(main)) is None:
         return None
     scores = [score for _, score in published.scores(main)]
-    return place_among((low, high), scores, higher_is_better=published.higher_is_better.get(main, True))
+    return rank_among((low, high), scores, higher_is_better=published.higher_is_better.get(main, True))
 
 
-def place_among(interval: tuple[float, float], scores: Sequence[float], *, higher_is_better: bool = True) -> str:
-    """Return the best and worst rank among scores, by the ends of an interval, in words.
+def rank_among(interval: tuple[float, float], scores: Sequence[float], *, higher_is_better: bool = True) -> str:
+    """Format the best and worst rank of an interval's ends among scores.
 
-    >>> place_among((30.0, 38.0), [40, 37.98, 31, 20]), place_among((50.0, 60.0), [40, 20])
+    >>> rank_among((30.0, 38.0), [40, 37.98, 31, 20]), rank_among((50.0, 60.0), [40, 20])
     ('2 to 4 of 5', '1 of 3')
     """
     worst, best = interval if higher_is_better else interval[::-1]

@@ -44,7 +44,7 @@ _NAMES = yaml_beside(__file__)
 _IN_ENVIRONMENT = re.compile(r"^(?:\[pip3\] )?(torch|numpy|transformers)(?:==| version: ?)(\S+)$", re.MULTILINE)
 _SETTINGS = ("batch_size", "device", "limit", "num_fewshot", "gen_kwargs", "system_instruction", "max_batch_size")
 _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
-# Metadata of a task that the page shows elsewhere.
+# Metadata of a task that the page does not repeat among the task's details.
 _ELSEWHERE = ("version", "benchmark")
 # Metrics of a task that are texts.
 _TEXT_METRICS = ("judge_model", "media", "encoder", "bleurt_model", "prompts")
@@ -76,8 +76,8 @@ class TaskRun:
 
     metrics: the harness's own values by metric, without standard errors.
     config: configuration of the task, as the harness logs it.
-    samples: one sample per question, as logged, without raw responses, token counts and hashes. Only lm-eval logs the
-        question itself, as ``doc``. None without readable samples.
+    samples: one logged sample per question, without large fields that no table uses, and with ``prompt`` and ``tokens``
+        if they are known. Only lm-eval logs the question itself, as ``doc``. None without readable samples.
     version: version of the task, see `logged_version`.
     scoring: scoring of the task; None for tasks of other projects.
     """
@@ -104,8 +104,8 @@ class Run:
     harness: ``lmms-eval`` or ``lm-eval``, with a suffix for answers that were judged later.
     model: the harness's name of the model.
     time: see `samples.start_time`.
-    tasks: this project's tasks by name, without groups. May be empty only if there are `others`.
-    others: all other tasks with results, by name.
+    tasks: this project's tasks by name, without groups. May be empty only if there are `other_tasks`.
+    other_tasks: all other tasks with results, by name.
     provenance: see `provenance_of`.
     files: sample files by task, see `runs.with_samples`.
     """
@@ -134,9 +134,9 @@ class Run:
 def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | None:
     """Return the scoring of one of this project's tasks; None for other tasks.
 
-    The task's metadata name the benchmark. Results of earlier versions lack it. In this case, the benchmark is that of
-    the package's task with the same name, or whose name the task's name extends. Of the benchmark's files, the one with
-    the most metrics in common counts.
+    The task's metadata names the benchmark. Results of earlier versions lack this entry. Then the benchmark is that of
+    the package's task with the longest name that the task's name begins with. A benchmark may have several scorings:
+    the one with the most metrics in common is returned.
 
     Args:
         task: name of the task.
@@ -153,12 +153,12 @@ def scoring_of(task: str, config: Any, metrics: Collection[str]) -> Scoring | No
 @cache
 def scorings() -> tuple[Scoring, ...]:
     """Read the files in ``tasks/shared``."""
-    read = []
+    scorings_in_order = []
     for path in sorted(_SHARED.glob("*.yaml")):
         task = read_task_file(path)
         metrics = {metric["metric"]: metric["aggregation"] for metric in task["metric_list"]}
-        read.append(Scoring(path.stem, task["metadata"]["benchmark"], metrics))
-    return tuple(read)
+        scorings_in_order.append(Scoring(path.stem, task["metadata"]["benchmark"], metrics))
+    return tuple(scorings_in_order)
 
 
 class _Loader(yaml.SafeLoader):
@@ -213,8 +213,8 @@ def base_task(task: str) -> str | None:
 @cache
 def _package_metadata() -> dict[str, dict[str, Any]]:
     """Return the metadata of each task and group in this package, by name."""
-    read = [read_task_file(path) for path in (*LMMS_EVAL_TASKS.glob("*/*.yaml"), *LM_EVAL_TASKS.glob("*/*.yaml"))]
-    named = {task["task"] if isinstance(task.get("task"), str) else task.get("group"): task for task in read}
+    tasks = [read_task_file(path) for path in (*LMMS_EVAL_TASKS.glob("*/*.yaml"), *LM_EVAL_TASKS.glob("*/*.yaml"))]
+    named = {task["task"] if isinstance(task.get("task"), str) else task.get("group"): task for task in tasks}
     return {name: task["metadata"] for name, task in named.items() if name}
 
 
@@ -286,7 +286,7 @@ def task_provenance(task_run: TaskRun) -> dict[str, str]:
 
 
 def changed_settings(earlier: Mapping[str, str], later: Mapping[str, str]) -> Iterator[str]:
-    """Describe the changed details of a run, without those that differ between any two runs."""
+    """Describe the settings that changed between two runs. Ignore details that always differ, such as the time."""
     for name in {**earlier, **later}:
         before, after = earlier.get(name, "none"), later.get(name, "none")
         if before != after and name not in ("started", "seconds", "command", "folder"):
@@ -356,8 +356,8 @@ def _text(value: Any) -> str:
     if value is None or value == [] or value == {}:
         return ""
     if isinstance(value, dict):
-        safe = {name: _HIDDEN if _SECRET_NAME.fullmatch(str(name)) else one for name, one in value.items()}
-        return ", ".join(f"{name}={_text(one)}" for name, one in safe.items())
+        safe = {name: _HIDDEN if _SECRET_NAME.fullmatch(str(name)) else argument for name, argument in value.items()}
+        return ", ".join(f"{name}={_text(argument)}" for name, argument in safe.items())
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 

@@ -190,7 +190,7 @@ def _results(folder: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
         except OSError as error:
             skipped.append(f"{path}: cannot be read: {error.strerror}")
         except ValueError as error:
-            skipped.append(f"{path}: not JSON: {error}; if the run was interrupted, run it again")
+            skipped.append(f"{path}: invalid JSON: {error}; if the run was interrupted, run it again")
         else:
             parts = [content.get(name) for name in ("results", "configs")] if isinstance(content, dict) else [None]
             if all(isinstance(part, dict) for part in parts):
@@ -203,10 +203,10 @@ def _results(folder: Path, skipped: list[str]) -> dict[Path, dict[str, Any]]:
     return results
 
 
-def _first(lines: list[str], folder: Path, what: str) -> list[str]:
-    """Return the first `_MOST_LINES` lines, and a line with the number of further ones."""
-    more = f"{folder}: {len(lines) - _MOST_LINES} more {what}"
-    return [*lines[:_MOST_LINES], more] if len(lines) > _MOST_LINES else lines
+def _first(lines: list[str], folder: Path, kind: str) -> list[str]:
+    """Return the first `_MOST_LINES` lines. If there are more, add a line with the number of omitted ones."""
+    summary = f"{folder}: {len(lines) - _MOST_LINES} more {kind}"
+    return [*lines[:_MOST_LINES], summary] if len(lines) > _MOST_LINES else lines
 
 
 def _resolved(path: Path) -> Path:
@@ -292,7 +292,7 @@ def _sample(where: str, line: bytes, metrics: Sequence[str]) -> dict[str, Any]:
         sample = _decode(line)
     except ValueError as error:
         remedy = "if the run was interrupted, run it again"
-        raise _UnusableError(f"{where}: not JSON: {error}. The file is skipped; {remedy}") from error
+        raise _UnusableError(f"{where}: invalid JSON: {error}. The file is skipped; {remedy}") from error
     if not isinstance(sample, dict):
         raise _UnusableError(f"{where}: expected an object, found {quoted(sample)}. The file is skipped")
     # With several processes, lm-eval logs None for metrics that a question does not have.
@@ -410,8 +410,8 @@ def read_judged(path: Path, benchmarks: Iterable[ReportedBenchmark]) -> Run:
     For a file with repeats, the first judgement counts. An answer is unrated unless every repeat has a rating.
 
     Raises:
-        LmmsEgoplanError: the file has other content (the message says what it looks like), answers of several runs, or
-            answers to questions that are not in the benchmark's prepared data.
+        LmmsEgoplanError: the file has other content, answers of several runs, or answers to questions that are not in
+            the benchmark's prepared data. For other content, the message says what it looks like.
     """
     records = [(where, parse_record(where, line)) for where, line in read_lines(path)]
     if not records or not isinstance(records[0][1], dict):

@@ -131,8 +131,8 @@ def start_time(path: Path, results: Mapping[str, Any]) -> str:
         results: content of the results file.
 
     Returns:
-        ``2026-01-31 12:00:00 (time zone unknown)`` for unknown zones. If there is no valid time, the part of the file
-        name in its place.
+        The start in UTC, or as ``2026-01-31 12:00:00 (time zone unknown)``. A text that is not a time is returned as it
+        is: the date in the results, or the part of the file name that should be a time.
     """
     started = results.get("date")
     if isinstance(started, int | float) and not isinstance(started, bool):
@@ -221,7 +221,7 @@ def write_folder(out: Path, benchmark: str, texts: Mapping[str, str]) -> None:
     """
     mark = read_mark(out)
     if mark is not None and mark.benchmark != benchmark:
-        raise LmmsEgoplanError(f"--out {out}: contains labels of {mark.benchmark}, not {benchmark}; set a new folder")
+        raise LmmsEgoplanError(f"--out {out}: contains labels of {mark.benchmark}, not {benchmark}; use a new folder")
     earlier = (mark and mark.files) or ()
     out.mkdir(parents=True, exist_ok=True)
     for unfinished in out.glob(f"{_UNFINISHED}*"):  # Left by a killed process.
@@ -253,12 +253,12 @@ def labelled_folders(paths: Iterable[Path]) -> dict[Path, str]:
     return benchmarks
 
 
-def check_once(where: str, what: str, folder: Path, first: Path) -> None:
-    """Check that a label is in only one folder, since otherwise it would count twice.
+def check_once(where: str, item: str, folder: Path, first: Path) -> None:
+    """Check that an item is labelled in only one folder, since it would count twice otherwise.
 
     Args:
         where: location of the label: file and line.
-        what: name of the labelled item.
+        item: name of the labelled item.
         folder: folder of the label.
         first: the first folder with a label of this item.
 
@@ -267,7 +267,7 @@ def check_once(where: str, what: str, folder: Path, first: Path) -> None:
     """
     if folder != first:
         raise LmmsEgoplanError(
-            f"{where}: duplicate label: {what} is labelled in {first}, too. Pass only one of the two folders."
+            f"{where}: duplicate label: {item} is labelled in {first}, too. Pass only one of the two folders."
         )
 
 

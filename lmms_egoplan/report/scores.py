@@ -52,9 +52,9 @@ def recompute(task_run: TaskRun) -> dict[str, Any]:
 
 
 def check(run: Run, task_run: TaskRun) -> None:
-    """Compare the harness's own scores with those from the samples, if there are samples.
+    """Compare the harness's own scores with those computed from the samples, if there are samples.
 
-    Numbers may differ by 1e-9 of their size. NaN equals NaN.
+    Numbers may differ by a relative 1e-9. NaN equals NaN.
 
     Raises:
         LmmsEgoplanError: the scores differ, or only one side has a metric. The message names the run's folder, the task
@@ -295,8 +295,8 @@ def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]]
         read: function that reads a logged sample. It raises a ValueError for samples of another form.
 
     Raises:
-        LmmsEgoplanError: a sample has another form, or a question is duplicate. The message names run, task and
-            question.
+        LmmsEgoplanError: a sample has another form, or two samples have the same question. The message names run and
+            task, and the question if it is known.
     """
     if task_run.samples is None:
         return None

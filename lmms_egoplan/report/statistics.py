@@ -13,10 +13,10 @@ from lmms_egoplan.report.tables import counted
 RESAMPLES = 2000
 PERMUTATIONS = 9999
 EXACT_UP_TO = 13
-"""Up to this number of clusters, all ways to flip the signs of their sums are counted: at most `PERMUTATIONS`."""
+"""Largest number of sums for which all sign flips are tried: 2**13 flips, fewer than `PERMUTATIONS`."""
 
 FEWEST_CLUSTERS = 10
-"""Least number of clusters for an interval. With fewer clusters, bootstrap intervals are far too narrow."""
+"""Smallest number of clusters for an interval. With fewer clusters, bootstrap intervals are far too narrow."""
 
 _SEED = 0
 _BATCH = 500
@@ -33,12 +33,12 @@ class Comparison:
     difference: mean of first minus second over the questions, in the scores' unit.
     low, high: 95 % interval of `bootstrap_interval`; None for fewer than `FEWEST_CLUSTERS` clusters.
     p_value: two-sided p-value of the hypothesis that there is no difference.
-    test: ``McNemar`` (exact) if all scores are 0 or 1 and each question is its own cluster. Under the hypothesis, a
-        question that only one run got right is equally likely to be won by either. The test assumes independent
-        questions. For clusters with similar answers, it would find differences that do not exist.
+    test: ``McNemar`` (exact) if all scores are 0 or 1 and each question is a cluster. Under the hypothesis, a question
+        that only one run answered correctly is equally likely to be won by either. The test assumes independent
+        questions: for clusters with similar answers, it would find differences that do not exist.
         Otherwise ``permutation``: under the hypothesis, each cluster's sum of differences is equally likely to have the
-        other sign. For at most `EXACT_UP_TO` sums other than 0, all sign flips are counted. Otherwise, `PERMUTATIONS`
-        random ones and the observed one are counted.
+        other sign. If at most `EXACT_UP_TO` sums are not 0, all sign flips are tried. Otherwise, the observed signs and
+        `PERMUTATIONS` random flips count.
     """
 
     difference: float
@@ -75,9 +75,9 @@ def bootstrap_interval(values: Sequence[float | None], clusters: Sequence[str]) 
     if len(values) != len(clusters):
         raise ValueError(f"expected a cluster for each value, got {len(clusters)} for {len(values)}")
     numbers = np.array(values, dtype=float)
-    known = np.isfinite(numbers)
-    rows = np.stack([numbers[known], np.ones(known.sum())], axis=-1)
-    return interval_of_sums(rows, np.asarray(clusters)[known], lambda sums: sums[..., 0] / sums[..., 1])
+    is_finite = np.isfinite(numbers)
+    rows = np.stack([numbers[is_finite], np.ones(is_finite.sum())], axis=-1)
+    return interval_of_sums(rows, np.asarray(clusters)[is_finite], lambda sums: sums[..., 0] / sums[..., 1])
 
 
 def interval_of_sums(
@@ -113,9 +113,8 @@ def interval_of_sums(
         return statistic(sums[drawn].sum(drawn.ndim + axis))
 
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DegenerateDataWarning
-        )  # With a NaN among the resamples, there is no interval; see below.
+        # SciPy warns of NaN in a resample. The result is then None.
+        warnings.simplefilter("ignore", DegenerateDataWarning)
         low, high = _percentiles((np.arange(len(names)),), of_drawn, _BATCH)
     return (low, high) if np.isfinite([low, high]).all() else None
 
@@ -165,9 +164,9 @@ def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Compa
     """
     shared = sorted(first.keys() & second.keys())
     pairs = np.array([(first[question], second[question]) for question in shared], dtype=float).reshape(-1, 2)
-    known = np.isfinite(pairs).all(axis=1)
-    pairs = pairs[known]
-    compared = [question for question, is_known in zip(shared, known, strict=True) if is_known]
+    is_scored = np.isfinite(pairs).all(axis=1)
+    pairs = pairs[is_scored]
+    compared = [question for question, is_usable in zip(shared, is_scored, strict=True) if is_usable]
     if not compared:
         return None
     unclustered = [question for question in compared if question not in clusters]
@@ -196,7 +195,7 @@ def why_no_interval(clusters: int | None, unit: str) -> str:
     if clusters is None:
         return "no samples"
     if clusters >= FEWEST_CLUSTERS:
-        return "too few questions of a kind"
+        return "too few questions of one kind"
     return f"{counted(clusters, unit)}, fewer than {FEWEST_CLUSTERS}"
 
 
@@ -228,7 +227,8 @@ def _mcnemar(differences: np.ndarray) -> float:
 def _sign_flips(sums: np.ndarray) -> float:
     """Return the p-value of a test that flips the signs of sums.
 
-    Sums of 0 do not change with the sign. A single sum has the same size with either sign, so its p-value is 1.
+    Sums of 0 are ignored, since they have no sign. A single sum has the same size with either sign, so its p-value
+    is 1.
     """
     sums = sums[sums != 0]
     if len(sums) < 2:

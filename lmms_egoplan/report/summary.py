@@ -23,7 +23,7 @@ KEY = "summary"
 
 _COLUMNS = tables.read_columns(__file__)
 note = tables.read_notes(__file__)
-# Largest width of a run's column on a terminal. Longer names and cells are wrapped.
+# Largest width of a run's column in a terminal. Longer names and cells are wrapped.
 _WIDEST = 26
 _LOOKS: dict[str, Any] = {"box": box.SIMPLE_HEAD, "show_edge": False, "pad_edge": False, "collapse_padding": True}
 Reports = Sequence[tuple[Part, BenchmarkReport[Any]]]
@@ -81,7 +81,7 @@ def demo_runs(sections: Iterable[Section]) -> list[str]:
 
 
 def summary_table(sections: Sequence[Section]) -> tables.Table | None:
-    """Make the table of all headlines with their coverage; None if there are none."""
+    """Make the table of all headlines with their coverage; None without headlines."""
     rows = [_numbers(line) for card in cards(sections) for line in card.lines]
     return tables.table_of_runs(KEY, "Summary", _COLUMNS["summary"], rows, [note("summary")]) if rows else None
 
@@ -224,7 +224,7 @@ def print_scores(runs: Sequence[Run], reports: Reports, console: Console, *, wit
     Args:
         runs: runs with or without samples.
         reports: reports of these runs.
-        console: where to print.
+        console: console to print to.
         with_main: see `BenchmarkReport.compact_table`.
 
     Raises:
@@ -316,7 +316,7 @@ def _column_groups(widths: Sequence[int], available: int) -> Iterator[list[int]]
 
 
 def _filled(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return the rows that have a cell for a run, and the headings above them."""
+    """Return the rows with a nonempty cell of a run, and the headings above them."""
     filled: list[tuple[str, ...]] = []
     for row in reversed(rows):
         is_heading = bool(filled) and filled[-1][0].startswith(" ") and not row[0].startswith(" ")

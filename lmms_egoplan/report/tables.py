@@ -16,7 +16,7 @@ WOULD_RANK = "would_stand"
 """The key of the column with the rank of an own row among the published rows."""
 
 NOT_AVAILABLE = "n/a"
-APART_NOTE = "These rows cover other questions than the published rows, or have ratings of the demo judge."
+APART_NOTE = "These rows are not comparable with the published rows. The last column states the reason."
 
 _P_VALUES = ("p_value", "p_holm")
 _COVERAGE = "coverage"
@@ -91,7 +91,7 @@ class Table:
         return any(row.is_own for row in self.rows)
 
     def parted(self) -> "list[Table]":
-        """Move rows that are not comparable to a second table, each with its reason."""
+        """Split off the rows that are not comparable into a second table, each with its reason."""
         incomparable = [row for row in self.rows if row.why]
         if not incomparable:
             return [self]
@@ -190,7 +190,7 @@ def read_notes(module: str, **values: object) -> Callable[..., str]:
     """
     texts = yaml.safe_load(Path(module).with_name("notes.yaml").read_text(encoding="utf-8"))
     lines = {name: " ".join(text.split()) for name, text in texts.items()}
-    return lambda name, /, **more: lines[name].format(**values, **more)
+    return lambda name, /, **arguments: lines[name].format(**values, **arguments)
 
 
 def read_columns(module: str) -> dict[str, tuple[Column, ...]]:
@@ -250,8 +250,8 @@ def counted(count: int, unit: str) -> str:
     >>> counted(1, "questions"), counted(3355, "videos"), counted(1, "activities")
     ('1 question', '3,355 videos', '1 activity')
     """
-    one = f"{unit[:-3]}y" if unit.endswith("ies") else unit.removesuffix("s")
-    return f"{count:,} {one if count == 1 else unit}"
+    singular = f"{unit[:-3]}y" if unit.endswith("ies") else unit.removesuffix("s")
+    return f"{count:,} {singular if count == 1 else unit}"
 
 
 def with_interval(value: Value, interval: tuple[float, float] | None, decimals: int) -> str:
@@ -275,12 +275,12 @@ def share(value: float | None) -> str:
 
 
 def scored(value: float | None, decimals: int, coverage: float | None) -> str:
-    """Format a score with its coverage, see `score_notes`."""
+    """Format a score with its coverage in parentheses."""
     return f"{number(value, decimals)} ({share(coverage)})"
 
 
 def name_of(value: Any) -> str:
-    """Format a metric that is a text, such as a judge's name. Of paths, only the last part is printed."""
+    """Format a metric that is a text, such as a judge's name. For paths, use only the last part."""
     if not isinstance(value, str) or not value.strip():
         return NOT_AVAILABLE
     parts = (clean(part.strip()) for part in value.split(","))

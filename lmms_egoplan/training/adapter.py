@@ -21,7 +21,7 @@ from lmms_egoplan.harnesses.adapter import (
 )
 from lmms_egoplan.jsonl import read_json
 from lmms_egoplan.outputs import naming
-from lmms_egoplan.progress import tell
+from lmms_egoplan.progress import notify
 from lmms_egoplan.training.parts import Parts, find_parts, layer_names, lora_pattern
 from lmms_egoplan.training.settings import Lora
 
@@ -91,7 +91,7 @@ def _targets(model: PreTrainedModel, parts: Parts, lora: Lora) -> list[str]:
                 f"lora.targets: {problem}; set its attention layers there: it has "
                 f"{', '.join(sorted(layers)) or 'no linear layers'}"
             )
-        tell(f"LoRA: {problem}; using {', '.join(names)} instead")
+        notify(f"LoRA: {problem}; using {', '.join(names)} instead")
         return names
     return lora.targets
 

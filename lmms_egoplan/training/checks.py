@@ -16,7 +16,7 @@ from lmms_egoplan.training.samples import Drawn, Sample
 from lmms_egoplan.validation import listing, quoted
 
 _BATCH = 4096
-# Maximum number of samples to encode because images of unknown sizes may make them too long, longest first.
+# Maximum number of samples to encode, longest first, whose images of unknown sizes may make them too long.
 _ENCODED = 32
 
 
@@ -41,10 +41,10 @@ def check_texts(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> No
 
 
 def check_lengths(encoder: AnswerEncoder, parts: Iterable[Sequence[Sample]]) -> None:
-    """Encode the longest samples, and all that may exceed the model's positions.
+    """Encode the longest samples of each part, and up to 32 others that may exceed the model's positions.
 
-    A sample's length is bounded by the tokens of its texts and the largest token cost of an encoded image. Other images
-    may be larger, so each sample is checked again when it is seen.
+    A sample's length is estimated from the tokens of its texts and the largest number of tokens of an encoded image.
+    Other images may be larger, so each sample is checked again when it is drawn.
 
     Raises:
         LmmsEgoplanError: A sample cannot be encoded or does not fit the model.

@@ -77,7 +77,7 @@ def read_instructions(path: Path, media: Path | None = None) -> list[Sample]:
     root = media or path.parent
     samples, problems = [], []
     for index, record in enumerate(content):
-        layout = next((one for key, one in _LAYOUTS.items() if isinstance(record, dict) and key in record), None)
+        layout = next((entry for key, entry in _LAYOUTS.items() if isinstance(record, dict) and key in record), None)
         try:
             if layout is None:
                 raise LmmsEgoplanError(

@@ -39,8 +39,8 @@ class Parts:
 def find_parts(model: PreTrainedModel) -> Parts:
     """Find the parts of a transformers vision-language model, by the position of its decoder and by module names.
 
-    An encoder has an encoder's name and contains layers. A module with only the name embeds visual tokens and is a
-    joining module.
+    An encoder has an encoder's name and contains layers. A module that has such a name but no layers embeds visual
+    tokens and is a joining module.
 
     Raises:
         LmmsEgoplanError: A joining module lies in the decoder's layers, or there is no language model.
@@ -105,7 +105,7 @@ def _is_encoder(name: str, module: nn.Module, pattern: re.Pattern[str]) -> bool:
 
 
 def _contains_encoder(module: nn.Module, pattern: re.Pattern[str]) -> bool:
-    """Return whether a module contains an encoder outside lists of layers, whose parts may have an encoder's name."""
+    """Return whether a module contains an encoder. Layers in lists are ignored; they may have an encoder's name."""
     return not isinstance(module, nn.ModuleList) and any(
         _is_encoder(name, child, pattern) or _contains_encoder(child, pattern)
         for name, child in module.named_children()
@@ -154,5 +154,5 @@ def _joining_inside(module: nn.Module) -> Iterator[str]:
 
 
 def _units(module: nn.Module) -> list[str]:
-    """Return the names, inside a module, of the units that are called as a whole: itself, or the members of a list."""
+    """Return the names of a module's units, relative to it: the members of a list; otherwise the module itself."""
     return [name for name, _ in module.named_children()] if isinstance(module, nn.ModuleList) else [""]

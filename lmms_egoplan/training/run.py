@@ -14,7 +14,7 @@ from transformers import AutoModelForImageTextToText, AutoProcessor, PreTrainedM
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import only_process, write_whole
-from lmms_egoplan.progress import tell
+from lmms_egoplan.progress import notify
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.adapter import adapted_layers, add_adapter, load_weights, save_adapter
@@ -28,7 +28,7 @@ from lmms_egoplan.training.settings import TuningSettings
 from lmms_egoplan.training.trainer import AnswerTrainer, in_bfloat16, training_arguments
 
 CHOICES = 4
-"""Number of choices of a held-out question: the answer and negatives, as in the benchmark, or as many as exist."""
+"""Maximum number of choices of a held-out question, as in the benchmark: the answer and its first negatives."""
 
 # Settings that do not affect the weights.
 _FREE = ("workers", "check", "log_every", "save_every", "evaluate_every", "report_to")
@@ -107,12 +107,12 @@ def tune(
             folder = RunFolder(out, run, free=_FREE, resume="use its settings and files again, with --resume")
             last, seconds = folder.last_checkpoint()
         if last is not None:
-            tell(f"Resuming from {last}")
+            notify(f"Resuming from {last}")
         arguments.eval_on_start = last is None and bool(held_out)
         tuned = add_adapter(base, settings.lora)
         adapted = adapted_layers(tuned)
         if settings.lora:
-            tell(f"LoRA on {sum(adapted.values())} layers: {', '.join(f'{n} {name}' for name, n in adapted.items())}")
+            notify(f"LoRA on {sum(adapted.values())} layers: {', '.join(f'{n} {name}' for name, n in adapted.items())}")
         scorer = AnswerScorer(tuned.get_base_model(), encoders, scorer.way)
         if settings.gradient_checkpointing:
             base.gradient_checkpointing_enable({"use_reentrant": False})

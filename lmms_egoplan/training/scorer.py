@@ -90,7 +90,7 @@ class AnswerPasses:
     def _isolated(self, row_lengths: list[int], question: EncodedQuestion) -> Iterator[None]:
         """Prevent the rows after the context from attending to each other in the language model.
 
-        The model's own values for the context are kept: its positions, and a mask that lets images see more.
+        The context keeps the model's own positions, and the model's own mask, in which images may see more tokens.
         """
         masks = MaskKinds(self._text_config)
         limits = RotaryLimits(self._text_config)
@@ -144,7 +144,7 @@ Way = Literal["auto", "shared", "separate"]
 
 
 class AnswerScorer(nn.Module):
-    """A vision-language model as a module from questions to scores, so a launcher sees one call as one pass.
+    """A vision-language model as a module that maps questions to scores, so a launcher sees one call per pass.
 
     Args:
         model: The vision-language model; it may contain adapters.
@@ -197,7 +197,7 @@ class AnswerScorer(nn.Module):
             try:
                 with torch.no_grad(), float32_logits(self.model):
                     scores = [mean_logprob(logprobs).item() for logprobs in self._passes.shared(question)]
-                difference = max(abs(one - other) for one, other in zip(scores, expected, strict=True))
+                difference = max(abs(a - b) for a, b in zip(scores, expected, strict=True))
                 problem = None if difference <= tolerance else f"scores differ by {difference:.2g} nats"
             except UnsupportedPathError as error:
                 problem = str(error)

@@ -47,7 +47,7 @@ class AnswerTrainer(Trainer):
         callbacks: list[TrainerCallback],
     ) -> None:
         super().__init__(scorer, args, collate, questions, held_out or None, callbacks=callbacks)
-        self.model_accepts_loss_kwargs = True  # If given the number of samples, Trainer does not divide by the parts.
+        self.model_accepts_loss_kwargs = True  # Trainer then does not divide the loss by the number of parts.
         self._save_parts, self._load_parts = save, load
         self._samples = 0
         self._group = contrastive_group

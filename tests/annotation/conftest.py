@@ -23,7 +23,8 @@ class Browser:
         page.on("console", lambda message: messages.append(message.text))
         page.on("pageerror", lambda error: messages.append(str(error)))
         page.on(
-            "request", lambda asked: None if asked.url.startswith((address, "data:")) else messages.append(asked.url)
+            "request",
+            lambda request: None if request.url.startswith((address, "data:")) else messages.append(request.url),
         )
         (token,) = (person.token for person in store.people() if person.name == name)
         page.goto(f"{address}/enter/{token}")

@@ -13,13 +13,13 @@ def unchanged(page):
     texts = re.findall(r'<textarea name="(\w+)"[^>]*>([^<]*)</textarea>', page)
     cut = re.search(r'name="end_sec" [^>]*?value="([^"]+)"', page)[1]
     values = dict(texts) | {"end_sec": cut} | {f"supported_{field}": "yes" for field in FIELDS}
-    places = re.findall(r'name="environment" value="(\w+)" required checked', page)
-    values |= dict(zip(("environment",), places, strict=False))
+    environments = re.findall(r'name="environment" value="(\w+)" required checked', page)
+    values |= dict(zip(("environment",), environments, strict=False))
     return values | ({"boundary": "yes"} if 'name="boundary"' in page else {})
 
 
 def label(store, change):
-    """Label everything over HTTP. `change` gets the stage, the values and the page."""
+    """Label everything over HTTP. `change` maps stage, initial values and page to the values."""
 
     def values_of(_, page):
         values = unchanged(page)

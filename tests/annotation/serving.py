@@ -65,7 +65,7 @@ def post(client, action="/label/", **values):
 
 
 def label_all(store, values_of):
-    """Label all items of all annotators. `values_of` gets the person and the page."""
+    """Label all items as all annotators. `values_of` maps person and page to the values."""
     with served(store) as address:
         clients = {progress.person: enter(address, store, progress.person) for progress in store.progress()}
         busy = True
@@ -80,8 +80,8 @@ def label_all(store, values_of):
 
 def run(*arguments):
     """Run a command and return its exit code and output."""
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    return done.exit_code, done.output
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, result.output
 
 
 def export(store, out=None):

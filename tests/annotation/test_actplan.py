@@ -24,11 +24,11 @@ def release(tmp_path, monkeypatch):
     return tmp_path / "release"
 
 
-def write_plans(path, source, plan=PLAN, **more):
+def write_plans(path, source, plan=PLAN):
     lines = []
     for instance in find_instances(source)[0]:
         gold = "\n".join(read_instance(source, instance).gold_plan_1)
-        lines.append({"id": str(instance), "candidate": plan, "references": [gold]} | more)
+        lines.append({"id": str(instance), "candidate": plan, "references": [gold]})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
@@ -97,7 +97,7 @@ def test_lead_decides_where_verdicts_differ(release, tmp_path):
 def sent_by(page):
     """Return what a browser sends for an unchanged form."""
     inputs = re.findall(r'<input type="(?:radio|checkbox)"[^>]* name="([^"]+)" value="([^"]+)"[^>]* checked', page)
-    return {name: [value for other, value in inputs if other == name] for name, _ in inputs}
+    return {name: [value for input_name, value in inputs if input_name == name] for name, _ in inputs}
 
 
 @pytest.mark.parametrize(("annotators", "mark"), [(2, "image:3"), (3, None)])

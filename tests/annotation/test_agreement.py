@@ -67,8 +67,8 @@ def test_coefficients_match_their_definitions(units):
     pairs = [pair for unit in several for pair in combinations(unit.values(), 2)]
     assert agreement.percent == (pytest.approx(100 * sum(a == b for a, b in pairs) / len(pairs)) if pairs else None)
     shared_by = [
-        [(unit[one], unit[other]) for unit in units if one in unit and other in unit]
-        for one, other in combinations("PQRS", 2)
+        [(unit[first], unit[second]) for unit in units if first in unit and second in unit]
+        for first, second in combinations("PQRS", 2)
     ]
     kappas = [
         (kappa, len(shared)) for shared in shared_by if len(shared) >= 10 and (kappa := cohen(shared)) is not None

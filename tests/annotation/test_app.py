@@ -238,16 +238,16 @@ def test_annotators_find_and_change_their_labels(make):
 @pytest.mark.parametrize("newer", ["label", "skip"])
 def test_stale_form_asks_before_replacing_a_newer_label(make, newer):
     address, store = make(count=1, annotators=1, per_item=1)
-    one, other = enter(address, store, "annotator-1"), enter(address, store, "annotator-1")
+    first_tab, second_tab = enter(address, store, "annotator-1"), enter(address, store, "annotator-1")
     if newer == "label":
-        post(one, rating="1", comment="newer")
+        post(first_tab, rating="1", comment="newer")
     else:
-        post(one, "/skip/", reason="too dark")
-    assert post(other, rating="0").status_code == 409
-    assert ("Rating: 1" if newer == "label" else "too dark") in other.page.text
+        post(first_tab, "/skip/", reason="too dark")
+    assert post(second_tab, rating="0").status_code == 409
+    assert ("Rating: 1" if newer == "label" else "too dark") in second_tab.page.text
     labels = [label.values for item_labels in store.labelled().labels.values() for label in item_labels]
     assert labels == ([{"rating": "1"}] if newer == "label" else [])
-    assert post(other, rating="0").status_code == 200
+    assert post(second_tab, rating="0").status_code == 200
     assert store.labelled().labels["text/0"][0].values == {"rating": "0"}
 
 

@@ -27,9 +27,9 @@ def video(tmp_path):
 def test_make_all_reuses_existing_files_and_reports_problems(video, tmp_path):
     folder = MediaFolder(tmp_path / "labels.sqlite.media")
     good = [Cut(video, tuple(range(first, first + 5)), 10.0) for first in range(9)] + [Still(video, 7)]
-    lost = [Still(str(tmp_path / "gone.mp4"), 3), Cut(video, (58, 59, 60), 10.0)]
+    missing = [Still(str(tmp_path / "gone.mp4"), 3), Cut(video, (58, 59, 60), 10.0)]
     before = folder.file(good[3]).stat().st_mtime_ns
-    problems = folder.make_all([*good, *lost])
+    problems = folder.make_all([*good, *missing])
     assert len(problems) == 2
     assert any("gone.mp4" in problem for problem in problems)
     assert len(list((tmp_path / "labels.sqlite.media").iterdir())) == len(good)

@@ -108,8 +108,8 @@ def test_place_is_asked_only_with_candidates_or_without_a_place(source):
     items = read_items(write_annotations(source / "steps.jsonl", steps), source / "videos")
     assert [item.id for item in items if "place" in item.contents] == ["s2", "s3"]
     goalstep = {key: value for key, value in raw_record(4).items() if key != "scenario"}
-    more = {"category": "make tea", "unverified": True, "next_step_plan_candidates": ["drive screw 4 in"]}
-    (item,) = read_items(write_annotations(source / "steps.jsonl", [goalstep | more]), source / "videos")
+    changes = {"category": "make tea", "unverified": True, "next_step_plan_candidates": ["drive screw 4 in"]}
+    (item,) = read_items(write_annotations(source / "steps.jsonl", [goalstep | changes]), source / "videos")
     assert "place" not in item.contents
 
 

@@ -24,8 +24,8 @@ def prepared(tmp_path, monkeypatch):
     return [row["id"] for name in ("existence", "assistance") for row in EGOTHINK.load(name)]
 
 
-def write_answers(path, ids, text="Yes.", **more):
-    path.write_text("".join(json.dumps({"id": id_, "answer": text} | more) + "\n" for id_ in ids))
+def write_answers(path, ids, text="Yes.", **fields):
+    path.write_text("".join(json.dumps({"id": id_, "answer": text} | fields) + "\n" for id_ in ids))
     return path
 
 
@@ -91,7 +91,7 @@ def test_pearson_interval_is_the_same_on_all_pages(prepared, tmp_path):
     assert code == 0, output
     with (tmp_path / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    (row,) = (r for r in rows if (r["second"], r["dimension"]) == ("mean of 2 people", "overall"))
+    (row,) = (row for row in rows if (row["second"], row["dimension"]) == ("mean of 2 people", "overall"))
     value, low, high = (float(row[name]) for name in ("pearson", "pearson_low", "pearson_high"))
     assert "40" in remark
     assert f"{value:.3f} [{low:.3f}, {high:.3f}]" in remark

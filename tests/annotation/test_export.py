@@ -94,9 +94,9 @@ def test_interrupted_export_is_rejected_and_can_be_repeated(store, tmp_path):
         json.dumps(mark | {"finished": False, "files": [*mark["files"], "ratings.json"]})
     )
     (out / ".export.left").mkdir()
-    done = CliRunner().invoke(app, ["report", str(out), "--out", str(tmp_path / "report")])
-    assert done.exit_code == 1
-    assert str(out) in done.output
+    result = CliRunner().invoke(app, ["report", str(out), "--out", str(tmp_path / "report")])
+    assert result.exit_code == 1
+    assert str(out) in result.output
     with claimed_folder(out, "annotate export"):
         export(Rating(), store.labelled(), out)
     assert names(out) == COMMON
@@ -174,7 +174,7 @@ def test_tasks_fit_their_configuration(name, tmp_path):
     assert all(tag.get("value").startswith("$") for tag in view.iter() if tag.get("name") in media)
     controls = [tag for tag in view.iter() if tag.get("toName")]
     assert controls
-    assert all(tag.get("toName") in items for tag in controls)
+    assert all(tag.get("toName") in media for tag in controls)
     variables = {tag.get("value")[1:] for tag in view.iter() if (tag.get("value") or "").startswith("$")}
     for task in tasks:
         assert variables <= task["data"].keys()

@@ -16,8 +16,8 @@ from lmms_egoplan.jsonl import read_text
 from patience import wait_until
 
 LOOKS = [(width, scheme) for width in (400, 1024, 1440) for scheme in ("light", "dark")]
-# One of EgoPlan's three questions serves for the qualification, and one is skipped.
 SETS = {benchmark.name: benchmark.demo.folder for benchmark in BENCHMARKS}
+# One of EgoPlan's three questions is the qualification, and one is skipped.
 ITEMS = {"egoplan": 3, "egothink": 2, "egointent": 1, "actplan": 2}
 QUALIFICATION = {"egoplan": 1}
 
@@ -198,8 +198,8 @@ def test_egoplan(start, hand, tmp_path):
             user.save()
 
     def let_pass(user):
-        for place in (0, 1):
-            user.follow(f"section:nth-of-type({place + 1}) button[value=pass]")
+        for section in (1, 2):
+            user.follow(f"section:nth-of-type({section}) button[value=pass]")
 
     with served(store) as address:
         for name in ("annotator-1", "annotator-2"):
@@ -256,8 +256,8 @@ def test_actplan(start, hand, tmp_path):
 
     def decide(user):
         """Decide both plans, then withdraw the first decision and repeat it."""
-        for place in (1, 2):
-            user.follow(f"li:nth-of-type({place}) > a[href*='/adjudicate/']")
+        for number in (1, 2):
+            user.follow(f"li:nth-of-type({number}) > a[href*='/adjudicate/']")
             assert "annotator-2" in user.page.inner_text("main")
             # The form starts with the marks that both people made.
             assert user.page.locator("details.marks[open]").count() == 2
@@ -359,7 +359,7 @@ def test_axe_finds_no_flaws(start, browser, name):
     def label(page):
         """Choose the first option of each field, for all items."""
         while page.locator("#label").count():
-            page.evaluate("document.querySelectorAll('.option:first-child input').forEach((one) => one.click())")
+            page.evaluate("document.querySelectorAll('.option:first-child input').forEach((input) => input.click())")
             with page.expect_navigation():
                 page.click(".save button")
 

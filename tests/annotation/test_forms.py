@@ -34,7 +34,7 @@ def forms():
 def test_keys_are_unique_and_match_option_texts():
     for form in forms():
         keys = field_keys(form)
-        all_keys = [key for of_field in keys.values() for key in of_field.values()]
+        all_keys = [key for option_keys in keys.values() for key in option_keys.values()]
         assert len({*all_keys}) == len(all_keys)
         for field in form.fields:
             texts = {option.value: option.text for option in field.options}
@@ -66,7 +66,7 @@ FORM = Form(
 
 
 @pytest.mark.parametrize(
-    ("labels", "together"),
+    ("labels", "combined"),
     [
         (
             [
@@ -86,5 +86,5 @@ FORM = Form(
         ([{"kind": "kind 1", "errors": {}}], {"kind": "kind 1", "errors": {}}),
     ],
 )
-def test_majority_combines_labels(labels, together):
-    assert majority(FORM, labels) == together
+def test_majority_combines_labels(labels, combined):
+    assert majority(FORM, labels) == combined

@@ -141,13 +141,13 @@ def test_two_tabs_of_one_person_save_one_label(browser, start):
     store = start(texts(1))
     with (
         served(store) as address,
-        browser.tab(address, store, "annotator-1") as one,
-        browser.tab(address, store, "annotator-1", refused="409") as other,
+        browser.tab(address, store, "annotator-1") as first_tab,
+        browser.tab(address, store, "annotator-1", refused="409") as second_tab,
     ):
-        for page, key in ((one, "0"), (other, "1")):
+        for page, key in ((first_tab, "0"), (second_tab, "1")):
             page.keyboard.press(key)
             press(page, "Enter")
-            if page is other:
+            if page is second_tab:
                 assert page.locator("[role=alert]").count() == 1
                 ((label,),) = store.labelled().labels.values()
                 assert label.values["rating"] == "0"

@@ -153,8 +153,8 @@ def test_backup_while_people_label(tmp_path):
     with server_of(path) as (server, address), ThreadPoolExecutor(len(tokens)) as pool:
         for token in tokens:
             pool.submit(label_until_it_dies, address, token, saved)
-        for least in (10, 40):
-            wait_until(lambda least=least: len(saved) >= least)
+        for count in (10, 40):
+            wait_until(lambda count=count: len(saved) >= count)
             before = {*saved}
             assert CliRunner().invoke(app, command).exit_code == 0
             with closing(Store(Database(out), Rating())) as store:
@@ -173,15 +173,15 @@ def test_killed_servers_lose_no_confirmed_label(tmp_path):
     path = tmp_path / "labels.sqlite"
     tokens = new_database(path, 2000, 4)
     saved = []
-    chance = random.Random(0)
+    rng = random.Random(0)
     for _ in range(20):
         with server_of(path) as (server, address), ThreadPoolExecutor(len(tokens)) as pool:
             for token in tokens:
                 pool.submit(label_until_it_dies, address, token, saved)
-            before, patience = len(saved), time.monotonic() + FOREVER_S
-            while len(saved) == before and time.monotonic() < patience:
+            before, deadline = len(saved), time.monotonic() + FOREVER_S
+            while len(saved) == before and time.monotonic() < deadline:
                 time.sleep(0.005)
-            time.sleep(chance.uniform(0, 0.5))
+            time.sleep(rng.uniform(0, 0.5))
             server.kill()
     store = Store(Database(path), Rating())
     stored = {slot for (slot,) in store.database.rows("SELECT slot FROM counting")}

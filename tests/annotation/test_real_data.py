@@ -52,7 +52,7 @@ def run(*arguments):
 
 
 def label(store, values_of):
-    """Label all items of all annotators. `values_of` gets the item and the page."""
+    """Label all items as all annotators. `values_of` maps item and page to the values."""
 
     def of(name, page):
         number = int(re.search('/label/([0-9]+)"', page)[1])

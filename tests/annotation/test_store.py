@@ -232,8 +232,8 @@ def test_free_places_match_a_slow_count(open_store, flow, seed):
                 store.add_annotators(len(people) + 1)
                 people.append(f"annotator-{len(people) + 1}")
         with sqlite3.connect(store.database.path) as connection:
-            places = connection.execute("SELECT stage, item, is_free FROM places")
-            stored = {(stage, item): bool(is_free) for stage, item, is_free in places}
+            rows = connection.execute("SELECT stage, item, is_free FROM places")
+            stored = {(stage, item): bool(is_free) for stage, item, is_free in rows}
             assert stored == recount(connection, flow.stages, store.database.settings)
         for name in people:
             # The remembered search positions hide no free item.
@@ -509,7 +509,7 @@ def test_kill_loses_no_saved_label(open_store):
     path = open_store(count=23, annotators=1, per_item=1).database.path
     saved = []
     for _ in range(5):
-        ended = subprocess.run([sys.executable, "-c", _KILLED, path], capture_output=True, text=True, cwd="tests")
-        assert ended.stderr == ""
-        saved += ended.stdout.split()
+        process = subprocess.run([sys.executable, "-c", _KILLED, path], capture_output=True, text=True, cwd="tests")
+        assert process.stderr == ""
+        saved += process.stdout.split()
     assert sorted(open_store().labelled().labels) == sorted(saved) == sorted(item.id for item in texts(23))

@@ -81,7 +81,7 @@ def test_tasks_are_those_of_both_harnesses(benchmark):
 
 def test_the_reports_help_names_the_published_tables(benchmark):
     text = " ".join(load_command("report").help.split())
-    named = re.search(rf"{re.escape(benchmark.title)}'s (?:Tables )?((?:\d+|, | and | to )+)", text)
+    named = re.search(rf"{re.escape(benchmark.title)}(?:'s)? (?:Tables )?((?:\d+|, | and | to )+)", text)
     numbers = set()
     for first, last in re.findall(r"(\d+)(?: to (\d+))?", named[1] if named else ""):
         numbers |= {*range(int(first), int(last or first) + 1)}

@@ -70,13 +70,14 @@ def egothink_forms() -> Iterator[Form]:
             yield Form("the prompt's example", f"{quoted}\nRating: {plain}", rating)
             yield Form("the prompt's example", f"Rating: {plain}\n{quoted}", rating)
             yield Form("the prompt's example", quoted, None)
-        for more in TEXTS.runs_on:
-            yield Form("runs on", f"Fine. Rating: {plain}{more.format(other, other)}", rating)
-            yield Form("runs on", f"{plain}{more.format('[[7]]', '[[x]]')}", rating)
-            yield Form("runs on", f"No rating here.{more.format(other, other)}" if more[0] == "\n" else "none", None)
-        for more in TEXTS.starts_anew:
-            yield Form("starts anew", f"Rating: {plain}{more.format(other)}", None)
-            yield Form("starts anew", f"Rating: {plain}{more.format(plain)}", rating)
+        for addition in TEXTS.runs_on:
+            yield Form("runs on", f"Fine. Rating: {plain}{addition.format(other, other)}", rating)
+            yield Form("runs on", f"{plain}{addition.format('[[7]]', '[[x]]')}", rating)
+            without_rating = f"No rating here.{addition.format(other, other)}" if addition[0] == "\n" else "none"
+            yield Form("runs on", without_rating, None)
+        for addition in TEXTS.starts_anew:
+            yield Form("starts anew", f"Rating: {plain}{addition.format(other)}", None)
+            yield Form("starts anew", f"Rating: {plain}{addition.format(plain)}", rating)
     for content in TEXTS.off_scale:
         yield Form("off the scale", f"Rating: [[{content}]]", None)
         yield Form("off the scale", f"Rating: [{content}]", None)
@@ -108,8 +109,8 @@ def egointent_forms() -> Iterator[Form]:
     for text in TEXTS.no_numbers:
         yield Form("no number", f"They agree.\n[[{text}]]", None)
         yield Form("no number", f"[[85]]\n**[[{text}]]**", None)
-    for more, text in product(TEXTS.anew, ("20", "0", "85")):
-        yield Form("starts anew", f"They agree.\n[[85]]{more.format(text)}", None)
+    for addition, text in product(TEXTS.anew, ("20", "0", "85")):
+        yield Form("starts anew", f"They agree.\n[[85]]{addition.format(text)}", None)
     for reply in (
         "",
         "85",
@@ -131,20 +132,20 @@ def egointent_several_forms() -> Iterator[tuple[str, str, tuple[float | None, ..
     ratings = (80.0, 5.0, 62.5)
     for names, reason in product(TEXTS.field_names, TEXTS.reasons):
         lines = [f"[[{name}: {rating:g}]]" for name, rating in zip(names, ratings, strict=True)]
-        whole = "\n".join(lines)
-        yield "alone", f"{reason}\n{whole}", ratings
+        ratings_text = "\n".join(lines)
+        yield "alone", f"{reason}\n{ratings_text}", ratings
         yield "marks", f"{reason}\n" + "\n".join(f"**{line}**." for line in lines), ratings
-        yield "marks", f"{reason}\n```\n{whole}\n```", ratings
+        yield "marks", f"{reason}\n```\n{ratings_text}\n```", ratings
         yield "one line", f"{reason}\n{' '.join(lines)}", ratings
-        yield "last lines decide", f"[[{names[0]}: 1]] at first.\n{reason}\n{whole}", ratings
-        yield "thinking", f"<think>[[{names[0]}: 1]]</think>{reason}\n{whole}", ratings
+        yield "last lines decide", f"[[{names[0]}: 1]] at first.\n{reason}\n{ratings_text}", ratings
+        yield "thinking", f"<think>[[{names[0]}: 1]]</think>{reason}\n{ratings_text}", ratings
         yield "not alone", f"{reason}\n" + "\n".join(f"Rating: {line}" for line in lines), (None,) * 3
-        yield "not alone", f"{whole}\nThat is all. {reason}", (None,) * 3
+        yield "not alone", f"{ratings_text}\nThat is all. {reason}", (None,) * 3
         yield "interrupted", f"{lines[0]}\nNow the others.\n{lines[1]}\n{lines[2]}", (None, *ratings[1:])
-        yield "twice", f"{reason}\n{whole}\n[[{names[0]}: 1]]", (None, *ratings[1:])
-        yield "twice", f"{reason}\n{whole}\n{lines[0]}", ratings
+        yield "twice", f"{reason}\n{ratings_text}\n[[{names[0]}: 1]]", (None, *ratings[1:])
+        yield "twice", f"{reason}\n{ratings_text}\n{lines[0]}", ratings
         yield "no number", f"{reason}\n{lines[0]}\n[[{names[1]}: n]]\n[[{names[2]}: 101]]", (80.0, None, None)
-        yield "starts anew", f"{whole}\n\n[Start of the reference: {names[0]}]\na\n{whole}", (None,) * 3
+        yield "starts anew", f"{ratings_text}\n\n[Start of the reference: {names[0]}]\na\n{ratings_text}", (None,) * 3
     for order in permutations(range(3)):
         lines = [f"[[{TEXTS.field_names[1][index]}: {ratings[index]:g}]]" for index in order]
         yield "any order", "\n\n".join(lines), ratings

@@ -10,6 +10,7 @@ from benchmarks.egointent.source import raw_record, raw_records, write_annotatio
 from benchmarks.egointent.source import write_videos as write_egointent_videos
 from benchmarks.egothink.source import write_source
 from example_record import RECORD
+from example_summary import SUMMARY
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.benchmarks.splits import EGOINTENT, EGOPLAN
 from lmms_egoplan.cli import app
@@ -32,20 +33,20 @@ def run(*arguments):
     return CliRunner().invoke(app, ["data", *map(str, arguments)])
 
 
-def prepare(folder, *more):
+def prepare(folder, *arguments):
     return run(
         "prepare", "egoplan", folder / "a.json", "--split", "val",
-        "--epic-kitchens", folder / "epic", *more,
+        "--epic-kitchens", folder / "epic", *arguments,
     )  # fmt: skip
 
 
 def rows(output):
-    """Cells of the printed table's rows."""
+    """Return the cells of the printed table, by row."""
     return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line]
 
 
 def status_rows(result):
-    """Cells of the rows of `data status`."""
+    """Return the cells of `data status`, by row."""
     lines = [line.strip() for line in result.stdout.splitlines()]
     first = next(number for number, line in enumerate(lines) if set(line) == {"─"})
     table = [re.split(r"  +", line) for line in lines[first + 1 :]]
@@ -81,12 +82,12 @@ def test_prepares_and_shows_status(folder):
 def test_status_fits_a_narrow_terminal_and_cuts_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / ("a-folder-with-a-long-name" * 5)))
     monkeypatch.setenv("COLUMNS", "80")
-    told = {"split_size": 1234, "questions": 1200, "fingerprint": "", "missing": []}
+    summary = {"split_size": 1234, "questions": 1200, "fingerprint": "", "missing": []}
     for benchmark, split in (("egothink", "forecasting"), ("egoplan", "test"), ("egointent", "test"), ("mine", "new")):
-        more = {"counts": {"categories": {}}, "format": EGOINTENT.data_format} if benchmark == "egointent" else {}
+        fields = {"counts": {"categories": {}}, "format": EGOINTENT.data_format} if benchmark == "egointent" else {}
         path = split_dir(benchmark, split) / "summary.json"
         path.parent.mkdir(parents=True)
-        path.write_text(json.dumps({**told, **more, "prepared": "2026-01-01T00:30:00+02:00"}))
+        path.write_text(json.dumps({**summary, **fields, "prepared": "2026-01-01T00:30:00+02:00"}))
     result = run("status")
     assert result.exit_code == 0, result.output
     time = "2025-12-31 22:30"
@@ -108,8 +109,8 @@ def test_status_fits_a_narrow_terminal_and_cuts_nothing(tmp_path, monkeypatch):
 def test_status_of_a_summary_with_other_counts(folder, counts):
     path = split_dir("egointent", "test") / "summary.json"
     path.parent.mkdir(parents=True)
-    told = {"prepared": "2026-01-01T00:30:00+00:00", "split_size": 1, "questions": 1, "fingerprint": "", "missing": []}
-    path.write_text(json.dumps({**told, "counts": counts, "format": EGOINTENT.data_format}))
+    summary = SUMMARY | {"counts": counts, "format": EGOINTENT.data_format}
+    path.write_text(json.dumps(summary))
     result = run("status")
     assert result.exit_code == 0, result.output
     assert "Goal-Step" not in result.stdout
@@ -165,9 +166,9 @@ def test_prepares_egothink_and_compares_with_the_paper(folder):
     assert all(fact in result.stdout for fact in facts)
 
     result = run("status")
-    first, *rest = status_rows(result)
-    assert first[:6] == ["egothink", "activity", "100", "100", "0", "100"]
-    assert len(rest) == 11
+    splits = status_rows(result)
+    assert splits[0][:6] == ["egothink", "activity", "100", "100", "0", "100"]
+    assert len(splits) == 12
 
 
 def test_prepares_egointent_and_compares_with_the_paper(folder):

@@ -14,7 +14,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 
 @pytest.fixture
 def ending(monkeypatch):
-    """The ending of a command that raises: `data status` by default, which is in a group."""
+    """Return a function that runs a command that raises an error. Default: `data status`, which is in a group."""
 
     def ending(error, module="cli.data", function="status", path=("data", "status")):
         def fail():
@@ -46,7 +46,7 @@ def test_wrong_usage_prints_the_usage(ending):
     assert all(fact in result.stderr for fact in ("Usage: ", "--rate", "above 0"))
 
 
-def test_lm_eval_shows_its_own_errors_itself(ending):
+def test_lm_eval_prints_its_own_errors(ending):
     error, command = FileNotFoundError("a.yaml"), ("harnesses.lm_eval.command", "lm_eval", ["lm-eval"])
     assert ending(error, *command).exception is error
     assert ending(LmmsEgoplanError("wrong"), *command).stderr == "lmms-egoplan: wrong\n"
@@ -60,7 +60,7 @@ def test_an_error_of_a_real_command():
 
 
 def test_a_broken_pipe_is_silent(tmp_path):
-    """As with ``| head``: nobody reads what the command writes."""
+    """Write to a closed pipe, as with ``| head``."""
     reading, writing = os.pipe()
     os.close(reading)
     command = [sys.executable, "-m", "lmms_egoplan", "data", "status"]

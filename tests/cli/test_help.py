@@ -1,4 +1,4 @@
-"""The tree of commands: every command loads, its help is whole with an example, wrong names get suggestions."""
+"""Every command loads, its help is complete and has an example, and wrong names get suggestions."""
 
 import re
 import sys
@@ -11,11 +11,11 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.cli.commands import CommandGroup, command_tree, load_command
 
 COLUMNS = 80
-# What draws the frames.
-DRAWN = re.compile("[─-╿•]")
+# Characters of frames and bullets.
+FRAME = re.compile("[─-╿•]")
 GROUPS, COMMANDS = command_tree()
-# lm-eval has a help of its own.
-OWN_HELP = ["", *GROUPS, *(path for path in COMMANDS if path != "lm-eval")]
+# lm-eval prints its harness's help.
+WITH_HELP = ["", *GROUPS, *(path for path in COMMANDS if path != "lm-eval")]
 
 
 def run(*arguments):
@@ -23,7 +23,7 @@ def run(*arguments):
 
 
 def words(text):
-    return DRAWN.sub(" ", text.replace("`", "")).split()
+    return FRAME.sub(" ", text.replace("`", "")).split()
 
 
 @pytest.fixture(autouse=True)
@@ -34,21 +34,21 @@ def narrow(monkeypatch):
 def test_every_subpackage_has_commands_in_known_groups():
     assert len(COMMANDS) > 20
     parts = [path.split() for path in (*GROUPS, *COMMANDS)]
-    above = {" ".join(path[:end]) for path in parts for end in range(1, len(path))}
-    assert above == GROUPS.keys()
+    parents = {" ".join(path[:end]) for path in parts for end in range(1, len(path))}
+    assert parents == GROUPS.keys()
     assert not GROUPS.keys() & COMMANDS.keys()
 
 
 @pytest.mark.parametrize("path", COMMANDS)
 def test_every_command_names_a_function_with_help(path):
-    above, _, name = path.rpartition(" ")
-    group = CommandGroup(name=above)
-    group.path = above
+    parent, _, name = path.rpartition(" ")
+    group = CommandGroup(name=parent)
+    group.path = parent
     assert name in group.list_commands(None)
     assert load_command(path).help.partition("\n\n")[0] == group.get_command(None, name).help != ""
 
 
-@pytest.mark.parametrize("path", OWN_HELP)
+@pytest.mark.parametrize("path", WITH_HELP)
 def test_help_is_complete_and_has_an_example(path):
     result = run(*path.split(), "-h")
     assert result.exit_code == 0, result.output
@@ -59,10 +59,10 @@ def test_help_is_complete_and_has_an_example(path):
     if path in COMMANDS:
         command = load_command(path)
         texts = [command.help, *(param.help for param in command.params if param.help and not param.hidden)]
-    shown = words(result.stdout)
-    assert "Example:" in shown
-    # A list's dashes are drawn as bullets.
-    assert [word for word in words("\n".join(texts)) if word != "-" and word not in shown] == []
+    printed_words = words(result.stdout)
+    assert "Example:" in printed_words
+    # A list's dashes are printed as bullets.
+    assert [word for word in words("\n".join(texts)) if word != "-" and word not in printed_words] == []
 
 
 @pytest.mark.parametrize("path", [*GROUPS, *COMMANDS])
@@ -70,7 +70,7 @@ def test_examples_are_commands_with_their_options(path):
     text = GROUPS[path] if path in GROUPS else load_command(path).help
     examples = [re.split(r"\s+", example) for example in re.findall(r"`[^`]*?(lmms-egoplan [^`)]+)", text)]
     for _, *typed in examples:
-        (command,) = [one for one in COMMANDS if typed[: len(one.split())] == one.split()]
+        (command,) = [path_ for path_ in COMMANDS if typed[: len(path_.split())] == path_.split()]
         options = {option for param in load_command(command).params for option in param.opts}
         assert {word for word in typed if word.startswith("--")} <= options or command == "lm-eval", typed
 
@@ -91,11 +91,11 @@ def test_lm_evals_help_names_the_model_class(arguments, monkeypatch):
     monkeypatch.setattr(sys, "argv", sys.argv)  # the command sets it
     ran = run("lm-eval", *arguments)
     assert ran.exit_code == 0, ran.output
-    own, _, harness = ran.stdout.partition("usage: ")
-    assert "hf-vlm-ranker" in own
-    assert "lmms-egoplan lm-eval" in own
-    assert max(map(len, own.splitlines())) <= COLUMNS
-    assert harness.startswith("lm-eval")
+    introduction, _, harness_help = ran.stdout.partition("usage: ")
+    assert "hf-vlm-ranker" in introduction
+    assert "lmms-egoplan lm-eval" in introduction
+    assert max(map(len, introduction.splitlines())) <= COLUMNS
+    assert harness_help.startswith("lm-eval")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_wrong_name_gets_suggestions(typed, meant):
         pytest.skip("a room is not installed")
     result = run(*typed.split())
     assert result.exit_code == 2
-    text = " ".join(DRAWN.sub(" ", result.output).split())
+    text = " ".join(FRAME.sub(" ", result.output).split())
     assert set(re.findall(r"`lmms-egoplan ([^`]+)`", text)) == set(meant)
 
 

@@ -1,4 +1,4 @@
-"""Judged answers in `show` and `report`: the same numbers as of a run whose harness asked the same judge."""
+"""Judged answers have the same numbers in `show` and `report` as a run that the same judge rated."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def prepared(tmp_path_factory):
 
 @pytest.fixture
 def judge(prepared, tmp_path, monkeypatch):
-    """A judge that rates by a number in the answer, `r50` for one half."""
+    """Start a judge that rates by a number in the answer, such as `r50` for one half."""
 
     def reply(prompt, _):
         rating = re.findall(r"r(\d+)\b", prompt)
@@ -56,12 +56,12 @@ def command(*arguments):
 
 
 def of_records(answers, change):
-    """The same answers, each record changed."""
+    """Return the answers with `change` applied to each record."""
     return Answers(answers.docs, [[json.dumps(change(json.loads(text)))] for (text,) in answers.responses])
 
 
 def rated_answers(judged):
-    """Whose text is their rating, as the judge reads it; without ratings where they are not judged."""
+    """Return answers whose text is their rating, for the judge. If not `judged`, they have no ratings."""
 
     def change(record):
         rating = record["rating"]
@@ -73,12 +73,12 @@ def rated_answers(judged):
 def rated_steps(judged):
     def change(record):
         fields = {field: f"r{record['ratings'][field]:.0f}" for field in record["fields"]}
-        more = {"fields": fields, "reply": json.dumps(fields)}
+        changes = {"fields": fields, "reply": json.dumps(fields)}
         if not judged:
-            more |= {"ratings": {field: None if field in fields else 0.0 for field in FIELDS}}
-            more |= {name: dict.fromkeys(FIELDS) for name in ("judgements", "judges")}
-            more |= {"errors": {field: "no judge is set" if field in fields else None for field in FIELDS}}
-        return record | more
+            changes |= {"ratings": {field: None if field in fields else 0.0 for field in FIELDS}}
+            changes |= {name: dict.fromkeys(FIELDS) for name in ("judgements", "judges")}
+            changes |= {"errors": {field: "no judge is set" if field in fields else None for field in FIELDS}}
+        return record | changes
 
     return {"egointent": of_records(egointent_answers(STEPS, 60, 2), change)}
 
@@ -113,8 +113,8 @@ def test_judged_files_have_the_same_numbers_as_a_run(judge, tmp_path, monkeypatc
     (run,), (judged,) = report(tmp_path, tmp_path / "judged"), report(tmp_path, out)
     assert numbers(judged) == numbers(run)
     assert "org/judge" in json.dumps(judged)
-    shown = [command("show", path, "--format", "md").stdout for path in (tmp_path / "judged", out)]
-    assert shown[0] == shown[1]
+    tables = [command("show", path, "--format", "md").stdout for path in (tmp_path / "judged", out)]
+    assert tables[0] == tables[1]
     assert command("show", out).exit_code == 0
     asked = len(judge.prompts)
     assert command("judge", benchmark, out, "--out", tmp_path / "again.jsonl").exit_code == 0
@@ -137,38 +137,38 @@ def test_a_part_of_the_questions_has_partial_coverage(judge, tmp_path, benchmark
     assert {path.name for path in tmp_path.iterdir()} == {"answers.jsonl"}
     assert "Total: " in estimated.stdout
     assert command("judge", benchmark, samples, "--out", out).exit_code == 0
-    shown = command("show", out)
-    assert shown.exit_code == 0, shown.output
-    assert "mine" in shown.stdout
-    assert "org/judge" in shown.stdout
-    (found,) = report(tmp_path, out)
-    (score,) = found["scores"]
+    result = command("show", out)
+    assert result.exit_code == 0, result.output
+    assert "mine" in result.stdout
+    assert "org/judge" in result.stdout
+    (section,) = report(tmp_path, out)
+    (score,) = section["scores"]
     assert score["coverage"] < 1 or "official" in json.dumps(score)
-    assert "unknown" in json.dumps(found)
+    assert "unknown" in json.dumps(section)
 
 
 def test_unrated_answers_are_counted(judge, tmp_path):
     write_run(tmp_path / "later", "lmms-eval", "org/Model", rated_answers(False))
-    steady = judge.reply
+    usual_reply = judge.reply
     question = "thing 1 of existence"
-    judge.reply = lambda prompt, n: Reply("no", status=400) if question in prompt else steady(prompt, n)
+    judge.reply = lambda prompt, n: Reply("no", status=400) if question in prompt else usual_reply(prompt, n)
     out = tmp_path / "judged.jsonl"
     assert command("judge", "egothink", tmp_path / "later", "--out", out).exit_code == 1
-    (found,) = report(tmp_path, out)
-    assert f"1 of {12 * COUNT}" in json.dumps(found)
+    (section,) = report(tmp_path, out)
+    assert f"1 of {12 * COUNT}" in json.dumps(section)
 
 
 def test_incomplete_repeats_have_no_rating(judge, tmp_path):
     write_run(tmp_path / "later", "lmms-eval", "org/Model", rated_answers(False))
     out = tmp_path / "judged.jsonl"
     assert command("judge", "egothink", tmp_path / "later", "--out", out, "--repeats", 2).exit_code == 0
-    whole = report(tmp_path, out)[0]
+    complete = report(tmp_path, out)[0]
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     lines[0]["repeats"][1]["rating"] = None
     out.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    part = report(tmp_path, out)[0]
-    assert f"1 of {12 * COUNT}" not in json.dumps(whole)
-    assert f"1 of {12 * COUNT}" in json.dumps(part)
+    incomplete = report(tmp_path, out)[0]
+    assert f"1 of {12 * COUNT}" not in json.dumps(complete)
+    assert f"1 of {12 * COUNT}" in json.dumps(incomplete)
 
 
 def test_the_demo_judge_is_marked(judge, tmp_path, monkeypatch):
@@ -176,8 +176,7 @@ def test_the_demo_judge_is_marked(judge, tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
     out = tmp_path / "judged.jsonl"
     assert command("judge", "egothink", tmp_path / "later", "--out", out).exit_code == 0
-    shown = command("show", out).stdout
-    assert "demo" in shown
+    assert "demo" in command("show", out).stdout
 
 
 @pytest.mark.parametrize(
@@ -218,7 +217,7 @@ def test_answers_of_two_runs_are_refused(judge, tmp_path):
 
 
 def test_each_task_is_judged_by_its_own_prompts(judge, tmp_path):
-    """Known from the samples; diagnostics, whose judge needs the frames, are refused."""
+    """The samples name the task. Diagnostics are refused, because their judge needs the frames."""
     reply = json.dumps(dict.fromkeys(FIELDS, "r40"))
     record = {"step_id": "step-1", "reply": reply, "truncated": False, "frames_shown": 2, "media": "images"}
     run = tmp_path / "run"
@@ -242,6 +241,6 @@ def test_each_task_is_judged_by_its_own_prompts(judge, tmp_path):
     assert lines["egointent"]["ratings"] == lines["egointent_v1"]["ratings"] == dict.fromkeys(FIELDS, 40.0)
     assert lines["egointent"]["judge_prompt"] != lines["egointent_v1"]["judge_prompt"]
     assert "40.00" in result.stdout
-    shown = command("show", out).stdout
-    assert "(egointent_v1)" in shown
-    assert "40.00" in shown
+    table = command("show", out).stdout
+    assert "(egointent_v1)" in table
+    assert "40.00" in table

@@ -1,4 +1,4 @@
-"""`--out` of all commands: nothing of somebody else is replaced or deleted, and it is checked before any work."""
+"""`--out` of all commands is checked before any work, and foreign files are neither replaced nor deleted."""
 
 import inspect
 import json
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.whole
 
 
 def value_of(annotation, inputs):
-    """A value that has the parameter's type; nothing else of it need be right."""
+    """Return a value of the parameter's type. It need not be meaningful."""
     kind, option = get_args(annotation)
     kind = get_args(kind)[0] if get_origin(kind) is list else kind
     if get_origin(kind) is Literal:
@@ -49,8 +49,8 @@ def run(path, function, out, inputs):
     (inputs / "file").write_text("{}")
     arguments = []
     for name, parameter in inspect.signature(function).parameters.items():
-        is_asked = name != "out" and parameter.annotation is not typer.Context
-        if is_asked and parameter.default is inspect.Parameter.empty:
+        is_input = name != "out" and parameter.annotation is not typer.Context
+        if is_input and parameter.default is inspect.Parameter.empty:
             (_, option) = get_args(parameter.annotation)
             names = [] if isinstance(option, ArgumentInfo) else [next(iter(option.param_decls or []), f"--{name}")]
             arguments += [*names, value_of(parameter.annotation, inputs)]
@@ -64,35 +64,35 @@ def contents(folder):
     }
 
 
-def foreign_folder(there):
-    (there / "out" / "figures").mkdir(parents=True)
+def foreign_folder(folder):
+    (folder / "out" / "figures").mkdir(parents=True)
     for name in ("index.html", "figures/mine.png", "report.txt"):
-        (there / "out" / name).write_text("mine")
-    return there / "out"
+        (folder / "out" / name).write_text("mine")
+    return folder / "out"
 
 
-def file_in_the_way(there):
-    (there / "out").write_text("mine")
-    return there / "out"
+def foreign_file(folder):
+    (folder / "out").write_text("mine")
+    return folder / "out"
 
 
-def path_below_a_file(there):
-    (there / "file").write_text("mine")
-    return there / "file" / "below" / "out"
+def path_below_a_file(folder):
+    (folder / "file").write_text("mine")
+    return folder / "file" / "below" / "out"
 
 
 @pytest.mark.parametrize(("path", "function"), ALL)
-@pytest.mark.parametrize("obstacle", [foreign_folder, file_in_the_way, path_below_a_file])
-def test_files_of_other_origin_are_not_changed(path, function, obstacle, tmp_path):
-    there = tmp_path / "there"
-    there.mkdir()
-    out = obstacle(there)
-    before = contents(there)
+@pytest.mark.parametrize("obstacle", [foreign_folder, foreign_file, path_below_a_file])
+def test_foreign_files_are_not_changed(path, function, obstacle, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    out = obstacle(folder)
+    before = contents(folder)
     result = run(path, function, out, tmp_path / "inputs")
     assert result.exit_code == 1, result.output
     assert len(result.stderr.splitlines()) == 1
     assert result.stderr.startswith(f"lmms-egoplan: --out {out}: "), result.stderr
-    assert contents(there) == before
+    assert contents(folder) == before
 
 
 @pytest.mark.parametrize(("path", "function"), ALL)
@@ -103,12 +103,12 @@ def test_a_full_volume_is_named_before_any_work(path, function, tmp_path):
     with volume_of(tmp_path / "volume", 0) as volume:
         out = tmp_path / "volume" / "out"
         result = run(path, function, out, inputs)
-        left = [path.name for path in out.parent.iterdir()]
+        names = [path.name for path in out.parent.iterdir()]
     assert result.exit_code == 1, result.output
     assert len(result.stderr.splitlines()) == 1
     assert str(out.parent) in result.stderr
     assert str(volume) in result.stderr
-    assert "out" not in left
+    assert "out" not in names
 
 
 def test_concurrent_commands_in_one_folder_all_record_their_files(tmp_path):

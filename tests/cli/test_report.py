@@ -1,4 +1,4 @@
-"""``lmms-egoplan report`` on real files."""
+"""Run ``lmms-egoplan report`` on files in the harnesses' formats."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def environment(data, monkeypatch):
 
 
 def write_runs(folder):
-    """Write runs of two harnesses."""
+    """Write one run of each harness."""
     for seed, harness in enumerate(("lmms-eval", "lm-eval")):
         write_run(folder / harness, harness, f"org/Model-{seed}", {"actplan": actplan_answers(COUNT, 0.7, seed)})
     return folder
@@ -49,7 +49,7 @@ def write_runs(folder):
 
 @pytest.fixture
 def folder(tmp_path):
-    """With two runs of two harnesses."""
+    """Return a folder with one run of each harness."""
     return write_runs(tmp_path)
 
 
@@ -120,7 +120,7 @@ def test_a_second_report_reuses_the_pictures_of_the_first(twice):
 
 
 def test_a_chosen_name_is_in_the_page(folder):
-    """With a tag, a sign of equality and characters that no page can show."""
+    """The name contains a tag, an equals sign, and characters that no page can show."""
     name = f"{folder / 'lm-eval'}=The <best> temp=0.5 a\x1bb\ud800"
     result = report(folder, "--out", folder / "out", "--name", name)
     assert result.exit_code == 0, result.output
@@ -176,7 +176,7 @@ def test_a_run_without_samples_is_in_the_tables_and_reported(folder):
 
 
 def write_settings(path, task, **settings):
-    """As both harnesses log what a task shows, and how long an answer may be."""
+    """Change a task's settings in a results file."""
     content = json.loads(path.read_text())
     content["configs"][task] |= settings
     path.write_text(json.dumps(content))
@@ -200,10 +200,10 @@ def test_a_model_card_has_letters_settings_and_published_rows(tmp_path):
     lines = [line for line in result.stdout.splitlines() if line.startswith("|")]
     (letters,) = (line for line in lines if "32,768" in line)
     assert re.search(r"egoplan_val_generate.*\b2\b.*\b256\b", letters)
-    (head,) = (place for place, line in enumerate(lines) if line.startswith("| Model | EgoPlan: egoplan_val |"))
+    (head,) = (index for index, line in enumerate(lines) if line.startswith("| Model | EgoPlan: egoplan_val |"))
     columns = [cell.strip() for cell in lines[head].split("|")]
     published = [[cell.strip() for cell in line.split("|")] for line in lines[head + 3 :]]
-    assert published == []  # None has two of these benchmarks.
+    assert published == []  # No published row covers two of these benchmarks.
     assert columns[1:-1] == ["Model", "EgoPlan: egoplan_val", "EgoPlan: egoplan_val_generate", "ActPlan-1K: actplan"]
 
 
@@ -224,7 +224,7 @@ def test_published_rows_are_in_columns_of_generated_answers():
     assert model_card(sections[:1], []) is None
 
 
-def test_published_rows_are_of_the_benchmarks():
+def test_published_rows_name_known_benchmarks():
     names = {benchmark.name for benchmark in BENCHMARKS}
     for row in published_together():
         assert row.keys() - names == {"model", "source", "link"}
@@ -248,8 +248,8 @@ def test_a_killed_report_can_be_repeated_and_does_not_change_other_files(tmp_pat
     assert (manifest["command"], manifest["theirs"]) == ("report", None)
     assert "index.html" in manifest["files"]
     assert "figures/mine.png" in manifest["left"]
-    # A run that is not killed replaces what it finds of one that was.
-    (out / "tables" / "left.csv").write_text("of the run that was killed")
+    # Later runs do not delete the other files of a killed run.
+    (out / "tables" / "left.csv").write_text("from the killed run")
     (out / MANIFEST).write_text(json.dumps(manifest | {"theirs": [], "files": ["index.html"], "left": []}))
     assert report(folder, "--out", out).exit_code == 0
     assert report(folder, "--out", out).exit_code == 0

@@ -1,4 +1,4 @@
-"""`lmms-egoplan show`: the main scores of runs in the terminal."""
+"""`lmms-egoplan show` prints the main scores of runs in the terminal."""
 
 import json
 import math
@@ -28,13 +28,13 @@ def show(*paths):
 
 
 def lines_of(result):
-    """Lines of the output, without the blanks at their ends, if none is wider than the terminal."""
+    """Return the output's lines without trailing blanks; fail if a line is wider than the terminal."""
     assert max(map(len, result.stdout.splitlines())) <= NARROW
     return [line.rstrip() for line in result.stdout.splitlines()]
 
 
 def cells(result, label):
-    """The cells of all rows with this label."""
+    """Return the cells of all rows with this label."""
     rows = (re.split(r"  +", line.strip()) for line in lines_of(result))
     return [row[1:] for row in rows if row[0] == label]
 
@@ -75,8 +75,8 @@ def test_runs_that_do_not_fit_side_by_side_are_below(tmp_path):
     result = show(tmp_path)
     assert result.exit_code == 0
     heads = [re.findall(r"Model-\dB", line) for line in lines_of(result) if "Model-" in line]
-    shown = [name for head in heads for name in head]
-    assert all(shown.count(f"Model-{number}B") >= 2 for number in range(9))  # in the list of runs, and more
+    names = [name for head in heads for name in head]
+    assert all(names.count(f"Model-{number}B") >= 2 for number in range(9))  # in the list of runs and in a table
     assert max(map(len, heads)) >= 3
     rows = cells(result, "existence")
     assert sum(map(len, rows)) == 8
@@ -226,7 +226,7 @@ def test_edited_results_lead_to_a_message_or_a_table(tmp_path, damage):
 
 
 def card(result):
-    """The rows of the one Markdown table."""
+    """Return the rows of the only Markdown table."""
     lines = [line for line in result.stdout.splitlines() if line.startswith("|")]
     head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return [dict(zip(head, row, strict=True)) for row in rows]
@@ -242,8 +242,8 @@ def test_a_table_for_a_model_card_has_score_interval_and_number_of_questions(tmp
     rows = card(result)
     assert [row["Benchmark"] for row in rows] == ["EgoPlan"] * 2 + ["EgoThink", "EgoIntent"] + ["ActPlan-1K"] * 2
     (row,) = (row for row in rows if (row["Model"], row["Benchmark"]) == ("Model-7B", "EgoPlan"))
-    value = 100 * sum(one["score"] for one in scored) / len(scored)
-    videos = len({one["video_id"] for one in scored})
+    value = 100 * sum(sample["score"] for sample in scored) / len(scored)
+    videos = len({sample["video_id"] for sample in scored})
     assert row["Score (95 % interval)"].startswith(f"{value:.2f} (")
     assert all(fact in row["Score (95 % interval)"] for fact in (f"{videos} videos", "10"))
     assert (row["n"], row["Coverage"].replace("\u202f", " ")) == ("30", "0.9 %")
@@ -261,7 +261,7 @@ def test_sentences_and_intervals_follow_the_scores(tmp_path):
     assert result.exit_code == 0
     text = " ".join(result.stdout.replace("\u202f", " ").split())
     assert all(fact in text for fact in ("EgoPlan", "egoplan_val", "One-7B", "Two-7B"))
-    assert cells(result, "acc") == []  # only next to the intervals
+    assert cells(result, "acc") == []  # only in the table with intervals
     assert len(cells(result, "acc_sum")[0]) == 2
     assert re.search(r"\d\d\.\d\d \(\d\d\.\d\d to \d\d\.\d\d\)", text)
 

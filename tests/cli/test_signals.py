@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end every command and all its processes, whatever it is doing."""
+"""Ctrl-C and SIGTERM end every command and all its processes at any moment."""
 
 import os
 import signal
@@ -21,12 +21,12 @@ from patience import FOREVER_S, wait_until
 from report.prepared import prepare_data
 from report.synthetic import write_run
 
-# Two seconds of grace, and what a busy machine adds.
+# Two seconds of grace, and a margin for a busy machine.
 IN_TIME_S = 5.0
 
 
 class Command:
-    """A real command, in a group of processes of its own, as a shell starts it."""
+    """A real command in a new process group, as a shell starts it."""
 
     def __init__(self, *command, environment=()):
         self.mark = uuid4().hex
@@ -43,20 +43,20 @@ class Command:
         assert self.process.poll() is None, self.process.stderr.read()
 
     def end(self):
-        """Exit code and standard error, with no process left."""
+        """Wait until all processes have ended; return exit code and standard error."""
         _, error = self.process.communicate(timeout=FOREVER_S)
         wait_until(lambda: not self.processes())
         return self.process.returncode, error
 
     def processes(self, *words):
         """Return running processes of the command and its descendants, by words on the command line."""
-        found = []
+        processes = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 is_own = process.environ().get("MARK") == self.mark and process.status() != psutil.STATUS_ZOMBIE
                 if is_own and all(word in " ".join(process.cmdline()) for word in words):
-                    found.append(process)
-        return found
+                    processes.append(process)
+        return processes
 
 
 STUBBORN = """
@@ -81,7 +81,7 @@ BLOCKED = "exec('while True:\\n try: time.sleep(600)\\n except BaseException: pa
 @pytest.mark.parametrize("wait", ["time.sleep(600)", BLOCKED], ids=["a thread", "the main thread"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_outlives_the_last_signal(number, wait, to_group):
-    """Neither a thread that is blocked, nor a process of a process that ignores Ctrl-C."""
+    """Neither a blocked thread, nor a grandchild that ignores Ctrl-C."""
     command = Command(sys.executable, "-c", STUBBORN.replace("WAIT", wait))
     assert command.process.stdout.readline() == "ready\n"
     wait_until(lambda: len(command.processes()) == 3)
@@ -109,7 +109,7 @@ def test_ctrl_c_while_modules_load():
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Prepared data, and a run over them."""
+    """Return a folder with prepared data and a run over them."""
     folder = tmp_path_factory.mktemp("signals")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
@@ -127,7 +127,7 @@ def environment(data):
 @pytest.mark.parametrize("delay", [0.0, 0.05, 0.5, 1.5])
 @pytest.mark.parametrize("to_group", [True, False], ids=["group", "parent"])
 def test_a_report_that_computes_similarities(data, tmp_path, delay, to_group):
-    """Its encoder is a process of its own."""
+    """The encoder runs in a separate process."""
     command = Command(
         *(sys.executable, "-m", "lmms_egoplan", "report", data / "runs", "--out", tmp_path / "report"),
         environment=environment(data),

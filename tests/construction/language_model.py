@@ -1,4 +1,4 @@
-"""A loopback language model that fails by rule; each benchmark's module has what its model says."""
+"""A loopback language model that fails by rule. The replies are in the benchmarks' modules."""
 
 import os
 import threading
@@ -18,7 +18,7 @@ KEY = "sk-very-secret-key-456"
 
 @pytest.fixture
 def environment(tmp_path, monkeypatch):
-    """An empty data root, a wide terminal, and no language model."""
+    """Set an empty data root, a wide terminal, and no language model."""
     for name in list(os.environ):
         if name.startswith(("LMMS_EGOPLAN_JUDGE", "OPENAI_", "AZURE_", "API_TYPE", "MODEL_VERSION")):
             monkeypatch.delenv(name)
@@ -28,7 +28,7 @@ def environment(tmp_path, monkeypatch):
 
 @pytest.fixture
 def served(monkeypatch):
-    """Start a language model with these replies, and set it."""
+    """Return a function that starts a language model with these replies, and sets it."""
 
     def serve(answer):
         server = JudgeServer(answer)
@@ -40,44 +40,48 @@ def served(monkeypatch):
 
 
 class Metered:
-    """A language model's replies: counts those that are paid for, and gives no more than the limit."""
+    """Replies of a language model that count as paid, by prompt. Beyond the limit, requests wait."""
 
     def __init__(self, reply: Callable[[str, int], Reply]):
         self.reply, self.paid = reply, Counter()
         self.limit: int | None = None
-        self.held = threading.Event()
+        self.limit_removed = threading.Event()
 
     def __call__(self, prompt: str, before: int) -> Reply:
         if self.limit is not None and self.paid.total() >= self.limit:
-            self.held.wait(FOREVER_S)
-        made = self.reply(prompt, before)
-        self.paid[prompt] += made.status == 200
-        return made
+            self.limit_removed.wait(FOREVER_S)
+        reply = self.reply(prompt, before)
+        self.paid[prompt] += reply.status == 200
+        return reply
 
     def kill_half_way(self, start: Callable[[], Popen[bytes]], prompts: int) -> int:
-        """Start a process, kill it after half of the prompts, and return how many were paid for."""
+        """Start a process, kill it after half of the prompts, and return the number of paid replies."""
         self.limit = prompts // 2
         process = start()
         wait_until(lambda: self.paid.total() >= self.limit or process.poll() is not None)
         process.kill()
         process.wait()
         paid, self.limit = self.paid.total(), None
-        self.held.set()
+        self.limit_removed.set()
         return paid
 
 
 def fault_of(prompt: str, faults: Sequence[str]) -> str:
-    """One of the faults, which depends on the prompt; "" for three prompts of four."""
+    """Return one of the faults, depending on the prompt; "" for three in four prompts."""
     number = int(sha256(prompt.encode()).hexdigest()[:8], 16) % (4 * len(faults))
     return faults[number] if number < len(faults) else ""
 
 
-def spoiled(text: str, fault: str, before: int, **more: Any) -> Reply:
-    """A reply with this fault, or without one if the prompt was asked often enough `before`."""
+def spoiled(text: str, fault: str, before: int, **options: Any) -> Reply:
+    """Return a reply with this fault.
+
+    Args:
+        before: Number of earlier requests with this prompt. The fault "twice 500" ends after two of them.
+    """
     if fault == "cut off":
-        return Reply(text[: len(text) // 2], finish="length", **more)
+        return Reply(text[: len(text) // 2], finish="length", **options)
     if fault == "refused":
-        return Reply("the prompt is too long", status=400, **more)
+        return Reply("the prompt is too long", status=400, **options)
     if fault == "broken":
         return Reply("out of memory", status=500, headers={"x-should-retry": "false"})
     if before < {"once 500": 1, "twice 500": 2}.get(fault, 0):
@@ -87,4 +91,4 @@ def spoiled(text: str, fault: str, before: int, **more: Any) -> Reply:
         "prose": f"Sure! The person works in a kitchen. {text}",
         "fenced": f"```json\n{text}\n```",
     }
-    return Reply(texts.get(fault, text), **more)
+    return Reply(texts.get(fault, text), **options)

@@ -74,7 +74,7 @@ def test_a_consumer_that_stops_leaves_the_rest_unloaded():
 
 
 class Held:
-    """Counts what is loaded and not yet handed over, as a consumer sees it."""
+    """Counts the bytes that are loaded but not yet passed to the consumer."""
 
     def __init__(self, sizes):
         self.sizes = sizes
@@ -131,7 +131,7 @@ class Block:
 
 
 def random_run(seed, announces, batch_size=None):
-    """Read items of random sizes ahead, with random faults; check the order, the errors and the memory."""
+    """Prefetch items of random sizes, with random faults; check the order, the errors and the memory."""
     rng = random.Random(seed)
     sizes = [rng.randint(1, rng.choice([20, 100, 400, 900, 3000])) for _ in range(rng.randint(1, 40))]
     sizes[0] = rng.choice([1, sizes[0]])  # a small one first
@@ -173,12 +173,12 @@ def random_run(seed, announces, batch_size=None):
     else:
         assert stop in seen or len(seen) == len(sizes)
     assert seen == list(range(len(seen)))
-    if fault is None:  # else the error has the frames
+    if fault is None:  # otherwise the error refers to stack frames with the items
         assert memory.now == 0
-    one = (batch_size or 1) * (1 + factor) * max(sizes)
-    assert PEAK.num_bytes <= max(1000, 2 * one)
-    # Loads that say nothing are one more item, which is dropped if it does not fit.
-    assert memory.peak <= max(1000, one) + one
+    largest = (batch_size or 1) * (1 + factor) * max(sizes)
+    assert PEAK.num_bytes <= max(1000, 2 * largest)
+    # A load that does not announce its size adds one item, which is dropped if it does not fit.
+    assert memory.peak <= max(1000, largest) + largest
 
 
 @pytest.mark.parametrize("batch_size", [None, 1, 3, 8])
@@ -189,7 +189,7 @@ def test_random_sizes_never_exceed_the_limit_by_more_than_one_item_or_batch(seed
 
 
 def test_a_small_item_first_and_big_ones_after_it():
-    """16 workers; the big ones take 0.4 of the limit each."""
+    """With 16 workers, each big item takes 0.4 of the limit."""
     held = Held([1] + [200] * 30)
     for item, _ in prefetch(range(31), held.load, workers=16, size=itemgetter(1), limit=1000):
         held.release(item)
@@ -206,7 +206,7 @@ def test_processes_of_a_machine_share_the_limit(monkeypatch):
 
 
 def batched(items, load, size, encode=tuple, workers=3, limit=1000, weight=len):
-    batching = Batching(lambda one, other: one[1][0] == other[1][0], size, encode, weight)
+    batching = Batching(lambda first, item: first[1][0] == item[1][0], size, encode, weight)
     return prefetch(items, load, workers, size=weight, batching=batching, limit=limit)
 
 
@@ -238,7 +238,7 @@ def test_an_error_of_a_batch_comes_after_what_was_before_it(stage):
     batches = batched(range(12), load, 2, encode)
     assert [next(batches), next(batches)] == [[0, 1], [2, 3]]
     if stage == "load":
-        assert next(batches) == [4]  # what was loaded of its batch is answered, and so stored
+        assert next(batches) == [4]  # the items of its batch that were loaded are answered, and therefore stored
     with pytest.raises(ValueError, match="no item 5"):
         next(batches)
 
@@ -260,13 +260,13 @@ def test_batches_are_encoded_while_an_earlier_one_is():
 
 def test_workers_compute_in_one_thread_each_and_the_consumer_as_before():
     before = torch.get_num_threads()
-    seen = dict(prefetch(range(4), lambda _: torch.get_num_threads(), workers=2))
-    assert set(seen.values()) == {1}
-    other = []
-    thread = threading.Thread(target=lambda: other.append(torch.get_num_threads()))
+    in_workers = dict(prefetch(range(4), lambda _: torch.get_num_threads(), workers=2))
+    assert set(in_workers.values()) == {1}
+    in_new_thread = []
+    thread = threading.Thread(target=lambda: in_new_thread.append(torch.get_num_threads()))
     thread.start()
     thread.join()
-    assert torch.get_num_threads() == before == other[0]
+    assert torch.get_num_threads() == before == in_new_thread[0]
 
 
 def test_as_many_workers_as_the_process_has_cores(monkeypatch):
@@ -282,7 +282,7 @@ def test_as_many_workers_as_the_process_has_cores(monkeypatch):
             num_workers(wrong)
 
 
-# Abandons the generator in the middle.
+# Stops before the generator is exhausted.
 INTERRUPTED = """
 from lmms_egoplan.harnesses.prefetch import prefetch
 items = prefetch(range(10**6), str, workers=2)
@@ -298,12 +298,12 @@ def test_an_interrupted_process_ends():
 
 
 READING = [sys.executable, Path(__file__).parents[2] / "perf" / "reading_ahead.py"]
-# Else the allocator keeps some of what was freed.
+# Otherwise the allocator keeps some of the freed memory.
 EXACT = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1", "LOCAL_WORLD_SIZE": "1"}
 
 
 @pytest.mark.whole
-# 8 MiB hold none of the larger items.
+# None of the larger items fits into 8 MiB.
 @pytest.mark.parametrize(("seed", "batch_size", "limit"), [(1, 0, 256), (2, 4, 256), (3, 0, 8), (1, 4, 8)])
 def test_images_and_videos_of_random_sizes_stay_within_the_limit_and_one_item(seed, batch_size, limit):
     options = ["--seed", str(seed), "--batch-size", str(batch_size), "--limit", str(limit)]
@@ -324,7 +324,7 @@ def test_each_process_of_a_machine_keeps_to_its_share_though_another_one_ends(se
         stdout=PIPE,
         stderr=PIPE,
         text=True,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # which a shell's jobs ignore
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     processes = [start([*READING, "--seed", str(seed)]) for seed in (1, 2)]
     assert processes[0].stderr.readline() == "reading\n"

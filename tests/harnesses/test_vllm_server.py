@@ -50,8 +50,8 @@ def ranker(server, processor, method="auto", **settings):
 def rank(server, processor, count=3, method="auto", images=2, **settings):
     ranked = ranker(server, processor, method, **settings)
     questions = [ranked.encode(*question(number, images)) for number in range(count)]
-    rows = [[each.token_logprobs for each in row] for row in ranked.scores(questions)]
-    return rows, [expected(asked) for asked in questions], ranked
+    rows = [[score.token_logprobs for score in row] for row in ranked.scores(questions)]
+    return rows, list(map(expected, questions)), ranked
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_a_server_without_the_logits_processor_uses_prompt_logprobs(processor):
 
 def test_log_probabilities_from_after_forcing_are_not_used(processor):
     def forget(answer):
-        for each in (answer["choices"][0]["logprobs"] or {"content": []})["content"]:
-            each["logprob"] = 0.0
+        for token in (answer["choices"][0]["logprobs"] or {"content": []})["content"]:
+            token["logprob"] = 0.0
 
     with ChatServer(processor, edit=forget) as server:
         rows, right, ranked = rank(server, processor, count=1)
@@ -118,7 +118,7 @@ def test_a_failed_request_is_retried(processor, fault):
 
 
 def later(number, fault):
-    """The fault, for one question."""
+    """Return a function with this fault for one question only."""
     return lambda body, before: fault if f"{number}: next?" in json.dumps(body) else None
 
 
@@ -186,13 +186,13 @@ def test_incomplete_answers_are_rejected(processor, edit, method, facts):
 def test_images_resized_by_the_server_are_detected_by_token_counts(processor):
     with ChatServer(processor) as server:
         ranked = ranker(server, processor)
-        asked = ranked.encode(*question(0))
+        smaller = ranked.encode(*question(0))
         small = ranked.encode(question(0)[0], CANDIDATES, "q0").messages
-        other = Image.new("RGB", (200, 200))
-        larger = [{"role": "user", "content": [{"type": "image", "image": other}, *question(0)[0][0]["content"][1:]]}]
+        image = Image.new("RGB", (200, 200))
+        larger = [{"role": "user", "content": [{"type": "image", "image": image}, *question(0)[0][0]["content"][1:]]}]
         larger = ranked.encode(larger, CANDIDATES, "q0")
-        assert len(larger.prefix) > len(asked.prefix)
-        mixed = type(asked)(**(vars(larger) | {"messages": small}))
+        assert len(larger.prefix) > len(smaller.prefix)
+        mixed = type(smaller)(**(vars(larger) | {"messages": small}))
         with pytest.raises(EngineError, match="--chat-template-content"):
             list(ranked.scores([mixed]))
 
@@ -228,19 +228,19 @@ def test_the_servers_abilities_are_logged_and_only_its_key_is_sent(processor, mo
 
 
 def paths(server, processor, count=3, method="auto", edit=lambda: None):
-    """The rows of questions, with what they should be, and the path of each question."""
+    """Rank questions, check their scores, and return the path of each."""
     ranked = ranker(server, processor, method)
     edit()
     questions = [ranked.encode(*question(number)) for number in range(count)]
     rows = [*ranked.scores(questions)]
-    assert [[each.token_logprobs for each in row] for row in rows] == [expected(asked) for asked in questions]
+    assert [[score.token_logprobs for score in row] for row in rows] == list(map(expected, questions))
     return [row[0].use.path for row in rows]
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
 @pytest.mark.parametrize("is_late", [False, True], ids=["at the start", "later"])
 def test_candidates_beyond_the_servers_limit_use_prompt_logprobs(processor, most, is_late, log):
-    longest = max(len(each) for each in processor.tokenizer(CANDIDATES, add_special_tokens=False)["input_ids"])
+    longest = max(len(ids) for ids in processor.tokenizer(CANDIDATES, add_special_tokens=False)["input_ids"])
     assert longest > 5
     with ChatServer(processor, most=None if is_late else most) as server:
         limit = lambda: setattr(server, "most", most)  # noqa: E731
@@ -257,7 +257,7 @@ def test_a_question_that_is_not_forced_uses_prompt_logprobs(processor, number, l
         return Reply("forced_token_ids must be of the vocabulary", status=400) if is_forced else None
 
     with ChatServer(processor, fault) as server:
-        right = [PROMPT_LOGPROBS if each == number else FORCED for each in range(4)]
+        right = [PROMPT_LOGPROBS if index == number else FORCED for index in range(4)]
         assert paths(server, processor, 4) == right
         with pytest.raises(EngineError, match=f"question q{number}: .*vocabulary"):
             paths(server, processor, 4, FORCED)
@@ -266,9 +266,9 @@ def test_a_question_that_is_not_forced_uses_prompt_logprobs(processor, number, l
 @pytest.mark.parametrize("shift", [60.0, 700.0])
 def test_a_server_that_returns_logits_is_rejected_at_startup(processor, shift):
     def edit(answer):
-        for each in answer["choices"][0]["logprobs"]["content"]:
-            each["logprob"] += shift
-            for top in each["top_logprobs"]:
+        for token in answer["choices"][0]["logprobs"]["content"]:
+            token["logprob"] += shift
+            for top in token["top_logprobs"]:
                 top["logprob"] += shift
 
     with ChatServer(processor, edit=edit) as server:
@@ -278,7 +278,7 @@ def test_a_server_that_returns_logits_is_rejected_at_startup(processor, shift):
 
 
 def with_data(bodies):
-    """Those of requests that send images."""
+    """Return the bodies of requests that send images."""
     return [body for body in bodies if '"url": "data:' in json.dumps(body)]
 
 
@@ -314,15 +314,15 @@ def test_a_server_without_an_image_cache_gets_images_with_each_request(processor
 
 
 @pytest.mark.parametrize(
-    ("given", "processors"),
+    ("user_arguments", "processors"),
     [
         ({}, []),
         ({"enable_prefix_caching": True, "logits_processors": ["a:B"]}, ["a:B"]),
         ({"logits_processors": "a:B"}, ["a:B"]),
     ],
 )
-def test_the_users_logits_processors_are_kept(given, processors):
-    arguments = ranking_arguments(given | {"dtype": "float32"})
+def test_the_users_logits_processors_are_kept(user_arguments, processors):
+    arguments = ranking_arguments(user_arguments | {"dtype": "float32"})
     assert arguments == {
         "dtype": "float32",
         "enable_prefix_caching": True,

@@ -264,8 +264,8 @@ def test_a_claim_starts_when_the_lock_is_acquired():
         holder.execute("ROLLBACK")
 
     async def take(cache):
-        async with cache_module.Claims(["a"], cache, lambda outcome: None, lambda *_: None) as mine:
-            assert await mine.take() == "a"
+        async with cache_module.Claims(["a"], cache, lambda outcome: None, lambda *_: None) as claimed_prompts:
+            assert await claimed_prompts.take() == "a"
             return claims()
 
     with closing(holder), JudgementCache(default_cache_path()) as cache:

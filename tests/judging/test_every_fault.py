@@ -40,14 +40,14 @@ def body(**message):
     return json.dumps({"model": "judge", "choices": [choice]}).encode()
 
 
-def at_once(reply):
+def retry_now(reply):
     reply.headers = {"Retry-After-Ms": "1"}
     return reply
 
 
-# Temporary faults, once before the good reply.
-PASSING = {
-    **{f"status {n}": (lambda _, n=n: at_once(Reply("busy", status=n))) for n in (408, 409, 425, 429, 500, 502, 503)},
+# Temporary faults. Each precedes one good reply.
+TEMPORARY = {
+    **{f"status {n}": (lambda _, n=n: retry_now(Reply("busy", status=n))) for n in (408, 409, 425, 429, 500, 502, 503)},
     "dropped": lambda _: Reply(drop=True),
     "cut": lambda rating: Reply(f"It would get {wrong(rating)}. But let me compare", finish="length"),
     "cut at a rating": lambda rating: Reply(f"It gets {wrong(rating)}", finish="max_tokens"),
@@ -56,7 +56,7 @@ PASSING = {
     "unfinished thought": lambda rating: Reply(f"<think>It gets {wrong(rating)}"),
     "no rating": lambda _: Reply("I cannot say."),
     "off the scale": lambda rating: Reply(f"{wrong(rating)}, no, [[7]]"),
-    "no JSON": lambda _: Reply(body=b'{"choices": [{"mess'),
+    "invalid JSON": lambda _: Reply(body=b'{"choices": [{"mess'),
     "a page": lambda _: Reply(body=b"<html>[[1]]\xff</html>", headers={"Content-Type": "text/html"}),
     "no choices": lambda _: Reply(choices=0),
     "no text": lambda rating: Reply(body=body(content=None, reasoning_content=f"Surely {wrong(rating)}")),
@@ -72,11 +72,11 @@ GOOD = {
     "slow": lambda rating: Reply(f"[[{rating:g}]]", delay=0.1),
 }
 # Replies that never have a rating.
-STAYING = {
+PERMANENT = {
     **{f"refused {n}": (lambda _, n=n: Reply("no such prompt", status=n)) for n in (400, 413, 422)},
     "always cut": lambda rating: Reply(f"So {wrong(rating)}", finish="length"),
     "never rated": lambda _: Reply("no idea"),
-    "never there": lambda _: Reply("gone", status=503, headers={"x-should-retry": "false"}),
+    "never answered": lambda _: Reply("busy", status=503, headers={"x-should-retry": "false"}),
 }
 
 
@@ -86,10 +86,10 @@ class Faults:
     def __init__(self):
         source = random.Random(SEED)
         self.rating = {prompt: source.choice((0.0, 0.5, 1.0)) for prompt in PROMPTS}
-        self.staying = {prompt: source.choice([*STAYING]) for prompt in source.sample(PROMPTS[20:], 40)}
-        answered = [prompt for prompt in PROMPTS if prompt not in self.staying]
-        self.passing = {prompt: source.choice([*PASSING]) for prompt in source.sample(answered, 250)}
-        self.silent = set(source.sample([prompt for prompt in answered if prompt not in self.passing], 3))
+        self.permanent = {prompt: source.choice([*PERMANENT]) for prompt in source.sample(PROMPTS[20:], 40)}
+        answered = [prompt for prompt in PROMPTS if prompt not in self.permanent]
+        self.temporary = {prompt: source.choice([*TEMPORARY]) for prompt in source.sample(answered, 250)}
+        self.silent = set(source.sample([prompt for prompt in answered if prompt not in self.temporary], 3))
         self.good = {prompt: source.choice([*GOOD]) for prompt in answered}
         self.asked = Counter()
         self.by_process = {}
@@ -98,12 +98,12 @@ class Faults:
         self.change = threading.Condition()
 
     def __call__(self, prompt, _):
-        seen, names = self.server.headers, self.server.bodies
+        headers, bodies = self.server.headers, self.server.bodies
         with self.change:
             index = max(n for n, asked in enumerate(self.server.prompts) if asked == prompt)
-            if "max_tokens" in names[index]:
+            if "max_tokens" in bodies[index]:
                 return Reply("Unsupported parameter: 'max_tokens'", status=400)
-            key = seen[index]["authorization"]
+            key = headers[index]["authorization"]
             process = int(re.search(r"\d+$", key)[0])
             before = self.asked[prompt]
             self.asked[prompt] += 1
@@ -115,17 +115,17 @@ class Faults:
         if is_silent:
             return Reply(drop=True)
         rating = self.rating[prompt]
-        if prompt in self.staying:
-            return STAYING[self.staying[prompt]](rating)
-        if prompt in self.passing and not before:
-            return PASSING[self.passing[prompt]](rating)
+        if prompt in self.permanent:
+            return PERMANENT[self.permanent[prompt]](rating)
+        if prompt in self.temporary and not before:
+            return TEMPORARY[self.temporary[prompt]](rating)
         with self.change:
             self.rated[prompt] += 1
         good = GOOD[self.good[prompt]](rating)
         good.text = good.text.replace("{}", str(process))
         return good
 
-    def let(self, count):
+    def answer_first(self, count):
         with self.change:
             self.open = count
             self.change.notify_all()
@@ -179,7 +179,7 @@ def test_every_answer_is_rated_once_and_correctly(data):
             victim = [*running][kill % 2]
             enough = source.randint(1, 25)
             gate = BETWEEN_KILLS * (kill + 1)
-            faults.let(gate)
+            faults.answer_first(gate)
             faults.wait_until(
                 lambda victim=victim, enough=enough, gate=gate: (
                     faults.by_process.get(victim, Counter()).total() >= enough
@@ -190,18 +190,18 @@ def test_every_answer_is_rated_once_and_correctly(data):
             running[victim].kill()
             running.pop(victim).wait()
             rated, _ = stored(data)
-            lost = [p for p in faults.by_process[victim] if p not in rated and p not in faults.staying]
-            assert len(lost) <= CONCURRENCY, "more than what was in flight is lost"
+            lost = [p for p in faults.by_process[victim] if p not in rated and p not in faults.permanent]
+            assert len(lost) <= CONCURRENCY, "lost more prompts than were in flight"
             in_flight.update(lost)
             running[started] = start(server, started, data)
             started += 1
-        faults.let(COUNT)
+        faults.answer_first(COUNT)
         for number, process in running.items():
             log = (data / f"log {number}.txt").read_text(encoding="utf-8")
             assert process.wait(timeout=MINUTES) == 0, log
 
     rated, _ = stored(data)
-    could_be_rated = {prompt: rating for prompt, rating in faults.rating.items() if prompt not in faults.staying}
+    could_be_rated = {prompt: rating for prompt, rating in faults.rating.items() if prompt not in faults.permanent}
     assert rated == could_be_rated
     for number in running:
         judgements = json.loads((data / f"result {number}.json").read_text(encoding="utf-8"))
@@ -210,9 +210,9 @@ def test_every_answer_is_rated_once_and_correctly(data):
             assert (error is None) is (rating is not None)
     for prompt in could_be_rated:
         assert 1 <= faults.rated[prompt] <= 1 + in_flight[prompt], f"{prompt} paid for twice"
-        faulty = (prompt in faults.passing) + (prompt in faults.silent)
+        faulty = (prompt in faults.temporary) + (prompt in faults.silent)
         assert faults.asked[prompt] <= 1 + faulty + in_flight[prompt], prompt
-    for asked in faults.by_process.values():
-        for prompt, kind in faults.staying.items():
-            assert asked[prompt] <= (3 if kind in ("always cut", "never rated") else 1), (prompt, kind)
+    for counts in faults.by_process.values():
+        for prompt, kind in faults.permanent.items():
+            assert counts[prompt] <= (3 if kind in ("always cut", "never rated") else 1), (prompt, kind)
     assert all(KEY.encode() not in path.read_bytes() for path in data.iterdir())

@@ -21,7 +21,7 @@ def number_image(number: int) -> Image.Image:
 
 
 def read_number(image: Image.Image) -> int:
-    """The number that `number_image` put into an image."""
+    """Return the number that `number_image` drew into an image."""
     grey = image.convert("L")
     centres = [(x * _CELL + _CELL // 2, y * _CELL + _CELL // 2) for y in range(2) for x in range(8)]
     return sum((grey.getpixel(centre) > 127) << bit for bit, centre in enumerate(centres))

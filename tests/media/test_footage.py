@@ -68,10 +68,10 @@ def test_a_video_deleted_before_decoding_is_reported(paths):
     find = find_in(paths)
 
     def find_and_remove(questions):
-        found = find(questions)
+        footage = find(questions)
         if questions[0][1] == "first":
             paths["first"].unlink()
-        return found
+        return footage
 
     footage, lost = footage_of(find_and_remove, verify=True)
     assert [*footage] == ["b"]

@@ -67,10 +67,10 @@ def test_unused_frames_are_not_decoded(tmp_path):
     skipped: set[int] = set()
     with av.open(path) as container:
         frames = _frames(container, _time_table(path), {25, 50}, skipped)
-        shown = read_numbers([frame.to_image() for frame in frames])
+        decoded = read_numbers([frame.to_image() for frame in frames])
     assert len(skipped) > 15
     assert not {25, 50} & skipped
-    assert shown == [number for number in range(60) if number not in skipped]
+    assert decoded == [number for number in range(60) if number not in skipped]
 
 
 def test_missing_frames_raise_with_the_frame_count(video):
@@ -117,7 +117,7 @@ def write_with_sound(path, video_start, sound_start):
 
 
 def test_edit_list_hides_frames(tmp_path):
-    """A cut without encoding anew: frames before the edit are in the file, but are not shown."""
+    """In a cut without re-encoding, the file contains frames before the edit, but players skip them."""
     source = write_numbered_video(tmp_path / "source.mp4", FRAMES, gop=30)
     cut = tmp_path / "cut.mp4"
     with av.open(source) as original, av.open(cut, "w", options={"avoid_negative_ts": "disabled"}) as container:
@@ -131,10 +131,10 @@ def test_edit_list_hides_frames(tmp_path):
                 skipped = round(10 / 30 / packet.time_base)
                 packet.pts, packet.dts, packet.stream = packet.pts - skipped, packet.dts - skipped, stream
                 container.mux(packet)
-    shown = FRAMES - 10
-    assert count_video_frames(cut) == shown
-    assert list(frame_times(cut)) == pytest.approx([index / 30 for index in range(shown)])
-    indices = [0, 3, 19, 20, 21, 40, shown - 1]
+    num_visible = FRAMES - 10
+    assert count_video_frames(cut) == num_visible
+    assert list(frame_times(cut)) == pytest.approx([index / 30 for index in range(num_visible)])
+    indices = [0, 3, 19, 20, 21, 40, num_visible - 1]
     assert read_numbers(read_video_frames(cut, indices)) == [index + 10 for index in indices]
 
 
@@ -150,8 +150,8 @@ def test_threads_share_a_video(tmp_path):
     path = write_numbered_video(tmp_path / "v.mp4", 60)
     selections = [[i, 59 - i, (7 * i) % 60] for i in range(24)]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda indices: read_numbers(read_video_frames(path, indices)), selections))
-    assert found == selections
+        numbers = list(pool.map(lambda indices: read_numbers(read_video_frames(path, indices)), selections))
+    assert numbers == selections
 
 
 def test_a_replaced_video_is_read_again(tmp_path):
@@ -218,7 +218,7 @@ for _ in range(200):
 
 
 def test_a_decoder_that_logs_is_closed(tmp_path):
-    """Others turn PyAV's log on, such as torchvision 0.21; threads that decode and log must not lock each other up."""
+    """If another package, such as torchvision 0.21, turns on PyAV's log, decoding threads must not deadlock."""
     path = damage_packet(write_numbered_video(tmp_path / "v.mp4", FRAMES), 40)
     command = [sys.executable, "-c", LOGGING, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=FOREVER_S, check=False)
@@ -236,15 +236,15 @@ def test_damage_affects_only_dependent_frames(tmp_path, kind, number):
     damaged = order[number]
     next_keys = [*(i for i in range(number + 1, FRAMES) if keys[i]), FRAMES, FRAMES]
     for index in range(FRAMES):
-        place = order.index(index)
-        after = next_keys[0] <= place and index >= order[next_keys[0]]
-        if place < number or (damaged in unused and place != number) or (after and kind != "open_gop"):
+        rank = order.index(index)
+        after = next_keys[0] <= rank and index >= order[next_keys[0]]
+        if rank < number or (damaged in unused and rank != number) or (after and kind != "open_gop"):
             assert read_numbers(read_video_frames(path, [index])) == [index]
         elif not after:
-            where = "" if place == number else rf"{damaged / 30:.3f} s"
+            where = "" if rank == number else rf"{damaged / 30:.3f} s"
             with pytest.raises(DamagedFrameError, match=rf"v\.mp4: .*{index}.*{index / 30:.3f} s.*{where}"):
                 read_video_frames(path, [index])
-        elif next_keys[1] <= place and index >= order[next_keys[1]]:
+        elif next_keys[1] <= rank and index >= order[next_keys[1]]:
             assert read_numbers(read_video_frames(path, [index])) == [index]
 
 
@@ -259,7 +259,7 @@ def test_the_error_names_the_first_damaged_frame(tmp_path):
 
 @pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.whole)])
 def test_a_damaged_video_never_returns_a_wrong_frame(tmp_path, seeds):
-    """200 random bytes within 20 KB, as a bad disk or a broken download leaves them."""
+    """Replace 200 random bytes within 20 KB, as after a bad disk or a broken download."""
     pixels = random.Random(1)
     noise = [Image.frombytes("RGB", (64, 64), pixels.randbytes(64 * 64 * 3)).resize((256, 192)) for _ in range(3)]
     path = tmp_path / "v.mp4"
@@ -370,9 +370,9 @@ def test_damaged_jpegs(tmp_path, monkeypatch):
         read_frame_folder(folder, [2])
     start = len(content) * 3 // 4
     frame_path(folder, 3).write_bytes(content[:start] + bytes(100) + content[start + 100 :])
-    found = {number: error for number, error in check_frame_folder(folder, [4, 3, 2, 1]) if error}
-    assert list(found) == [2, 3]
-    assert "frame_0000000003.jpg: " in str(found[3])
+    errors = {number: error for number, error in check_frame_folder(folder, [4, 3, 2, 1]) if error}
+    assert list(errors) == [2, 3]
+    assert "frame_0000000003.jpg: " in str(errors[3])
     with pytest.raises(FrameError, match=r"frame_0000000005\.jpg"):
         list(check_frame_folder(folder, [5]))
 

@@ -1,4 +1,4 @@
-"""A task's visuals of every kind become the content of one chat message."""
+"""All kinds of visuals become the content of one chat message."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`lmms-egoplan plan`: what it says, and what it leaves."""
+"""`lmms-egoplan plan`: its output and its files."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def plan(*arguments):
 
 
 def numbers(output):
-    """Those in the last line."""
+    """Return the numbers in the last line."""
     return {*re.findall(r"\d+\.\d+|\d+", output.splitlines()[-1])}
 
 
@@ -74,7 +74,7 @@ def test_no_prepared_questions(monkeypatch, tmp_path):
 
 
 def prepare(folder, past, videos=2):
-    """Videos of 120 frames with these actions."""
+    """Prepare videos of 120 frames with these actions."""
     rows = []
     for number in range(1, videos + 1):
         video = write_epic_folder(folder / f"P01_0{number}", 1, 120)

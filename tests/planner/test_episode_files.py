@@ -1,4 +1,4 @@
-"""An episode's page, its numbers and its film."""
+"""An episode's page, data and video."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The simulated kitchen, where its simulator is installed and can draw."""
+"""The simulated kitchen. Runs if the simulator is installed and can render."""
 
 import os
 import subprocess

@@ -63,7 +63,7 @@ def test_a_goal_is_replayed_with_its_longest_progress(epic):
 
 
 class Frames:
-    """Frames of one pixel that carry their number. read: numbers of all frames that were read."""
+    """Frames of one pixel whose value is their number. read: the numbers of all frames read so far."""
 
     def __init__(self):
         self.read = []

@@ -1,4 +1,4 @@
-"""VirtualHome's calls, against a server on this machine that answers as its simulator does."""
+"""VirtualHome's calls to a local server that answers like its simulator."""
 
 import base64
 import io
@@ -53,7 +53,7 @@ def _edge(start, relation, end):
 
 
 def _stove_on(simulator, line):
-    """Turns the stove on, again and again; refuses to take anything."""
+    """Turn on the stove, however often; refuse to take anything."""
     if "grab" in line:
         return {"success": False, "message": "hands are full"}
     simulator.nodes[0]["states"] = ["ON", "CLOSED"]
@@ -149,7 +149,7 @@ def test_the_graph_and_not_the_simulators_reply_shows_a_change(simulator, act, c
 
 
 def test_an_action_that_succeeds_and_changes_nothing_is_not_repeated(simulator):
-    """The simulator says success again and again; the next best action is tried once the stove is on."""
+    """The simulator always reports success. Once the stove is on, the next best action is tried."""
     home = VirtualHome(address(simulator), [("water_glass", "CLEAN")], camera=0)
     episode = run_episode(Says("turn on the stove", "open the stove"), home, "have a clean glass")
     assert [(step.executed.action, step.outcome.changed) for step in episode.steps] == [
@@ -200,7 +200,7 @@ def test_a_missing_object_or_simulator_is_named(simulator):
 
 def test_a_simulator_that_does_not_answer(monkeypatch):
     monkeypatch.setattr(virtualhome, "_TIMEOUT_S", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes calls, and says nothing
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections, but never answers
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(LmmsEgoplanError, match=r"environment_graph.*ReadTimeout"):
             VirtualHome(url, [("stove", "ON")], camera=0)
@@ -208,7 +208,7 @@ def test_a_simulator_that_does_not_answer(monkeypatch):
 
 @pytest.mark.parametrize("url", ["", "127.0.0.1:8080", "http://[1", "ftp://127.0.0.1"])
 def test_an_invalid_address_is_named(url):
-    with pytest.raises(LmmsEgoplanError, match=re.escape(url)):
+    with pytest.raises(LmmsEgoplanError, match=f"VirtualHome at {re.escape(url)}: "):
         VirtualHome(url, [("stove", "ON")], camera=0)
 
 

@@ -1,4 +1,4 @@
-"""Slow and obvious: each candidate in a pass of its own, from raw pixels and text, located by decoding."""
+"""A slow, obvious reference: one pass per candidate, from raw pixels and text. Decoding locates its tokens."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from zoo import FAMILIES, build
 
 
 def reference_loss(name: str, messages: list[dict], candidate: str, score_eos: bool = False) -> tuple[float, int]:
-    """Mean loss (nats per token) and number of tokens of one candidate, from one independent full pass."""
+    """Return the mean loss (nats per token) and the number of tokens of a candidate, from an independent full pass."""
     model, processor = build(name)
     if processor.chat_template is None:
         loss = _encoder_decoder_loss if FAMILIES[name].is_encoder_decoder else _plain_loss
@@ -73,7 +73,7 @@ def _encoder_decoder_loss(
 
 
 def _plain_loss(model: Any, processor: Any, messages: list[dict], candidate: str, score_eos: bool) -> tuple[float, int]:
-    """Decoder-only without a chat template: the question, a blank, the candidate."""
+    """Score a decoder-only model without a chat template: the text is the question, a space, the candidate."""
     content = messages[0]["content"]
     images = [item["image"] for item in content if item["type"] == "image"]
     (question,) = [item["text"] for item in content if item["type"] == "text"]
@@ -91,7 +91,7 @@ def _plain_loss(model: Any, processor: Any, messages: list[dict], candidate: str
 
 
 def _with_images(processor: Any, text: str, instruction: str, images: list[Any]) -> dict[str, Any]:
-    """Inputs of a BLIP: each image's queries before the text, the same instruction to the Q-Former for each."""
+    """Return inputs of a BLIP: all images' queries, then the text. The Q-Former gets the instruction per image."""
     inputs = dict(processor(text=text, images=images[0], return_tensors="pt"))
     inputs["pixel_values"] = torch.cat(
         [processor.image_processor(image, return_tensors="pt")["pixel_values"] for image in images]

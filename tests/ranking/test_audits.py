@@ -1,4 +1,4 @@
-"""A run's results on the computation paths."""
+"""Metrics of a run about its computation paths."""
 
 import math
 
@@ -28,7 +28,7 @@ DOC = {
 
 
 def values(*uses):
-    """Those that three questions leave in `ranking_audits`, through the text that a harness carries."""
+    """Return the values of `ranking_audits` for one question per use, passed through text as in a harness."""
     audit_rows = []
     for use in uses:
         texts = [str(LoglikelihoodText.of(Loglikelihood(loss, 2, False, use=use))) for loss in (0.5, 1, 2, 3)]

@@ -13,8 +13,8 @@ ITEMS = (
 )
 
 
-def turns(user="USER: ", other="ASSISTANT: ", more=""):
-    role = "{% if message['role'] == 'user' %}" + user + more + "{% else %}" + other + "{% endif %}"
+def turns(user="USER: ", assistant="ASSISTANT: ", branches=""):
+    role = "{% if message['role'] == 'user' %}" + user + branches + "{% else %}" + assistant + "{% endif %}"
     return "{% for message in messages %}" + role + ITEMS + "\n{% endfor %}"
 
 
@@ -34,8 +34,8 @@ HAVE = {
     "mistral": MISTRAL,
     "onevision": ONEVISION,
     "qwen2-vl": QWEN2_VL,
-    "gemma 3, at the head of the user's turn": GEMMA3,
-    "a role of its own": turns(more="{% elif message['role'] == 'system' %}SYSTEM: "),
+    "gemma 3, at the start of the user's turn": GEMMA3,
+    "a separate role": turns(branches="{% elif message['role'] == 'system' %}SYSTEM: "),
     "before the first turn": "{% for message in messages %}{% if message['role'] != 'system' %}"
     "{{ message['role'] }}: {% endif %}" + ITEMS + "\n{% endfor %}",
 }  # fmt: skip
@@ -45,7 +45,7 @@ HAVE_NOT = {
     "{% endif %}" + ITEMS + "\n{% endfor %}",
     "omitted": "{% for message in messages %}{% if message['role'] != 'system' %}" + ITEMS + "{% endif %}{% endfor %}",
     "no turns at all": "{% for message in messages %}" + ITEMS + "{% endfor %}",
-    "refused": turns(more="{% elif message['role'] == 'system' %}{{ raise_exception('no system messages') }}"),
+    "refused": turns(branches="{% elif message['role'] == 'system' %}{{ raise_exception('no system messages') }}"),
     "rejected with images": "{% if messages[0]['role'] == 'system' and messages[-1]['content'][0]['type'] == 'image' "
     "%}{{ raise_exception('images and system messages') }}{% endif %}{% for message in messages %}"
     "{{ message['role'] }}: " + ITEMS + "{% endfor %}",

@@ -1,4 +1,4 @@
-"""A path is taken only where it gives what full passes give, for every question and not for the first alone."""
+"""A path is used only if it reproduces full passes, for every question and not only for the first."""
 
 import copy
 import itertools
@@ -71,7 +71,7 @@ def test_short_candidates_do_not_choose_an_untested_path(name, first):
 
 @pytest.mark.skipif(BEFORE_5_16, reason="Zamba2's tokens see later ones: refused, as it should be")
 def test_candidates_of_two_tokens_after_longer_ones():
-    """For one token on a cache Zamba2's layers take a step of their own, which clamps other time steps."""
+    """For a single token on a cache, Zamba2's layers use a separate step, which clamps other time steps."""
     model, processor = build_around("zamba2")
     ranker = CandidateRanker(model, processor)
     for seed in range(4):
@@ -82,7 +82,7 @@ def test_candidates_of_two_tokens_after_longer_ones():
 
 
 def test_contexts_beyond_the_limit_of_sparse_attention_are_another_kind():
-    """Beyond 64 tokens, ties between keys are broken by the length of the whole: full passes themselves are no use."""
+    """Beyond 64 tokens, the total length breaks ties between keys, so not even full passes are reliable."""
     model, processor = build_around("deepseek_v32")
     ranker = CandidateRanker(model, processor)
     for seed in range(4):
@@ -178,23 +178,23 @@ def test_audits_are_the_2nd_4th_8th_question_and_later_ones_by_their_candidates(
     assert audited == [1, 2, 4, 8, 16]
 
 
-def values_by_order(model, processor, asked, order):
-    """Every token's log-probability of the questions by number, ranked in this order."""
+def values_by_order(model, processor, questions, order):
+    """Return the log-probability of every token by the question's number, after ranking in this order."""
     ranker = CandidateRanker(model, processor)
-    return {number: [score.token_logprobs for score in ranker.score(*asked[number])] for number in order}
+    return {number: [score.token_logprobs for score in ranker.score(*questions[number])] for number in order}
 
 
 @pytest.mark.parametrize("name", ["llava", "qwen2_5_vl", "gemma3", "blip2"])
 def test_a_value_depends_only_on_its_question(name):
-    """Whichever questions settle the path and are audited, and whatever other kinds are asked in between."""
+    """Neither the questions that decide the path or are audited nor questions of other kinds change it."""
     model, processor = build(name)
-    asked = [(question(f"What next? {'Now. ' * (seed % 4)}", 1, seed), ACTIONS) for seed in range(9)]
-    asked += [([{"role": "user", "content": f"And in room {seed}?"}], ACTIONS) for seed in range(3)]
-    mixed = values_by_order(model, processor, asked, [9, 4, 10, 8, 3, 0, 11, 7, 1, 6, 2, 5])
-    assert values_by_order(model, processor, asked, range(12)) == mixed
-    assert values_by_order(model, processor, asked, reversed(range(9))).items() <= mixed.items()
+    questions = [(question(f"What next? {'Now. ' * (seed % 4)}", 1, seed), ACTIONS) for seed in range(9)]
+    questions += [([{"role": "user", "content": f"And in room {seed}?"}], ACTIONS) for seed in range(3)]
+    mixed = values_by_order(model, processor, questions, [9, 4, 10, 8, 3, 0, 11, 7, 1, 6, 2, 5])
+    assert values_by_order(model, processor, questions, range(12)) == mixed
+    assert values_by_order(model, processor, questions, reversed(range(9))).items() <= mixed.items()
     for part in (range(0, 9, 2), range(1, 9, 2)):
-        assert values_by_order(model, processor, asked, part).items() <= mixed.items()
+        assert values_by_order(model, processor, questions, part).items() <= mixed.items()
 
 
 def test_near_ties_use_full_passes_in_float32_and_are_counted_in_half_precision(monkeypatch):
@@ -281,7 +281,7 @@ def test_a_path_is_not_used_after_a_failed_audit():
 
 
 def test_a_context_beyond_a_window_is_another_kind():
-    """A window of 40 tokens: contexts within it, across it and beyond it settle a path each."""
+    """With a window of 40 tokens, contexts within, across and beyond it each choose a path."""
     model, processor = build("gemma3")
     config = copy.deepcopy(model.config)
     config.text_config.sliding_window = 40
@@ -293,7 +293,7 @@ def test_a_context_beyond_a_window_is_another_kind():
 
 
 def test_two_limits_with_the_same_name_both_apply():
-    """As in a text model's configuration that also holds one of an audio encoder, or of each type of layer."""
+    """A configuration may contain the same name for an audio encoder, or for each type of layer."""
     settings = {"sliding_window": 48, "audio_encoder_config": {"sliding_window": 250}}
     finder = KindFinder(SimpleNamespace(to_dict=lambda: settings))
     ids = {"input_ids": torch.zeros(1, 60, dtype=torch.long)}
@@ -302,7 +302,7 @@ def test_two_limits_with_the_same_name_both_apply():
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["used first", "rejected first"])
 def test_a_path_rejected_by_one_process_is_not_used_by_another(tmp_path, order):
-    """Each process settles a kind's path by a question of its own; the model is inexact for the second one's."""
+    """Each process chooses a kind's path with a different question; the model is inexact for the second one."""
     processes = [(CandidateRanker(*forgetful()), PathLedger(tmp_path, "model"), images) for images in (1, 3)]
 
     def rank(ranker, ledger, images):
@@ -360,7 +360,7 @@ def test_a_candidate_with_a_placeholder_is_named(name, candidate):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_large_logits_in_half_precision_do_not_fail_audits(dtype):
-    """Logits of 20 have steps of 0.125 in bfloat16, which alone would make equal passes differ."""
+    """In bfloat16, logits near 20 have steps of 0.125. Rounding alone would make equal passes differ."""
     model, processor = build("llava")
     sharp = copy.deepcopy(model)
     with torch.no_grad():

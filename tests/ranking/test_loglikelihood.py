@@ -1,4 +1,4 @@
-"""A candidate's score survives being turned into text, and nothing else is taken for one."""
+"""A candidate's score survives conversion to text, and no other text is parsed as a score."""
 
 import copy
 import json
@@ -48,7 +48,7 @@ def test_text_passes_the_evaluator_unchanged():
 @given(st.floats(), st.booleans())
 def test_stock_pairs_as_the_evaluator_passes_them_on(loss, is_greedy):
     text, _ = unwrap_generation_output((loss, is_greedy))
-    cached, _ = unwrap_generation_output([loss, is_greedy])  # the response cache knows no tuples
+    cached, _ = unwrap_generation_output([loss, is_greedy])  # the response cache stores tuples as lists
     for response in (text, cached, (loss, is_greedy), [loss, is_greedy]):
         score = parse_loglikelihood(response)
         assert score.loss == loss or (math.isnan(score.loss) and math.isnan(loss))

@@ -49,7 +49,7 @@ def test_scores_equal_independent_full_passes(name, kind):
     ranker = CandidateRanker(*build(name))
     messages = question(kind)
     expected = [reference_loss(name, messages, candidate) for candidate in CANDIDATES]
-    first = ranker.score(messages, CANDIDATES)  # settles the path with full passes
+    first = ranker.score(messages, CANDIDATES)  # full passes decide the path
     fast = ranker.score(messages, CANDIDATES)
     # Mllama's masks fail on a cache with torch 2.6.
     is_slow = name == "mllama" and kind == "images" and torch.__version__.startswith("2.6.")
@@ -65,7 +65,7 @@ def test_score_eos_adds_the_end_of_the_turn(name):
     ranker = CandidateRanker(*build(name), score_eos=True)
     scores = ranker.score(question("image"), CANDIDATES)
     scores = ranker.score(question("image"), CANDIDATES)
-    if name == "gemma3":  # its end of a turn is <end_of_turn>, which the reference does not know
+    if name == "gemma3":  # its turns end with <end_of_turn>, which the reference does not support
         plain = CandidateRanker(*build(name)).score(question("image"), CANDIDATES)
         assert [s.num_tokens for s in scores] == [p.num_tokens + 1 for p in plain]
         assert all(s.logprob < p.logprob for s, p in zip(scores, plain, strict=True))
@@ -81,7 +81,7 @@ def test_bfloat16_keeps_the_order(name):
     model = copy.deepcopy(model).to(torch.bfloat16)
     ranker = CandidateRanker(model, processor)
     for kind in ("images", "text"):
-        slow = ranker.score(question(kind), CANDIDATES)  # the first question of a kind takes full passes
+        slow = ranker.score(question(kind), CANDIDATES)  # the first question of a kind runs full passes
         fast = ranker.score(question(kind), CANDIDATES)
         best, second = sorted(score.nll for score in slow)[:2]
         if second - best > 1e-2:
@@ -101,7 +101,7 @@ def test_both_attention_implementations_are_packed(attention):
 def test_vision_and_context_run_once_per_question():
     model, processor = build("llava")
     ranker = CandidateRanker(model, processor)
-    for _ in range(2):  # settles the path; is audited
+    for _ in range(2):  # the first decides the path; the second is audited
         ranker.score(question("images"), CANDIDATES)
     vision_calls, token_counts = [], []
     handles = [
@@ -227,7 +227,7 @@ class WithoutCache(LlavaForConditionalGeneration):
 
 
 class IgnoringMasks(LlavaForConditionalGeneration):
-    """A model that takes no mask of one's own and loses its cache: its fast passes run, and are wrong."""
+    """A model that ignores custom masks and loses its cache: its fast passes run, but are wrong."""
 
     def forward(self, *args, past_key_values=None, attention_mask=None, **kwargs):
         return super().forward(*args, **kwargs)

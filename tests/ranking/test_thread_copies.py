@@ -1,4 +1,4 @@
-"""`ThreadCopies`: a processor that several threads use at once."""
+"""`ThreadCopies`: several threads use a processor at the same time."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -63,13 +63,13 @@ def question(number, media):
         Image.fromarray(np.random.default_rng(seed).integers(0, 255, (40 + number, 60, 3), dtype=np.uint8))
         for seed in range(2 + number % 3)
     ]
-    shown = (
+    media_items = (
         [{"type": "video", "video": Clip(frames, 2.0)}]
         if media == "video"
         else [{"type": "image", "image": frame} for frame in frames]
     )
     text = {"type": "text", "text": f"What should I do {'next ' * number}?"}
-    return [{"role": "user", "content": [*shown, text]}], ["wash", "put mug on the counter"], f"q{number}"
+    return [{"role": "user", "content": [*media_items, text]}], ["wash", "put mug on the counter"], f"q{number}"
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def question(number, media):
 def test_questions_are_encoded_equally_in_every_thread(name, media):
     ranker = CandidateRanker(*build(name))
     questions = [question(number, media) for number in range(8)]
-    expected = [ranker.encode(*each) for each in questions]
+    expected = [ranker.encode(*arguments) for arguments in questions]
     with ThreadPoolExecutor(4) as pool:
-        encoded = list(pool.map(lambda each: ranker.encode_ahead(*each), questions * 3))
+        encoded = list(pool.map(lambda arguments: ranker.encode_ahead(*arguments), questions * 3))
     for here, there in zip(expected * 3, encoded, strict=True):
         assert (here.candidates, here.question_id, here.num_visuals) == (
             there.candidates,

@@ -6,7 +6,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Answers:
-    """Questions of a task, rows of the prepared data without images, and what `process_results` reads about each."""
+    """Questions of a task with their answers.
+
+    docs: rows of the prepared data, without images.
+    responses: for each question, the responses that ``process_results`` reads.
+    """
 
     docs: list[dict[str, Any]]
     responses: list[list[str]]

@@ -1,4 +1,4 @@
-"""A page in a browser, opened from disk; and the small report of each benchmark."""
+"""Fixtures: a page in a browser, opened from disk, and the small report of each benchmark."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from report.two_models import ITEMS, RUNS, SECTIONS
 
 @pytest.fixture(scope="module", autouse=True)
 def unhurried():
-    """Pictures get the time that they need on a busy machine."""
+    """Remove the time limits for pictures, for busy machines."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "IMAGE_SECONDS", FOREVER_S)
         patch.setattr(page, "_SECONDS", 2 * FOREVER_S)
@@ -19,20 +19,20 @@ def unhurried():
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """The folder of the report of `two_models`."""
+    """Write the report of `two_models` and return its folder."""
     out = tmp_path_factory.mktemp("report")
     page.write_page(out, SECTIONS, ITEMS, RUNS, ("results/old: killed, no results file",), picture_seconds=FOREVER_S)
     return out
 
 
 def unfold(tab):
-    """Open all that the page folds away."""
+    """Unfold all parts of the page."""
     tab.evaluate("document.querySelectorAll('main details').forEach((part) => { part.open = true; })")
 
 
 @pytest.fixture
 def tab(browser, written, request):
-    """The report, opened; nothing may be asked of the network, no script may fail, and no text may run."""
+    """Open the report. Fail on requests to the network, errors of scripts, and texts that run as scripts."""
     settings = {"viewport": {"width": 1440, "height": 900}} | getattr(request, "param", {})
     context = browser.new_context(**settings)
     opened = context.new_page()
@@ -40,8 +40,8 @@ def tab(browser, written, request):
     messages = []
     opened.on("console", lambda message: messages.append(message.text))
     opened.on("pageerror", lambda error: messages.append(str(error)))
-    opened.on("requestfailed", lambda failed: messages.append(f"{failed.url}: {failed.failure}"))
-    opened.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else messages.append(asked.url))
+    opened.on("requestfailed", lambda request: messages.append(f"{request.url}: {request.failure}"))
+    opened.on("request", lambda call: None if call.url.startswith(("file:", "data:")) else messages.append(call.url))
     opened.goto((written / "index.html").as_uri())
     unfold(opened)
     yield opened

@@ -1,4 +1,4 @@
-"""Answers counted by other means than the report's, for the tests that compare the two in every benchmark."""
+"""Scores counted independently of the report, to compare the two for every benchmark."""
 
 from statistics import fmean
 from types import MappingProxyType
@@ -13,15 +13,18 @@ from report.report_json import ends
 class Counting:
     """A benchmark's answers. Each has a ``score``, which may be None, and a cluster under the key `CLUSTER`.
 
-    TASK: that of a run whose name in the gallery names none.
+    TASK: task of a run whose name in the gallery contains no task.
     WITHOUT_SAMPLES: names of runs that have only scores.
-    LABELLED: the run whose answers people have labelled; IS_LABELLED_ALONE if the others have other answers.
-    HEADLINE: the main score's name and decimals.
-    OFFICIAL: how many official questions a task has; None for the whole benchmark's.
-    TABLE: the table in which runs are among the published rows.
-    RECORD: what a harness logs of an answer; ID: the key of its question.
-    PAIRS: how many pairs of runs in one task are compared; COMPARED: of runs and tasks.
-    GROUPS: attributes that are tested, each with the function that finds an answer's group, and the groups in order.
+    LABELLED: the run whose answers people have labelled.
+    IS_LABELLED_ALONE: true if people's labels do not apply to the answers of other runs.
+    HEADLINE: name and decimals of the main score.
+    OFFICIAL: number of official questions by task. The key None is for all tasks without an entry.
+    TABLE: key of the table in which runs are among the published rows.
+    RECORD: key of the answer in a logged sample.
+    ID: key of the question's id in an answer.
+    PAIRS: number of differences in ``report.json``.
+    COMPARED: number of pairs in the table of comparisons.
+    GROUPS: tested attributes, each with a function from an answer to its group, and the groups in order.
     ATTRIBUTES: all attributes of the slices.
     """
 
@@ -40,15 +43,15 @@ class Counting:
     ATTRIBUTES = ()
 
     def runs(self):
-        """Give a folder, the harness, the model, its tasks and other arguments of `write_run` for each run."""
+        """Return folder, harness, model, tasks and further arguments of `write_run` for each run."""
         raise NotImplementedError
 
     def other_gold(self, doc):
-        """Give what another gold answer changes in a question."""
+        """Return the fields of a question that change with another gold answer."""
         pytest.skip("the harness logs no gold answers")
 
     def answers(self, folder):
-        """Answers of each run with samples, by the run's name in the gallery."""
+        """Return the answers of each run with samples, by the run's name in the gallery."""
         raise NotImplementedError
 
     def known(self, answers):
@@ -59,6 +62,9 @@ class Counting:
 
     def mean(self, answers):
         return fmean(answer["score"] for answer in self.known(answers)) if self.known(answers) else None
+
+    def mean_and_count(self, answers):
+        return near(self.mean(answers)), self.count(answers)
 
     def difference(self, values, answers):
         """Return the mean difference of two runs over the answers for which both have a score."""
@@ -71,22 +77,22 @@ class Counting:
         known = [answer["truncated"] for answer in answers if answer.get("truncated") is not None]
         return fmean(known) if known else None
 
-    def check_score(self, shown, answers):
-        """Assert what else a run's main score says."""
-        self.check_ends(shown, answers)
+    def check_score(self, score, answers):
+        """Check further fields of a run's main score."""
+        self.check_ends(score, answers)
 
-    def check_ends(self, shown, answers):
-        """Assert that an interval is that of these answers."""
+    def check_ends(self, group, answers):
+        """Check the interval of these answers."""
         known = self.known(answers)
         scores, clusters = ([answer[key] for answer in known] for key in ("score", self.CLUSTER))
-        assert ends(shown) == near(bootstrap_interval(scores, clusters) or (None, None))
+        assert ends(group) == near(bootstrap_interval(scores, clusters) or (None, None))
 
-    def check_ends_of_slice(self, shown, answers, section, attribute):
-        self.check_ends(shown, answers)
+    def check_ends_of_slice(self, group, answers, section, attribute):
+        self.check_ends(group, answers)
 
     def write_labels(self, folder, answers):
-        """Write what people said of one run's answers; give those of each group by attribute."""
+        """Write people's labels of a run's answers; return the answers of each group by attribute."""
         pytest.skip("no report has labels of them")
 
     def check_pair(self, pair):
-        """Assert what else is known of two runs that are compared."""
+        """Check further fields of two compared runs."""

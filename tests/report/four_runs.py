@@ -15,15 +15,17 @@ MODELS = ("org/One-7B", "org/Two-7B", "org/Three-34B", "out/Four/checkpoint-200"
 
 
 def write_report(folder: Path, questions: int = QUESTIONS) -> Path:
-    """The folder of the report, without pictures; ``LMMS_EGOPLAN_DATA`` and ``LMMS_EGOPLAN_ENCODER``
-    must name a folder without any."""
-    for place, model in enumerate(MODELS):
+    """Write the report and return its folder. The report has no pictures.
+
+    ``LMMS_EGOPLAN_DATA`` and ``LMMS_EGOPLAN_ENCODER`` must name missing folders.
+    """
+    for number, model in enumerate(MODELS):
         tasks = {
-            "egoplan_val": egoplan_answers(questions, 0.25 + 0.06 * place, place),
-            **egothink_bench(4, 0.5, place, judge="demo" if place == 0 else "org/judge"),
-            "egointent": egointent_answers(60, 50 + 5 * place, place),
-            "actplan": actplan_answers(30, 0.5 + 0.1 * place, place),
+            "egoplan_val": egoplan_answers(questions, 0.25 + 0.06 * number, number),
+            **egothink_bench(4, 0.5, number, judge="demo" if number == 0 else "org/judge"),
+            "egointent": egointent_answers(60, 50 + 5 * number, number),
+            "actplan": actplan_answers(30, 0.5 + 0.1 * number, number),
         }
-        write_run(folder / "runs" / str(place), ("lmms-eval", "lm-eval")[place % 2], model, tasks)
-    build_report([folder / "runs"], folder / "out", {}, BENCHMARKS, lambda *told: None)
+        write_run(folder / "runs" / str(number), ("lmms-eval", "lm-eval")[number % 2], model, tasks)
+    build_report([folder / "runs"], folder / "out", {}, BENCHMARKS, lambda *_: None)
     return folder / "out"

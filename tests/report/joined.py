@@ -1,4 +1,4 @@
-"""A section's tables and figures; a table includes the rows that do not compare, which are in a table of their own."""
+"""Tables and figures of a section. Each table includes its incomparable rows, which a report lists separately."""
 
 from dataclasses import replace
 
@@ -10,18 +10,18 @@ from lmms_egoplan.report.tables import Row
 def joined(section, key):
     """Return a table by key, with the rows of its table of incomparable runs appended, without their reasons."""
     (table,) = (table for table in section.tables if table.key == key)
-    beside = [table for table in section.tables if table.key == f"{key}_apart"]
+    incomparable_tables = [table for table in section.tables if table.key == f"{key}_apart"]
     rows = list(table.rows)
-    for apart in beside:
-        names = [column.key for column in apart.columns]
-        for row in apart.rows:
+    for incomparable in incomparable_tables:
+        names = [column.key for column in incomparable.columns]
+        for row in incomparable.rows:
             values = dict(zip(names, row.values, strict=True))
             rows.append(Row(tuple(values.get(column.key) for column in table.columns), row.is_own, values["why"]))
     return replace(table, rows=tuple(rows))
 
 
 def rows_of(table):
-    """Rows by the keys of the columns, and whether each is of an own run."""
+    """Return the rows by column key, with ``is_own``."""
     keys = [column.key for column in table.columns]
     return [dict(zip(keys, row.values, strict=True)) | {"is_own": row.is_own} for row in table.rows]
 

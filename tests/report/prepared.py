@@ -5,10 +5,11 @@ from pathlib import Path
 
 
 def prepare_data(folder: Path, **counts: int) -> None:
-    """Prepare so many questions (EgoThink: in each dimension) of each benchmark that is named.
+    """Prepare questions of benchmarks.
 
     Args:
-        folder: ``LMMS_EGOPLAN_DATA`` must name it.
+        folder: folder for the data. ``LMMS_EGOPLAN_DATA`` must name it.
+        counts: number of questions by benchmark; for EgoThink, in each dimension.
     """
     for benchmark, count in counts.items():
         import_module(f"benchmarks.{benchmark}.synthetic").prepare(folder, count)

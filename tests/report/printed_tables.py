@@ -26,7 +26,7 @@ def load(stem):
 
 
 def printed(stem):
-    """Cells as text, digits as in the print."""
+    """Read the cells as texts, with the printed digits."""
     return pd.read_csv(FILES[stem], dtype=str, keep_default_na=False, encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Small synthetic runs, and what is read of them."""
+"""Small synthetic runs, and shortcuts for reading runs."""
 
 from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egointent.synthetic import egointent_answers

@@ -1,4 +1,4 @@
-"""A section as ``report.json`` has it."""
+"""Parts of a section in ``report.json``."""
 
 import json
 from collections.abc import Sequence
@@ -9,15 +9,15 @@ from lmms_egoplan.report.run import Run
 
 
 def benchmark_of(section: Section, runs: Sequence[Run]) -> dict[str, Any]:
-    """The benchmark's part of the file."""
+    """Return the benchmark's part of the file."""
     (benchmark,) = json.loads(json_of([section], runs, (), 0))["benchmarks"]
     return benchmark
 
 
 def groups(benchmark: dict[str, Any], attribute: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """A slice, by group and run."""
-    (found,) = (part["groups"] for part in benchmark["slices"] if part["attribute"] == attribute)
-    return {(group["name"], group["run"]): group for group in found}
+    """Return a slice's scores by group and run."""
+    (members,) = (part["groups"] for part in benchmark["slices"] if part["attribute"] == attribute)
+    return {(group["name"], group["run"]): group for group in members}
 
 
 def attributes(benchmark: dict[str, Any]) -> list[str]:

@@ -1,11 +1,11 @@
-"""Small runs of a benchmark and what the report makes of them, written and computed once for all modules."""
+"""Small runs of each benchmark with their report, computed once for all test modules."""
 
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import sentence_transformers  # noqa: F401  # else each report would load it in a process of its own
+import sentence_transformers  # noqa: F401  # If it is not imported here, each report loads it in a separate process.
 
 from benchmarks.actplan.tiny_encoder import write_encoder
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
@@ -18,16 +18,16 @@ from report.prepared import prepare_data
 from report.synthetic import write_run
 
 _TESTS = Path(__file__).parents[1] / "benchmarks"
-# The benchmarks that have such runs.
+# The benchmarks with small runs.
 SMALL = [
     benchmark.name for benchmark in BENCHMARKS if (_TESTS / benchmark.name / "report" / "synthetic_runs.py").exists()
 ]
 
 
 class SmallReport(NamedTuple):
-    """Runs of a benchmark, and its report's section over them.
+    """Runs of a benchmark, and the section of their report.
 
-    folder: has the runs, the prepared data in ``data``, and an encoder in ``bert``.
+    folder: folder with the runs, the prepared data in ``data``, and an encoder in ``bert``.
     """
 
     folder: Path
@@ -46,9 +46,9 @@ def write_small_report(name: str, folder: Path) -> SmallReport:
     case = import_module(f"benchmarks.{name}.report.synthetic_runs")
     (benchmark,) = (benchmark for benchmark in BENCHMARKS if benchmark.name == name)
     write_encoder(folder / "bert")
-    for place, harness, model, tasks, options in case.COUNTING.runs():
-        write_run(folder / place, harness, model, tasks, **options)
-    runs = read_runs(sorted({folder / place for place, *_ in case.COUNTING.runs()})).runs
+    for folder_name, harness, model, tasks, options in case.COUNTING.runs():
+        write_run(folder / folder_name, harness, model, tasks, **options)
+    runs = read_runs(sorted({folder / folder_name for folder_name, *_ in case.COUNTING.runs()})).runs
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "data"))
         prepare_data(folder / "data", **{name: case.COUNT})

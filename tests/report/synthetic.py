@@ -1,10 +1,10 @@
-"""Runs as lmms-eval and lm-eval leave them on the disk, of models that never were: seeded answers, really scored.
+"""Synthetic runs in the files of lmms-eval and lm-eval: random answers with real scores.
 
     prepare_data(tmp_path, egoplan=60)                       # LMMS_EGOPLAN_DATA must name tmp_path
     write_run(out, "lmms-eval", "org/Model-7B", {"egoplan_val": egoplan_answers(60, 0.4, seed=1)})
 
-Questions depend on their number alone: runs with the same number are over the same questions, which are also those
-that `prepare_data` prepares with that number. Answers depend on the seed too.
+Questions depend only on their count: runs with the same count have the same questions, and `prepare_data` prepares
+these questions for this count. Answers also depend on the seed.
 """
 
 import inspect
@@ -29,7 +29,7 @@ from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.report.run import package_versions
 from report.answers import Answers
 
-# (file with the metrics, filter) by the beginning of a task's name; the first that fits.
+# By the beginning of a task's name: the file with its metrics, and its filter. The first match counts.
 _KINDS = {
     "egoplan_val_generate": ("egoplan_replies", "none"),
     "egoplan": ("egoplan_ranking", "none"),
@@ -37,7 +37,7 @@ _KINDS = {
     "egointent": ("egointent", "judged"),
     "actplan": ("actplan", "scored"),
 }
-# EgoIntent's versions, as its tasks log them.
+# EgoIntent's versions of prompts, as its tasks log them.
 _PROMPTS = {"prompt": PROMPT_VERSION, "judge_prompt": JUDGE_VERSION}
 # Fields that lm-eval's tasks add to the prepared row of a question.
 _ADDED = {
@@ -56,51 +56,52 @@ def write_run(
     time: str | None = None,
     log_samples: bool = True,
 ) -> Path:
-    """Write what the harness leaves with ``--output_path folder``; returns the results file.
+    """Write a run with ``--output_path folder``, and return the path of its results file.
 
     Args:
-        harness: ``"lmms-eval"`` or ``"lm-eval"``, which does not know whether an answer is truncated.
-        model: as given to the harness, ``org/Model-7B``.
-        tasks: by name, of any that the project has for `egoplan_answers` and the like.
-        time: in the harness's form, ``20260101_120000`` or ``2026-01-01T12-00-00.000001``; that, if None.
+        harness: ``"lmms-eval"`` or ``"lm-eval"``. lm-eval does not know whether an answer is truncated.
+        model: name of the model, such as ``org/Model-7B``.
+        tasks: answers by task, from `egoplan_answers` and similar functions.
+        time: time in the harness's form. Default: ``20260101_120000`` or ``2026-01-01T12-00-00.000001``.
+        log_samples: false to write no samples.
     """
-    ours = harness == "lmms-eval"
-    time = time or ("20260101_120000" if ours else "2026-01-01T12-00-00.000001")
-    place = folder / re.sub(r"[\"<>:/|\\?*\[\]]+", "__", model)
-    place.mkdir(parents=True, exist_ok=True)
-    records = {task: _scored(task, answers, ours) for task, answers in tasks.items()}
-    entries = {task: _entry(task, scored, ours) for task, scored in records.items()}
+    is_lmms = harness == "lmms-eval"
+    time = time or ("20260101_120000" if is_lmms else "2026-01-01T12-00-00.000001")
+    model_folder = folder / re.sub(r"[\"<>:/|\\?*\[\]]+", "__", model)
+    model_folder.mkdir(parents=True, exist_ok=True)
+    records = {task: _scored(task, answers, is_lmms) for task, answers in tasks.items()}
+    entries = {task: _entry(task, scored, is_lmms) for task, scored in records.items()}
     groups = _egothink_groups(entries)
     content = {
         "results": groups | entries,
         "groups": groups,
         "group_subtasks": {task: [] for task in tasks},
-        "configs": {task: _config(task, ours) for task in tasks},
+        "configs": {task: _config(task, is_lmms) for task in tasks},
         "versions": {task: _version(task) for task in tasks},
         "n-shot": dict.fromkeys(tasks, 0),
         "n-samples": {
             task: {"original": len(answers.docs), "effective": len(answers.docs)} for task, answers in tasks.items()
         },
         "config": {
-            "model": "hf_vlm" if ours else "hf-vlm-ranker",
-            "model_args": f"pretrained={model}" if ours else {"pretrained": model},
+            "model": "hf_vlm" if is_lmms else "hf-vlm-ranker",
+            "model_args": f"pretrained={model}" if is_lmms else {"pretrained": model},
             "limit": None,
         },
         "git_hash": None,
-        "date": time if ours else _seconds(time),
-        "lmms_eval_version" if ours else "lm_eval_version": "0.7.3" if ours else "0.4.13",
-        "model_source": "hf_vlm" if ours else "hf-vlm-ranker",
+        "date": time if is_lmms else _seconds(time),
+        "lmms_eval_version" if is_lmms else "lm_eval_version": "0.7.3" if is_lmms else "0.4.13",
+        "model_source": "hf_vlm" if is_lmms else "hf-vlm-ranker",
         "model_name": model,
-        "model_name_sanitized": place.name,
+        "model_name_sanitized": model_folder.name,
         "total_evaluation_time_seconds": "10.662052783001855",
     }
-    path = place / (f"{time}_results.json" if ours else f"results_{time}.json")
+    path = model_folder / (f"{time}_results.json" if is_lmms else f"results_{time}.json")
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False), encoding="utf-8")
     for task, answers in tasks.items() if log_samples else ():
-        log = place / (f"{time}_samples_{task}.jsonl" if ours else f"samples_{task}_{time}.jsonl")
+        log = model_folder / (f"{time}_samples_{task}.jsonl" if is_lmms else f"samples_{task}_{time}.jsonl")
         with log.open("w", encoding="utf-8") as lines:
             for number, values in enumerate(records[task]):
-                line = (_lmms_eval_line if ours else _lm_eval_line)(task, answers, number, values)
+                line = (_lmms_eval_line if is_lmms else _lm_eval_line)(task, answers, number, values)
                 lines.write(json.dumps(line, ensure_ascii=False) + "\n")
     return path
 
@@ -110,9 +111,9 @@ def _seconds(time):
     return datetime.strptime(time[:19], "%Y-%m-%dT%H-%M-%S").replace(tzinfo=timezone.utc).timestamp()
 
 
-def _scored(task, answers, ours):
+def _scored(task, answers, is_lmms):
     score = _shared(task)["process_results"]
-    responses = answers.responses if ours else [[*map(_without_truncation, each)] for each in answers.responses]
+    responses = answers.responses if is_lmms else [[*map(_without_truncation, texts)] for texts in answers.responses]
     return [score(doc, response) for doc, response in zip(answers.docs, responses, strict=True)]
 
 
@@ -120,14 +121,14 @@ def _without_truncation(response):
     return re.sub(r'"truncated": (true|false)', '"truncated": null', response, count=1)
 
 
-def _entry(task, records, ours):
-    """A task's entry in the results, as the harness sums up."""
+def _entry(task, records, is_lmms):
+    """Return a task's entry in the results, with metrics aggregated as in the harness."""
     name = _kind(task)[1]
-    entry = {"alias": task} | ({} if ours else {"name": task, "sample_len": len(records)})
+    entry = {"alias": task} | ({} if is_lmms else {"name": task, "sample_len": len(records)})
     for metric in _shared(task)["metric_list"]:
-        if values := [each[metric["metric"]] for each in records if metric["metric"] in each]:
+        if values := [record[metric["metric"]] for record in records if metric["metric"] in record]:
             entry[f"{metric['metric']},{name}"] = metric["aggregation"](values)
-            for kind in ("_stderr", "_stderr_clt", "_stderr_clustered") if ours else ("_stderr",):
+            for kind in ("_stderr", "_stderr_clt", "_stderr_clustered") if is_lmms else ("_stderr",):
                 entry[f"{metric['metric']}{kind},{name}"] = "N/A"
     return entry
 
@@ -146,14 +147,14 @@ def _egothink_groups(entries):
     return groups
 
 
-def _config(task, ours):
+def _config(task, is_lmms):
     shared, (_, name) = _shared(task), _kind(task)
-    told = (lambda function: f"<function {function.__name__} at 0x7f256c22f060>") if ours else inspect.getsource
+    source_of = (lambda function: f"<function {function.__name__} at 0x7f256c22f060>") if is_lmms else inspect.getsource
     return {
         "task": task,
         "test_split": "val",
-        "process_results": told(shared["process_results"]),
-        "metric_list": [each | {"aggregation": told(each["aggregation"])} for each in shared["metric_list"]],
+        "process_results": source_of(shared["process_results"]),
+        "metric_list": [metric | {"aggregation": source_of(metric["aggregation"])} for metric in shared["metric_list"]],
         "output_type": "generate_until" if name != "none" or "generate" in task else "multiple_choice",
         "repeats": 1,
         "metadata": {"version": _version(task), **shared["metadata"]}
@@ -162,10 +163,10 @@ def _config(task, ours):
 
 
 def _version(task):
-    """The package's version of the task, or of the first of its benchmark if its name is not the package's."""
+    """Return the package's version of the task. For other names, return that of the benchmark's first task."""
     versions = package_versions()
-    known = (name for name in sorted(versions, reverse=True) if task.startswith(name))
-    return float(versions[next(known, next(name for name in versions if name.split("_")[0] == task.split("_")[0]))])
+    bases = (name for name in sorted(versions, reverse=True) if task.startswith(name))
+    return float(versions[next(bases, next(name for name in versions if name.split("_")[0] == task.split("_")[0]))])
 
 
 def _lmms_eval_line(task, answers, number, values):
@@ -187,20 +188,20 @@ def _lm_eval_line(task, answers, number, values):
     added = {"data": "0" * 64, "version": f"{_version(task)}, {__version__}"} | _ADDED[benchmark]
     added |= {"row": number} if "row" in added else {}
     prompt = "USER: " + "<image>\n" * 8 + doc.get("question", "The prompt.") + " ASSISTANT:"
-    asked = doc["choices"] if len(response) > 1 else [{"until": [], "max_gen_toks": 30, "do_sample": False}]
+    continuations = doc["choices"] if len(response) > 1 else [{"until": [], "max_gen_toks": 30, "do_sample": False}]
     return {
         "doc_id": number,
         "doc": doc | added,
         "target": _target(doc),
         "arguments": {
-            f"gen_args_{place}": {"arg_0": prompt, "arg_1": each, "arg_2": {"visual": f"{benchmark} {number}"}}
-            for place, each in enumerate(asked)
+            f"gen_args_{index}": {"arg_0": prompt, "arg_1": text, "arg_2": {"visual": f"{benchmark} {number}"}}
+            for index, text in enumerate(continuations)
         },
-        "resps": [[each] for each in response],
+        "resps": [[text] for text in response],
         "filtered_resps": [*map(_without_truncation, response)],
         "filter": _kind(task)[1],
         "metrics": list(values),
-        **{f"{what}_hash": sha256(f"{what} {number}".encode()).hexdigest() for what in ("doc", "prompt", "target")},
+        **{f"{kind}_hash": sha256(f"{kind} {number}".encode()).hexdigest() for kind in ("doc", "prompt", "target")},
         **values,
     }
 
@@ -220,7 +221,7 @@ def _shared(task):
 
 @cache
 def _read_shared(name):
-    """The task's metrics as the harnesses read them, functions for their names."""
+    """Read a shared file as the harnesses do, with functions instead of their names."""
 
     class Loader(yaml.SafeLoader):
         pass

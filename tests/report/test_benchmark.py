@@ -1,4 +1,4 @@
-"""A benchmark's part of a report, written as a benchmark's author would: one class over real samples."""
+"""A small benchmark's part of a report, as the benchmark's author would write it."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ COUNT = 90
 
 @dataclass(frozen=True)
 class Letters(ScoredTask):
-    """One task of a run in which a letter was written."""
+    """A run's task with written letters."""
 
     @property
     def main(self):
@@ -28,14 +28,14 @@ class Letters(ScoredTask):
 
 
 def answer_of(sample):
-    """The author's reading of a logged line."""
+    """Read a logged sample."""
     scored, number = sample["acc"], sample["predictions"]["sample_id"]
     scores = {"acc": scored["score"]}
     return Answer((number,), str(number), f"question {number}", sample["target"], scores, scored["video_id"])
 
 
 class LettersReport(BenchmarkReport[Letters]):
-    """The whole part of a small benchmark."""
+    """The complete report of a small benchmark."""
 
     SPEC = Spec("letters", "Letters", "Which letter is right?", "acc", 2, "acc", "Letters", "acc", {}, str)
 
@@ -64,7 +64,7 @@ class LettersReport(BenchmarkReport[Letters]):
     def question(self, key, answers):
         return {"question": f"Question {key[0]}", "facts": {}}
 
-    def shown(self, answer):
+    def gallery_answer(self, answer):
         return ShownAnswer("right" if answer.scores["acc"] else "wrong", answer.record)
 
 
@@ -75,12 +75,12 @@ def test_a_benchmark_report_has_section_gallery_and_compact_table(tmp_path):
     report = LettersReport(runs)
     section = report.section()
     assert [table.key for table in section.tables] == ["letters", "letters_pairs"]
-    told = {run.name: run.tasks["egoplan_val_generate"].metrics["acc"] for run in runs}
-    assert {headline.run: headline.value for headline in section.headlines} == told
+    accuracies = {run.name: run.tasks["egoplan_val_generate"].metrics["acc"] for run in runs}
+    assert {headline.run: headline.value for headline in section.headlines} == accuracies
     assert all(headline.interval[0] <= headline.value <= headline.interval[1] for headline in section.headlines)
     assert [item.key for item in report.items()] == [f"letters/{number}" for number in range(1, COUNT + 1)]
-    assert {*report.items()[0].answers} == {*told}
-    assert report.compact_table().rows[1].values == ("  acc", *(f"{value:.2f}" for value in told.values()))
+    assert {*report.items()[0].answers} == {*accuracies}
+    assert report.compact_table().rows[1].values == ("  acc", *(f"{value:.2f}" for value in accuracies.values()))
 
 
 def test_runs_without_the_benchmarks_tasks_have_no_part():

@@ -16,8 +16,8 @@ def test_the_legend_includes_runs_with_a_leading_underscore(tmp_path):
     axes.hist([1, 2])
     finish(axes)
     (legend,) = figure.legends
-    told = {text.get_text().lstrip("\u200b") for text in legend.get_texts()}
-    assert told == {"_bars", "__line", "_errors", "plain"}
+    labels = {text.get_text().lstrip("\u200b") for text in legend.get_texts()}
+    assert labels == {"_bars", "__line", "_errors", "plain"}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         figure.savefig(tmp_path / "figure.png")

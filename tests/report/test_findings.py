@@ -22,27 +22,27 @@ COUNT = 90
 NAMES = ("One-7B", "Two-7B", "Three-7B")
 
 
-def line(run, value, interval=(0.0, 100.0), **more):
-    return Headline(run, "Bench", "task", "acc", value, 1, interval, 700, 1.0, **more)
+def line(run, value, interval=(0.0, 100.0), **fields):
+    return Headline(run, "Bench", "task", "acc", value, 1, interval, 700, 1.0, **fields)
 
 
-def pair(first, second, value, low, high, **more):
-    return Difference(first, second, "task", value, low, high, 700, 9, 5, **more)
+def pair(first, second, value, low, high, **fields):
+    return Difference(first, second, "task", value, low, high, 700, 9, 5, **fields)
 
 
-def told(*lines, pairs=(), reference=None):
+def findings(*lines, pairs=(), reference=None):
     return finding("Bench", lines, pairs, reference, "points")
 
 
 def test_a_difference_has_its_interval():
     lines = line("A", 45.0, (43.0, 47.0)), line("B", 41.0, (39.0, 43.0))
-    (sentence,) = told(*lines, pairs=[pair("B", "A", -4.0, -6.25, -1.75)])
+    (sentence,) = findings(*lines, pairs=[pair("B", "A", -4.0, -6.25, -1.75)])
     assert sentence.replace("\u202f", " ") == "A is 4.0 points above B on Bench (95 % interval 1.8 to 6.2)."
 
 
 def test_if_the_interval_includes_0_no_run_is_better():
     lines = line("A", 45.0), line("B", 44.0)
-    (sentence,) = told(*lines, pairs=[pair("A", "B", 1.0, -1.0, 3.0)])
+    (sentence,) = findings(*lines, pairs=[pair("A", "B", 1.0, -1.0, 3.0)])
     assert "A and B" in sentence
     assert "1.0 points (95" in sentence
     assert "above" not in sentence
@@ -57,7 +57,7 @@ def test_if_the_interval_includes_0_no_run_is_better():
     ],
 )
 def test_no_difference_without_an_interval_or_between_incomparable_runs(pairs, reason):
-    (sentence,) = told(line("A", 45.0), line("B", 41.0, None, no_interval="no samples"), pairs=pairs)
+    (sentence,) = findings(line("A", 45.0), line("B", 41.0, None, no_interval="no samples"), pairs=pairs)
     assert sentence.replace("\u202f", " ").startswith(
         "On Bench, A scores 45.0 (95 % interval 0.0 to 100.0) and B 41.0 (no interval: no samples); they "
     )
@@ -68,22 +68,22 @@ def test_no_difference_without_an_interval_or_between_incomparable_runs(pairs, r
 
 def test_the_best_published_score_is_compared_by_the_runs_interval():
     reference = Reference("GPT-4V", 48.2, "Table 1", (48.2, 40.0), "another judge")
-    first, second = told(line("A", 45.0, (43.0, 47.0)), reference=reference)
+    first, second = findings(line("A", 45.0, (43.0, 47.0)), reference=reference)
     assert first.replace("\u202f", " ") == "A scores 45.0 on Bench (95 % interval 43.0 to 47.0)."
     assert second.replace("\u202f", " ") == (
         "It is 3.2 points below GPT-4V, the best in Table 1 of the paper (95 % interval 1.2 to 5.2; another judge)."
     )
-    (_, second) = told(line("A", 45.0, (43.0, 49.0)), reference=reference)
+    (_, second) = findings(line("A", 45.0, (43.0, 49.0)), reference=reference)
     assert "GPT-4V" in second
-    assert len(told(line("A", 45.0, None, no_interval="no samples"), reference=reference)) == 1
+    assert len(findings(line("A", 45.0, None, no_interval="no samples"), reference=reference)) == 1
 
 
 def test_an_incomparable_run_is_not_compared():
     reference = Reference("GPT-4V", 48.2, "Table 1", (48.2,))
-    apart = line("Demo", 99.0, apart=("rated by the demo judge",), is_demo=True)
-    (sentence,) = told(apart, reference=reference)
+    demo = line("Demo", 99.0, apart=("rated by the demo judge",), is_demo=True)
+    (sentence,) = findings(demo, reference=reference)
     assert sentence.endswith("It is not compared: rated by the demo judge.")
-    sentences = told(apart, line("A", 45.0), pairs=[pair("Demo", "A", 54.0, 50.0, 58.0, why="the demo judge")])
+    sentences = findings(demo, line("A", 45.0), pairs=[pair("Demo", "A", 54.0, 50.0, 58.0, why="the demo judge")])
     assert sentences[0].startswith("A scores 45.0")
     assert sentences[1] == "Not compared: Demo (rated by the demo judge)."
     assert not any("above" in sentence or "GPT-4V" in sentence for sentence in sentences)
@@ -91,38 +91,38 @@ def test_an_incomparable_run_is_not_compared():
 
 def test_reasons_that_all_runs_share_are_printed_once():
     demo, other = (line(name, 9.0, apart=("rated by the demo judge",)) for name in ("Demo", "Other"))
-    (sentence,) = told(demo, replace(demo, task="other task"))
+    (sentence,) = findings(demo, replace(demo, task="other task"))
     assert sentence.endswith("It is not compared: rated by the demo judge.")
-    assert told(demo, other) == ("Not compared on Bench: Demo and Other (rated by the demo judge).",)
+    assert findings(demo, other) == ("Not compared on Bench: Demo and Other (rated by the demo judge).",)
     unlike = replace(other, apart=("0.1 % of the official questions",))
-    (sentence,) = told(demo, unlike)
+    (sentence,) = findings(demo, unlike)
     assert "Demo and Other" in sentence
     assert "rated by the demo judge" not in sentence
-    for lines, shown in (((demo, other), "not compared"), ((demo, unlike), "not compared: rated by the demo judge")):
+    for lines, text in (((demo, other), "not compared"), ((demo, unlike), "not compared: rated by the demo judge")):
         (card,) = cards([Section("bench", "Bench", "", lines)])
-        assert card.not_compared(demo) == shown
+        assert card.not_compared(demo) == text
         assert card.not_compared(line("A", 45.0)) == ""
 
 
 @given(st.lists(st.tuples(st.floats(-50, 50), st.floats(0, 30)), min_size=3, max_size=3))
 def test_ranks_follow_from_real_differences(drawn):
-    lines = [line(name, 50.0 + place) for place, name in enumerate(NAMES)]
+    lines = [line(name, 50.0 + number) for number, name in enumerate(NAMES)]
     names = [(NAMES[0], NAMES[1]), (NAMES[0], NAMES[2]), (NAMES[1], NAMES[2])]
-    pairs = [pair(*of, value, value - half, value + half) for of, (value, half) in zip(names, drawn, strict=True)]
-    for found in ranked(lines, pairs):
+    pairs = [pair(*both, value, value - half, value + half) for both, (value, half) in zip(names, drawn, strict=True)]
+    for headline in ranked(lines, pairs):
         signed = [
-            (one.value if one.first == found.run else -one.value, one)
-            for one in pairs
-            if found.run in (one.first, one.second)
+            (rival.value if rival.first == headline.run else -rival.value, rival)
+            for rival in pairs
+            if headline.run in (rival.first, rival.second)
         ]
-        above = sum(value < 0 and abs(value) > one.high - one.value for value, one in signed)
-        below = sum(value > 0 and abs(value) > one.high - one.value for value, one in signed)
-        assert (found.rank, found.ranked) == ((1 + above, 3 - below), 3)
-    assert all(found.rank is None for found in ranked(lines[:2], [replace(pairs[0], low=None, high=None)]))
+        above = sum(value < 0 and abs(value) > rival.high - rival.value for value, rival in signed)
+        below = sum(value > 0 and abs(value) > rival.high - rival.value for value, rival in signed)
+        assert (headline.rank, headline.ranked) == ((1 + above, 3 - below), 3)
+    assert all(headline.rank is None for headline in ranked(lines[:2], [replace(pairs[0], low=None, high=None)]))
 
 
 class Sliced(LettersReport):
-    """With an attribute."""
+    """A report whose questions have an attribute."""
 
     def question(self, key, answers):
         return super().question(key, answers) | {"facts": {"half": "first" if key[0] <= COUNT // 2 else "second"}}
@@ -146,39 +146,39 @@ def scores(run):
 
 
 def test_slices_are_means_and_intervals_of_their_questions(report):
-    made, runs = report
-    (found,) = made.section().slices
-    assert (found.attribute, found.names) == ("half", ["first", "second"])
-    assert len(found.groups) == 6
-    own = {run.name: scores(run) for run in runs}
-    for group in found.groups:
+    sliced, runs = report
+    (part,) = sliced.section().slices
+    assert (part.attribute, part.names) == ("half", ["first", "second"])
+    assert len(part.groups) == 6
+    run_scores = {run.name: scores(run) for run in runs}
+    for group in part.groups:
         is_first = group.name == "first"
-        chosen = [pair for number, pair in own[group.run].items() if (number <= COUNT // 2) == is_first]
+        chosen = [scored for number, scored in run_scores[group.run].items() if (number <= COUNT // 2) == is_first]
         assert (group.value, group.questions) == (pytest.approx(fmean(score for score, _ in chosen)), len(chosen))
         assert group.interval == bootstrap_interval(*zip(*chosen, strict=True))
         assert bool(group.no_interval) == (group.interval is None)
 
 
 def test_differences_count_what_was_won_and_lost(report):
-    made, runs = report
-    own = {run.name: scores(run) for run in runs}
-    assert len(made.differences) == 3
-    for found in made.differences:
-        first, second = own[found.first], own[found.second]
+    sliced, runs = report
+    run_scores = {run.name: scores(run) for run in runs}
+    assert len(sliced.differences) == 3
+    for gap in sliced.differences:
+        first, second = run_scores[gap.first], run_scores[gap.second]
         values = [first[number][0] - second[number][0] for number in first]
-        assert found.value == pytest.approx(fmean(values))
-        assert (found.low, found.high) == pytest.approx(bootstrap_interval(values, [first[n][1] for n in first]))
-        assert (found.won, found.lost, found.questions) == (values.count(1), values.count(-1), COUNT)
+        assert gap.value == pytest.approx(fmean(values))
+        assert (gap.low, gap.high) == pytest.approx(bootstrap_interval(values, [first[n][1] for n in first]))
+        assert (gap.won, gap.lost, gap.questions) == (values.count(1), values.count(-1), COUNT)
 
 
 def test_the_json_file_has_the_numbers_and_no_secret(report):
-    made, runs = report
+    sliced, runs = report
     run = replace(runs[0], provenance={"arguments": without_secrets("pretrained=m,api_key=sk-abc")})
-    content = json.loads(json_of([made.section()], [run], ["</script>"], 5))
+    content = json.loads(json_of([sliced.section()], [run], ["</script>"], 5))
     (benchmark,) = content["benchmarks"]
     assert (content["schema"], content["skipped"], content["questions"]) == (1, ["</script>"], 5)
-    for score, other in zip(benchmark["scores"], runs, strict=True):
-        assert score["value"] == pytest.approx(fmean(value for value, _ in scores(other).values()))
+    for score, own_run in zip(benchmark["scores"], runs, strict=True):
+        assert score["value"] == pytest.approx(fmean(value for value, _ in scores(own_run).values()))
         assert score["low"] <= score["value"] <= score["high"]
     assert [len(benchmark[name]) for name in ("differences", "slices", "tables")] == [3, 1, 2]
     assert "sk-abc" not in json.dumps(content)
@@ -192,13 +192,13 @@ def test_two_checkpoints_of_one_model_are_compared(report):
         replace(run, time=time, model=model, provenance={"model": model, "started": time, "arguments": "a=1"})
         for run, time, model in zip(runs, times, models, strict=True)
     ]
-    made = Sliced(changed)
-    (found,) = made.changes()
-    assert (found.difference.first, found.difference.second) == (runs[0].name, runs[1].name)
-    assert found.changed == ("model: out/Model/checkpoint-100 → out/Model/checkpoint-200",)
+    sliced = Sliced(changed)
+    (change,) = sliced.changes()
+    assert (change.difference.first, change.difference.second) == (runs[0].name, runs[1].name)
+    assert change.changed == ("model: out/Model/checkpoint-100 → out/Model/checkpoint-200",)
     later, earlier = scores(runs[0]), scores(runs[1])
-    assert found.difference.won == sum(later[number][0] > earlier[number][0] for number in later)
-    assert found.difference.lost == sum(later[number][0] < earlier[number][0] for number in later)
+    assert change.difference.won == sum(later[number][0] > earlier[number][0] for number in later)
+    assert change.difference.lost == sum(later[number][0] < earlier[number][0] for number in later)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The gallery as a browser shows it, and its files."""
+"""The gallery in a browser, and its files."""
 
 import io
 from dataclasses import replace
@@ -70,19 +70,19 @@ def test_a_question_opens_with_choices_log_probabilities_and_frames(tab):
     )
     last = tab.locator(".frames .tile").last
     with Image.open(io.BytesIO(last.screenshot())) as shot:
-        seen = shot.convert("RGB").getpixel((shot.width // 2, shot.height // 2))
-    assert max(abs(a - b) for a, b in zip(seen, images(35)[-1].getpixel((0, 0)), strict=True)) < 12
+        pixel = shot.convert("RGB").getpixel((shot.width // 2, shot.height // 2))
+    assert max(abs(a - b) for a, b in zip(pixel, images(35)[-1].getpixel((0, 0)), strict=True)) < 12
 
 
 def test_a_link_to_a_question_opens_it_and_hostile_texts_are_texts(tab, written):
     tab.goto(f"{(written / 'index.html').as_uri()}#gallery/egothink/existence/1")
     tab.reload()
-    said = tab.locator(".said").nth(0)
-    said.wait_for()
-    assert said.locator(".words").text_content() == SHOWN_HOSTILE
+    answer = tab.locator(".said").nth(0)
+    answer.wait_for()
+    assert answer.locator(".words").text_content() == SHOWN_HOSTILE
     assert tab.locator("dialog .asked").text_content() == SHOWN_HOSTILE
-    assert said.locator(".judgement p").text_content() == "Partly.\nOne half."
-    assert "0.5 of 1" in said.inner_text()
+    assert answer.locator(".judgement p").text_content() == "Partly.\nOne half."
+    assert "0.5 of 1" in answer.inner_text()
     assert tab.locator(".said").nth(1).locator(".words").inner_text() == "The answer was not logged."
     assert tab.locator("h1").text_content() == "Egocentric planning: runs and published results"
     tab.wait_for_function("document.querySelector('.frames img.only').naturalWidth === 720")
@@ -147,11 +147,11 @@ def test_a_second_report_continues_unfinished_pictures(tmp_path, monkeypatch):
     monkeypatch.undo()
     second = write_gallery(tmp_path, items, lambda *_: None, FOREVER_S)
     assert (second.pictured, second.waiting, second.unreadable) == (2, 0, 1)
-    kept = tmp_path / "gallery/images" / strip_name(items[1])
-    times = kept.stat().st_mtime_ns
+    strip = tmp_path / "gallery/images" / strip_name(items[1])
+    times = strip.stat().st_mtime_ns
     third = write_gallery(tmp_path, items, lambda *_: None, FOREVER_S)
     assert (third.pictured, third.unreadable) == (2, 1)
-    assert kept.stat().st_mtime_ns == times
+    assert strip.stat().st_mtime_ns == times
 
 
 def test_questions_with_the_same_key_have_different_pictures(tmp_path):
@@ -159,8 +159,8 @@ def test_questions_with_the_same_key_have_different_pictures(tmp_path):
     assert write_gallery(tmp_path, [item], lambda *_: None, FOREVER_S).pictured == 1
     other = replace(item, question="Another file's question 1?")
     for changed in (replace(other, images=lambda: []), replace(item, images=None)):
-        found = write_gallery(tmp_path, [changed], lambda *_: None, FOREVER_S)
-        assert found.pictured == 0
+        gallery = write_gallery(tmp_path, [changed], lambda *_: None, FOREVER_S)
+        assert gallery.pictured == 0
 
 
 def test_a_smaller_report_deletes_the_files_of_a_larger_one(tmp_path):

@@ -1,4 +1,4 @@
-"""The page as a browser shows it: its summary, its tables, its figures."""
+"""Summary, tables and figures of the page in a browser."""
 
 import re
 from dataclasses import replace
@@ -15,12 +15,12 @@ from patience import processor_time_below
 from report.two_models import LONG, SECTIONS, SHORT, figure, plan_item
 
 
-def column(page, table: str, place: int) -> list[str]:
-    return [text.strip() for text in page.locator(f"#table-{table} tbody tr > :nth-child({place})").all_inner_texts()]
+def column(page, table: str, number: int) -> list[str]:
+    return [text.strip() for text in page.locator(f"#table-{table} tbody tr > :nth-child({number})").all_inner_texts()]
 
 
 def rows_of(tab, number):
-    """The texts of a card's rows, each a list of lines, cell by cell."""
+    """Return the lines of each cell in each row of a card."""
     rows = tab.locator(f".result:nth-child({number}) tbody tr")
     return [[cell.split("\n") for cell in row.locator("th, td").all_inner_texts()] for row in rows.all()]
 
@@ -69,9 +69,9 @@ def test_the_ends_of_an_interval_are_below_their_value(tmp_path):
     assert table.intervals() == {2: (1, 4)}
     write_page(tmp_path, [replace(SECTIONS[0], tables=(table,))], [], [], ())
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    (shown,) = re.findall('<table class="sortable".*?</table>', page, re.DOTALL)
-    assert re.findall("<button[^>]*>(.*?)</button>", shown) == ["Run", "Accuracy", "n", "Other low"]
-    first, second = (re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in shown.split("<tr>")[2:])
+    (html,) = re.findall('<table class="sortable".*?</table>', page, re.DOTALL)
+    assert re.findall("<button[^>]*>(.*?)</button>", html) == ["Run", "Accuracy", "n", "Other low"]
+    first, second = (re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in html.split("<tr>")[2:])
     assert re.sub("<[^>]*>", "|", first[1]).split() == ["|40.13||30.2", "to", "50.0|"]
     assert [len(first), len(second), re.sub("<[^>]*>", "", second[1]).strip()] == [4, 4, "41.00"]
     assert csv_of(table).splitlines()[0] == "run,low,acc,n,high,other_low,own"
@@ -197,22 +197,22 @@ def test_the_theme_can_be_chosen_and_is_stored(tab):
 
 
 def test_figures_share_no_ids_and_carry_no_styles():
-    one, two = svg_of(figure("one")), svg_of(figure("two"))
-    ids = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in (one, two)]
+    first, second = svg_of(figure("one")), svg_of(figure("two"))
+    ids = [set(re.findall(r'\bid="([^"]+)"', svg)) for svg in (first, second)]
     assert ids[0]
     assert not ids[0] & ids[1]
-    used = {*re.findall(r"url\(#([^)]+)\)", one), *re.findall(r'href="#([^"]+)"', one)}
+    used = {*re.findall(r"url\(#([^)]+)\)", first), *re.findall(r'href="#([^"]+)"', first)}
     assert used
     assert used <= ids[0]
-    assert "<style" not in one
-    assert "metadata" not in one
-    assert ">past actions</text>" in one
+    assert "<style" not in first
+    assert "metadata" not in first
+    assert ">past actions</text>" in first
 
 
 def test_numbers_are_formatted_for_readers():
     values = ((None, 1), (float("nan"), 1), (-0.04, 1), (-2.25, 2), (3355, None))
-    shown = ["\u2013", "\u2013", "0.0", "\u22122.25", "3,355"]
-    assert [show(value, decimals) for value, decimals in values] == shown
+    texts = ["\u2013", "\u2013", "0.0", "\u22122.25", "3,355"]
+    assert [show(value, decimals) for value, decimals in values] == texts
     assert [show(value, 4, "p_holm") for value in (1e-300, 0.00004, 0.00005, 0.0)] == [
         "<0.0001", "<0.0001", "0.0001", "0.0000"
     ]  # fmt: skip
@@ -222,12 +222,12 @@ def test_numbers_are_formatted_for_readers():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("by_sum", "shown"), [(36.5, "by sum 36.50"), (0.0, "by sum 0.00"), (None, "by sum n/a")])
-def test_the_summary_has_other_scores_of_the_same_answers(tmp_path, by_sum, shown):
+@pytest.mark.parametrize(("by_sum", "text"), [(36.5, "by sum 36.50"), (0.0, "by sum 0.00"), (None, "by sum n/a")])
+def test_the_summary_has_other_scores_of_the_same_answers(tmp_path, by_sum, text):
     section, *_ = SECTIONS
     headline = replace(section.headlines[0], beside=(("by sum", by_sum),))
     write_page(tmp_path, [replace(section, headlines=(headline,))], [], [Run(headline.run, Path(), "", "", "", {})], ())
-    assert f" \u00b7 {shown}" in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert f" \u00b7 {text}" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
 def test_a_page_of_a_complete_validation_set_is_small(tmp_path):

@@ -1,4 +1,4 @@
-"""The page of four runs on all benchmarks in a browser: what is seen at once, what is folded, and where bars lead."""
+"""The page of four runs on all benchmarks in a browser: visible and folded parts, and links of bars."""
 
 import json
 import re
@@ -25,13 +25,13 @@ def out(tmp_path_factory):
 
 @pytest.fixture
 def tab(browser, out, request):
-    """The page; nothing may be asked of the network, and the console stays empty."""
+    """Open the page. Fail on requests to the network and on console messages."""
     context = browser.new_context(**({"viewport": {"width": 1440, "height": 900}} | getattr(request, "param", {})))
     page, messages = context.new_page(), []
     page.set_default_timeout(1000 * FOREVER_S)
     page.on("console", lambda message: messages.append(message.text))
     page.on("pageerror", lambda error: messages.append(str(error)))
-    page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else messages.append(asked.url))
+    page.on("request", lambda call: None if call.url.startswith(("file:", "data:")) else messages.append(call.url))
     page.goto((out / "index.html").as_uri())
     yield page
     context.close()
@@ -76,9 +76,9 @@ def test_tokens_of_ranked_answers_are_shown(tab):
     tab.evaluate("location.hash = '#gallery/egoplan/1'")
     heads = tab.locator("#item-body .choices thead th")
     heads.first.wait_for()
-    shown = {"One-7B": True, "Two-7B": False}  # lm-eval counts none.
-    for name, is_told in shown.items():
-        assert ("360 tokens in, 120 out" in heads.filter(has_text=name).inner_text()) == is_told
+    has_counts_by_run = {"One-7B": True, "Two-7B": False}  # lm-eval does not count tokens.
+    for name, has_counts in has_counts_by_run.items():
+        assert ("360 tokens in, 120 out" in heads.filter(has_text=name).inner_text()) == has_counts
 
 
 def test_one_attribute_is_shown_at_a_time(tab):
@@ -126,7 +126,7 @@ def test_figures_are_dark_in_a_dark_theme(tab):
         return tab.evaluate(
             """[...document.querySelectorAll('.drawing')].map((drawing) => {
                 const ground = drawing.querySelector('svg g path');
-                const text = drawing.querySelector('svg text');  // of an axis: words on cells keep their colour
+                const text = drawing.querySelector('svg text');  // of an axis: texts on cells keep their colour
                 return [getComputedStyle(ground).fill, getComputedStyle(text).fill];
             })"""
         )
@@ -136,9 +136,9 @@ def test_figures_are_dark_in_a_dark_theme(tab):
 
     for scheme, is_dark in (("light", False), ("dark", True)):
         tab.emulate_media(color_scheme=scheme)
-        found = colours()
-        assert len(found) > 5
-        for ground, text in found:
+        pairs = colours()
+        assert len(pairs) > 5
+        for ground, text in pairs:
             assert (light(ground) < 150) == is_dark, ground
             assert (light(text) > 450) == is_dark, text
 
@@ -162,8 +162,8 @@ def test_the_finding_is_on_the_first_screen_and_the_main_column_is_fully_visible
     assert tab.locator(".summary td.rank:not(.none)").first.is_visible()
     ends = "(rows) => rows.map((row) => row.getBoundingClientRect().right)"
     assert max(tab.locator(".slice a.plot, .summary td.rank").evaluate_all(ends)) <= width
-    behind = tab.locator(".slice td[data-n]").first.evaluate("(cell) => getComputedStyle(cell, '::after').content")
-    assert behind.startswith('"n = ') == (width == 400)
+    suffix = tab.locator(".slice td[data-n]").first.evaluate("(cell) => getComputedStyle(cell, '::after').content")
+    assert suffix.startswith('"n = ') == (width == 400)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -182,10 +182,10 @@ def test_axe_finds_nothing(tab, scheme):
 
 
 def test_a_run_with_the_demo_judge_is_named_at_the_top_and_not_compared(tab, out):
-    (egothink,) = (one for one in content(out)["benchmarks"] if one["key"] == "egothink")
+    (egothink,) = (part for part in content(out)["benchmarks"] if part["key"] == "egothink")
     (demo,) = (score for score in egothink["scores"] if score["is_demo"])
     assert demo["run"] == "One-7B"
-    # Its other scores are of the model.
+    # Only its scores in EgoThink are the demo judge's.
     assert "One-7B (EgoThink)." in tab.locator(".demo").inner_text()
     assert tab.locator(".demo").bounding_box()["y"] < 300
     assert all(pair["why"] for pair in egothink["differences"] if "One-7B" in (pair["first"], pair["second"]))

@@ -1,4 +1,4 @@
-"""The provenance of a run's numbers, and the command that repeats the run, which the harnesses must accept."""
+"""The provenance of a run's numbers, and the command that repeats the run, read by the harnesses' own parsers."""
 
 import json
 import shlex
@@ -16,8 +16,8 @@ from report.synthetic import write_run
 LM_EVAL = "lmms-egoplan lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) "
 
 
-def told(folder, harness, edit=lambda content: None):
-    """The provenance of a run whose results were edited."""
+def provenance_of(folder, harness, edit=lambda content: None):
+    """Return the provenance of a run with edited results."""
     path = write_run(folder, harness, "org/Model-7B", {"egoplan_val": egoplan_answers(5, 0.5)})
     content = json.loads(path.read_text())
     edit(content)
@@ -32,7 +32,7 @@ def test_lm_eval_reads_the_command_that_repeats_a_run(tmp_path, monkeypatch):
         content["config"] |= {"random_seed": 7, "numpy_seed": 8, "torch_seed": 9, "fewshot_seed": 10}
         content |= {"chat_template": "{{ messages }}", "system_instruction": "Answer 'briefly'; $HOME"}
 
-    command = told(tmp_path, "lm-eval", edit)["command"]
+    command = provenance_of(tmp_path, "lm-eval", edit)["command"]
     assert command.startswith(LM_EVAL)
     words = [word.replace("DIR", str(tmp_path / "out")) for word in shlex.split(command.removeprefix(LM_EVAL))]
     monkeypatch.setattr(sys, "argv", ["lm-eval", "run", "--include_path", str(LM_EVAL_TASKS), *words])
@@ -56,7 +56,7 @@ def test_lmms_eval_reads_the_command_that_repeats_a_run(tmp_path, monkeypatch):
         as_list = typed | {"tasks": typed["tasks"].split(",")}
         content["config"] |= {"resolved_cli_args": as_list, "batch_size": "2", "gen_kwargs": "max_new_tokens=64"}
 
-    command = told(tmp_path, "lmms-eval", edit)["command"]
+    command = provenance_of(tmp_path, "lmms-eval", edit)["command"]
     monkeypatch.setattr(sys, "argv", shlex.split(command))
     _, read = parse_eval_args()
     assert {name: getattr(read, name) for name in typed} == typed
@@ -77,23 +77,23 @@ def test_keys_are_hidden(tmp_path, harness):
         content["config"]["gen_kwargs"] = f"max_gen_toks=7,proxy=http://secret-ten@proxy,headers={keys}"
         content["system_instruction"] = f"headers: {keys}"
 
-    found = told(tmp_path, harness, edit)
-    text = json.dumps(found)
+    provenance = provenance_of(tmp_path, harness, edit)
+    text = json.dumps(provenance)
     assert "pretrained=m" in text
-    assert "max_gen_toks=7" in found["command"]
+    assert "max_gen_toks=7" in provenance["command"]
     assert "secret-" not in text
 
 
 @pytest.mark.parametrize("arguments", ["pretrained=m,revision=abc", {"pretrained": "m", "revision": "abc"}])
 def test_the_revision_is_reported(tmp_path, arguments):
-    found = told(tmp_path, "lm-eval", lambda content: content["config"].update(model_args=arguments))
-    assert found["revision"] == "abc"
+    provenance = provenance_of(tmp_path, "lm-eval", lambda content: content["config"].update(model_args=arguments))
+    assert provenance["revision"] == "abc"
 
 
 def test_details_missing_in_the_results_are_omitted(tmp_path):
     def edit(content):
         content |= {"config": None, "git_hash": "unknown@unknown", "lm_eval_version": None}
 
-    found = told(tmp_path, "lm-eval", edit)
-    assert found.keys() == {"model", "harness", "started", "seconds", "folder"}
-    assert all(found.values())
+    provenance = provenance_of(tmp_path, "lm-eval", edit)
+    assert provenance.keys() == {"model", "harness", "started", "seconds", "folder"}
+    assert all(provenance.values())

@@ -1,4 +1,4 @@
-"""The papers' tables as they are printed, and rows of runs among them."""
+"""The papers' printed tables, and rows of runs in them."""
 
 import csv
 import math
@@ -14,22 +14,12 @@ from lmms_egoplan.report.tables import Column
 from report.printed_tables import DESCRIBED, FILES, half_unit, load, printed
 
 KEYS = {
-    "paper",
-    "table",
-    "where",
-    "what",
-    "label",
-    "scores",
-    "higher_is_better",
-    "best",
-    "derived",
-    "exceptions",
-    "notes",
-}
+    "paper", "table", "where", "what", "label", "scores", "higher_is_better", "best", "derived", "exceptions", "notes",
+}  # fmt: skip
 
 
 def computed(row, derived):
-    """The derived number out of its printed parts, and how far off the print may be."""
+    """Compute a derived number from its printed parts. Also return the tolerance for rounded parts."""
     parts = [Decimal(row[column]) for column in derived["of"]]
     weights = derived["weights"] if derived["rule"] == "weighted_mean" else [1] * len(parts)
     assert derived["rule"] in ("mean", "weighted_mean")
@@ -39,19 +29,20 @@ def computed(row, derived):
     return mean, Decimal(0) if derived["parts"] == "exact" else max(map(half_unit, parts))
 
 
-def not_coming_out(stem):
-    found = []
+def deviations_in(stem):
+    """List the derived numbers whose printed value differs from the computed one."""
+    deviations = []
     for _, row in printed(stem).iterrows():
         for derived in DESCRIBED[stem]["derived"]:
             number = Decimal(row[derived["column"]])
             mean, slack = computed(row, derived)
             if abs(number - mean) > half_unit(number) + slack:
-                shown = mean.quantize(Decimal(1).scaleb(-derived["decimals"]), ROUND_HALF_UP)
-                found.append((row[DESCRIBED[stem]["label"]], derived["column"], float(number), float(shown)))
-    return found
+                rounded = mean.quantize(Decimal(1).scaleb(-derived["decimals"]), ROUND_HALF_UP)
+                deviations.append((row[DESCRIBED[stem]["label"]], derived["column"], float(number), float(rounded)))
+    return deviations
 
 
-# Rows in the papers.
+# Number of rows in the papers.
 ROWS = {
     **{"egoplan_table1": 28, "egoplan_table3": 7, "egoplan_table4": 26},
     **{"egothink_table3": 21, "egothink_table9": 3, "egothink_table10": 1, "egothink_table11": 18},
@@ -140,7 +131,7 @@ def test_derived_columns_have_the_stated_digits(stem):
 @pytest.mark.parametrize("stem", DESCRIBED)
 def test_derived_columns_are_correct_except_for_the_listed_exceptions(stem):
     listed = [(e["row"], e["column"], e["printed"], e["computed"]) for e in DESCRIBED[stem]["exceptions"]]
-    assert sorted(not_coming_out(stem)) == sorted(listed)
+    assert sorted(deviations_in(stem)) == sorted(listed)
 
 
 @pytest.mark.parametrize("stem", DESCRIBED)
@@ -167,11 +158,11 @@ def test_loaded_rows_equal_the_file(stem):
 
 @pytest.mark.parametrize("stem", DESCRIBED)
 def test_loaded_decimals_are_the_printed_ones(stem):
-    for column, places in load(stem).decimals.items():
-        printed_places = {len(cell.partition(".")[2]) for cell in printed(stem)[column] if cell}
-        assert places in printed_places
+    for column, decimals in load(stem).decimals.items():
+        printed_decimals = {len(cell.partition(".")[2]) for cell in printed(stem)[column] if cell}
+        assert decimals in printed_decimals
         is_noted = any(column in note and "decimals" in note for note in DESCRIBED[stem]["notes"])
-        assert (len(printed_places) > 1) == is_noted
+        assert (len(printed_decimals) > 1) == is_noted
 
 
 @pytest.mark.parametrize("stem", DESCRIBED)
@@ -179,123 +170,130 @@ def test_the_main_score_is_a_score(stem):
     assert load(stem).main in load(stem).higher_is_better
 
 
-def test_an_unknown_table_is_an_error_that_names_the_known_ones():
-    with pytest.raises(ValueError, match=r"no published table 'table2' in .*; there are table1, "):
+def test_an_unknown_table_is_an_error_that_lists_the_tables():
+    with pytest.raises(ValueError, match=r"published: .*'table2'.* table1, table3, table4"):
         load("egoplan_table2")
 
 
 EXTRA = (Column("low", "Low", 2), Column("questions", "Questions"))
 
 
-def table(own, stem="egoplan_table1", extra=EXTRA, **more):
-    return published_with_runs("Beside", load(stem), own, extra, **more)
+def table(run_rows, stem="egoplan_table1", extra=EXTRA, **options):
+    return published_with_runs("Title", load(stem), run_rows, extra, **options)
 
 
-def column(found, key):
-    place = [each.key for each in found.columns].index(key)
-    return [row.values[place] for row in found.rows]
+def column(published_table, key):
+    index = [field.key for field in published_table.columns].index(key)
+    return [row.values[index] for row in published_table.rows]
+
+
+def marked(published_table, key):
+    """Return the names of the rows with the best and second best values of a column."""
+    index = [field.key for field in published_table.columns].index(key)
+    marks = published_table.marks().items()
+    return {mark: published_table.rows[row].values[0] for (row, column), mark in marks if column == index}
 
 
 @pytest.mark.parametrize("stem", DESCRIBED)
 def test_without_runs_the_table_is_as_in_the_paper(stem):
     with FILES[stem].open(encoding="utf-8", newline="") as lines:
         head, *printed = csv.reader(lines)
-    found = table((), stem)
-    assert [each.key for each in found.columns] == head
-    assert not any(row.is_own for row in found.rows)
-    shown = [
-        [show(value, each.decimals) for value, each in zip(row.values, found.columns, strict=True)]
-        for row in found.rows
+    published_table = table((), stem)
+    assert [field.key for field in published_table.columns] == head
+    assert not any(row.is_own for row in published_table.rows)
+    texts = [
+        [show(value, field.decimals) for value, field in zip(row.values, published_table.columns, strict=True)]
+        for row in published_table.rows
     ]
-    # The one number that has more digits than the others of its column.
+    # The only number with options digits than the other numbers in its column.
     rounded = {("egothink_table11", "18.06"): "18.1"}
-    assert shown == [[rounded.get((stem, cell), cell) or "\u2013" for cell in row] for row in printed]
+    assert texts == [[rounded.get((stem, cell), cell) or "\u2013" for cell in row] for row in printed]
 
 
 @pytest.mark.parametrize("stem", DESCRIBED)
 def test_headings_are_words(stem):
-    titles = [each.title for each in table((), stem).columns]
+    titles = [field.title for field in table((), stem).columns]
     assert len(set(titles)) == len(titles)
     assert all(title[0].isupper() and "_" not in title for title in titles)
 
 
 def test_own_rows_are_above_the_published_ones_best_first():
-    own = [{"model": "middling", "acc": 28.0}, {"model": "best", "acc": 99.0}, {"model": "worst", "acc": 0.5}]
-    found = table(own)
-    scores = column(found, "acc")
+    run_rows = [{"model": "middling", "acc": 28.0}, {"model": "best", "acc": 99.0}, {"model": "worst", "acc": 0.5}]
+    combined = table(run_rows)
+    scores = column(combined, "acc")
     assert scores[:3] == [99.0, 28.0, 0.5]
     assert scores[3:] == sorted(scores[3:], reverse=True)
     assert len(scores) == 31
-    names = column(found, "model")
+    names = column(combined, "model")
     assert names[:3] == ["best", "middling", "worst"]
-    assert {name for name, row in zip(names, found.rows, strict=True) if row.is_own} == {"middling", "best", "worst"}
+    assert {name for name, row in zip(names, combined.rows, strict=True) if row.is_own} == {
+        "middling",
+        "best",
+        "worst",
+    }
 
 
 def test_best_and_second_best_include_published_and_own_rows():
-    found = table([{"model": "mine", "acc": 37.99}])
-    place = [each.key for each in found.columns].index("acc")
-    marked = {mark: found.rows[index].values[0] for (index, where), mark in found.marks().items() if where == place}
-    assert marked == {"best": "mine", "second": "GPT-4V"}
+    combined = table([{"model": "mine", "acc": 37.99}])
+    assert marked(combined, "acc") == {"best": "mine", "second": "GPT-4V"}
 
 
 def test_a_row_over_other_data_is_in_a_separate_table_and_never_marked():
-    own = [{"model": "easy", "acc": 99.0, "apart": ("other data", "in part")}, {"model": "mine", "acc": 37.99}]
-    found = table(own)
-    place = [each.key for each in found.columns].index("acc")
-    marked = {mark: found.rows[index].values[0] for (index, where), mark in found.marks().items() if where == place}
-    assert marked == {"best": "mine", "second": "GPT-4V"}
-    kept, apart = found.parted()
-    assert column(kept, "model")[:2] == ["mine", "GPT-4V"]
-    assert [each.key for each in apart.columns] == ["model", "acc", "why"]
-    assert [row.values for row in apart.rows] == [("easy", 99.0, "other data; in part")]
-    assert (apart.key, apart.title) == ("egoplan_table1_apart", "Not comparable: beside")
-    assert table(own[1:]).parted() == [table(own[1:])]
+    run_rows = [{"model": "easy", "acc": 99.0, "apart": ("other data", "in part")}, {"model": "mine", "acc": 37.99}]
+    combined = table(run_rows)
+    assert marked(combined, "acc") == {"best": "mine", "second": "GPT-4V"}
+    comparable, incomparable = combined.parted()
+    assert column(comparable, "model")[:2] == ["mine", "GPT-4V"]
+    assert [field.key for field in incomparable.columns] == ["model", "acc", "why"]
+    assert [row.values for row in incomparable.rows] == [("easy", 99.0, "other data; in part")]
+    assert (incomparable.key, incomparable.title) == ("egoplan_table1_apart", "Not comparable: title")
+    assert table(run_rows[1:]).parted() == [table(run_rows[1:])]
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "told"),
+    ("low", "high", "ranks"),
     [(27.0, 29.0, (8, 17)), (38.5, 60.0, (1, 1)), (1.0, 2.0, (29, 29)), (37.98, 60.0, (1, 1)), (1.0, 99.0, (1, 29))],
 )
-def test_the_rank_of_an_own_row_is_among_the_published_rows(low, high, told):
+def test_the_rank_of_an_own_row_is_among_the_published_rows(low, high, ranks):
     published = [float(row["acc"]) for row in load("egoplan_table1").rows]
     first, last = (1 + sum(score > end for score in published) for end in (high, low))
-    if told[0] in (1, 29):
-        assert (first, last) == told
+    if ranks[0] in (1, 29):
+        assert (first, last) == ranks
     rows = [{"model": "mine", "acc": (low + high) / 2, "low": low, "high": high}]
-    shown = str(first) if first == last else f"{first} to {last}"
-    found = table(rows, extra=(*EXTRA, Column("high", "High", 2)))
-    assert column(found, "would_stand")[0] == f"{shown} of {len(published) + 1}"
-    assert set(column(found, "would_stand")[1:]) == {None}
-    assert any(text.startswith("Would rank: ") for text in found.notes)
+    text = str(first) if first == last else f"{first} to {last}"
+    combined = table(rows, extra=(*EXTRA, Column("high", "High", 2)))
+    assert column(combined, "would_stand")[0] == f"{text} of {len(published) + 1}"
+    assert set(column(combined, "would_stand")[1:]) == {None}
+    assert any(note.startswith("Would rank: ") for note in combined.notes)
 
 
 def test_without_an_interval_there_is_no_rank():
-    for own in ({"acc": 30.0}, {"acc": 30.0, "low": None, "high": None}, {"low": 29.0, "high": 31.0}):
-        found = table([{"model": "mine"} | own], extra=(*EXTRA, Column("high", "High", 2)))
-        assert "would_stand" not in [each.key for each in found.columns]
+    for run_row in ({"acc": 30.0}, {"acc": 30.0, "low": None, "high": None}, {"low": 29.0, "high": 31.0}):
+        combined = table([{"model": "mine"} | run_row], extra=(*EXTRA, Column("high", "High", 2)))
+        assert "would_stand" not in [field.key for field in combined.columns]
 
 
 def test_rows_without_the_main_score_come_last():
-    own = [{"model": "none", "acc": None}, {"model": "nan", "acc": math.nan}, {"model": "absent"}]
-    found = table(own)
-    assert column(found, "model")[:3] == ["none", "nan", "absent"]
-    assert column(found, "acc")[:3] == [None, None, None]
+    run_rows = [{"model": "none", "acc": None}, {"model": "nan", "acc": math.nan}, {"model": "absent"}]
+    combined = table(run_rows)
+    assert column(combined, "model")[:3] == ["none", "nan", "absent"]
+    assert column(combined, "acc")[:3] == [None, None, None]
 
 
 def test_only_own_rows_fill_further_columns():
-    found = table([{"model": "mine", "acc": 30.0, "low": 29.0, "questions": 3298}])
-    assert found.columns[-2:] == EXTRA
-    filled = [row.values[-2:] for row in found.rows if row.is_own]
+    combined = table([{"model": "mine", "acc": 30.0, "low": 29.0, "questions": 3298}])
+    assert combined.columns[-2:] == EXTRA
+    filled = [row.values[-2:] for row in combined.rows if row.is_own]
     assert filled == [(29.0, 3298)]
-    assert all(row.values[-2:] == (None, None) for row in found.rows if not row.is_own)
+    assert all(row.values[-2:] == (None, None) for row in combined.rows if not row.is_own)
 
 
 def test_tables_can_be_sorted_by_another_score():
-    own = [{"model": "mine", "lcs": 99.0, "norm_lcs": 0.5}]
-    assert column(table(own, "actplan_table4"), "model")[0] == "mine"
+    run_rows = [{"model": "mine", "lcs": 99.0, "norm_lcs": 0.5}]
+    assert column(table(run_rows, "actplan_table4"), "model")[0] == "mine"
     second = {"model": "other", "lcs": 1.0, "norm_lcs": 0.6}
-    assert column(table([*own, second], "actplan_table4", main="norm_lcs"), "model")[:2] == ["other", "mine"]
-    assert column(table([*own, second], "actplan_table4"), "model")[:2] == ["mine", "other"]
+    assert column(table([*run_rows, second], "actplan_table4", main="norm_lcs"), "model")[:2] == ["other", "mine"]
+    assert column(table([*run_rows, second], "actplan_table4"), "model")[:2] == ["mine", "other"]
 
 
 def test_tables_are_sorted_by_averages_and_totals():
@@ -308,10 +306,10 @@ def test_tables_are_sorted_by_averages_and_totals():
 
 
 def test_source_and_notes_name_the_origin_of_the_numbers():
-    found = table([{"model": "mine", "acc": 30.0}], notes=("Other frames.",))
-    assert found.source == "EgoPlan-Bench, Table 1, and the runs"
-    told = load("egoplan_table1")
-    assert found.notes == (told.what, "Other frames.", *told.notes)
+    combined = table([{"model": "mine", "acc": 30.0}], notes=("Other frames.",))
+    assert combined.source == "EgoPlan-Bench, Table 1, and the runs"
+    published_table = load("egoplan_table1")
+    assert combined.notes == (published_table.what, "Other frames.", *published_table.notes)
     assert table(()).source == "EgoPlan-Bench, Table 1"
 
 

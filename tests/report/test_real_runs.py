@@ -1,4 +1,4 @@
-"""A run that lm-eval itself has made, and whether the synthetic ones are like it."""
+"""A real run of lm-eval, and the form of synthetic runs compared with it."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from runs.harness import _JUDGE
 
 
 class Model(LM):
-    """Prefers the shortest choice, and answers everything alike; looks at no image."""
+    """A model that prefers the shortest choice, always writes the same reply, and ignores images."""
 
     MULTIMODAL = True
 
@@ -44,7 +44,7 @@ class Model(LM):
 
 @pytest.fixture(scope="module")
 def real_run(tmp_path_factory):
-    """The results file of a run that lm-eval itself has made."""
+    """Run lm-eval and return the path of the results file."""
     folder = tmp_path_factory.mktemp("real")
     tasks = ["egoplan_val", "egoplan_val_blind", "egoplan_val_generate", "egothink_bench_object", "egointent"]
     with pytest.MonkeyPatch.context() as patch:
@@ -98,7 +98,7 @@ def test_the_scores_of_a_real_lm_eval_run_equal_those_of_its_samples(real_run):
 
 def test_synthetic_runs_have_the_form_of_real_lm_eval_runs(tmp_path, real_run):
     egothink = {name: value for name, value in egothink_bench(2, 0.5).items() if name.startswith("egothink_object")}
-    made = write_run(
+    results = write_run(
         tmp_path,
         "lm-eval",
         "m",
@@ -110,21 +110,22 @@ def test_synthetic_runs_have_the_form_of_real_lm_eval_runs(tmp_path, real_run):
             "egointent": egointent_answers(6, 50),
         },
     )
-    own, real = json.loads(made.read_text()), json.loads(real_run.read_text())
-    assert own["results"].keys() == real["results"].keys() - {"egothink_bench"}
-    for task, config in own["configs"].items():
-        assert own["results"][task].keys() == real["results"][task].keys()
+    synthetic, real = json.loads(results.read_text()), json.loads(real_run.read_text())
+    assert synthetic["results"].keys() == real["results"].keys() - {"egothink_bench"}
+    for task, config in synthetic["configs"].items():
+        assert synthetic["results"][task].keys() == real["results"][task].keys()
         for name in ("process_results", "metric_list", "output_type"):
             assert config[name] == real["configs"][task][name]
         (own_lines, real_lines) = (
             [json.loads(line) for line in next(path.parent.glob(f"samples_{task}_2*")).read_text().splitlines()]
-            for path in (made, real_run)
+            for path in (results, real_run)
         )
         assert len(own_lines) == len(real_lines)
-        for ours, theirs in zip(own_lines, real_lines, strict=True):
-            assert list(ours) == list(theirs)
-            assert ours["target"] == theirs["target"]
+        for own_line, real_line in zip(own_lines, real_lines, strict=True):
+            assert list(own_line) == list(real_line)
+            assert own_line["target"] == real_line["target"]
             elsewhere = {"media_path", "video_path", "data"}
-            assert ours["doc"].keys() - {"shown"} == theirs["doc"].keys() - {"shown"}
-            compared = ours["doc"].keys() - elsewhere - {"shown"}
-            assert {name: ours["doc"][name] for name in compared} == {name: theirs["doc"][name] for name in compared}
+            assert own_line["doc"].keys() - {"shown"} == real_line["doc"].keys() - {"shown"}
+            compared = own_line["doc"].keys() - elsewhere - {"shown"}
+            own_doc, real_doc = ({name: line["doc"][name] for name in compared} for line in (own_line, real_line))
+            assert own_doc == real_doc

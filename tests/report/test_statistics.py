@@ -1,4 +1,4 @@
-"""Intervals and tests of differences against slow ones, by hand, and by libraries."""
+"""Compare intervals and tests of differences with slow versions, values by hand, and libraries."""
 
 import itertools
 import math
@@ -30,7 +30,7 @@ THIRDS = (Fraction(0), Fraction(1, 3), Fraction(2, 3), Fraction(1))
 
 
 def clustered(count, seed=0, largest=12):
-    """Values and clusters: large clusters have large values, so that it matters what weighs."""
+    """Return values and clusters. Large clusters have large values, to test the weights."""
     source = random.Random(seed)
     values, clusters = [], []
     for cluster in range(count):
@@ -43,14 +43,14 @@ def clustered(count, seed=0, largest=12):
 
 def slow_interval(values, clusters, statistic, resamples=2000):
     source = random.Random(1)
-    groups = [[value for value, of in zip(values, clusters, strict=True) if of == name] for name in set(clusters)]
-    found = [statistic([*itertools.chain(*source.choices(groups, k=len(groups)))]) for _ in range(resamples)]
-    return np.percentile(found, (2.5, 97.5))
+    groups = [[value for value, video in zip(values, clusters, strict=True) if video == name] for name in set(clusters)]
+    resampled = [statistic([*itertools.chain(*source.choices(groups, k=len(groups)))]) for _ in range(resamples)]
+    return np.percentile(resampled, (2.5, 97.5))
 
 
 def slow_sign_flips(sums):
-    """Share of all ways to flip signs that are at least as far from 0."""
-    totals = [sum(sign * one for sign, one in zip(signs, sums, strict=True)) for signs in flips(len(sums))]
+    """Return the fraction of all sign flips whose total is at least as far from 0."""
+    totals = [sum(sign * value for sign, value in zip(signs, sums, strict=True)) for signs in flips(len(sums))]
     return Fraction(sum(abs(total) >= abs(sum(sums)) for total in totals), len(totals))
 
 
@@ -87,40 +87,40 @@ def test_interval_of_another_statistic_of_sums():
     assert interval_of_sums(rows, clusters, variance) == pytest.approx(slow, abs=0.1 * (slow[1] - slow[0]))
 
 
-def test_mean_of_all_resamples_at_once_is_that_of_each():
+def test_means_of_a_batch_of_resamples_equal_single_means():
     questions = [*zip(*clustered(30), strict=True)]
     random.Random(0).shuffle(questions)
     values, clusters = zip(*questions, strict=True)
-    groups = [np.array([value for value, of in questions if of == name]) for name in sorted(set(clusters))]
-    each = bootstrap(
+    groups = [np.array([value for value, cluster in questions if cluster == name]) for name in sorted(set(clusters))]
+    interval = bootstrap(
         ([*range(30)],),
-        lambda drawn: np.concatenate([groups[place] for place in drawn.astype(int)]).mean(),
+        lambda drawn: np.concatenate([groups[number] for number in drawn.astype(int)]).mean(),
         method="percentile",
         n_resamples=RESAMPLES,
         vectorized=False,
         batch=500,
         rng=np.random.default_rng(0),
     ).confidence_interval
-    assert bootstrap_interval(values, clusters) == pytest.approx(tuple(each), rel=1e-12)
+    assert bootstrap_interval(values, clusters) == pytest.approx(tuple(interval), rel=1e-12)
 
 
 def test_interval_of_single_questions_is_scipys():
     values, _ = clustered(20)
-    own_clusters = [f"{number:04}" for number in range(len(values))]
+    single_clusters = [f"{number:04}" for number in range(len(values))]
     scipys = bootstrap(
         (values,), np.mean, method="percentile", n_resamples=RESAMPLES, rng=np.random.default_rng(0)
     ).confidence_interval
-    assert bootstrap_interval(values, own_clusters) == pytest.approx(tuple(scipys), rel=1e-12)
+    assert bootstrap_interval(values, single_clusters) == pytest.approx(tuple(scipys), rel=1e-12)
 
 
 def test_interval_does_not_depend_on_the_order_of_questions():
     values, clusters = clustered(30)
     order = random.Random(0).sample(range(len(values)), len(values))
-    shuffled = bootstrap_interval([values[place] for place in order], [clusters[place] for place in order])
+    shuffled = bootstrap_interval([values[index] for index in order], [clusters[index] for index in order])
     assert shuffled == pytest.approx(bootstrap_interval(values, clusters), rel=1e-12)
 
 
-def test_missing_values_are_left_out():
+def test_missing_values_are_ignored():
     values, clusters = clustered(10)
     gaps = [None, math.nan, math.inf, -math.inf]
     assert bootstrap_interval([*gaps, *values], ["a", "b", "c", clusters[0], *clusters]) == bootstrap_interval(
@@ -154,12 +154,12 @@ def test_a_statistic_undefined_in_a_resample_has_no_interval():
         assert interval_of_sums(rows, [*"abcdefghij"], is_one) is None
 
 
-def test_a_cluster_for_each_value():
+def test_a_missing_cluster_is_an_error():
     with pytest.raises(ValueError, match="got 1 for 2"):
         bootstrap_interval([0.0, 1.0], ["a"])
 
 
-def test_intervals_cover_the_truth_where_those_of_questions_do_not(monkeypatch):
+def test_only_intervals_over_clusters_cover_the_true_mean(monkeypatch):
     monkeypatch.setattr(statistics, "RESAMPLES", 500)
     source = np.random.default_rng(0)
     hits = {"clusters": 0, "questions": 0}
@@ -167,9 +167,9 @@ def test_intervals_cover_the_truth_where_those_of_questions_do_not(monkeypatch):
     for seed in range(rounds):
         clusters = np.repeat(np.arange(50), source.integers(1, 9, 50))
         values = source.normal(size=50)[clusters] + source.normal(size=len(clusters))
-        for kind, of in (("clusters", clusters), ("questions", np.arange(len(clusters)))):
+        for kind, units in (("clusters", clusters), ("questions", np.arange(len(clusters)))):
             monkeypatch.setattr(statistics, "_SEED", seed)
-            low, high = bootstrap_interval(values, of)
+            low, high = bootstrap_interval(values, units)
             hits[kind] += low <= 0 <= high
     assert 0.88 <= hits["clusters"] / rounds <= 0.98
     assert hits["questions"] / rounds < 0.8
@@ -178,7 +178,7 @@ def test_intervals_cover_the_truth_where_those_of_questions_do_not(monkeypatch):
 def test_a_whole_benchmark_takes_little_time():
     values, clusters = clustered(500)
     assert len(values) > 3000
-    with processor_time_below(10):  # usually a hundredth of one
+    with processor_time_below(10):  # usually 0.01
         bootstrap_interval(values, clusters)
 
 
@@ -186,16 +186,16 @@ def test_a_whole_benchmark_takes_little_time():
 @pytest.mark.parametrize("only_second", [0, 1, 5, 40])
 def test_right_and_wrong_are_compared_by_mcnemars_exact_test(only_first, only_second):
     pairs = [(1, 0)] * only_first + [(0, 1)] * only_second + [(1, 1)] * 3 + [(0, 0)] * 2
-    found = compared(pairs)
+    comparison = compared(pairs)
     discordant, fewer = only_first + only_second, min(only_first, only_second)
     tail = sum(math.comb(discordant, count) for count in range(fewer + 1)) / 2**discordant
-    assert (found.test, found.questions, found.clusters) == ("McNemar", len(pairs), len(pairs))
-    assert found.p_value == pytest.approx(min(1.0, 2 * tail))
-    assert found.difference == pytest.approx((only_first - only_second) / len(pairs))
+    assert (comparison.test, comparison.questions, comparison.clusters) == ("McNemar", len(pairs), len(pairs))
+    assert comparison.p_value == pytest.approx(min(1.0, 2 * tail))
+    assert comparison.difference == pytest.approx((only_first - only_second) / len(pairs))
     if len(pairs) < 10:
-        assert (found.low, found.high) == (None, None)
+        assert (comparison.low, comparison.high) == (None, None)
     else:
-        assert found.low <= found.difference <= found.high
+        assert comparison.low <= comparison.difference <= comparison.high
 
 
 @settings(max_examples=40, deadline=None)
@@ -208,12 +208,12 @@ def test_right_and_wrong_are_compared_by_mcnemars_exact_test(only_first, only_se
 )
 def test_other_scores_are_compared_by_all_flips_of_clusters_signs(rows):
     rows.append((Fraction(1, 3), Fraction(2, 3), "a"))
-    found = compared([(float(first), float(second)) for first, second, _ in rows], [of for *_, of in rows])
-    sums = {of: sum(first - second for first, second, name in rows if name == of) for *_, of in rows}
-    assert (found.test, found.questions, found.clusters) == ("permutation", len(rows), len(sums))
-    assert found.p_value == pytest.approx(float(slow_sign_flips([*sums.values()])), abs=1e-12)
-    assert found.difference == pytest.approx(float(sum(sums.values()) / len(rows)))
-    assert (found.low is None) == (len(sums) < 10)
+    comparison = compared([(float(first), float(second)) for first, second, _ in rows], [video for *_, video in rows])
+    sums = {video: sum(first - second for first, second, name in rows if name == video) for *_, video in rows}
+    assert (comparison.test, comparison.questions, comparison.clusters) == ("permutation", len(rows), len(sums))
+    assert comparison.p_value == pytest.approx(float(slow_sign_flips([*sums.values()])), abs=1e-12)
+    assert comparison.difference == pytest.approx(float(sum(sums.values()) / len(rows)))
+    assert (comparison.low is None) == (len(sums) < 10)
 
 
 def test_random_flips_come_close_to_all_flips():
@@ -222,13 +222,13 @@ def test_random_flips_come_close_to_all_flips():
     totals = np.array([*flips(len(differences))]) @ differences
     exact = np.mean(np.abs(totals) >= abs(sum(differences)) - 1e-9)
     assert 0.02 < exact < 0.5
-    assert compared([(one, 0.0) for one in differences]).p_value == pytest.approx(exact, abs=0.02)
+    assert compared([(difference, 0.0) for difference in differences]).p_value == pytest.approx(exact, abs=0.02)
 
 
 def test_scores_of_many_questions():
     source = random.Random(0)
-    found = compared([(source.random(), 0.4) for _ in range(1100)])
-    assert (found.test, found.clusters, found.p_value) == ("permutation", 1100, 2 / (PERMUTATIONS + 1))
+    comparison = compared([(source.random(), 0.4) for _ in range(1100)])
+    assert (comparison.test, comparison.clusters, comparison.p_value) == ("permutation", 1100, 2 / (PERMUTATIONS + 1))
 
 
 def test_runs_of_equal_means_do_not_differ():
@@ -244,32 +244,33 @@ def test_both_tests_agree_on_single_questions():
 
 def test_the_interval_of_a_difference_is_that_of_the_paired_differences():
     values, clusters = clustered(30)
-    found = compared([(value, 1.5) for value in values], clusters)
-    assert (found.low, found.high) == bootstrap_interval([value - 1.5 for value in values], clusters)
+    comparison = compared([(value, 1.5) for value in values], clusters)
+    assert (comparison.low, comparison.high) == bootstrap_interval([value - 1.5 for value in values], clusters)
 
 
 @pytest.mark.parametrize("scale", [1, 0.7])
-def test_the_other_way_round_only_signs_change(scale):
+def test_swapped_runs_change_only_the_signs(scale):
     source = random.Random(0)
     pairs = [(scale * source.randint(0, 1), scale * source.randint(0, 1)) for _ in range(90)]
     clusters = [source.choice("abcdefghijklmnopqrstuvwxyz") for _ in pairs]
-    one, other = compared(pairs, clusters), compared([(second, first) for first, second in pairs], clusters)
-    assert (other.difference, other.low, other.high) == pytest.approx((-one.difference, -one.high, -one.low))
-    assert other.p_value == one.p_value
+    direct, swapped = compared(pairs, clusters), compared([(second, first) for first, second in pairs], clusters)
+    ends = (-direct.high, -direct.low)
+    assert (swapped.difference, swapped.low, swapped.high) == pytest.approx((-direct.difference, *ends))
+    assert swapped.p_value == direct.p_value
 
 
 @pytest.mark.parametrize("score", [1, 0.3])
 def test_equal_runs_do_not_differ(score):
-    found = compared([(score, score)] * 12)
-    assert (found.difference, found.low, found.high, found.p_value) == (0, 0, 0, 1)
+    comparison = compared([(score, score)] * 12)
+    assert (comparison.difference, comparison.low, comparison.high, comparison.p_value) == (0, 0, 0, 1)
 
 
 def test_only_common_questions_are_compared():
     first = {"q1": 1.0, "q2": 0.0, "q3": None, "q4": math.nan, "q5": 1.0}
     second = {"q6": 1.0, "q5": 0.0, "q4": 1.0, "q3": 1.0, "q1": 1.0, "q2": 0.0}
     clusters = {"q1": "a", "q2": "b", "q5": "b"}
-    found = compare(first, second, clusters)
-    assert (found.questions, found.clusters, found.difference) == (3, 2, pytest.approx(1 / 3))
+    comparison = compare(first, second, clusters)
+    assert (comparison.questions, comparison.clusters, comparison.difference) == (3, 2, pytest.approx(1 / 3))
     assert compare(first, {"q6": 1.0, "q3": 1.0}, clusters) is None
     assert compare({}, {}, clusters) is None
     with pytest.raises(ValueError, match="2 questions have no cluster, such as 'q1'"):
@@ -284,12 +285,12 @@ def test_holm_by_hand():
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=5))
-def test_holm_is_bonferroni_in_every_family_that_a_comparison_is_in(per_cent):
-    p_values = [one / 100 for one in per_cent]
-    families = [[place for place in range(len(p_values)) if bits >> place & 1] for bits in range(1, 2 ** len(p_values))]
-    for place, found in enumerate(holm(p_values)):
-        within = [[p_values[other] for other in family] for family in families if place in family]
-        assert found == pytest.approx(min(1.0, max(len(family) * min(family) for family in within)))
+def test_holm_is_the_largest_bonferroni_correction_over_all_families(per_cent):
+    p_values = [number / 100 for number in per_cent]
+    families = [[index for index in range(len(p_values)) if bits >> index & 1] for bits in range(1, 2 ** len(p_values))]
+    for index, corrected in enumerate(holm(p_values)):
+        within = [[p_values[other] for other in family] for family in families if index in family]
+        assert corrected == pytest.approx(min(1.0, max(len(family) * min(family) for family in within)))
 
 
 def test_holm_is_that_of_statsmodels():
@@ -301,7 +302,7 @@ def test_holm_is_that_of_statsmodels():
 
 
 @pytest.mark.parametrize("wrong", [math.nan, -0.1, 1.1])
-def test_what_is_no_p_value(wrong):
+def test_an_invalid_p_value_is_an_error(wrong):
     with pytest.raises(ValueError, match="from 0 to 1"):
         holm([0.5, wrong])
 
@@ -314,13 +315,13 @@ def strata():
 
 def test_interval_is_that_of_a_slow_bootstrap_within_strata():
     source = random.Random(1)
-    means = [fmean(fmean(source.choices(each, k=len(each))) for each in strata()) for _ in range(4000)]
+    means = [fmean(fmean(source.choices(stratum, k=len(stratum))) for stratum in strata()) for _ in range(4000)]
     low, high = np.percentile(means, (2.5, 97.5))
-    found = stratified_interval(strata())
-    assert found == pytest.approx((low, high), abs=0.1 * (high - low))
-    together = [value for each in strata() for value in each]
-    pooled = bootstrap_interval(together, [str(place) for place in range(len(together))])
-    assert found[1] < pooled[0]
+    interval = stratified_interval(strata())
+    assert interval == pytest.approx((low, high), abs=0.1 * (high - low))
+    together = [value for stratum in strata() for value in stratum]
+    pooled = bootstrap_interval(together, [str(index) for index in range(len(together))])
+    assert interval[1] < pooled[0]
 
 
 def test_the_same_seed_gives_the_same_interval(monkeypatch):
@@ -343,5 +344,5 @@ def test_strata_without_spread_have_an_interval_without_width():
 @pytest.mark.parametrize(
     "few", [[], [[]], [[1.0]], [[1.0, 0.0], [1.0]], [[1.0, 0.0], []], [[1.0, 0.0, 0.0], [1.0] * 6]]
 )
-def test_a_stratum_of_fewer_than_two_values_or_few_in_all_give_no_interval(few):
+def test_a_stratum_with_one_value_or_few_values_in_total_have_no_interval(few):
     assert stratified_interval(few) is None

@@ -29,7 +29,7 @@ OLD, NEW = ("Old-1B", "Older-1B"), ("New-1B", "Newer-1B")
 
 
 def write_versions(path, *versions):
-    """Each a version and the tasks that have it, None for all; a version of None is in none of the places."""
+    """Write each version into the results of its tasks; None for all tasks. The version None removes the version."""
     content = json.loads(path.read_text())
     for version, tasks in versions:
         for task in content["versions"].keys() if tasks is None else tasks:
@@ -87,31 +87,33 @@ def test_no_figure_has_runs_of_two_versions(sections):
     figures = [figure for section in sections[0] for figure in section.figures]
     assert len(figures) > 10
     for figure in figures:
-        own, other = (OLD, NEW) if figure.key.endswith("_1_version_7_0") else (NEW, OLD)
-        assert not any(name in figure.description for name in other), figure.key
-        assert f"version {7 if own is OLD else 8}.0" in figure.caption
+        names, other_names = (OLD, NEW) if figure.key.endswith("_1_version_7_0") else (NEW, OLD)
+        assert not any(name in figure.description for name in other_names), figure.key
+        assert f"version {7 if names is OLD else 8}.0" in figure.caption
 
 
 def test_each_version_is_compared_with_itself(sections):
-    found = [table for section in sections[0] for table in section.tables if "_comparisons" in table.key]
-    assert len(found) == 10
-    for table in found:
+    comparisons = [table for section in sections[0] for table in section.tables if "_comparisons" in table.key]
+    assert len(comparisons) == 10
+    for table in comparisons:
         pairs = [{name.partition(" (")[0] for name in row.values[:2]} for row in table.rows]
         assert pairs == [set(OLD if "version" in table.key else NEW)], table.key
 
 
 def test_every_table_with_runs_names_incomparable_versions_and_the_reason(sections):
     for section in sections[0]:
-        own, other = ("7.0", "8.0") if "version" in section.key else ("8.0", "7.0")
-        said = (
-            f"Runs of version {own} are not compared with runs of version {other}: what is shown, asked or scored has "
-            f"changed (see the changelog in tasks/lmms_eval/{section.key.partition('_')[0]}/README.md)."
+        version, other_version = ("7.0", "8.0") if "version" in section.key else ("8.0", "7.0")
+        named = (
+            f"version {version} ",
+            f"version {other_version}:",
+            f"tasks/lmms_eval/{section.key.partition('_')[0]}/README.md",
         )
-        assert section.title.endswith(f", version {own}")
-        assert section.remarks[0].startswith(said)
+        assert section.title.endswith(f", version {version}")
+        assert all(text in section.remarks[0] for text in named)
         for table in section.tables:
             has_own = any(row.is_own for row in table.rows)
-            assert (said in table.notes) == table.title.endswith(f", version {own}") == has_own
+            has_reason = any(all(text in note for text in named) for note in table.notes)
+            assert has_reason == table.title.endswith(f", version {version}") == has_own
 
 
 def test_tables_without_runs_appear_once(sections):
@@ -133,13 +135,13 @@ def test_the_gallery_has_a_question_for_each_version(sections):
 
 
 def runs_of(tmp_path, *described):
-    """Runs of EgoPlan: each a name and the version of each of its tasks."""
+    """Write and read runs of EgoPlan, each described by its name and the versions of its tasks."""
     for seed, (name, versions) in enumerate(described):
-        made = {
+        tasks = {
             task: egoplan_replies(21, 0.4, seed) if "generate" in task else egoplan_answers(21, 0.4, seed)
             for task in versions
         }
-        path = write_run(tmp_path / name, "lm-eval", name, made)
+        path = write_run(tmp_path / name, "lm-eval", name, tasks)
         write_versions(path, *((version, [task]) for task, version in versions.items()))
     return read_runs([tmp_path]).runs
 
@@ -163,11 +165,11 @@ def test_versions_other_than_the_packages_are_reported(tmp_path):
     (part,) = parts_of("egoplan", runs)
     section = part.section(EgoPlanReport(runs).section())
     assert section.key == "egoplan"
-    assert section.remarks[0].startswith("This package has another version of egoplan_val than these runs")
+    assert section.remarks[0].startswith("This package has a different version of egoplan_val than these runs")
 
 
 def test_only_the_changed_task_is_in_another_part(tmp_path, monkeypatch):
-    """The package has 2.0 of one task and 1.0 of the others."""
+    """The package has version 2.0 of one task and 1.0 of two tasks."""
     package = {"egoplan_val": "2.0", "egoplan_val_blind": "1.0", "egoplan_val_generate": "1.0"}
     monkeypatch.setattr("lmms_egoplan.report.comparisons.package_versions", lambda: package)
     tasks = {"egoplan_val_16": 2.0, "egoplan_val_blind": 1.0}
@@ -183,7 +185,7 @@ def test_only_the_changed_task_is_in_another_part(tmp_path, monkeypatch):
     first = parts[0].section(EgoPlanReport(parts[0].runs).section())
     assert first.title == "EgoPlan"
     assert first.remarks[0].startswith("Runs of one version of a task are not compared with runs of another: ")
-    assert "In a section of their own: egoplan_val 1.0." in first.remarks[0]
+    assert first.remarks[0].endswith(": egoplan_val 1.0.")
 
 
 def test_an_old_run_of_one_task_is_separate_from_new_runs_of_other_tasks(tmp_path):
@@ -193,8 +195,8 @@ def test_an_old_run_of_one_task_is_separate_from_new_runs_of_other_tasks(tmp_pat
 
 def test_unknown_versions_are_separate_and_reported(tmp_path):
     runs = runs_of(tmp_path, ("a", {"egoplan_val": None}), ("b", {"egoplan_val": 1.0}))
-    known, unknown = parts_of("egoplan", runs)
-    assert kinds([known, unknown]) == [{("b", "egoplan_val")}, {("a", "egoplan_val")}]
+    of_version_1, unknown = parts_of("egoplan", runs)
+    assert kinds([of_version_1, unknown]) == [{("b", "egoplan_val")}, {("a", "egoplan_val")}]
     section = unknown.section(EgoPlanReport(unknown.runs).section())
     assert section.title == "EgoPlan, version unknown"
     assert any("version of egoplan_val" in remark for remark in section.remarks)
@@ -205,16 +207,15 @@ def test_averages_never_mix_dimensions_of_two_versions(tmp_path):
     write_versions(path, (7.0, None), (8.0, [task for task in EGOTHINK_TASKS if "planning" in task]))
     new, old = parts_of("egothink", read_runs([tmp_path]).runs)
     assert (len(new.versions), len(old.versions)) == (2, 10)
-    said = "m: the run's tasks are of several versions, so no mean is over all of them."
     for part in (new, old):
         section = part.section(EgoThinkReport(part.runs).section())
         (headline,) = section.headlines
         assert headline.value is None
-        assert said in section.remarks
+        assert any(remark.startswith("m: ") and "several versions" in remark for remark in section.remarks)
 
 
 def test_two_results_files_of_one_folder_are_two_runs(tmp_path):
-    """A task that was run again after an update, in the same folder."""
+    """The same task was run again in the same folder, after an update."""
     for version, time in ((7.0, "20260101_120000"), (8.0, "20260301_120000")):
         path = write_run(tmp_path, "lmms-eval", "org/m", {"actplan": actplan_answers(8, version / 10)}, time=time)
         write_versions(path, (version, None))
@@ -230,10 +231,10 @@ def test_any_version_makes_a_page(tmp_path):
     versions = ("<b>2</b>", "../../x", "9" * 5000, "2\ud800\x00", "1.0|2.0", "\u00e9" * 300, "a b", "a/b", 1.0)
     for seed, version in enumerate(versions):
         folder, answers = tmp_path / "runs" / str(seed), {"egointent": egointent_answers(4, 60)}
-        # Without samples there are no figures; those of the first four have the oddest names.
+        # Only runs with samples have figures. The first four versions have the oddest names.
         path = write_run(folder, "lm-eval", f"m{seed}", answers, log_samples=seed < 4)
         write_versions(path, (version, None))
-    built = build_report([tmp_path / "runs"], tmp_path / "out", {}, BENCHMARKS, lambda *each: None)
+    built = build_report([tmp_path / "runs"], tmp_path / "out", {}, BENCHMARKS, lambda *_: None)
     assert (built.counts["runs"], built.counts["benchmarks"], built.counts["questions"]) == (9, 1, 4 * 4)
     page = built.page.read_text(encoding="utf-8")
     assert "<b>2" not in page
@@ -244,18 +245,18 @@ def test_any_version_makes_a_page(tmp_path):
 
 
 def configs(folder):
-    """Return the versions that the harness itself reads for its tasks and groups, by name."""
+    """Read the configurations of tasks and groups with the harness's own loader, by name."""
     if folder == LM_EVAL_TASKS:
-        read = [load_yaml(path, resolve_func=False) for path in sorted(folder.glob("*/*.yaml"))]
+        contents = [load_yaml(path, resolve_func=False) for path in sorted(folder.glob("*/*.yaml"))]
     else:
-        read = [load_yaml_config(str(path), mode="simple") for path in sorted(folder.glob("*/*.yaml"))]
-    named = {each.get("group") or each.get("task"): each for each in read}
-    named.pop(None, None)  # What tasks share.
+        contents = [load_yaml_config(str(path), mode="simple") for path in sorted(folder.glob("*/*.yaml"))]
+    named = {config.get("group") or config.get("task"): config for config in contents}
+    named.pop(None, None)  # Files that tasks include.
     return named
 
 
 @pytest.fixture(scope="module")
-def found():
+def harness_configs():
     return configs(LMMS_EVAL_TASKS), configs(LM_EVAL_TASKS)
 
 
@@ -263,27 +264,27 @@ def version(config):
     return version_text(config["metadata"]["version"])
 
 
-def test_every_task_has_a_number_as_version(found):
-    lmms_eval, lm_eval = found
+def test_every_task_has_a_number_as_version(harness_configs):
+    lmms_eval, lm_eval = harness_configs
     assert min(len(lmms_eval), len(lm_eval)) >= 29
     for config in (*lmms_eval.values(), *lm_eval.values()):
         assert isinstance(config["metadata"]["version"], float), config
 
 
-def test_a_task_has_one_version_in_both_harnesses(found):
-    lmms_eval, lm_eval = found
+def test_a_task_has_one_version_in_both_harnesses(harness_configs):
+    lmms_eval, lm_eval = harness_configs
     both = lmms_eval.keys() & lm_eval.keys()
     assert len(both) > 25
     assert {name: version(lmms_eval[name]) for name in both} == {name: version(lm_eval[name]) for name in both}
 
 
-def test_the_report_reads_the_versions_that_the_harnesses_read(found):
-    lmms_eval, lm_eval = found
+def test_the_report_reads_the_versions_that_the_harnesses_read(harness_configs):
+    lmms_eval, lm_eval = harness_configs
     assert package_versions() == {name: version(config) for name, config in (lmms_eval | lm_eval).items()}
 
 
-def test_a_group_has_the_newest_version_of_its_tasks(found):
-    for configs_of_harness in found:
+def test_a_group_has_the_newest_version_of_its_tasks(harness_configs):
+    for configs_of_harness in harness_configs:
         for name, config in configs_of_harness.items():
             if "group" in config:
                 tasks = [package_versions()[task] for task in config["task"]]
@@ -307,10 +308,10 @@ def test_averaged_tasks_have_one_version(names):
 @pytest.mark.parametrize("benchmark", [benchmark.name for benchmark in BENCHMARKS])
 def test_the_changelog_has_a_line_for_each_current_version(folder, benchmark):
     lines = (folder / benchmark / "README.md").read_text(encoding="utf-8").partition("## Changelog")[2].splitlines()
-    told = {match[1] for line in lines if (match := re.match(r"[-*] \**(\d+\.\d+)\b", line))}
+    listed = {match[1] for line in lines if (match := re.match(r"[-*] \**(\d+\.\d+)\b", line))}
     current = {version(config) for name, config in configs(folder).items() if name.startswith(benchmark)}
     assert current
-    assert current <= told
+    assert current <= listed
 
 
 @pytest.mark.parametrize("value", [2, 2.0, "2", "2.0", " 2.0 "])

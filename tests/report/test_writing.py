@@ -1,4 +1,4 @@
-"""Tables and figures as files, read back with the tools that their readers use."""
+"""Write tables and figures as files, and read them with other tools."""
 
 import csv
 import io
@@ -47,21 +47,21 @@ FIGURE = Figure("the_figure", "Bars", "Caption.", draw, "Two bars.")
 
 def lines_of(table):
     """Split the Markdown into title, header, rule, rows and notes."""
-    title, blank, head, rule, *rest = markdown_of(table).split("\n")
+    title, blank, head, rule, *body = markdown_of(table).split("\n")
     assert blank == ""
-    place = rest.index("")
-    assert rest[-1] == ""
-    return title, head, rule, rest[:place], rest[place + 1 : -1]
+    blank_line = body.index("")
+    assert body[-1] == ""
+    return title, head, rule, body[:blank_line], body[blank_line + 1 : -1]
 
 
 def test_csv_is_read_by_pandas():
-    found = pandas.read_csv(io.StringIO(csv_of(TABLE)))
-    assert [*found.columns] == ["model", "acc", "loss", "questions", "own"]
-    assert [*found["model"]] == [row.values[0] for row in ROWS]
-    assert [*found["own"]] == [False, True, False, False]
-    for place, column in enumerate(("acc", "loss", "questions"), 1):
-        values = [math.nan if row.values[place] is None else row.values[place] for row in ROWS]
-        assert [*found[column]] == pytest.approx(values, rel=1e-15, nan_ok=True)
+    frame = pandas.read_csv(io.StringIO(csv_of(TABLE)))
+    assert [*frame.columns] == ["model", "acc", "loss", "questions", "own"]
+    assert [*frame["model"]] == [row.values[0] for row in ROWS]
+    assert [*frame["own"]] == [False, True, False, False]
+    for index, column in enumerate(("acc", "loss", "questions"), 1):
+        values = [math.nan if row.values[index] is None else row.values[index] for row in ROWS]
+        assert [*frame[column]] == pytest.approx(values, rel=1e-15, nan_ok=True)
 
 
 def test_csv_has_all_digits():
@@ -103,14 +103,14 @@ def test_markdown_has_source_notes_and_an_explanation_of_the_mark():
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "escaped"),
     [("a|b", "a\\|b"), ("<img src=x>", "&lt;img src=x>"), ("two\nlines\tof  it", "two lines of it"), ("{}", "{}")],
 )
-def test_markdown_escapes_texts(text, shown):
+def test_markdown_escapes_texts(text, escaped):
     title, head, _, rows, _ = lines_of(table_of(text, text, text, "x"))
-    assert (title, head, rows) == (f"**{shown}**", f"| {shown} |", [f"| {shown} |", "| x |"])
+    assert (title, head, rows) == (f"**{escaped}**", f"| {escaped} |", [f"| {escaped} |", "| x |"])
     noted = Table("key", "Title", COLUMNS, (), text, (text,))
-    assert lines_of(noted)[4] == [f"{shown}  "] * 2
+    assert lines_of(noted)[4] == [f"{escaped}  "] * 2
 
 
 def test_a_figure_is_an_svg_with_its_text_as_text(tmp_path):
@@ -132,8 +132,8 @@ def test_the_same_figure_gives_the_same_files(tmp_path):
     for name in ("one", "two"):
         write_figure(tmp_path / name, replace(FIGURE))
     for suffix in ("svg", "png"):
-        one, two = (tmp_path / name / f"the_figure.{suffix}" for name in ("one", "two"))
-        assert one.read_bytes() == two.read_bytes()
+        first, second = (tmp_path / name / f"the_figure.{suffix}" for name in ("one", "two"))
+        assert first.read_bytes() == second.read_bytes()
 
 
 def test_a_figure_that_cannot_be_drawn_does_not_change_earlier_files(tmp_path):
@@ -150,10 +150,10 @@ def test_a_figure_that_cannot_be_drawn_does_not_change_earlier_files(tmp_path):
 
 
 def test_every_table_and_figure_of_every_section_has_its_files(tmp_path):
-    told = []
+    progress = []
     other = Table("other", "Other", COLUMNS, ROWS)
     sections = [Section("a", "A", "", tables=(TABLE,), figures=(FIGURE,)), Section("b", "B", "", tables=(other,))]
-    write_files(tmp_path, iter(sections), lambda *each: told.append(each))
+    write_files(tmp_path, iter(sections), lambda *step: progress.append(step))
     files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
     assert files == [
         "figures/the_figure.png",
@@ -162,4 +162,4 @@ def test_every_table_and_figure_of_every_section_has_its_files(tmp_path):
     ]
     assert (tmp_path / "tables" / "the_table.csv").read_bytes().decode() == csv_of(TABLE)
     assert (tmp_path / "tables" / "the_table.md").read_bytes().decode() == markdown_of(TABLE)
-    assert told == [("figure files", 1, 1)]
+    assert progress == [("figure files", 1, 1)]

@@ -1,4 +1,4 @@
-"""A report of two models that never were, on two benchmarks, with all that a page must cope with."""
+"""A synthetic report of two models on two benchmarks, with hostile texts, missing values and wide tables."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,8 +45,8 @@ def accuracies() -> Table:
     )
     published = (("BLIP-2", "Flan-T5-XL", 26.71, 25.9, None), ("mPLUG-Owl-2", "LLaMA-2-7B", 27.84, 28.4, None),
                  ("GPT-4V", "", 37.98, None, None), ("AnyMAL", "LLaMA-2-70B", 24.1, 22.5, None))  # fmt: skip
-    own = ((SHORT, "Qwen2-7B", 37.984, 39.01, 3), (LONG, "Qwen2-7B", 41.52, 43.25, 12))
-    rows = (*(Row(values) for values in published), *(Row(values, is_own=True) for values in own))
+    own_rows = ((SHORT, "Qwen2-7B", 37.984, 39.01, 3), (LONG, "Qwen2-7B", 41.52, 43.25, 12))
+    rows = (*(Row(values) for values in published), *(Row(values, is_own=True) for values in own_rows))
     notes = ("Own rows are over 3,298 of 3,355 questions.",)
     return Table(
         "egoplan_table1", "Accuracy on EgoPlan-Val", columns, rows, "EgoPlan-Bench, Table 1, and the runs", notes
@@ -76,9 +76,9 @@ def dimensions() -> Table:
         (f"{name} with a long name", *(40 + (7 * i + 13 * n) % 50 for n in range(12)))
         for i, name in enumerate(["BLIP-2-6.7B", "InstructBLIP-7B", "LLaVA-13B-Llama2", "GPT-4V", "PandaGPT-7B"])
     ]
-    own = Row((LONG, 55.0, None, *(float(30 + 5 * n) for n in range(10))), is_own=True)
+    own_row = Row((LONG, 55.0, None, *(float(30 + 5 * n) for n in range(10))), is_own=True)
     return Table(
-        "egothink_table3", "Twelve dimensions", columns, (*map(Row, scores), own), "EgoThink, Table 3, and the runs"
+        "egothink_table3", "Twelve dimensions", columns, (*map(Row, scores), own_row), "EgoThink, Table 3, and the runs"
     )
 
 
@@ -127,11 +127,11 @@ def images(count: int) -> list[Image.Image]:
 
 
 def plan_item(number: int, right: Sequence[bool]) -> Item:
-    said = {
+    answer_of = {
         True: ShownAnswer("right", None, (-7.157, -7.016, -6.745, -8.234), 2),
         False: ShownAnswer("wrong", None, (-7.157, -7.016, -9.5, -8.234), 1),
     }
-    answers = {name: said[is_right] for name, is_right in zip((SHORT, LONG), right, strict=True)}
+    answers = {name: answer_of[is_right] for name, is_right in zip((SHORT, LONG), right, strict=True)}
     goals = ("put away the rice", "wash the pan", "fill a pot with water")
     question = f"What action should I take next in order to {goals[number % 3]}?"
     facts = {"source": ("EPIC-Kitchens", "Ego4D")[number % 2], "past actions": str(number % 12)}

@@ -1,4 +1,4 @@
-"""Checkpoints that give whole answers, though their weights are random."""
+"""Save checkpoints that give complete answers, although their weights are random."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +10,9 @@ from zoo import save
 
 
 def save_answerer(name: str, folder: Path, answers: Sequence[str]) -> Path:
-    """A checkpoint of a family that replies with one of the answers most of the time; which one depends on the input.
+    """Save a checkpoint of a family that usually replies with one of the answers, depending on the input.
 
-    Each answer is one token. Its embedding outweighs what the layers add to it, and the end of text follows from it.
+    Each answer is one token. Its embedding outweighs the output of the layers, and the next token is the end of text.
     """
     save(name, folder)
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype="float32")
@@ -35,7 +35,7 @@ def save_answerer(name: str, folder: Path, answers: Sequence[str]) -> Path:
 
 
 def save_attentive_answerer(folder: Path, answers: Sequence[str]) -> Path:
-    """A checkpoint with images that gives one of the answers, another to prompts that end alike."""
+    """Save a checkpoint that accepts images. Its answers may differ between prompts with the same ending."""
     save_answerer("qwen2_5_vl", folder, answers)
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype="float32")
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""A checkpoint on prepared data in either harness, in this process."""
+"""Evaluate a checkpoint on prepared data in either harness, in this process."""
 
 import json
 import math
@@ -41,16 +41,16 @@ _CHATML = (
 
 
 def prepare_sets(folder: Path) -> None:
-    """Prepare small sets of all benchmarks below `folder`, which ``LMMS_EGOPLAN_DATA`` must name.
+    """Prepare small sets of all benchmarks in `folder`, which ``LMMS_EGOPLAN_DATA`` must name.
 
-    `folder`/media has EgoPlan's annotations and media as `SlowEgoPlan` reads them. EgoThink's first dimension has one
-    question, the others two.
+    The subfolder ``media`` contains EgoPlan's annotations and media for `SlowEgoPlan`. EgoThink's first dimension has
+    one question, every other dimension two.
     """
     records = prepare_small_set(folder, QUESTIONS)
     media = folder / "media"
     media.mkdir()
-    for name, place in (("epic-kitchens", "epic"), ("ego4d", "ego4d")):
-        (media / name).symlink_to(folder / place)
+    for name, target in (("epic-kitchens", "epic"), ("ego4d", "ego4d")):
+        (media / name).symlink_to(folder / target)
     (media / "annotations.json").write_text(json.dumps({"EgoPlan_validation": records}), encoding="utf-8")
 
     source = write_source(folder / "egothink_source")
@@ -63,7 +63,7 @@ def prepare_sets(folder: Path) -> None:
 
 
 def save_language_model(folder: Path) -> Path:
-    """A language model without eyes, with <s> before every text and a chat template."""
+    """Save a text-only model that puts <s> before every text and has a chat template."""
     tokenizer = vocabulary.llama2(["<|im_start|>", "<|im_end|>"])
     tokenizer.chat_template = _CHATML
     settings = text_config(tokenizer, "llama")
@@ -80,49 +80,49 @@ def save_language_model(folder: Path) -> Path:
 
 
 def in_lmms_eval(
-    checkpoint: Path | str, *tasks: str, model: str = "hf_vlm", folder: Path = LMMS_EVAL_TASKS, **more: Any
+    checkpoint: Path | str, *tasks: str, model: str = "hf_vlm", folder: Path = LMMS_EVAL_TASKS, **settings: Any
 ) -> Run:
-    """With ``--model hf_vlm`` in float32; another model gets its arguments in place of a checkpoint."""
+    """Evaluate with ``--model hf_vlm`` in float32. For another model, `checkpoint` is the text of its arguments."""
     arguments = f"pretrained={checkpoint},dtype=float32" if model == "hf_vlm" else checkpoint
     manager = LMMSTaskManager("ERROR", include_path=str(folder), include_defaults=False, model_name=model)
-    done = lmms_eval.simple_evaluate(
-        model, arguments, tasks=list(tasks), task_manager=manager, log_samples=True, **more
+    evaluated = lmms_eval.simple_evaluate(
+        model, arguments, tasks=list(tasks), task_manager=manager, log_samples=True, **settings
     )
-    return Run(done["results"], done["samples"])
+    return Run(evaluated["results"], evaluated["samples"])
 
 
-def in_lm_eval(checkpoint: Path, *tasks: str, model: str = RANKER[0], metadata: Any = None, **more: Any) -> Run:
-    """With ``--model hf-vlm-ranker --apply_chat_template``, or as specified, in float32 on the CPU."""
+def in_lm_eval(checkpoint: Path, *tasks: str, model: str = RANKER[0], metadata: Any = None, **settings: Any) -> Run:
+    """Evaluate in float32 on the CPU. Default: ``--model hf-vlm-ranker --apply_chat_template``."""
     if RANKER[0] not in model_registry:
         model_registry.register(RANKER[0], target=RANKER[1])
     arguments = {"pretrained": str(checkpoint), "dtype": "float32"}
-    more = {"model_args": arguments, "device": "cpu", "apply_chat_template": True} | more
-    return evaluate(model, tasks, arguments | (metadata or {}), **more)
+    settings = {"model_args": arguments, "device": "cpu", "apply_chat_template": True} | settings
+    return evaluate(model, tasks, arguments | (metadata or {}), **settings)
 
 
-def evaluate(model: Any, tasks: Iterable[str], metadata: dict[str, Any] | None = None, **more: Any) -> Run:
-    """lm-eval with a model's name, or a model; `metadata` is what its command line puts into the tasks'."""
+def evaluate(model: Any, tasks: Iterable[str], metadata: dict[str, Any] | None = None, **settings: Any) -> Run:
+    """Evaluate a model, or a model's name, in lm-eval. Its command line passes `metadata` to the tasks."""
     manager = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False, metadata=metadata)
-    done = lm_eval.simple_evaluate(model, tasks=list(tasks), task_manager=manager, log_samples=True, **more)
-    return Run(done["results"] | done.get("groups", {}), done["samples"])
+    evaluated = lm_eval.simple_evaluate(model, tasks=list(tasks), task_manager=manager, log_samples=True, **settings)
+    return Run(evaluated["results"] | evaluated.get("groups", {}), evaluated["samples"])
 
 
 def in_both(checkpoint: Path, *tasks: str) -> tuple[Run, Run]:
-    """In lmms-eval and in lm-eval, with answers of a few tokens."""
+    """Evaluate in lmms-eval and in lm-eval, with answers of a few tokens."""
     return (
         in_lmms_eval(checkpoint, *tasks, gen_kwargs=f"max_new_tokens={FEW_TOKENS['max_gen_toks']}", batch_size=8),
         in_lm_eval(checkpoint, *tasks, gen_kwargs=FEW_TOKENS, batch_size=8),
     )
 
 
-def assert_same_results(theirs: Run, own: Run, tasks: Iterable[str]) -> None:
+def assert_same_results(lmms_run: Run, lm_run: Run, tasks: Iterable[str]) -> None:
     """Compare all aggregates of lm-eval's run, except token counts, which it does not report.
 
-    Audits and memory are also excluded: they differ between processes. One of several processes cannot know the
-    metrics of the others: their run reports NaN for a metric that no process has.
+    Audits and memory are also excluded, because they differ between processes. A metric that no process has is NaN in a
+    run of several processes, and missing in the other run.
     """
     for task in tasks:
-        reported = {name: value for name, value in own.results[task].items() if "," in name and "stderr" not in name}
+        reported = {name: value for name, value in lm_run.results[task].items() if "," in name and "stderr" not in name}
         compared = {
             name: value
             for name, value in reported.items()
@@ -130,13 +130,13 @@ def assert_same_results(theirs: Run, own: Run, tasks: Iterable[str]) -> None:
         }
         assert compared
         for name, value in compared.items():
-            expected = theirs.results[task].get(name, math.nan)
+            expected = lmms_run.results[task].get(name, math.nan)
             same = pytest.approx(expected, nan_ok=True) if isinstance(expected, float) else expected
             assert value == same, (task, name)
 
 
 def records(run: Run, task: str, name: str) -> dict[Any, dict[str, Any]]:
-    """Return the value of `name` that a run logged for each document, by ID; without token counts."""
+    """Return the logged value of `name` for each document, by ID, without token counts."""
     rows = [{key: value for key, value in sample[name].items() if key != "truncated"} for sample in run.samples[task]]
     by_id = {row.get("id") or row.get("step_id") or row["sample_id"]: row for row in rows}
     assert len(by_id) == len(rows) > 0

@@ -25,7 +25,7 @@ class Run(NamedTuple):
     samples: dict[str, list[dict[str, Any]]]
 
 
-# What sets a judge, or once did, and what sets another model that scores.
+# Beginnings of variables that set a judge or another scoring model, in this version or an earlier one.
 _JUDGE = (
     *("LMMS_EGOPLAN_JUDGE_", "OPENAI_", "AZURE_", "API_TYPE", "MODEL_VERSION"),
     *("LMMS_EGOPLAN_BLEURT", "LMMS_EGOPLAN_ENCODER"),
@@ -35,9 +35,9 @@ _JUDGE = (
 def start(
     data: Path, *arguments: str | Path, launcher: list[str] = LMMS_EVAL, judge: Mapping[str, str] | None = None
 ) -> subprocess.Popen:
-    """The command on the prepared data below `data`; its words go to ``data/log.txt``.
+    """Start lmms-eval, or another launcher, on the prepared data in `data`. Its output goes to ``data/log.txt``.
 
-    `judge` has the variables that set a judge; the caller's own do not count.
+    `judge` contains the variables that set a judge. The caller's own variables are ignored.
     """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(_JUDGE)}
     environment = inherited | {
@@ -60,28 +60,28 @@ def run(
     launcher: list[str] = LMMS_EVAL,
     judge: Mapping[str, str] | None = None,
 ) -> Run:
-    """Run to the end and read what was written; fails with the command's words."""
+    """Run lmms-eval to the end, and return its results. After a failure, the assertion shows the log."""
     process = start(data, *arguments, "--output_path", output, "--log_samples", launcher=launcher, judge=judge)
     returncode = process.wait(FOREVER_S)
-    # lmms-eval says 0 though it has failed.
+    # lmms-eval may exit with 0 after a failure, so the results are checked, too.
     assert returncode == 0, log(data)
     assert any(output.rglob("*_results.json")), log(data)
     return read(output)
 
 
-def hf_vlm(checkpoint: Path, tasks: str, *more: str | Path) -> list[str | Path]:
-    """Arguments of a run in float32, in batches of 8."""
-    arguments = f"pretrained={checkpoint},dtype=float32"
-    return ["--tasks", tasks, "--model", "hf_vlm", "--model_args", arguments, "--batch_size", "8", *more]
+def hf_vlm(checkpoint: Path, tasks: str, *arguments: str | Path) -> list[str | Path]:
+    """Return the arguments of a run in float32, in batches of 8."""
+    model = f"pretrained={checkpoint},dtype=float32"
+    return ["--tasks", tasks, "--model", "hf_vlm", "--model_args", model, "--batch_size", "8", *arguments]
 
 
-def judge_at(server: JudgeServer, model: str, **more: str) -> dict[str, str]:
-    """A judge of a name of its own, so that nothing comes from the cache of another test."""
-    return {"LMMS_EGOPLAN_JUDGE_BASE_URL": server.url, "LMMS_EGOPLAN_JUDGE_MODEL": model, **more}
+def judge_at(server: JudgeServer, model: str, **variables: str) -> dict[str, str]:
+    """Return the variables of a judge. Use a unique model name: the cache must not answer from another test."""
+    return {"LMMS_EGOPLAN_JUDGE_BASE_URL": server.url, "LMMS_EGOPLAN_JUDGE_MODEL": model, **variables}
 
 
 def log(data: Path) -> str:
-    """The last words of the last command."""
+    """Return the end of the last command's output."""
     return (data / "log.txt").read_text(encoding="utf-8")[-8000:]
 
 

@@ -1,7 +1,7 @@
-"""One of several processes that share the questions, as lm-eval shares them where there are several GPUs.
+"""Evaluate a share of the questions in one of several processes, as lm-eval does on several GPUs.
 
-Only there does it distinguish the processes: on a CPU each evaluates everything. With `tests` on the path:
-``torchrun --nproc_per_node 2 -m runs.lm_eval_rank CHECKPOINT TASKS OUT``; OUT gets results and samples as JSON.
+On CPUs, lm-eval itself evaluates all questions in each process. With `tests` on the path, run
+``torchrun --nproc_per_node 2 -m runs.lm_eval_rank CHECKPOINT TASKS OUT``. It writes results and samples to OUT as JSON.
 """
 
 import json
@@ -20,7 +20,7 @@ from lmms_egoplan.paths import LM_EVAL_TASKS
 
 def main() -> None:
     checkpoint, tasks, out = sys.argv[1:]
-    os.environ["ACCELERATE_USE_CPU"] = "1"  # without which it takes no notice of other processes on a CPU
+    os.environ["ACCELERATE_USE_CPU"] = "1"  # otherwise accelerate ignores other processes on a CPU
     model = HFVLMRanker(pretrained=checkpoint, dtype="float32", device="cpu")
     model._rank, model._world_size = model.accelerator.local_process_index, model.accelerator.num_processes
     manager = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False)

@@ -1,4 +1,4 @@
-"""At least 200 questions on real annotations, prepared as a user prepares them, and checkpoints to ask."""
+"""Prepare at least 200 questions from real annotations, and save checkpoints that answer them."""
 
 import json
 from pathlib import Path
@@ -12,12 +12,12 @@ from zoo import save
 
 DERIVED = 210
 EXAMPLES = DATA / "egoplan" / "examples.json"
-# Of EgoPlan-Val's published record; beyond the derived ones.
+# ID of EgoPlan-Val's published record, above the IDs of derived questions.
 EXAMPLE_ID = 1000
 
 
 def prepare_set(folder: Path) -> None:
-    """Prepare the validation split below `folder`; ``LMMS_EGOPLAN_DATA`` must name it."""
+    """Prepare the validation split in `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
     (example,) = json.loads(EXAMPLES.read_text(encoding="utf-8"))["EgoPlan_validation"]
     rendered = render_media([*derive(DERIVED), example | {"sample_id": EXAMPLE_ID}], folder / "media")
     prepare_egoplan(
@@ -26,10 +26,10 @@ def prepare_set(folder: Path) -> None:
 
 
 def save_letter_lover(name: str, folder: Path) -> Path:
-    """A checkpoint that often answers with one letter.
+    """Save a checkpoint that often answers with one letter.
 
-    The letters' scores are scaled up; a letter's embedding outweighs what the layers add to it, and the end
-    of text is what follows from it.
+    The letters' scores are scaled up. A letter's embedding outweighs the output of the layers, and the next token is
+    the end of text.
     """
     save(name, folder)
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype="float32")

@@ -1,4 +1,4 @@
-"""EgoPlan's evaluation, slow and obvious: every frame of a video decoded, every candidate in a pass of its own."""
+"""Evaluate EgoPlan in a slow and obvious way: decode every frame, and run a separate pass for each candidate."""
 
 import json
 import math
@@ -43,14 +43,14 @@ class SlowEgoPlan:
         self.records: list[Record] = annotations[self.LIST]
 
     def uniform(self, record: Record, count: int = 8) -> list[dict[str, Any]]:
-        """Media of the default layout: frames of the whole progress."""
+        """Return the media of the default layout: frames from the whole task progress."""
         last = record["current_observation_frame"]
         past = record["task_progress_metadata"]
         first = min((action["start_frame"] for action in past), default=last)
         return [_image(self._frame(record, n)) for n in _spread(first, last, min(count, last - first + 1))]
 
     def clips(self, record: Record, clips: int = 4, per_clip: int = 8) -> list[dict[str, Any]]:
-        """Media of the clips layout: a video for each of the last actions, and the observation."""
+        """Return the media of the clips layout: a video for each of the last actions, and the observation."""
         last = record["current_observation_frame"]
         media = []
         for action in record["task_progress_metadata"][-clips:]:
@@ -115,7 +115,7 @@ class SlowEgoPlan:
         )
 
     def _forget_positions(self) -> None:
-        """Qwen-VL models keep the last prompt's."""
+        """Delete the last prompt's positions, which Qwen-VL models store."""
         for module in self.model.modules():
             if hasattr(module, "rope_deltas"):
                 module.rope_deltas = None
@@ -148,7 +148,7 @@ def accuracies(records: list[Record], ranked: list[list[Choice]]) -> dict[str, f
 
 
 def reply_accuracies(records: list[Record], replies: list[str]) -> dict[str, float]:
-    """Return the metrics of `egoplan_val_generate`; only a lone letter (maybe quoted) in a reply is readable."""
+    """Return the metrics of `egoplan_val_generate`. A readable reply contains only a letter, perhaps in quotes."""
     letters = [_lone_letter(reply) for reply in replies]
     right = [letter == record["golden_choice_idx"] for record, letter in zip(records, letters, strict=True)]
     means = {"acc": sum(right) / len(right), "unparsed": letters.count(None) / len(letters)}
@@ -191,12 +191,12 @@ def _photograph(path: Path) -> Image.Image:
 
 
 def _coverage(records):
-    """All were scored; those that say where they come from are not the benchmark's 3,355 questions."""
+    """Return the coverage if all questions are scored. Questions with an origin are not among the official 3,355."""
     return 1.0 if "origin" in records[0] else len(records) / 3355
 
 
 def logged(run: Run, task: str) -> dict[Any, dict[str, Any]]:
-    """Return a run's logged values for each choice or letter, by sample id; every question once."""
+    """Return a run's logged predictions, by sample ID, if there is one for each question."""
     predictions = [sample["predictions"] for sample in run.samples[task]]
     by_id = {prediction["sample_id"]: prediction for prediction in predictions}
     assert len(by_id) == len(predictions) > 0
@@ -215,16 +215,16 @@ def choices_in(run: Run, task: str, records: list[Record]) -> list[list[Choice]]
 
 
 def assert_same_ranking(run: Run, task: str, ranked: list[list[Choice]], records: list[Record]) -> None:
-    """A run's likelihoods and predictions are those of the slow evaluation."""
+    """Compare a run's likelihoods and predictions with those of the slow evaluation."""
     by_id = logged(run, task)
     for record, choices in zip(records, ranked, strict=True):
         prediction = by_id[record["sample_id"]]
-        for choice, own in zip(prediction["choices"], choices, strict=True):
-            assert choice["num_tokens"] == own.num_tokens
-            mean = own.logprob / own.num_tokens
+        for choice, expected in zip(prediction["choices"], choices, strict=True):
+            assert choice["num_tokens"] == expected.num_tokens
+            mean = expected.logprob / expected.num_tokens
             assert choice["logprob"] / choice["num_tokens"] == pytest.approx(mean, abs=1e-4)
             assert choice["loss"] == pytest.approx(-mean, abs=1e-4)
-        means = [own.logprob / own.num_tokens for own in choices]
+        means = [choice.logprob / choice.num_tokens for choice in choices]
         assert prediction["prediction"] == LETTERS[means.index(max(means))]
 
 

@@ -1,4 +1,4 @@
-"""EgoPlan-Bench2's evaluation, slow and obvious."""
+"""Evaluate EgoPlan-Bench2 in a slow and obvious way."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ class SlowEgoPlanBench2(SlowEgoPlan):
             record["question"] = QUESTION.format(**record)
 
     def uniform(self, record: Record, count: int = 8) -> list[dict[str, Any]]:
-        """Frames from the task's start to the observation."""
+        """Return frames from the task's start to the observation."""
         first, last = record["task_start_frame"], record["current_observation_frame"]
         return [_image(self._frame(record, n)) for n in _spread(first, last, min(count, last - first + 1))]
 
@@ -42,8 +42,8 @@ class SlowEgoPlanBench2(SlowEgoPlan):
 def by_domain(records: list[Record], right: list[bool]) -> dict[str, float]:
     means = {}
     for domain in ("Daily life", "Work", "Hobbies", "Recreation"):
-        own = [r for record, r in zip(records, right, strict=True) if record["domain"] == domain]
-        means["acc_" + "_".join(domain.lower().split())] = sum(own) / len(own)
+        of_domain = [r for record, r in zip(records, right, strict=True) if record["domain"] == domain]
+        means["acc_" + "_".join(domain.lower().split())] = sum(of_domain) / len(of_domain)
     return means
 
 
@@ -57,7 +57,7 @@ def by_scenario(records: list[Record], right: list[bool]) -> dict[str, float]:
 
 
 def right_of(records: list[Record], ranked: list[list[Choice]]) -> list[bool]:
-    """Return whether the right choice has the best mean."""
+    """Return, for each question, whether the correct choice has the best mean."""
     means = [[choice.logprob / choice.num_tokens for choice in choices] for choices in ranked]
     return [
         question.index(max(question)) == LETTERS.index(record["golden_choice_idx"])

@@ -1,4 +1,4 @@
-"""A handful of EgoPlan-format questions on rendered frames, prepared in a moment."""
+"""Prepare a few questions in EgoPlan's format on rendered frames."""
 
 import json
 from pathlib import Path
@@ -12,10 +12,10 @@ LAST = 40
 
 
 def prepare_small_set(folder: Path, count: int = 8) -> list[dict[str, Any]]:
-    """Prepare the validation split below `folder`, which ``LMMS_EGOPLAN_DATA`` must name; give its records.
+    """Prepare the validation split in `folder`, which ``LMMS_EGOPLAN_DATA`` must name; return its records.
 
-    Frames show their own number. Questions alternate between the sources and observe frame `LAST` - 1 and
-    so on down; each has two past actions.
+    Frames show their own number. Questions alternate between the sources, and each has two past actions. The first
+    observation is frame `LAST` - 1; each later observation is one frame earlier.
     """
     write_epic_folder(folder / "epic" / "P01" / "rgb_frames" / EPIC_VIDEO, 1, LAST)
     write_numbered_video(folder / "ego4d" / f"{EGO4D_VIDEO}.mp4", LAST)

@@ -1,4 +1,4 @@
-"""Whole runs of ActPlan-1K's tasks on published and generated instances, with the real sentence encoder."""
+"""Run ActPlan-1K's tasks on published and generated instances, with the real sentence encoder."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ PLAN = [
     *("walk_to(table)", "grab(candle)", "walk_to(basket_1)", "place_inside(basket_1, candle)"),
     *("walk_to(table)", "grab(cookie)", "walk_to(basket_1)", "place_inside(basket_1, cookie)", "(close basket_1)"),
 ]
-# What the model may write, and the steps in it; it writes mostly the first, the fourth and the last.
+# The model's answers, with their steps. The model usually gives the first, the fourth or the last answer.
 ANSWERS = {
     "Here is the plan:\n\n" + "\n".join(f"{n}. {step}" for n, step in enumerate(PLAN, 1)): PLAN,
     "```\n" + "\n".join(PLAN[:6]) + "\n```": PLAN[:6],
@@ -42,7 +42,7 @@ BINS = [(1, 10), (11, 20), (21, 30), (31, 40), (41, 50)]
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory, pytestconfig):
-    """62 instances, two of them the published ones where these are at hand."""
+    """Prepare 60 generated instances, and the two published instances if they are available."""
     folder = tmp_path_factory.mktemp("actplan")
     source = write_release(folder / "annotation", instances=60)
     published = (pytestconfig.rootpath / PUBLISHED).resolve()
@@ -64,13 +64,13 @@ ENCODER = {"LMMS_EGOPLAN_ENCODER": str(get_model_path())}
 
 
 def steps_of(answer):
-    """Sometimes the generated text starts with something that is not a word."""
+    """Return the steps of an answer. The generated text sometimes starts with other characters."""
     (steps,) = [steps for text, steps in ANSWERS.items() if answer.endswith(text)] or [[]]
     return steps
 
 
 def expected(answer, doc):
-    """All measures of an answer, computed anew."""
+    """Compute all measures of an answer independently."""
     golds = [gold for gold in (doc["gold_plan_1"], doc["gold_plan_2"]) if gold]
     official, parsed = lines(answer), steps_of(answer)
     lengths = [lcs(official, gold) for gold in golds]
@@ -100,7 +100,7 @@ def means(rows):
 
 
 def answers(run, task):
-    """Return the generated plans, by instance: nearly always one of the answers, with no line lost."""
+    """Return the generated plans, by instance, if nearly all of them are complete answers."""
     written = {sample["lcs_norm"]["id"]: "\n".join(sample["lcs_norm"]["official"]) for sample in run.samples[task]}
     assert fmean(answer.endswith(tuple(ANSWERS)) for answer in written.values()) > 0.9
     return written
@@ -113,7 +113,7 @@ def classifier(data):
 
 @pytest.fixture(scope="module")
 def done(data, checkpoint, classifier):
-    """On two ranks: each plan must be scored against its own gold plans."""
+    """Run on two ranks. Each plan must be scored against its own gold plans."""
     scored_by = ENCODER | {"LMMS_EGOPLAN_BLEURT": str(classifier)}
     arguments = hf_vlm(checkpoint, "actplan_bench", "--gen_kwargs", "max_new_tokens=12")
     return run(data, data.parent / "whole", *arguments, launcher=TWO_PROCESSES, judge=scored_by)
@@ -126,7 +126,7 @@ def docs(data):
 
 @pytest.mark.whole
 @pytest.mark.parametrize("task", ["actplan", "actplan_text_only"])
-def test_every_aggregate_is_that_of_the_samples(done, docs, task, classifier):
+def test_every_aggregate_follows_from_the_samples(done, docs, task, classifier):
     results = {name.removesuffix(",scored"): value for name, value in done.results[task].items()}
     written = answers(done, task)
     assert written.keys() == docs.keys()
@@ -141,12 +141,12 @@ def test_every_aggregate_is_that_of_the_samples(done, docs, task, classifier):
         steps = len(docs[name]["gold_plan_1"])
         label = next((f"{first}-{last}" for first, last in BINS if first <= steps <= last), "51+")
         groups["by_length"][label].append(row)
-    for key, found in groups.items():
-        assert len(found) > 1
-        means_of = {name: fmean(row["lcs_norm"] for row in part) for name, part in found.items()}
+    for key, parts in groups.items():
+        assert len(parts) > 1
+        means_of = {name: fmean(row["lcs_norm"] for row in part) for name, part in parts.items()}
         assert results[key] == {name: pytest.approx(value, abs=5.1e-5) for name, value in means_of.items()}
-        assert results[f"plans_{key}"] == {name: len(part) for name, part in found.items()}
-        means_of = {name: fmean(row["lcs_norm_parsed"] for row in part) for name, part in found.items()}
+        assert results[f"plans_{key}"] == {name: len(part) for name, part in parts.items()}
+        means_of = {name: fmean(row["lcs_norm_parsed"] for row in part) for name, part in parts.items()}
         assert results[f"parsed_{key}"] == {name: pytest.approx(value, abs=5.1e-5) for name, value in means_of.items()}
     assert results["num_plans"] == results["num_gold_1"] == len(docs)
     assert results["num_gold_2"] == sum(bool(doc["gold_plan_2"]) for doc in docs.values()) < len(docs)
@@ -173,8 +173,8 @@ def test_every_aggregate_is_that_of_the_samples(done, docs, task, classifier):
     }
     assert results["bleurt_correct"] == fmean(verdicts.values())
     for setting, value in results["bleurt_by_setting"].items():
-        mine = [verdict for name, verdict in verdicts.items() if docs[name]["setting"] == setting]
-        assert value == pytest.approx(fmean(mine), abs=5.1e-5)
+        of_setting = [verdict for name, verdict in verdicts.items() if docs[name]["setting"] == setting]
+        assert value == pytest.approx(fmean(of_setting), abs=5.1e-5)
     assert results["bleurt_model"] == str(classifier)
 
 

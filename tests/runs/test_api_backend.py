@@ -1,4 +1,4 @@
-"""Tasks on lmms-eval's chat backends for OpenAI-compatible servers: what models and judges are sent."""
+"""Check the requests that lmms-eval's chat backends for OpenAI-compatible servers send to models and judges."""
 
 import re
 
@@ -15,11 +15,11 @@ from runs.both_harnesses import in_lmms_eval
 from runs.harness import metric
 from runs.small_set import prepare_small_set
 
-# By question: what the server replies, and the letter in it.
+# For each question, the server's reply and the letter in it.
 REPLIES = [
     ("A", "A"),
     ("The answer is (B) wash the cup.", "B"),
-    ("I cannot tell.", None),
+    ("I do not know.", None),
     ("D. take", "D"),
     ("A or B", None),
     ("**D**", "D"),
@@ -46,7 +46,7 @@ def evaluate(backend, server, task):
 
 @both_backends
 def test_letters_from_a_server(data, backend):
-    """It replies to the question about step N with the Nth reply."""
+    """The server sends the Nth reply to the question about step N."""
     records = prepare_small_set(data, len(REPLIES))
     step_in = re.compile(r"after step (\d+)")
     with JudgeServer(lambda prompt, _: Reply(REPLIES[int(step_in.search(prompt)[1])][0])) as server:

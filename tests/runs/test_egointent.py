@@ -1,4 +1,4 @@
-"""Whole runs of EgoIntent's task on real steps of Goal-Step in rendered videos, judged by a server on this machine."""
+"""Run EgoIntent's tasks on real Goal-Step steps in rendered videos, judged by a server on this machine."""
 
 import hashlib
 import json
@@ -42,7 +42,7 @@ ANSWERS += [
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory, pytestconfig):
-    """At least 300 real steps, at their true times in videos whose frames carry their number."""
+    """Prepare at least 300 real steps, at their real times in videos whose frames show their number."""
     goalstep = (pytestconfig.rootpath / GOALSTEP).resolve()
     if not goalstep.is_file():
         pytest.skip(f"needs the published annotations in {goalstep}")
@@ -69,7 +69,7 @@ def checkpoint(data):
 
 
 def rating(prompt):
-    """0 to 100, or nothing for one prompt in ten."""
+    """Return the judge's rating of a prompt: 0 to 100, or None for one prompt in ten."""
     number = int(hashlib.sha256(prompt.encode()).hexdigest(), 16)
     return None if number % 10 == 0 else number % 101
 
@@ -87,7 +87,7 @@ def mean(numbers):
 
 
 def field_score(steps, field):
-    """Independent of the package: what is found and not judged counts as the mean of what is, what is missing as 0."""
+    """Compute a score without the package. A field without a rating counts as the mean rating, a missing field as 0."""
     judged = mean(
         [step["ratings"][field] for step in steps if field in step["fields"] and step["ratings"][field] is not None]
     )
@@ -106,7 +106,7 @@ def judged(data, checkpoint):
     return done, server.prompts[1:]
 
 
-def test_every_aggregate_is_that_of_the_samples(data, judged):
+def test_every_aggregate_follows_from_the_samples(data, judged):
     done, _ = judged
     samples = [sample["overall"] for sample in done.samples["egointent"]]
     rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
@@ -123,11 +123,11 @@ def test_every_aggregate_is_that_of_the_samples(data, judged):
     for step in samples:
         by_category.setdefault(rows[step["step_id"]]["category"], []).append(step)
     assert results["category"] == pytest.approx({name: overall(steps) for name, steps in by_category.items()})
-    found = sum(len(step["fields"]) for step in samples)
+    num_fields = sum(len(step["fields"]) for step in samples)
     unrated = sum(value is None for step in samples for value in step["ratings"].values())
-    assert 0 < unrated < found < 3 * len(samples)
-    assert results["parsed"] == pytest.approx(found / (3 * len(samples)))
-    assert results["judge_coverage"] == pytest.approx(1 - unrated / found)
+    assert 0 < unrated < num_fields < 3 * len(samples)
+    assert results["parsed"] == pytest.approx(num_fields / (3 * len(samples)))
+    assert results["judge_coverage"] == pytest.approx(1 - unrated / num_fields)
     assert results["truncated"] == pytest.approx(fmean(step["truncated"] for step in samples))
     assert results["coverage"] == pytest.approx(1 - unrated / (3 * len(samples)))
     assert results["unverified"] == 1
@@ -180,9 +180,9 @@ def test_requests_contain_no_record_data(judged):
 
 
 def test_one_request_for_all_fields_and_parts_of_the_data_on_two_processes(data, checkpoint, tmp_path):
-    own = tmp_path / "tasks"
-    own.mkdir()
-    (own / "together.yaml").write_text(
+    tasks = tmp_path / "tasks"
+    tasks.mkdir()
+    (tasks / "together.yaml").write_text(
         f"include: {LMMS_EVAL_TASKS}/egointent/egointent.yaml\ntask: egointent_together\n"
         "lmms_eval_specific_kwargs:\n  default:\n    media: clip\n    max_frames: 20\n"
         "filter_list:\n  - name: judged\n    filter:\n"
@@ -195,15 +195,15 @@ def test_one_request_for_all_fields_and_parts_of_the_data_on_two_processes(data,
         marks = re.findall(r"^\[\[(\w+): n\]\]$", prompt, re.MULTILINE)
         return Reply("\n".join(f"[[{mark}: {20 + 10 * names.index(mark)}]]" for mark in marks) or "[[5]]")
 
-    arguments = hf_vlm(checkpoint, "egointent_together", "--include_path", own, "--offset", "11", "--limit", "30")
+    arguments = hf_vlm(checkpoint, "egointent_together", "--include_path", tasks, "--offset", "11", "--limit", "30")
     with JudgeServer(rates_all) as server:
         done = run(data, tmp_path / "out", *arguments, launcher=TWO_PROCESSES, judge=judge_at(server, "together"))
     order = list(EGOINTENT.load("test")["step_id"])
     samples = [sample["overall"] for sample in done.samples["egointent_together"]]
     assert {sample["step_id"] for sample in samples} == set(order[11:41])
-    several = [sample for sample in samples if len(sample["fields"]) > 1]
-    assert several
-    for sample in several:
+    with_several_fields = [sample for sample in samples if len(sample["fields"]) > 1]
+    assert with_several_fields
+    for sample in with_several_fields:
         assert sample["ratings"] == {
             field: 20 + 10 * FIELDS.index(field) if field in sample["fields"] else 0 for field in FIELDS
         }
@@ -213,13 +213,13 @@ def test_one_request_for_all_fields_and_parts_of_the_data_on_two_processes(data,
 
 
 def test_diagnostics_show_the_judge_the_models_images(data, checkpoint, tmp_path):
-    own = tmp_path / "tasks"
-    own.mkdir()
-    (own / "few.yaml").write_text(
+    tasks = tmp_path / "tasks"
+    tasks.mkdir()
+    (tasks / "few.yaml").write_text(
         f"include: {LMMS_EVAL_TASKS}/egointent/egointent_diagnostics.yaml\ntask: diagnostics_of_few\n"
         "lmms_eval_specific_kwargs:\n  default:\n    media: clip\n    max_frames: 3\n"
     )
-    arguments = hf_vlm(checkpoint, "diagnostics_of_few", "--include_path", own, "--limit", "6")
+    arguments = hf_vlm(checkpoint, "diagnostics_of_few", "--include_path", tasks, "--limit", "6")
     with JudgeServer(lambda prompt, asked_before: Reply("I see it.\n[[40]]", model="sees")) as server:
         done = run(data, tmp_path / "out", *arguments, judge=judge_at(server, "sees"))
     assert re.search(r"\d input tokens", (data / "log.txt").read_text())
@@ -231,7 +231,7 @@ def test_diagnostics_show_the_judge_the_models_images(data, checkpoint, tmp_path
         judged.add(tuple(read_numbers(images_in(body))))
         assert not any(label in server.prompt_of(body) for label in labels)
     assert judged
-    assert judged <= seen  # nothing is asked of a reply without fields
+    assert judged <= seen  # replies without fields are not judged
     results = done.results["diagnostics_of_few"]
     samples = [sample["diagnostics"] for sample in done.samples["diagnostics_of_few"]]
     for name in ("gf", "hic", "tpc", "npf"):

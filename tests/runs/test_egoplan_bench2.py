@@ -1,4 +1,4 @@
-"""EgoPlan-Bench2 on real annotations: both harnesses report the same, which is what a slow evaluation finds."""
+"""Run EgoPlan-Bench2 on real annotations. Both harnesses and a slow evaluation give the same results."""
 
 import json
 
@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 TASKS = ("egoplan_bench2", "egoplan_bench2_generate")
-EVERY = 5  # of the questions are ranked by the slow evaluation too
+EVERY = 5  # the slow evaluation ranks every fifth question
 
 
 @pytest.fixture(scope="module")
@@ -46,56 +46,56 @@ def slow(data, qwen):
 
 
 @pytest.fixture(scope="module")
-def theirs(data, qwen):
-    few = ("--gen_kwargs", f"max_new_tokens={SlowEgoPlanBench2.MOST_TOKENS}")
-    return run(data, data / "runs", *hf_vlm(qwen, ",".join(TASKS), *few))
+def lmms_run(data, qwen):
+    limit = ("--gen_kwargs", f"max_new_tokens={SlowEgoPlanBench2.MOST_TOKENS}")
+    return run(data, data / "runs", *hf_vlm(qwen, ",".join(TASKS), *limit))
 
 
 @pytest.fixture(scope="module")
-def own(data, qwen):
+def lm_run(data, qwen):
     return in_lm_eval(qwen, *TASKS, batch_size=8, gen_kwargs={"max_gen_toks": SlowEgoPlanBench2.MOST_TOKENS})
 
 
-def test_both_harnesses_are_equal(theirs, own):
-    assert_same_results(theirs, own, TASKS)
+def test_both_harnesses_are_equal(lmms_run, lm_run):
+    assert_same_results(lmms_run, lm_run, TASKS)
     for task in TASKS:
-        first, second = logged(theirs, task), logged(own, task)
+        first, second = logged(lmms_run, task), logged(lm_run, task)
         for sample_id, sample in first.items():
             assert second[sample_id]["prediction"] == sample["prediction"]
 
 
-def test_choices_are_ranked_as_by_full_passes(theirs, slow):
-    assert len(logged(theirs, "egoplan_bench2")) == DERIVED + 1
+def test_choices_are_ranked_as_by_full_passes(lmms_run, slow):
+    assert len(logged(lmms_run, "egoplan_bench2")) == DERIVED + 1
     records = slow.records[::EVERY]
     ranked = [slow.rank(record, slow.uniform(record)) for record in records]
-    assert_same_ranking(theirs, "egoplan_bench2", ranked, records)
+    assert_same_ranking(lmms_run, "egoplan_bench2", ranked, records)
 
 
-def test_accuracies_follow_from_the_choices(theirs, slow):
-    right = right_of(slow.records, choices_in(theirs, "egoplan_bench2", slow.records))
+def test_accuracies_follow_from_the_choices(lmms_run, slow):
+    right = right_of(slow.records, choices_in(lmms_run, "egoplan_bench2", slow.records))
     expected = {"acc": sum(right) / len(right), "coverage": 1.0} | by_domain(slow.records, right)
     assert 0 < expected["acc"] < 1
-    assert_reports(theirs.results["egoplan_bench2"], expected, DERIVED + 1)
+    assert_reports(lmms_run.results["egoplan_bench2"], expected, DERIVED + 1)
 
 
-def test_letters_equal_the_slow_evaluation(theirs, slow):
-    found = logged(theirs, "egoplan_bench2_generate")
+def test_letters_equal_the_slow_evaluation(lmms_run, slow):
+    predictions = logged(lmms_run, "egoplan_bench2_generate")
     replies = [slow.reply(record, slow.uniform(record)).strip() for record in slow.records]
-    assert_same_replies(theirs, "egoplan_bench2_generate", replies, slow.records)
+    assert_same_replies(lmms_run, "egoplan_bench2_generate", replies, slow.records)
     letters = [reply if len(reply) == 1 and reply in "ABCD" else None for reply in replies]
-    assert [found[record["sample_id"]]["prediction"] for record in slow.records] == letters
+    assert [predictions[record["sample_id"]]["prediction"] for record in slow.records] == letters
     right = [letter == record["golden_choice_idx"] for letter, record in zip(letters, slow.records, strict=True)]
     assert any(right)
     expected = {"acc": sum(right) / len(right), "unparsed": letters.count(None) / len(letters)}
-    assert_reports(theirs.results["egoplan_bench2_generate"], expected | by_domain(slow.records, right), DERIVED + 1)
+    assert_reports(lmms_run.results["egoplan_bench2_generate"], expected | by_domain(slow.records, right), DERIVED + 1)
 
 
-def test_the_report_has_domains_and_scenarios(data, theirs, slow, tmp_path):
-    """The slices are of the first task, ranked; a table has the scenarios of both."""
-    build_report([data / "runs"], tmp_path, {}, BENCHMARKS, lambda *told: None)
+def test_the_report_has_domains_and_scenarios(data, lmms_run, slow, tmp_path):
+    """The slices cover the ranked task; the table of scenarios covers both tasks."""
+    build_report([data / "runs"], tmp_path, {}, BENCHMARKS, lambda *_: None)
     (section,) = json.loads((tmp_path / "report.json").read_text())["benchmarks"]
     samples = {
-        sample["predictions"]["sample_id"]: sample["acc"]["score"] for sample in theirs.samples["egoplan_bench2"]
+        sample["predictions"]["sample_id"]: sample["acc"]["score"] for sample in lmms_run.samples["egoplan_bench2"]
     }
     right = [samples[record["sample_id"]] == 1 for record in slow.records]
     domains = {(f"acc_{name.lower().replace(' ', '_')}"): name for name in DOMAINS}
@@ -103,8 +103,8 @@ def test_the_report_has_domains_and_scenarios(data, theirs, slow, tmp_path):
         ("domain", {domains[name]: share for name, share in by_domain(slow.records, right).items()}),
         ("scenario", by_scenario(slow.records, right)),
     ):
-        shown = groups(section, attribute)
-        found = {group: one["value"] for (group, run), one in shown.items() if run.endswith("(egoplan_bench2)")}
-        assert found == {name: pytest.approx(100 * share) for name, share in shares.items()}
+        slices = groups(section, attribute)
+        values = {group: score["value"] for (group, run), score in slices.items() if run.endswith("(egoplan_bench2)")}
+        assert values == {name: pytest.approx(100 * share) for name, share in shares.items()}
     lines = (tmp_path / "tables" / "egoplan_bench2_scenarios.csv").read_text().splitlines()
     assert len(lines) == 1 + 2 * len(by_scenario(slow.records, right))

@@ -1,4 +1,4 @@
-"""Whole runs of EgoThink's tasks on the published data, judged by a server on this machine."""
+"""Run EgoThink's tasks on the published data, judged by a server on this machine."""
 
 import hashlib
 import json
@@ -51,7 +51,7 @@ def rating(prompt):
 
 
 def opinion(prompt, asked_before):
-    """Names the prompt by its digest and rates it, or rates it with something that is no rating."""
+    """Return a reply with the prompt's digest and its rating, or with an invalid rating."""
     value = rating(prompt)
     return Reply(f"Of {digest(prompt)}, I think: [[{7 if value is None else value}]]", model="judge-of-tests-2")
 
@@ -60,25 +60,25 @@ def digest(text):
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def judge_at(server, model, **more):
-    return harness.judge_at(server, model, LMMS_EGOPLAN_JUDGE_API_KEY=KEY, **more)
+def judge_at(server, model, **variables):
+    return harness.judge_at(server, model, LMMS_EGOPLAN_JUDGE_API_KEY=KEY, **variables)
 
 
 def section(prompt, name):
-    """The text between the prompt's own delimiters, which have curly apostrophes."""
+    """Return the text between two of the prompt's delimiters, which have curly apostrophes."""
     (text,) = re.findall(rf"\[The Start of {name} Answer\]\n(.*?)\n+\[The End of {name} Answer\]", prompt, re.DOTALL)
     return text.strip("\n")
 
 
 def records(run):
-    """Return a run's logged record of each answer, by ID; every question once."""
-    found = {}
+    """Return a run's logged record of each answer, by ID, if no ID is duplicate."""
+    by_id = {}
     for samples in run.samples.values():
         for sample in samples:
             record = sample["score"]
-            assert record["id"] not in found
-            found[record["id"]] = record
-    return found
+            assert record["id"] not in by_id
+            by_id[record["id"]] = record
+    return by_id
 
 
 def docs(*names):
@@ -88,7 +88,7 @@ def docs(*names):
 
 
 def assert_judged_as_asked(run, prompts, names):
-    """Each record holds what the judge said of this very answer to this very question."""
+    """Each record contains the judge's verdict on its own answer and question."""
     by_digest = {digest(prompt): prompt for prompt in prompts}
     questions = docs(*names)
     for identifier, record in records(run).items():
@@ -105,7 +105,7 @@ def assert_judged_as_asked(run, prompts, names):
 @pytest.mark.whole
 def test_the_whole_benchmark(data, checkpoint):
     def crowded(prompt, asked_before):
-        """Answers when nine requests have been there at once; the one at the start comes alone."""
+        """Reply after nine requests were open at once. The probe at the start is sent alone."""
         if len(server.prompts) > 1:
             wait_until(lambda: server.peak > 8)
         return opinion(prompt, asked_before)
@@ -113,30 +113,30 @@ def test_the_whole_benchmark(data, checkpoint):
     with JudgeServer(crowded) as server:
         done = run(data, data / "whole", *hf_vlm(checkpoint, "egothink_bench"), judge=judge_at(server, "whole"))
     assert set(done.samples) == set(TASKS.values())
-    found = records(done)
-    assert len(found) == 700
+    by_id = records(done)
+    assert len(by_id) == 700
     assert_judged_as_asked(done, server.prompts, TASKS)
     assert KEY not in log(data)
 
     scores, judged = {}, 0
     for name, task in TASKS.items():
         results = done.results[task]
-        mine = [record for identifier, record in found.items() if identifier.startswith(f"{name}/")]
-        ratings = [record["rating"] for record in mine if record["rating"] is not None]
+        of_task = [record for identifier, record in by_id.items() if identifier.startswith(f"{name}/")]
+        ratings = [record["rating"] for record in of_task if record["rating"] is not None]
         judged += len(ratings)
         scores[name] = 100 * sum(ratings) / len(ratings)
         assert results["score,judged"] == pytest.approx(scores[name])
-        assert results["judge_coverage,judged"] == pytest.approx(len(ratings) / len(mine))
-        assert results["num_questions,judged"] == len(mine) == len(docs(name))
-        assert results["truncated,judged"] == pytest.approx(fmean(record["truncated"] for record in mine))
-        assert results["truncated_of,judged"] == len(mine)
-        assert results["suspect,judged"] == pytest.approx(fmean(record["suspect"] for record in mine))
+        assert results["judge_coverage,judged"] == pytest.approx(len(ratings) / len(of_task))
+        assert results["num_questions,judged"] == len(of_task) == len(docs(name))
+        assert results["truncated,judged"] == pytest.approx(fmean(record["truncated"] for record in of_task))
+        assert results["truncated_of,judged"] == len(of_task)
+        assert results["suspect,judged"] == pytest.approx(fmean(record["suspect"] for record in of_task))
         assert results["judge_model,judged"] == "judge-of-tests-2"
     assert done.results["egothink_bench"]["score,judged"] == pytest.approx(fmean(scores.values()))
     assert done.results["egothink_bench"]["judge_coverage,judged"] == pytest.approx(judged / 700)
     reasoning = [scores["counting"], scores["comparison"], scores["situated"]]
     assert done.results["egothink_bench_reasoning"]["score,judged"] == pytest.approx(fmean(reasoning))
-    # One request at the start, three for an answer that gets no rating.
+    # One probe, one request for each rated answer, and three for each answer without a rating.
     assert len(server.prompts) == 1 + len(set(server.prompts[1:])) + 2 * sum(
         rating(prompt) is None for prompt in set(server.prompts[1:])
     )

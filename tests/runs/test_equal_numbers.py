@@ -1,4 +1,4 @@
-"""Float32 likelihoods are bit-equal in both harnesses, with any other tasks and any number of processes."""
+"""Float32 likelihoods are bit-equal in both harnesses, with any other tasks in the run and any number of processes."""
 
 import json
 import os
@@ -19,7 +19,7 @@ QUESTIONS = 13
 
 
 def likelihoods(done):
-    """Loss and log-probability of each choice of egoplan_val, by question."""
+    """Return loss and log-probability of each choice of egoplan_val, by question."""
     predictions = [sample["predictions"] for sample in done.samples["egoplan_val"]]
     rows = {row["sample_id"]: [(c["loss"], c["logprob"]) for c in row["choices"]] for row in predictions}
     assert len(rows) == len(predictions) == QUESTIONS
@@ -34,8 +34,8 @@ def test_numbers_are_bit_equal(tmp_path, monkeypatch, name):
     folder = save(name, tmp_path / "checkpoint")
     model = f"pretrained={folder},dtype=float32"
 
-    def in_lmms_eval(out, tasks, more="", launcher=None):
-        arguments = ("--tasks", tasks, "--model", "hf_vlm", "--model_args", model + more)
+    def in_lmms_eval(out, tasks, settings="", launcher=None):
+        arguments = ("--tasks", tasks, "--model", "hf_vlm", "--model_args", model + settings)
         return likelihoods(run(tmp_path, tmp_path / out, *arguments, **({"launcher": launcher} if launcher else {})))
 
     def in_lm_eval(out, tasks):

@@ -1,4 +1,4 @@
-"""Whole runs of a model whose fast paths are inexact for one question: no number comes of them."""
+"""If a model's fast paths are inexact for one question, a run must not report wrong numbers."""
 
 import json
 import re
@@ -24,7 +24,7 @@ def data(tmp_path, monkeypatch):
 
 
 def test_a_failed_audit_in_one_process_ends_the_run_of_all(data):
-    """The eighth question, which is the fourth of the second process, is the inexact one."""
+    """The eighth question is inexact; it is the fourth question of the second process."""
     folder = save_faulty(data / "faulty", "7")
     model = f"pretrained={folder},dtype=float32,trust_remote_code=True"
     arguments = ["--tasks", "egoplan_val", "--model", "hf_vlm", "--use_cache", data / "cache", "--model_args", model]
@@ -37,7 +37,7 @@ def test_a_failed_audit_in_one_process_ends_the_run_of_all(data):
     arguments[-1] += ",ranking_path=full"
     forced = run(data, data / "forced", *arguments, launcher=TWO_PROCESSES)
     for sample, expected in zip(again.samples["egoplan_val"], forced.samples["egoplan_val"], strict=True):
-        losses = [[choice["loss"] for choice in each["predictions"]["choices"]] for each in (sample, expected)]
+        losses = [[choice["loss"] for choice in row["predictions"]["choices"]] for row in (sample, expected)]
         assert losses[0] == pytest.approx(losses[1], abs=1e-5)
         assert sample["ranking_audits"]["path"] == "full"
 

@@ -1,4 +1,4 @@
-"""Whole runs in lm-eval: the numbers of lmms-eval, those of a slow evaluation, and text-only models."""
+"""Run all tasks in lm-eval; compare with lmms-eval, with a slow evaluation, and with text-only models."""
 
 import json
 import math
@@ -42,7 +42,7 @@ def data(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name in ("LMMS_EGOPLAN_JUDGE_BASE_URL", "OPENAI_API_URL", "OPENAI_BASE_URL", "LMMS_EGOPLAN_BLEURT"):
             patch.delenv(name, raising=False)
-        patch.setenv("LMMS_CACHE_RUN_ID", "")  # the backend sets it, which is undone so
+        patch.setenv("LMMS_CACHE_RUN_ID", "")  # the backend sets the variable; the context restores it
         patch.delenv("LMMS_CACHE_RUN_ID")
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         patch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
@@ -96,7 +96,7 @@ def test_letters_are_the_same_in_both_harnesses(data, vlm, egoplan):
 
 @pytest.mark.whole
 def test_a_template_with_a_bos_token_gets_no_second_one(data):
-    """Llama 3.2's; the tokenizer would set a token of its own before it."""
+    """Llama 3.2's template begins with the token, and the tokenizer would add another one."""
     lmms_run, lm_run = in_both(save_letter_lover("mllama", data / "mllama"), "egoplan_val_generate")
     written = [
         [sample["filtered_resps"] for sample in run.samples["egoplan_val_generate"]] for run in (lmms_run, lm_run)
@@ -136,13 +136,13 @@ def test_egointent_answers_and_scores_are_equal(data):
     ]
     checkpoint = save_attentive_answerer(data / "egointent_answerer", [*answers, "Local intent: rest", "No idea."])
     lmms_run, lm_run = in_both(checkpoint, "egointent")
-    found = records(lm_run, "egointent", "overall")
-    assert found == records(lmms_run, "egointent", "overall")
+    steps = records(lm_run, "egointent", "overall")
+    assert steps == records(lmms_run, "egointent", "overall")
     results = lm_run.results["egointent"]
-    means = [fmean(step["ratings"][field] for step in found.values()) for field in FIELDS]
+    means = [fmean(step["ratings"][field] for step in steps.values()) for field in FIELDS]
     assert [results[f"{RELEASE_NAMES[field]},judged"] for field in FIELDS] == pytest.approx(means)
     assert results["overall,judged"] == pytest.approx(fmean(means)) != 0
-    assert results["num_steps,judged"] == len(found) == 6
+    assert results["num_steps,judged"] == len(steps) == 6
     assert_same_results(lmms_run, lm_run, ["egointent"])
 
 
@@ -156,16 +156,16 @@ def test_plans_and_their_scores_are_equal(data):
     assert_same_results(lmms_run, lm_run, tasks)
     docs = {doc["id"]: doc for doc in ACTPLAN.load("test").remove_columns("images")}
     for task in tasks:
-        found = records(lm_run, task, "lcs_norm")
-        assert found == records(lmms_run, task, "lcs_norm")
-        assert found.keys() == docs.keys()
-        assert len({tuple(row["official"]) for row in found.values()}) > 1
-        assert all(row["goal"] for row in found.values())
+        plans = records(lm_run, task, "lcs_norm")
+        assert plans == records(lmms_run, task, "lcs_norm")
+        assert plans.keys() == docs.keys()
+        assert len({tuple(row["official"]) for row in plans.values()}) > 1
+        assert all(row["goal"] for row in plans.values())
         assert_plans_scored(lm_run, task, docs)
 
 
 def assert_plans_scored(run, task, docs):
-    """Each plan's scores, and their means, computed anew from what the model wrote."""
+    """Compare each plan's scores, and their means, with scores computed from the model's answers."""
     expected = {"lcs": [], "lcs_norm": [], "lcs_parsed": []}
     for sample in run.samples[task]:
         official, gold = lines(sample["resps"][0][0].strip()), docs[sample["doc"]["id"]]["gold_plan_1"]
@@ -186,7 +186,7 @@ def language_model(data):
 
 
 def questions(data, task):
-    """EgoPlan's records, and what a language model should be asked of each."""
+    """Return EgoPlan's records, each with the question that a language model should get."""
     records = json.loads((data / "media" / "annotations.json").read_text())["EgoPlan_validation"]
     done = "The progress up to now, as the actions that I have done, in order:\n1. fill the kettle\n2. switch it on\n"
     return [(record, (done if task.endswith("narrated") else "") + record["question"]) for record in records]
@@ -194,13 +194,13 @@ def questions(data, task):
 
 @pytest.fixture(scope="module")
 def in_transformers(language_model):
-    """The model and its tokenizer."""
+    """Return the model and its tokenizer."""
     return AutoModelForCausalLM.from_pretrained(language_model), AutoTokenizer.from_pretrained(language_model)
 
 
 @torch.no_grad()
 def direct(model, tokenizer, context, answer):
-    """The sum of the answer's log-probabilities and its tokens, from one pass over the whole text."""
+    """Return the answer's log-probability and number of tokens, from one pass over the whole text."""
     inputs = tokenizer(context + answer, return_tensors="pt", return_offsets_mapping=True)
     ids, offsets = inputs.input_ids[0], inputs.offset_mapping[0]
     assert ids[0] == tokenizer.bos_token_id
@@ -218,39 +218,39 @@ def test_language_models_rank_as_transformers_does(data, language_model, in_tran
 
 
 def assert_ranked_as_transformers_does(data, in_transformers, run, task, in_chat):
-    found, ranked = logprobs(run, task), []
+    logged_choices, ranked = logprobs(run, task), []
     samples = {sample["doc"]["sample_id"]: sample for sample in run.samples[task]}
     for record, question in questions(data, task):
         assert record["task_goal"] in question
         context = f"<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n" if in_chat else question
         assert {arguments[0] for arguments in samples[record["sample_id"]]["arguments"]} == {context}
-        # lm-eval sums the log-probability of white space at a context's end, too; it is no token of the choice.
+        # lm-eval's sum includes white space at the context's end, which is no token of the choice.
         context, between = (context[:-1], "\n") if in_chat else (context, " ")
         choices = [direct(*in_transformers, context, between + record[f"choice_{letter}"]) for letter in "abcd"]
         ranked.append([choice._replace(num_tokens=choice.num_tokens - in_chat) for choice in choices])
         expected = [(pytest.approx(choice.logprob, abs=1e-4), choice.num_tokens) for choice in ranked[-1]]
-        assert found[record["sample_id"]] == expected
+        assert logged_choices[record["sample_id"]] == expected
     for name, value in accuracies([record for record, _ in questions(data, task)], ranked).items():
         assert metric(run.results[task], name) == pytest.approx(value), name
 
 
 def test_without_a_tokenizer_only_sums_are_compared(language_model, in_transformers):
-    task, words = "egoplan_val_blind", []
+    task, warnings = "egoplan_val_blind", []
     pretrained, tokenizer = in_transformers
     model = HFLM(pretrained=pretrained, tokenizer=tokenizer)
-    sink = logger.add(words.append, level="WARNING")
-    unknown = evaluate(model, [task])
+    sink = logger.add(warnings.append, level="WARNING")
+    without_tokenizer = evaluate(model, [task])
     logger.remove(sink)
-    named = evaluate(model, [task], {"tokenizer": str(language_model)})
-    assert sum("tokenizer" in message for message in words) == 1
-    assert not {"acc,none", "acc_ego4d,none"} & unknown.results[task].keys()
-    assert metric(unknown.results[task], "coverage") == 0
-    assert metric(named.results[task], "coverage") == pytest.approx(QUESTIONS / 3355)
-    assert "acc,none" in named.results[task]
+    with_tokenizer = evaluate(model, [task], {"tokenizer": str(language_model)})
+    assert sum("tokenizer" in message for message in warnings) == 1
+    assert not {"acc,none", "acc_ego4d,none"} & without_tokenizer.results[task].keys()
+    assert metric(without_tokenizer.results[task], "coverage") == 0
+    assert metric(with_tokenizer.results[task], "coverage") == pytest.approx(QUESTIONS / 3355)
+    assert "acc,none" in with_tokenizer.results[task]
     for name in ("acc_sum", "acc_bytes"):
-        assert metric(unknown.results[task], name) == metric(named.results[task], name), name
-    assert [[sum_ for sum_, _ in choices] for choices in logprobs(unknown, task).values()] == [
-        pytest.approx([sum_ for sum_, _ in choices]) for choices in logprobs(named, task).values()
+        assert metric(without_tokenizer.results[task], name) == metric(with_tokenizer.results[task], name), name
+    assert [[sum_ for sum_, _ in choices] for choices in logprobs(without_tokenizer, task).values()] == [
+        pytest.approx([sum_ for sum_, _ in choices]) for choices in logprobs(with_tokenizer, task).values()
     ]
 
 

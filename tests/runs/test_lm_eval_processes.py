@@ -1,4 +1,4 @@
-"""``lmms-egoplan lm-eval`` as a user starts it, killed and started again; and processes that share the questions."""
+"""Start, kill and resume ``lmms-egoplan lm-eval`` like a user, and share questions between processes."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from runs.prepared_set import save_letter_lover
 from runs.small_set import prepare_small_set
 
 COMMAND = [sys.executable, "-m", "lmms_egoplan"]
-# The command, which is killed as soon as its cache holds 40 responses, however fast the machine is.
+# The command, killed when its cache contains 40 responses, on machines of any speed.
 KILLED_COMMAND = """
 import os, runpy, signal
 from lm_eval.api.model import CacheHook
@@ -38,7 +38,7 @@ CacheHook.add_partial = add_and_die
 runpy.run_module("lmms_egoplan", run_name="__main__")
 """
 MANY = 96
-"""Questions of one text on twelve different observations."""
+"""Number of questions. All have the same text, and there are twelve observations."""
 TWO_RANKS = [
     *(sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2"),
     *("--master_port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "-m", "runs.lm_eval_rank"),
@@ -60,7 +60,7 @@ def prepare_many(folder):
 
 
 def stored(database):
-    """How many responses a cache holds."""
+    """Return the number of responses in a cache."""
     if not database.exists():
         return 0
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=FOREVER_S)) as connection:
@@ -79,16 +79,16 @@ def results_below(folder):
 
 
 def scores(samples):
-    """Log-probability and tokens of each choice, by question."""
+    """Return log-probability and number of tokens of each choice, by question."""
     predictions = [sample["predictions"] for sample in samples]
     return {row["sample_id"]: [(c["logprob"], c["num_tokens"]) for c in row["choices"]] for row in predictions}
 
 
 def reported(results):
-    """Return a run's results without the audits: a resumed run starts its own."""
-    left_out = ("stderr", "ranking_audit", "ranking_memory")
+    """Return a run's results without audits and memory, which differ in a resumed run."""
+    excluded = ("stderr", "ranking_audit", "ranking_memory")
     return {
-        name: value for name, value in results.items() if "," in name and not any(each in name for each in left_out)
+        name: value for name, value in results.items() if "," in name and not any(part in name for part in excluded)
     }
 
 
@@ -105,61 +105,60 @@ def test_a_killed_run_resumes_and_a_finished_one_sends_no_requests(data, caplog)
     database = Path(f"{cache}_rank0.db")
     killed = start(data, *arguments, data / "killed", launcher=[sys.executable, "-c", KILLED_COMMAND])
     assert killed.wait(FOREVER_S) == -signal.SIGKILL, log(data)
-    kept = stored(database)
-    assert 40 <= kept < 4 * MANY
+    num_stored = stored(database)
+    assert 40 <= num_stored < 4 * MANY
     assert not list((data / "killed").rglob("*.json*"))
 
     assert start(data, *arguments, data / "resumed", launcher=COMMAND).wait(FOREVER_S) == 0, log(data)
-    words = (data / "log.txt").read_text(encoding="utf-8")
-    assert f"Cached requests: {kept}, Requests remaining: {4 * MANY - kept}" in words
-    assert "|egoplan_val|" in words
+    output = (data / "log.txt").read_text(encoding="utf-8")
+    assert f"Cached requests: {num_stored}, Requests remaining: {4 * MANY - num_stored}" in output
+    assert "|egoplan_val|" in output
     assert stored(database) == 4 * MANY
 
     caplog.set_level("INFO", logger="lm_eval")
-    few = {"metadata": {"num_frames": 3}}
-    again = in_lm_eval(checkpoint, "egoplan_val", use_cache=str(cache), **few)
+    settings = {"metadata": {"num_frames": 3}}
+    again = in_lm_eval(checkpoint, "egoplan_val", use_cache=str(cache), **settings)
     assert f"Cached requests: {4 * MANY}, Requests remaining: 0" in caplog.text
     assert "Running loglikelihood requests" in caplog.text
     assert stored(database) == 4 * MANY
 
-    undisturbed = in_lm_eval(checkpoint, "egoplan_val", **few)
+    undisturbed = in_lm_eval(checkpoint, "egoplan_val", **settings)
     expected = scores(undisturbed.samples["egoplan_val"])
     assert len(expected) == MANY
     assert len({round(choices[0][0], 3) for choices in expected.values()}) > 4
     for samples in (samples_below(data / "resumed"), again.samples["egoplan_val"]):
         assert all(sample["arguments"] for sample in samples)
-        found = scores(samples)
+        by_id = scores(samples)
         for sample_id, choices in expected.items():
-            assert found[sample_id] == [(pytest.approx(total, abs=1e-4), tokens) for total, tokens in choices]
+            assert by_id[sample_id] == [(pytest.approx(total, abs=1e-4), tokens) for total, tokens in choices]
     for results in (results_below(data / "resumed"), again.results["egoplan_val"]):
         assert reported(results) == pytest.approx(reported(undisturbed.results["egoplan_val"]))
 
 
-def words_of(*command, **more):
-    done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=FOREVER_S, check=False, **more
-    )
+def output_of(*command):
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=FOREVER_S, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def test_help_shows_lm_evals_help():
-    words = words_of("-m", "lmms_egoplan", "lm-eval", "run", "--help")
-    own = words_of("-m", "lm_eval", "run", "--help")
-    assert words.endswith(own)
-    assert "hf-vlm-ranker" in words.removesuffix(own)
-    assert own.startswith("usage: lm-eval")
+    text = output_of("-m", "lmms_egoplan", "lm-eval", "run", "--help")
+    harness_text = output_of("-m", "lm_eval", "run", "--help")
+    assert text.endswith(harness_text)
+    assert "hf-vlm-ranker" in text.removesuffix(harness_text)
+    assert harness_text.startswith("usage: lm-eval")
 
 
 def test_our_tasks_are_listed():
-    words = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False).list_all_tasks(
+    table = TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False).list_all_tasks(
         list_groups=False, list_tags=False
     )
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in words.splitlines() if "|" in line]
-    own = {row[0]: row[2] for row in rows if len(row) > 2 and row[1].startswith(str(LM_EVAL_TASKS))}
-    assert own["egoplan_val"] == own["egoplan_val_blind"] == own["egoplan_val_narrated"] == "multiple_choice"
-    assert own["egoplan_val_generate"] == own["egointent"] == own["actplan_text_only"] == "generate_until"
-    assert sum(name.startswith("egothink_") for name in own) == 12
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if "|" in line]
+    outputs = {row[0]: row[2] for row in rows if len(row) > 2 and row[1].startswith(str(LM_EVAL_TASKS))}
+    ranked = ("egoplan_val", "egoplan_val_blind", "egoplan_val_narrated")
+    assert {outputs[name] for name in ranked} == {"multiple_choice"}
+    assert {outputs[name] for name in ("egoplan_val_generate", "egointent", "actplan_text_only")} == {"generate_until"}
+    assert sum(name.startswith("egothink_") for name in outputs) == 12
 
 
 def test_arguments_arrive_unchanged():
@@ -182,12 +181,12 @@ def test_arguments_arrive_unchanged():
         "import json, sys, lm_eval.__main__ as main; main.cli_evaluate = lambda: print(json.dumps(sys.argv)); "
         "from lmms_egoplan.cli import app; app(['lm-eval', *json.loads(sys.argv[1])])"
     )
-    assert json.loads(words_of("-c", code, json.dumps(arguments))) == ["lm-eval", *arguments]
+    assert json.loads(output_of("-c", code, json.dumps(arguments))) == ["lm-eval", *arguments]
 
 
 @pytest.mark.whole
 def test_two_processes_give_the_results_of_one(data, monkeypatch):
-    """The first has all questions on EPIC-KITCHENS and none on Ego4D, and no step outdoors."""
+    """The first process has all questions on EPIC-KITCHENS, none on Ego4D, and no outdoor step."""
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
     prepare_sets(data)

@@ -1,4 +1,4 @@
-"""Whole runs on real annotations: what lmms-eval reports is what an independent slow evaluation finds."""
+"""Run EgoPlan's tasks in lmms-eval on real annotations, and compare with an independent slow evaluation."""
 
 import json
 import signal
@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 LL_TASKS = ("egoplan_val", "egoplan_val_clips")
-EVERY = 5  # of the questions are ranked by the slow evaluation too, where it takes long for all
+EVERY = 5  # where all questions would take long, the slow evaluation ranks every fifth
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
-        patch.setenv("LMMS_CACHE_RUN_ID", "")  # the backend sets it, which is undone so
+        patch.setenv("LMMS_CACHE_RUN_ID", "")  # the backend sets the variable; the context restores it
         patch.delenv("LMMS_CACHE_RUN_ID")
         prepare_set(folder)
         yield folder
@@ -54,7 +54,7 @@ def llava(data):
 
 @pytest.fixture(scope="module")
 def undisturbed(data, qwen):
-    """The command of the README, in a process of its own."""
+    """Run the README's command in a separate process."""
     tasks = ",".join((*LL_TASKS, "egoplan_val_generate"))
     return run(data, data / "undisturbed", *hf_vlm(qwen, tasks, "--batch_size", "3"))
 
@@ -66,7 +66,7 @@ def llava_run(data, llava):
 
 
 def assert_arithmetic(run, task, records):
-    """The accuracies follow from the logged log-probabilities."""
+    """Recompute the accuracies from the logged log-probabilities."""
     expected = accuracies(records, choices_in(run, task, records))
     assert_reports(run.results[task], expected, DERIVED + 1)
 
@@ -98,7 +98,7 @@ def test_generated_letters_on_hf_vlm(data, qwen, undisturbed):
 
 
 def test_llava(data, llava, llava_run):
-    """Six images: what LLaVA-1.5 has room for."""
+    """LLaVA-1.5's context has room for six images."""
     slow = SlowEgoPlan(llava, data / "media")
     ranked = [slow.rank(record, slow.uniform(record, 6)) for record in slow.records]
     assert_same_ranking(llava_run, "egoplan_val", ranked, slow.records)
@@ -119,16 +119,16 @@ def test_two_processes(data, llava, llava_run):
     )
     assert "Running on rank 1" in (data / "log.txt").read_text()
     assert len(both.samples["egoplan_val"]) == DERIVED + 1
-    expected, found = logged(llava_run, "egoplan_val"), logged(both, "egoplan_val")
+    expected, predictions = logged(llava_run, "egoplan_val"), logged(both, "egoplan_val")
     for sample_id, prediction in expected.items():
-        assert found[sample_id]["prediction"] == prediction["prediction"]
+        assert predictions[sample_id]["prediction"] == prediction["prediction"]
     for name in ("acc", "acc_sum", "acc_bytes", "acc_epic_kitchens", "acc_ego4d", "ties", "coverage"):
         value = metric(llava_run.results["egoplan_val"], name)
         assert metric(both.results["egoplan_val"], name) == pytest.approx(value), name
 
 
 def scored_keys(cache):
-    """Keys of the scored requests, as often as they were scored."""
+    """Return the key of each scored request. A request that was scored twice has its key twice."""
     return [
         json.loads(line)["cache_key"]
         for path in (cache / "runs").rglob("*.audit.jsonl")
@@ -136,7 +136,7 @@ def scored_keys(cache):
     ]
 
 
-# lmms-eval, which is killed as soon as it has written 60 responses, however fast the machine is.
+# lmms-eval, killed when it has written 60 responses, on machines of any speed.
 KILLED_HARNESS = """
 import os, runpy, signal
 from lmms_eval.caching.response_cache import ResponseCache

@@ -1,4 +1,4 @@
-"""The backend on a task with the harness's own scoring, and the tasks on a backend that answers as stock ones do."""
+"""Run the backend on a task with the harness's own scoring, and the tasks on a backend like the harness's own."""
 
 import sys
 
@@ -46,7 +46,7 @@ CHOICES = ["pour water", "take the mug from the shelf", "sauté the onion", "was
 
 @pytest.fixture(autouse=True)
 def no_run_id(monkeypatch):
-    """The backend sets the variable for its process."""
+    """Restore the variable, which the backend sets for its process."""
     monkeypatch.setenv("LMMS_CACHE_RUN_ID", "")
     monkeypatch.delenv("LMMS_CACHE_RUN_ID")
 
@@ -87,7 +87,7 @@ def test_a_task_with_the_harnesss_own_scoring(tmp_path, rows):
         assert value == pytest.approx(count / len(rows)), name
 
 
-# A later lmms-eval, in which the function that the plugin extends has another name.
+# A later lmms-eval that has renamed the function that the plugin extends.
 CHANGED_HARNESS = """
 from lmms_eval.tasks import TaskManager
 
@@ -117,7 +117,7 @@ def test_a_changed_harness_still_runs_other_tasks(tmp_path):
 
 
 class StockBackend(lmms):
-    """Answers ``loglikelihood`` with plain pairs; the shortest choice is the likeliest."""
+    """A backend that answers ``loglikelihood`` with pairs. The shortest choice is the likeliest."""
 
     def loglikelihood(self, requests):
         return [(0.5 + len(request.args[1]), False) for request in requests]

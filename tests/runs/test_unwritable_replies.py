@@ -1,4 +1,4 @@
-"""Replies with half a surrogate pair, as a JSON body may hold it, in whole runs of both harnesses."""
+"""Run both harnesses on replies with half a surrogate pair, which a JSON body may contain."""
 
 import json
 
@@ -49,7 +49,7 @@ def test_lmms_eval(data):
 
 
 class Halves(LM):
-    """Answers as an API may."""
+    """A model whose replies contain halves of surrogate pairs, like those of an API."""
 
     MULTIMODAL = True
 

@@ -1,4 +1,4 @@
-"""Both harnesses on vLLM and on transformers; where vLLM (or its CPU build) is installed."""
+"""Compare vLLM with transformers in both harnesses. Requires vLLM or its CPU build."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ ENGINE = "dtype=float32,enforce_eager=True,max_model_len=2048,kv_cache_memory_by
 
 
 def test_all_choices_are_those_of_transformers(tmp_path, monkeypatch):
-    checkpoint = save("llava", tmp_path / "checkpoint")  # which is shown no video by any backend
+    checkpoint = save("llava", tmp_path / "checkpoint")  # no backend sends it videos
     data = tmp_path / "data"
     data.mkdir()
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(data))

@@ -1,4 +1,4 @@
-"""A run on a server that ranks, up to its scores, and again after the server was gone."""
+"""Run on a ranking server, and resume the run after the server has failed."""
 
 import json
 
@@ -16,7 +16,7 @@ QUESTIONS = 6
 
 
 def texts(body):
-    """Return the texts of a request, without images: only a question's first request contains those."""
+    """Return the texts of a request, without images, which only a question's first request contains."""
     content = body["messages"][0]["content"]
     return json.dumps(content if isinstance(content, str) else [item.get("text") for item in content])
 
@@ -35,11 +35,11 @@ def test_a_run_resumes_after_the_server_was_lost(tmp_path):
 
     asked = []
 
-    def gone(body, before):
+    def refuse_after_four(body, before):
         asked.append(texts(body))
         return Reply("no such key", status=401) if len(set(asked)) > 4 else None  # the probe is one of them
 
-    with ChatServer(build("qwen2_5_vl")[1], gone) as server:
+    with ChatServer(build("qwen2_5_vl")[1], refuse_after_four) as server:
         server.models[0] |= {"id": str(checkpoint), "root": MODEL}
         process = start(data, *arguments(server, tmp_path / "cache"), "--output_path", tmp_path / "none")
         process.wait()
@@ -49,10 +49,10 @@ def test_a_run_resumes_after_the_server_was_lost(tmp_path):
         resumed = run(data, tmp_path / "resumed", *arguments(server, tmp_path / "cache"))
         assert len(set(asked)) == 1 + QUESTIONS - 3
         assert len(first & set(asked)) == 2  # the probe, and the question that was refused
-        whole = run(data, tmp_path / "whole", *arguments(server, tmp_path / "other"))
+        undisturbed = run(data, tmp_path / "undisturbed", *arguments(server, tmp_path / "other"))
     samples = [
-        [sample["predictions"]["choices"] for sample in sorted(found.samples["egoplan_val"], key=lambda s: s["doc_id"])]
-        for found in (resumed, whole)
+        [sample["predictions"]["choices"] for sample in sorted(done.samples["egoplan_val"], key=lambda s: s["doc_id"])]
+        for done in (resumed, undisturbed)
     ]
     assert len(samples[0]) == QUESTIONS
     assert samples[0] == samples[1]

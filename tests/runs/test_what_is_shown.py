@@ -1,7 +1,4 @@
-"""Model inputs for EgoIntent's steps and EgoThink's questions in both harnesses, and their record in the results.
-
-The inputs are those that transformers' ``generate`` gets.
-"""
+"""Check the inputs of transformers' ``generate`` for EgoIntent and EgoThink in both harnesses, and their logs."""
 
 import os
 
@@ -58,25 +55,26 @@ def checkpoint(data):
 
 
 @pytest.fixture
-def given(monkeypatch):
-    """The inputs of every batch."""
-    seen = []
+def batches(monkeypatch):
+    """Return the list of inputs, one entry per batch."""
+    inputs = []
     generate = GenerationMixin.generate
 
-    def note(self, *args, **kwargs):
-        seen.append({name: value for name, value in kwargs.items() if torch.is_tensor(value)})
+    def record(self, *args, **kwargs):
+        inputs.append({name: value for name, value in kwargs.items() if torch.is_tensor(value)})
         return generate(self, *args, **kwargs)
 
-    monkeypatch.setattr(GenerationMixin, "generate", note)
-    return seen
+    monkeypatch.setattr(GenerationMixin, "generate", record)
+    return inputs
 
 
-def shown(run, task="egointent", record="overall", name="media"):
+def logged(run, task="egointent", record="overall", name="media"):
+    """Return a logged value by ID; by default, the media of EgoIntent's steps."""
     return {sample[record].get("step_id") or sample[record]["id"]: sample[record][name] for sample in run.samples[task]}
 
 
 def texts(folder, batches):
-    """The prompts, with each image and each frame as one <image>."""
+    """Return the sorted prompts. Repeated image tokens become one <image>."""
     tokenizer = AutoProcessor.from_pretrained(folder).tokenizer
     prompts = [row.replace("<pad>", "") for batch in batches for row in tokenizer.batch_decode(batch["input_ids"])]
     return sorted({_once(prompt, "<image>") for prompt in prompts})
@@ -88,60 +86,60 @@ def _once(text, token):
     return text
 
 
-def in_lmms(folder, *tasks, **more):
-    return in_lmms_eval(folder, *tasks, gen_kwargs="max_new_tokens=4", batch_size=2, **more)
+def in_lmms(folder, *tasks, **settings):
+    return in_lmms_eval(folder, *tasks, gen_kwargs="max_new_tokens=4", batch_size=2, **settings)
 
 
-def in_lm(folder, *tasks, **more):
-    return in_lm_eval(folder, *tasks, gen_kwargs={"max_gen_toks": 4}, batch_size=2, **more)
+def in_lm(folder, *tasks, **settings):
+    return in_lm_eval(folder, *tasks, gen_kwargs={"max_gen_toks": 4}, batch_size=2, **settings)
 
 
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
-def test_steps_are_videos_with_their_rate_if_the_model_accepts_video(data, checkpoint, given, run):
+def test_steps_are_videos_with_their_rate_if_the_model_accepts_video(data, checkpoint, batches, run):
     done = run(checkpoint("qwen2_5_vl"), "egointent")
     expected = {f"s{n}": "video" if count > 1 else "images" for n, count in enumerate(FRAMES, 1)}
-    assert shown(done) == expected
+    assert logged(done) == expected
     (media,) = {value for name, value in done.results["egointent"].items() if name.startswith("media,")}
     assert media == "images (2), video (2)"
-    videos = [batch for batch in given if "pixel_values_videos" in batch]
+    videos = [batch for batch in batches if "pixel_values_videos" in batch]
     assert sum(len(batch["input_ids"]) for batch in videos) == 2
-    assert sum(len(batch["input_ids"]) for batch in given) == 4
+    assert sum(len(batch["input_ids"]) for batch in batches) == 4
     grids = sorted(int(grid[0]) for batch in videos for grid in batch["video_grid_thw"])
     assert grids == [3, 9]  # pairs of 6 and of 18 frames
     for batch in videos:
         assert batch["second_per_grid_ts"].tolist() == pytest.approx([2 / 6] * len(batch["input_ids"]))
-    assert sum(len(batch["input_ids"]) for batch in given if "pixel_values" in batch) == 2
+    assert sum(len(batch["input_ids"]) for batch in batches if "pixel_values" in batch) == 2
 
 
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
-def test_steps_are_images_if_the_model_does_not_accept_video(data, checkpoint, given, run):
+def test_steps_are_images_if_the_model_does_not_accept_video(data, checkpoint, batches, run):
     done = run(checkpoint("llava"), "egointent")
-    assert set(shown(done).values()) == {"images"}
+    assert set(logged(done).values()) == {"images"}
     (media,) = {value for name, value in done.results["egointent"].items() if name.startswith("media,")}
     assert media == "images"
-    assert sum(len(batch["pixel_values"]) for batch in given) == sum(FRAMES)
+    assert sum(len(batch["pixel_values"]) for batch in batches) == sum(FRAMES)
 
 
 def test_both_harnesses_give_the_same_answers_to_videos(data, checkpoint):
     folder = checkpoint("qwen3_vl")
-    theirs, own = (shown(run(folder, "egointent"), name="reply") for run in (in_lmms, in_lm))
-    assert theirs == own
-    assert len(set(own.values())) > 1
+    lmms_replies, lm_replies = (logged(run(folder, "egointent"), name="reply") for run in (in_lmms, in_lm))
+    assert lmms_replies == lm_replies
+    assert len(set(lm_replies.values())) > 1
 
 
-def test_subsampled_steps_have_a_lower_rate(data, checkpoint, given):
+def test_subsampled_steps_have_a_lower_rate(data, checkpoint, batches):
     done = in_lm(checkpoint("qwen2_5_vl"), "egointent", metadata={"max_frames": 4})
-    rates = sorted(float(rate) for batch in given for rate in batch.get("second_per_grid_ts", ()))
+    rates = sorted(float(rate) for batch in batches for rate in batch.get("second_per_grid_ts", ()))
     # 4 of 6 frames in 5/6 s, 4 of 18 in 17/6 s.
     assert rates == pytest.approx([2 / (6 * 3 / 5), 2 / (6 * 3 / 17)])
-    assert set(shown(done, name="frames_shown").values()) == {1, 4}
+    assert set(logged(done, name="frames_shown").values()) == {1, 4}
 
 
-@pytest.mark.parametrize("more", [{"metadata": {"media": "frames"}}, {"model": "hf-multimodal"}])
-def test_lm_eval_shows_images_on_request_and_to_stock_models(data, checkpoint, given, more):
-    done = in_lm(checkpoint("qwen2_5_vl"), "egointent", **more)
-    assert set(shown(done).values()) == {"images"}
-    assert not any("pixel_values_videos" in batch for batch in given)
+@pytest.mark.parametrize("settings", [{"metadata": {"media": "frames"}}, {"model": "hf-multimodal"}])
+def test_lm_eval_shows_images_on_request_and_to_stock_models(data, checkpoint, batches, settings):
+    done = in_lm(checkpoint("qwen2_5_vl"), "egointent", **settings)
+    assert set(logged(done).values()) == {"images"}
+    assert not any("pixel_values_videos" in batch for batch in batches)
 
 
 def test_lm_eval_rejects_unknown_media(data, checkpoint):
@@ -150,17 +148,17 @@ def test_lm_eval_rejects_unknown_media(data, checkpoint):
 
 
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
-def test_cached_answers_record_the_media(data, checkpoint, given, tmp_path, run):
+def test_cached_answers_record_the_media(data, checkpoint, batches, tmp_path, run):
     first = run(checkpoint("qwen2_5_vl"), "egointent", use_cache=str(tmp_path / "cache"))
-    asked = len(given)
+    asked = len(batches)
     again = run(checkpoint("qwen2_5_vl"), "egointent", use_cache=str(tmp_path / "cache"))
-    assert asked == len(given) > 0
-    assert shown(again) == shown(first)
-    assert shown(again, name="reply") == shown(first, name="reply")
+    assert asked == len(batches) > 0
+    assert logged(again) == logged(first)
+    assert logged(again, name="reply") == logged(first, name="reply")
 
 
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
-def test_answers_to_different_inputs_are_not_served(data, checkpoint, given, tmp_path, run, monkeypatch):
+def test_answers_to_different_inputs_are_not_served(data, checkpoint, batches, tmp_path, run, monkeypatch):
     from lmms_egoplan.harnesses.lm_eval import ranker
     from lmms_egoplan.harnesses.lmms_eval import hf_vlm
 
@@ -169,78 +167,78 @@ def test_answers_to_different_inputs_are_not_served(data, checkpoint, given, tmp
         for module in (hf_vlm, ranker):
             earlier.setattr(module, "RANKING_VERSION", 2)
         run(checkpoint("llava"), SHORT, use_cache=cache)
-    asked = len(given)
+    asked = len(batches)
     run(checkpoint("llava"), SHORT, use_cache=cache)
-    assert len(given) == 2 * asked > 0
+    assert len(batches) == 2 * asked > 0
 
 
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
 @pytest.mark.parametrize("task", [SHORT, PLANNING])
-def test_llavas_system_prompt_is_in_a_system_turn(data, checkpoint, given, run, task):
+def test_llavas_system_prompt_is_in_a_system_turn(data, checkpoint, batches, run, task):
     done = run(checkpoint("llava"), task)
     prompt = LLAVA.planning if task == PLANNING else LLAVA.general
     dimension = task.rpartition("_")[2]
-    assert texts(checkpoint("llava"), given) == [
+    assert texts(checkpoint("llava"), batches) == [
         f"<s> {prompt} USER: <image>\nWhat is thing {number} of {dimension}?  ASSISTANT:" for number in (1, 2)
     ]
-    assert set(shown(done, task, "score", "prompts").values()) == {"LLaVA series models, system turn"}
+    assert set(logged(done, task, "score", "prompts").values()) == {"LLaVA series models, system turn"}
     prompts = {value for name, value in done.results[task].items() if name.startswith("prompts,")}
     assert prompts == {"LLaVA series models, system turn"}
 
 
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
-def test_without_a_system_turn_the_prompt_precedes_the_question(data, checkpoint, given, run, tmp_path):
+def test_without_a_system_turn_the_prompt_precedes_the_question(data, checkpoint, batches, run, tmp_path):
     folder = save("llava", tmp_path / "llava")
     processor = AutoProcessor.from_pretrained(folder)
     processor.chat_template = NO_SYSTEM_TURN
     processor.save_pretrained(folder)
     done = run(folder, SHORT)
-    assert texts(folder, given) == [
+    assert texts(folder, batches) == [
         f"<s> USER: <image>\n{LLAVA.general}\nWhat is thing {number} of existence?  ASSISTANT:" for number in (1, 2)
     ]
-    assert set(shown(done, SHORT, "score", "prompts").values()) == {"LLaVA series models, in the user turn"}
+    assert set(logged(done, SHORT, "score", "prompts").values()) == {"LLaVA series models, in the user turn"}
 
 
 @pytest.mark.parametrize("run", [in_lmms, in_lm])
-def test_other_model_types_get_gpt_4vs_prompt(data, checkpoint, given, run):
+def test_other_model_types_get_gpt_4vs_prompt(data, checkpoint, batches, run):
     done = run(checkpoint("qwen2_5_vl"), SHORT)
-    assert set(shown(done, SHORT, "score", "prompts").values()) == {"GPT-4V"}
-    for text in texts(checkpoint("qwen2_5_vl"), given):
+    assert set(logged(done, SHORT, "score", "prompts").values()) == {"GPT-4V"}
+    for text in texts(checkpoint("qwen2_5_vl"), batches):
         assert "Please let your answer be as short as possible. Question: What is thing" in text
 
 
 def test_blips_checkpoints_get_blips_prompt(data, checkpoint):
     for name in ("instructblip", "blip2"):
         done = in_lmms(checkpoint(name), SHORT)
-        assert set(shown(done, SHORT, "score", "prompts").values()) == {FAMILIES[1].name}
+        assert set(logged(done, SHORT, "score", "prompts").values()) == {FAMILIES[1].name}
 
 
-def test_a_prompt_family_setting_overrides_the_model_type(data, checkpoint, given, tmp_path):
+def test_a_prompt_family_setting_overrides_the_model_type(data, checkpoint, batches, tmp_path):
     done = in_lm(checkpoint("llava"), SHORT, metadata={"prompts": "default"})
-    assert set(shown(done, SHORT, "score", "prompts").values()) == {"GPT-4V"}
+    assert set(logged(done, SHORT, "score", "prompts").values()) == {"GPT-4V"}
     done = in_lm(checkpoint("qwen2_5_vl"), SHORT, metadata={"prompts": "llava"})
-    assert set(shown(done, SHORT, "score", "prompts").values()) == {"LLaVA series models, system turn"}
+    assert set(logged(done, SHORT, "score", "prompts").values()) == {"LLaVA series models, system turn"}
     assert all(text.startswith(f"<|im_start|>system\n{LLAVA.general}<|im_end|>") for text in texts(
-        checkpoint("qwen2_5_vl"), given[-1:]
+        checkpoint("qwen2_5_vl"), batches[-1:]
     ))  # fmt: skip
     (tmp_path / "own.yaml").write_text(
         f"include: {LMMS_EVAL_TASKS}/egothink/{SHORT}.yaml\ntask: own_existence\n"
         "lmms_eval_specific_kwargs:\n  hf_vlm:\n    prompt: 'Say it. {question}'\n    system: Be brief.\n"
     )
-    given.clear()
+    batches.clear()
     done = in_lmms_eval(checkpoint("llava"), "own_existence", folder=tmp_path)
-    assert set(shown(done, "own_existence", "score", "prompts").values()) == {"own, system turn"}
-    assert texts(checkpoint("llava"), given)[0].startswith("<s> Be brief. USER: <image>\nSay it. What is thing 1")
+    assert set(logged(done, "own_existence", "score", "prompts").values()) == {"own, system turn"}
+    assert texts(checkpoint("llava"), batches)[0].startswith("<s> Be brief. USER: <image>\nSay it. What is thing 1")
 
 
-def test_a_system_instruction_precedes_the_prompt(data, checkpoint, given):
+def test_a_system_instruction_precedes_the_prompt(data, checkpoint, batches):
     in_lm(checkpoint("llava"), SHORT, system_instruction="Speak English.")
     assert all(text.startswith(f"<s> Speak English.\n\n{LLAVA.general} USER:") for text in texts(
-        checkpoint("llava"), given
+        checkpoint("llava"), batches
     ))  # fmt: skip
 
 
-def test_without_a_chat_template_the_prompt_precedes_the_question(data, checkpoint, given):
+def test_without_a_chat_template_the_prompt_precedes_the_question(data, checkpoint, batches):
     done = in_lm(checkpoint("llava"), SHORT, apply_chat_template=False)
-    assert set(shown(done, SHORT, "score", "prompts").values()) == {"LLaVA series models, in the user turn"}
-    assert all(f"<image>{LLAVA.general}\nWhat is" in text for text in texts(checkpoint("llava"), given))
+    assert set(logged(done, SHORT, "score", "prompts").values()) == {"LLaVA series models, in the user turn"}
+    assert all(f"<image>{LLAVA.general}\nWhat is" in text for text in texts(checkpoint("llava"), batches))

@@ -29,7 +29,7 @@ def data(tmp_path_factory):
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         prepare_small_set(folder, 2)
     save("llava", folder / "llava")
-    (folder / "llava" / "model.safetensors").unlink()  # nothing here gets so far
+    (folder / "llava" / "model.safetensors").unlink()  # all runs must fail before they load it
     save_language_model(folder / "text")
     shutil.copytree(folder / "llava", folder / "no-processor")
     for path in (folder / "no-processor").glob("*processor*"):
@@ -37,9 +37,9 @@ def data(tmp_path_factory):
     return folder
 
 
-def failing(data, launcher, arguments, model_args, **more):
+def failing(data, launcher, arguments, model_args, judge=None):
     process = start(
-        data, *arguments, "--model_args", model_args, "--output_path", data / "out", launcher=launcher, **more
+        data, *arguments, "--model_args", model_args, "--output_path", data / "out", launcher=launcher, judge=judge
     )
     assert process.wait(FOREVER_S) == 1, log(data)
     assert "Traceback" not in log(data)
@@ -74,7 +74,7 @@ def test_an_invalid_argument_is_a_one_line_error(data, launcher, arguments):
 
 @HARNESSES
 def test_a_missing_encoder_is_a_one_line_error(data, launcher, arguments):
-    actplan = ["actplan" if each == "egoplan_val" else each for each in arguments]
+    actplan = ["actplan" if argument == "egoplan_val" else argument for argument in arguments]
     environment = {"LMMS_EGOPLAN_ENCODER": str(data / "no-encoder")}
     line = failing(data, launcher, actplan, f"pretrained={data / 'llava'}", judge=environment)
     assert str(data / "no-encoder") in line

@@ -1,4 +1,4 @@
-// Keyboard shortcuts, the time spent on an item, dependent fields, and the cut of a clip. The forms save labels without
+// Keyboard shortcuts, time measurement, dependent fields, drafts, and the cut of a clip. Forms also save labels without
 // this script.
 
 const form = document.getElementById("label");
@@ -44,11 +44,11 @@ function marks() {
     };
     details.addEventListener("change", update);
     details.addEventListener("keydown", (event) => {
-      const place = boxes.indexOf(event.target);
+      const index = boxes.indexOf(event.target);
       const move = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-      if (place < 0 || !move) return;
+      if (index < 0 || !move) return;
       event.preventDefault();
-      boxes[(place + move + boxes.length) % boxes.length].focus();
+      boxes[(index + move + boxes.length) % boxes.length].focus();
     });
     update();
   });
@@ -70,7 +70,7 @@ function moments() {
   form.querySelectorAll("input[data-times]").forEach((input) => {
     const times = input.dataset.times.split(" ").map(Number);
     const output = input.closest("fieldset").querySelector("output");
-    const place = () => times.reduce((best, time, index) => (Math.abs(time - input.value) < Math.abs(times[best] - input.value) ? index : best), 0);
+    const nearest = () => times.reduce((best, time, index) => (Math.abs(time - input.value) < Math.abs(times[best] - input.value) ? index : best), 0);
     const last = () => Math.max(0, input.value - input.dataset.start - input.dataset.step / 2);
     const show = () => {
       output.textContent = `${Number(input.value).toFixed(3)} s`;
@@ -86,9 +86,9 @@ function moments() {
       video.currentTime = last();
     };
     video?.addEventListener("play", () => { if (video.currentTime >= last() - input.dataset.step / 4) video.currentTime = 0; requestAnimationFrame(halt); });
-    input.addEventListener("input", () => { input.value = times[place()]; show(); });
+    input.addEventListener("input", () => { input.value = times[nearest()]; show(); });
     input.closest("fieldset").querySelectorAll("button[data-move]").forEach((button) => button.addEventListener("click", () => {
-      input.value = times[Math.min(times.length - 1, Math.max(0, place() + Number(button.dataset.move)))];
+      input.value = times[Math.min(times.length - 1, Math.max(0, nearest() + Number(button.dataset.move)))];
       show();
     }));
     output.textContent = `${Number(input.value).toFixed(3)} s`;
@@ -98,7 +98,7 @@ function moments() {
 function keys() {
   document.addEventListener("keydown", (event) => {
     const target = event.target;
-    // Ignore a repeating key: a held key would open or save one item after another.
+    // Ignore key repetition: holding a key down would open or save one item after another.
     if (event.repeat && event.key !== "," && event.key !== ".") return;
     const isText = target.matches("textarea, input:not([type=radio], [type=checkbox], [type=range])");
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && form) { event.preventDefault(); form.requestSubmit(); return; }
@@ -115,7 +115,7 @@ function keys() {
     else if (key === " " && video && !target.matches("button, a, summary, video, input[type=checkbox], input[type=radio]:not(:checked)")) { if (video.paused) video.play(); else video.pause(); }
     else if ((key === "," || key === ".") && form.querySelector("button[data-move]")) form.querySelector(`button[data-move="${key === "," ? -1 : 1}"]`).click();
     else {
-      const chosen = [...form.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key && !one.closest("fieldset").disabled);
+      const chosen = [...form.querySelectorAll("[data-key]")].find((option) => option.dataset.key === key && !option.closest("fieldset").disabled);
       if (!chosen) return;
       if (chosen.matches("summary")) {
         const details = chosen.closest("details");
@@ -127,17 +127,17 @@ function keys() {
   });
 }
 
-// Unsaved input and its time survive a reload and an unreachable server, in this tab only and until the next item.
+// Keep unsaved input and its time in this tab until the next item, even if the page is reloaded or saving fails.
 function draft() {
   const name = `draft ${form.dataset.draft}`;
-  const own = [...form.elements].filter((one) => one.name && one.type !== "hidden");
-  const kept = JSON.parse(sessionStorage.getItem(name) ?? "null");
+  const fields = [...form.elements].filter((field) => field.name && field.type !== "hidden");
+  const draft = JSON.parse(sessionStorage.getItem(name) ?? "null");
   sessionStorage.clear();
-  const values = () => own.map((one) => (/radio|checkbox/.test(one.type) ? one.checked : one.value));
+  const values = () => fields.map((field) => (/radio|checkbox/.test(field.type) ? field.checked : field.value));
   const keep = () => sessionStorage.setItem(name, JSON.stringify({ values: values(), seconds: clock.elapsed() }));
-  if (kept?.values?.length === own.length) {
-    own.forEach((one, place) => { if (typeof kept.values[place] === "boolean") one.checked = kept.values[place]; else one.value = kept.values[place]; });
-    clock.seconds += kept.seconds;
+  if (draft?.values?.length === fields.length) {
+    fields.forEach((field, index) => { if (typeof draft.values[index] === "boolean") field.checked = draft.values[index]; else field.value = draft.values[index]; });
+    clock.seconds += draft.seconds;
     keep();
   }
   window.addEventListener("pagehide", () => { if (!form.dataset.sent) keep(); });

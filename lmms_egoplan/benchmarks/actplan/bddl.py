@@ -79,9 +79,9 @@ class Formula:
         - ``imply``: if the first part holds, the second does.
         - ``forall``, ``exists``, ``forn``: the part holds for all objects of the variable's type, for at least one, or
           for exactly `number`.
-        - ``forpairs``: the part holds for pairs of objects, one of each variable's type. In both types, at least as
-          many objects have a partner as the smaller type has objects. ``fornpairs``: at least `number` do. An object
-          may have several partners, as in BDDL's implementation, but is never its own partner.
+        - ``forpairs``: the part holds for pairs of objects, one of each variable's type. Of both types, at least n
+          objects have a partner, where n is the number of objects of the smaller type. ``fornpairs``: n is `number`.
+          An object may have several partners, as in BDDL's implementation, but is never its own partner.
     parts: The combined conditions.
     variables: The variables that a quantifier binds.
     number: The number in ``forn`` and ``fornpairs``.
@@ -229,7 +229,9 @@ def grounded(problem: Problem) -> list[Formula]:
 
 
 def is_checkable(problem: Problem, condition: Formula, reachable: frozenset[str]) -> bool:
-    """Return True if a condition can be checked: all names are declared, and all types have objects.
+    """Return True if a condition can be checked.
+
+    Its predicates must be valid and reachable, its names declared, and the types of its variables must have objects.
 
     Args:
         reachable: Predicates that are decided by understood actions or by the problem's initial facts.

@@ -174,7 +174,8 @@ def _load(path: Path, _version: str) -> PlanClassifier:
 def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """Load a trained model with its tokenizer.
 
-    Its config has ``max_pair_length`` (the most tokens of a pair), and ``positives`` and ``shuffled`` as in `Recipe`.
+    Its config has ``max_pair_length`` (maximum number of tokens of a pair), and ``positives`` and ``shuffled`` as in
+    `Recipe`.
 
     Raises:
         LmmsEgoplanError: The folder contains no model, or a damaged one.
@@ -202,7 +203,7 @@ def load_model(folder: Path) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]
         model, missing_weights = load_weights(folder, config)
     except LmmsEgoplanError:
         raise
-    except Exception as error:  # from the loaders of many file formats
+    except Exception as error:  # the loaders raise many types of errors
         raise LmmsEgoplanError(f"{folder}: the classifier is damaged: {error}; {_ADVICE}") from error
     if missing_weights or len(tokenizer) > config.vocab_size:
         raise LmmsEgoplanError(f"{folder}: the classifier is damaged: weights or tokenizer are incomplete; {_ADVICE}")
@@ -227,8 +228,8 @@ def encode_pair(
 ) -> tuple[dict[str, list[int]], bool]:
     """Encode a pair for ``tokenizer.pad``; tokens beyond `max_length` are cut from the end of the longer text first.
 
-    Equivalent to the tokenizer's ``longest_first`` truncation. For two long texts, that one needs memory proportional
-    to the product of the tokens that it removes.
+    The result equals the tokenizer's ``longest_first`` truncation. For two long texts, the tokenizer would need memory
+    proportional to the product of the numbers of removed tokens.
 
     Returns:
         ``input_ids`` with special tokens and ``token_type_ids`` (1 for the second text); and True if tokens were cut.

@@ -99,24 +99,24 @@ def _print_gaps(summary: dict[str, Any]) -> None:
     path = summary_path(summary["benchmark"], summary["split"])
     typer.echo(
         f"Gold plan 1 is missing in {summary['without_gold_plan_1']} of {prepared} prepared instances, gold plan 2 in "
-        f"{summary['without_gold_plan_2']}. Mean steps are over gold plan 1; the paper does not say which it counts."
+        f"{summary['without_gold_plan_2']}. Mean steps count gold plan 1; the paper does not say which one it counts."
     )
     if missing:
         typer.echo(
             f"Skipped: {size - prepared} instances ({missing} folders; {path} lists the reasons under missing). "
             f"Results will cover {prepared} of {size} instances."
         )
-    if outside := summary["images_outside"]:
-        examples = ", ".join(f"{entry['folder']} ({entry['images']})" for entry in outside[:_MOST_LISTED])
-        more = f" and {len(outside) - _MOST_LISTED} more, all listed under images_outside in {path}"
+    if differing := summary["images_outside"]:
+        examples = ", ".join(f"{entry['folder']} ({entry['images']})" for entry in differing[:_MOST_LISTED])
+        more = f" and {len(differing) - _MOST_LISTED} more, all listed under images_outside in {path}"
         typer.echo(
-            f"The paper states 2 to 5 images per instance. {len(outside)} of {size} instances differ: {examples}"
-            f"{more if len(outside) > _MOST_LISTED else ''}. They were prepared too."
+            f"The paper states 2 to 5 images per instance. {len(differing)} of {size} instances differ: {examples}"
+            f"{more if len(differing) > _MOST_LISTED else ''}. Only instances without any image are skipped for this."
         )
-    if without := summary["without_bddl"]:
+    if count := summary["without_bddl"]:
         reasons = summary["bddl_missing"]
-        more = f"; {len(reasons)} reasons, all listed under bddl_missing in {path}" if len(reasons) > 1 else ""
-        typer.echo(f"No BDDL problem, so no goal check: {without} of {prepared} instances: {reasons[0]}{more}")
+        more = f" ({len(reasons)} reasons, all listed under bddl_missing in {path})" if len(reasons) > 1 else ""
+        typer.echo(f"Without a goal check: {count} of {prepared} instances. First reason: {reasons[0]}{more}")
     typer.echo(f"Written to {split_dir(summary['benchmark'], summary['split'])}")
 
 
@@ -155,13 +155,21 @@ def score_stored(stored: Sequence[StoredPlan]) -> dict[str, Any]:
     Returns:
         ``samples`` and ``summary``. Undefined values are None.
 
-        Each sample has `PlanScore.measures`, the fields of `PlanScore` and ``lengths`` (steps in the official reading
-        of ``candidate`` and of ``references``). Setting, activity type, labels and model are included if known.
+        Each sample has:
 
-        The summary has ``plans`` and the means of all measures and labels; ``labelled`` counts the labelled plans.
-        ``repeated_ids`` counts plans whose id an earlier plan has, ``empty`` those without text and
-        ``ends_in_thought`` the empty ones that end inside a thought. It also has ``unparsed``, ``encoder``,
-        ``classifier``, and the same means by setting, length of the first reference, activity type and model.
+        - `PlanScore.measures` and the fields of `PlanScore`
+        - ``lengths``: steps in the official reading of ``candidate`` and of ``references``
+        - ``length``: the bin of the first reference's length
+        - setting, activity type, labels and model, if known
+
+        The summary has:
+
+        - ``plans``, ``encoder``, ``classifier``, and the means of all measures and labels
+        - ``labelled``: number of plans with each label
+        - ``repeated_ids``: plans whose id and model already occurred
+        - ``empty``: plans without text; ``ends_in_thought``: those of them that end inside a thought
+        - ``unparsed``: plans without a step in the parsed reading
+        - ``by_...``: the same means by setting, length of the first reference, activity type and model
 
     Raises:
         LmmsEgoplanError: One of the two models cannot be loaded.
@@ -253,7 +261,7 @@ def judge(
     estimate: EstimateOnly = False,
     prices: Prices = None,
 ) -> None:
-    """Have a judge mark the six types of errors in plans that people called wrong.
+    """Have a judge mark the six types of errors in plans, except those that people called correct.
 
     Set the endpoint with LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY, and the model with
     LMMS_EGOPLAN_JUDGE_MODEL. It must read images (default: gpt-4o-2024-11-20). Replies are stored as they arrive: to
@@ -276,30 +284,30 @@ def judge(
     if unjudged:
         raise LmmsEgoplanError(
             f"{len(unjudged)} of {len(judged)} plans are not judged, for example {unjudged[0].id} of "
-            f"{unjudged[0].model}: {unjudged[0].error}. Repeat the command to ask again where no reply came; add "
-            "--retry-rejected to also replace replies that cannot be used"
+            f"{unjudged[0].model}: {unjudged[0].error}. Repeat the command to retry plans without a reply; add "
+            "--retry-rejected to also retry unusable replies"
         )
 
 
 def _print_errors(judged: list[error_judge.JudgedPlan]) -> None:
     agreements = error_judge.agreements(judged)
-    heads = ("judge", "judge, of both", "people, of both", "same plans", "kappa", "95 %")
+    heads = ("judge", "judge, shared", "people, shared", "both, shared", "kappa", "95 %")
     table = Table("error", *(Column(head, justify="right") for head in heads[: 6 if agreements else 1]))
     for key, title in ERRORS.items():
         cells = [str(sum(key in plan.judge for plan in judged if plan.judge is not None))]
         if agreements:
-            people, judge, same, agreement = agreements[key]
+            people, judge, in_both, agreement = agreements[key]
             kappa = agreement.kappa_unweighted
-            cells += [str(judge), str(people), str(same)]
+            cells += [str(judge), str(people), str(in_both)]
             cells += ["n/a", "n/a"] if kappa is None else [f"{kappa.value:.2f}", f"{kappa.low:.2f} to {kappa.high:.2f}"]
         table.add_row(title, *cells)
     Console().print(table)
-    both = sum(plan.people is not None and plan.judge is not None for plan in judged)
+    shared = sum(plan.people is not None and plan.judge is not None for plan in judged)
     rated = sum(plan.judge is not None for plan in judged)
     names = ", ".join(dict.fromkeys(plan.judge_model for plan in judged))
-    if both:
+    if shared:
         typer.echo(f"kappa n/a: fewer than {MIN_ITEMS} plans marked by both, or one side marks all plans the same")
-    typer.echo(f"Plans judged: {rated} of {len(judged)}; also marked by people: {both}. Judge: {names}")
+    typer.echo(f"Plans judged: {rated} of {len(judged)}; shared, also marked by people: {shared}. Judge: {names}")
 
 
 def bleurt(
@@ -309,7 +317,7 @@ def bleurt(
     ],
     plans: LabelledPlans,
     activities: Splits,
-    split: Annotated[Literal["val", "test"], typer.Option(help="The split to measure on.")],
+    split: Annotated[Literal["val", "test"], typer.Option(help="Split to evaluate.")],
 ) -> None:
     """Measure a classifier's agreement with people on ActPlan-1K's plans, next to the paper's Table 5.
 
@@ -375,7 +383,7 @@ def goal_check(
     Console().print(table)
     if reasons:
         count = sum(plan.check is None for plan in checked)
-        typer.echo(f"No BDDL problem: {count} plans: {join_list(reasons, _MOST_LISTED)}")
+        typer.echo(f"Without a BDDL problem: {count} plans: {join_list(reasons, _MOST_LISTED)}")
 
 
 def metrics_path() -> None:

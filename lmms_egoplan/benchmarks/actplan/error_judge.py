@@ -156,8 +156,8 @@ def agreements(judged: Sequence[JudgedPlan]) -> dict[str, tuple[int, int, int, A
     for key in ERRORS if both else ():
         people = [float(key in marks) for marks, _ in both]
         judge = [float(key in marks) for _, marks in both]
-        same = sum(a == b == 1 for a, b in zip(people, judge, strict=True))
-        by_type[key] = (int(sum(people)), int(sum(judge)), same, agreement(people, judge, (0.0, 1.0)))
+        in_both = sum(a == b == 1 for a, b in zip(people, judge, strict=True))
+        by_type[key] = (int(sum(people)), int(sum(judge)), in_both, agreement(people, judge, (0.0, 1.0)))
     return by_type
 
 

@@ -25,13 +25,13 @@ Fact = tuple[str, ...]
 PLACES = frozenset(name for name, predicate in bddl.PREDICATES.items() if predicate.place) - {"inroom"}
 """Predicates that say where an object is; taking the object ends them."""
 SUPPORTS = frozenset({"inside", "ontop", "onfloor"})
-"""Predicates of the places that carry an object."""
+"""Predicates of `PLACES` whose second object carries the first."""
 _BOTH_WAYS = ("nextto", "touching")
 REACHABLE = SUPPORTS | {"under"} | {state for states in STATES.values() for state in states}
 """The predicates that understood actions decide.
 
-Not included are ``nextto`` and ``touching``, because the main actions (sec. 3.1) put objects on and in others and do
-not say how near these then are; and ``burnt``, because no action burns an object.
+``nextto`` and ``touching`` are excluded: the main actions (sec. 3.1) put objects in or on others, and do not say how
+near they are to anything else. ``burnt`` is excluded because no action burns an object.
 """
 _Count = Annotated[StrictInt, Field(ge=0)]
 # Words for taps, whose water runs when they are opened or switched on, and types of basins, where objects get wet.
@@ -44,7 +44,7 @@ class GoalCheck:
     """The goal conditions that a plan reaches.
 
     reached, missed: Grounded goal conditions (`grounded`) that hold, and do not hold, at the end of the plan.
-    unchecked: Conditions that cannot be checked, because no action decides their predicates or names are undeclared.
+    unchecked: Conditions that cannot be checked (`is_checkable`).
     steps: Number of the plan's steps.
     understood: Number of steps whose action is known.
     names: Number of names in the understood steps that have an effect.
@@ -157,7 +157,7 @@ def check_labelled(instances: Sequence[LabelledInstance], folder: Path) -> tuple
             check = check_goal(problem, parsed_steps(one_per_line(plan.text))) if problem else None
             checked.append(CheckedPlan(instance.id.setting, plan.correct, check))
     if all(plan.check is None for plan in checked):
-        raise LmmsEgoplanError(f"{folder}: contains no problem for any of the plans, for example {reasons[0]}")
+        raise LmmsEgoplanError(f"{folder}: contains no usable problem for any of the plans. First reason: {reasons[0]}")
     return checked, list(dict.fromkeys(reasons))
 
 
@@ -339,7 +339,8 @@ class Executor:
     def relations(self, world: World, relation: str, where: str) -> list[tuple[str, str]]:
         """Return the relations of an object that is put somewhere.
 
-        Next to or under another object, it is also on that object's support, or on the floor.
+        An object next to another is also on that one's support, or on the floor if there is no support. An object under
+        another is also on the floor.
         """
         if is_floor(where):
             return [("onfloor", where)]
@@ -379,43 +380,44 @@ class Executor:
         options = self._walked_to
         if target is not None:
             options = self._resolve(target.thing_or_place).things
-            # Examples: floor_next_to_sink, under_table. A place after other words identifies the object instead.
+            # Examples: floor_next_to_sink, under_table. After other words, as in box_under_table, a place only says
+            # which object is the target.
             if target.relation in PLACES and "floor" in target.words:
                 second_places.append(target)
             elif target.relation in PLACES and not target.words:
                 relation = target.relation
-        more = [
+        nearby = [
             (name.relation, support)
             for name in second_places
             for support in self._resolve(Name(name.place, name.number)).things[:1]
         ]
         for thing in things:
-            self._put_one(thing, relation, [option for option in options if option != thing], more)
+            self._put_one(thing, relation, [option for option in options if option != thing], nearby)
 
     def _split(self, relation: str, names: Sequence[Name]) -> tuple[list[str], Name | None]:
         """Return the objects to put, and the target; None means the agent's location.
 
-        Plans name either one first, so the name of a held object is what to put. If the only name is not held, the
-        object taken last is put there.
+        Plans name either one first; the one that the agent holds is the object to put. A single name that is not held
+        is the target, and the object taken last is put there.
         """
-        first, *rest = names
+        first, *later_names = names
         if relation == "onfloor":
             return self._handled(first), Name(("floor",))
-        if not rest:
+        if not later_names:
             return (self._handled(first), None) if self._holds(first) else (self.world.held[-1:], first)
-        if self._holds(first) and not any(map(self._holds, rest)):
-            return self._handled(first), rest[0]
-        return [thing for name in rest for thing in self._handled(name)], first
+        if self._holds(first) and not any(map(self._holds, later_names)):
+            return self._handled(first), later_names[0]
+        return [thing for name in later_names for thing in self._handled(name)], first
 
-    def _put_one(self, thing: str, relation: str, options: Sequence[str], more: Sequence[tuple[str, str]]) -> None:
+    def _put_one(self, thing: str, relation: str, options: Sequence[str], nearby: Sequence[tuple[str, str]]) -> None:
         within_reach = [option for option in options if is_floor(option) or self._reaches(option)]
         if not self._reaches(thing) or (options and not within_reach):
             return
         self._do_nearest(
-            within_reach, lambda world, option: world.put(thing, *self.relations(world, relation, option), *more)
+            within_reach, lambda world, option: world.put(thing, *self.relations(world, relation, option), *nearby)
         )
         if not options and thing in self.world.held:
-            self.world.put(thing, *more)
+            self.world.put(thing, *nearby)
         if self._water_runs and any(support.startswith(_BASINS) for _, support in self.world.supports(thing)):
             self.world.set_states(thing, {"soaked": True})
 

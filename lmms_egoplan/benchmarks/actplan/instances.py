@@ -31,12 +31,12 @@ INSTANCES = {"normal": 825, "counterfactual": 362}
 # Column that keeps the number of instances of both settings after a selection by setting.
 _WHOLE = "release_size"
 LAYOUT = (
-    "DIR/<scene>/<activity>/<n>/sample_<k>/ with images (png, jpg, jpeg), plan_gold_1.txt and plan_gold_2.txt, and "
-    f"DIR/<scene>/<activity>/<n>/task_description_<n>.txt, n 0 or 1, as in the full release that {REPOSITORY_URL} "
-    "links to"
+    "DIR/<scene>/<activity>/<n>/sample_<k>/ with images (png, jpg, jpeg), plan_gold_1.txt and plan_gold_2.txt; and "
+    "DIR/<scene>/<activity>/<n>/task_description_<n>.txt, where n is 0 or 1. The full release has this layout; "
+    f"{REPOSITORY_URL} links to it"
 )
 LAYOUTS = (
-    "<activity>/problem<n>.bddl, activity_definitions/<activity>/... or, as the release, <scene>/<activity>/<n>/..."
+    "[activity_definitions/]<activity>/problem<n>.bddl or, as in the release, <scene>/<activity>/<n>/problem<n>.bddl"
 )
 # File in DIR that names the origin of its instances if they are not the release's.
 ORIGIN = "origin.txt"
@@ -108,7 +108,7 @@ def _of_setting(docs: "Dataset", setting: str) -> "Dataset":
 
 
 def official_instances(doc: Mapping[str, Any]) -> int:
-    """Return the paper's number of instances: of the row's setting after `only_normal` or `only_counterfactual`."""
+    """Return the paper's number of instances: of one setting if the task selects one, else of both."""
     return INSTANCES[doc["setting"]] if _WHOLE in doc else ACTPLAN.official["test"]
 
 
@@ -117,7 +117,7 @@ only_counterfactual = partial(_of_setting, setting="counterfactual")
 
 
 def views(doc: Mapping[str, Any]) -> list[Image.Image]:
-    """Return the views of the environment as RGB images, in the order of the release (omitted in Table 6).
+    """Return the views of the environment as RGB images, in the order of the release. Table 6 omits them.
 
     Args:
         doc: A row of the prepared dataset.
@@ -186,7 +186,7 @@ def find_instances(source: Path) -> tuple[list[InstanceId], dict[str, str]]:
         raise LmmsEgoplanError(f"{source}: no such folder; expected {LAYOUT}")
     if (source / "annotation").is_dir():
         folder = source / "annotation"
-        raise LmmsEgoplanError(f"{source}: the instances are one folder deeper. Use that folder: {folder}")
+        raise LmmsEgoplanError(f"{source}: the instances are in its subfolder annotation; pass that folder: {folder}")
     reasons = dict(_descend(source, ()))
     instances = sorted(instance for path, reason in reasons.items() if not reason and (instance := parse_id(path)))
     if not instances:
@@ -243,7 +243,8 @@ def read_origin(source: Path) -> dict[str, str]:
 def problem_path(folder: Path, instance: InstanceId) -> Path | None:
     """Return the path of an instance's problem in a folder with one of `LAYOUTS`; None if it does not exist.
 
-    n is the number of the task description: counterfactual activities have a separate problem, ``problem1.bddl``.
+    In the file's name, n is the number of the task description: counterfactual activities have a separate problem,
+    ``problem1.bddl``.
     """
     name = f"problem{instance.description}.bddl"
     paths = (
@@ -261,7 +262,7 @@ def check_folder(folder: Path) -> None:
         LmmsEgoplanError: It contains none.
     """
     if not any(folder.glob("*/problem*.bddl")) and not any(folder.glob("*/*/**/problem*.bddl")):
-        raise LmmsEgoplanError(f"{folder}: contains no BDDL problem; expected {LAYOUTS}, n 0 or 1")
+        raise LmmsEgoplanError(f"{folder}: contains no BDDL problem; expected {LAYOUTS}, where n is 0 or 1")
 
 
 def instances_of(ids: set[str], source: Path | None) -> dict[str, ShownInstance]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SPLIT = "test"
 _COUNTS = yaml_beside(__file__)
-# The paper's numbers, and the ranges that match them where more than the number itself does.
+# The paper's numbers, and the ranges that match them if more than one number does.
 PAPER = {name: count["paper"] for name, count in _COUNTS.items()}
 _RANGES = {name: count["agrees"] for name, count in _COUNTS.items() if "agrees" in count}
 LABELS = {name: count["label"] for name, count in _COUNTS.items()} | {
@@ -52,8 +52,8 @@ def prepare_actplan(source: Path, *, skip_missing: bool = False, bddl: Path | No
         - ``images_outside``: for each instance in the source with fewer or more images than the paper states,
           ``folder`` and ``images`` (the number of files)
         - ``counts``: for each row of `PAPER` and each activity type, the numbers ``prepared``, ``source`` and
-          ``paper``, and ``matches`` (True if source and paper agree). Steps are over the instances with gold plan 1,
-          rounded to hundredths; None if no instance has it. Numbers that the paper does not state are None.
+          ``paper``, and ``matches`` (True if source and paper agree). Mean steps are over the instances with gold
+          plan 1, rounded to hundredths; None if no instance has it. Numbers that the paper does not state are None.
 
         A row of the split has:
 
@@ -170,9 +170,9 @@ def _counts(records: Sequence[instances.ReleasedInstance]) -> dict[str, float | 
     images = [record.num_images for record in records]
     samples = Counter(((record.id.activity, record.id.setting), record.id.scene) for record in records)
     return {
-        **{f"{name}_activities": len({record.id.activity for record in of}) for name, of in by_setting.items()},
-        **{f"{name}_instances": len(of) for name, of in by_setting.items()},
-        **{f"{name}_steps": _mean_steps(of) for name, of in by_setting.items()},
+        **{f"{name}_activities": len({record.id.activity for record in group}) for name, group in by_setting.items()},
+        **{f"{name}_instances": len(group) for name, group in by_setting.items()},
+        **{f"{name}_steps": _mean_steps(group) for name, group in by_setting.items()},
         "scenes": len({scene for _, scene in samples}),
         "most_scenes": max(Counter(activity for activity, _ in samples).values(), default=0),
         "most_samples": max(samples.values(), default=0),

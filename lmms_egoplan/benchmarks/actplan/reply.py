@@ -96,12 +96,12 @@ def parsed_steps(text: str) -> list[str]:
        ``Walk to(table)``. This does not apply if one of them is a word that begins sentences or titles (rules 3 and 4),
        or a linking word such as ``then`` (`_LINKS`). Linking words before them are dropped.
     3. **Lines with calls.** The calls are the steps. The text around them is dropped, and so are calls after ``#`` or
-       ``//``. Let "the text" be the text before the first call. The line has no steps in these cases:
+       ``//``. The line has no steps in these cases, which concern the text before its first call:
 
-       - The text does not end with ``:`` and has more than 40 words.
-       - The text does not end with ``:``, has no number or bullet, begins with a word that begins sentences but not
-         steps (``I``, ``the``, ``this``, ``here`` and so on: `_PROSE`), and words follow the last call.
-       - The text begins with a title's word (`_TITLES`), unless it is a label: ``Plan:``, ``Step 1``, ``Action``.
+       - It does not end with ``:`` and has more than 40 words.
+       - It does not end with ``:``, has no number or bullet, begins with a word that begins sentences but not steps
+         (``I``, ``the``, ``this``, ``here`` and so on: `_PROSE`), and words follow the last call.
+       - It begins with a title's word (`_TITLES`), unless it is a label: ``Plan:``, ``Step 1``, ``Action``.
     4. **Lines without calls.** The line is a step of words, such as ``Wait until tea is ready``. These are dropped:
        leading numbers (``1.``, ``(1)``, ``1)``, ``1.1``, ``II.``, ``Step 1:``, a number that is one character),
        bullets, boxes and LaTeX's ``\item``; and emphasis, backticks and quotation marks around the whole line. Items
@@ -113,17 +113,18 @@ def parsed_steps(text: str) -> list[str]:
        - It is a heading, or bold without number or bullet.
        - It is a comment, a code fence, a JSON key with its value, or the beginning or end of a LaTeX list.
        - It has no letter.
-    5. **Calls and words together.** Steps of words between the first and the last line with calls count. Before and
-       after these, they count until the first other line, which may be blank. They must have the indent of some line
-       with calls; others are titles of calls, or remarks on them.
+    5. **Calls and words together.** Between the first and the last line with calls, steps of words count too. Directly
+       before and after these lines, they count up to the first line that is no such step, for example a blank line. A
+       step of words must have the same indent as some line with calls; otherwise, it is a title or a remark.
     6. **No calls at all.** The list items count; without list items, the numbered headings; otherwise all steps of
        words, even a single line. A refusal or a paragraph of prose has no steps (rule 4).
     7. **JSON.** JSON that begins a line is read before rules 1 to 6. The members of a list are lines, and so are the
        members of lists in an object and its nested objects. If any of these lists has the key ``plan``, ``steps``,
        ``actions`` or ``procedure``, only such lists count. An object such as ``{"action": "grab", "object": "cup"}`` is
-       the line ``grab(cup)``. Everything before a line ``Final plan:`` or ``Final answer:`` is ignored.
-    8. **Markup.** Markup is resolved before rule 7 (`without_markup`): ``walk\_to``, ``&#40;`` and
-       ``<step id="1">walk_to(x)</step>`` are read as ``walk_to``, ``(`` and ``walk_to(x)``.
+       the line ``grab(cup)``.
+    8. **Markup and final plans.** Before rule 7, markup is resolved (`without_markup`): ``walk\_to``, ``&#40;`` and
+       ``<step id="1">walk_to(x)</step>`` are read as ``walk_to``, ``(`` and ``walk_to(x)``. Then everything before a
+       line ``Final plan:`` or ``Final answer:`` is dropped.
 
     For every text without markup, the steps are substrings of the text (or of the strings in its JSON), in order. No
     step is empty, has surrounding white space, or contains a line break. Parsing ``"\n".join(steps)`` returns the same
@@ -369,7 +370,7 @@ def _steps(line: str, calls: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def _numbered_items(line: str, indent: int, calls: Sequence[tuple[int, int]]) -> list[str]:
-    """Split a line before consecutive numbers, counting from the line's first number or from a 1 followed by a 2."""
+    """Split a line before consecutive numbers. They start with a number that begins the line, or with 1 before 2."""
     numbers = [
         (number.start(), int(number["number"]))
         for (_, start), (end, _) in pairwise([(0, 0), *calls, (len(line), 0)])
@@ -387,7 +388,11 @@ def _numbered_items(line: str, indent: int, calls: Sequence[tuple[int, int]]) ->
 
 
 def _unwrap(line: str) -> tuple[str, bool, bool, bool]:
-    """Return a line's text, and if it had a number or bullet, if it had a number, and if it was bold."""
+    """Remove numbers, bullets and marks around a line.
+
+    Returns:
+        The text; and True or False for: a number or bullet was removed, a number was removed, the text was bold.
+    """
     is_item = is_numbered = is_bold = False
     text, before = line.strip(), None
     while text != before:
@@ -401,7 +406,7 @@ def _unwrap(line: str) -> tuple[str, bool, bool, bool]:
         if text.startswith("|") and text.endswith("|") and _RE.letter.search(text):
             is_item = True
             text = max(filter(_RE.letter.search, text.split("|")), key=len).strip()
-        # Otherwise the steps of an invalid JSON list might be valid JSON.
+        # Drop the bracket of invalid JSON, because the remaining step might be valid JSON with it.
         if _RE.json.match(text):
             text = text[1:].strip()
         mark = text[:1]

@@ -58,7 +58,7 @@ class PlanScore(TextRecord):
     parsed: The steps in the text (`parsed_steps`).
     reference_lengths: Numbers of steps of gold plans 1, 2, ...; None for a missing plan.
     lcs_each: LCS of the official reading with each gold plan, in steps; None for a missing plan.
-    lcs_parsed_each: LCS of the parsed reading with each gold plan, likewise.
+    lcs_parsed_each: The same for the parsed reading.
     form_validity: Share of the parsed steps of the form ``action(object)``; None without steps.
     bleurt: True if the classifier calls the plan correct; False without steps; None without a classifier.
     bleurt_probability: Probability that the plan is correct; None if the classifier was not asked.
@@ -175,7 +175,7 @@ def score_plans(
     Raises:
         LmmsEgoplanError: One of the two models cannot be loaded.
     """
-    # Load both models first: an error must not come after the work.
+    # Load both models first, so that errors appear before the work begins.
     encoding, classifying = load_encoder(encoder), None if classifier is None else load_classifier(classifier)
     readings = [_read(plan) for plan in plans]
     pairs = [
@@ -331,7 +331,7 @@ def _embeddings(steps: list[str], encoder: "SentenceTransformer") -> np.ndarray:
     broken = ~np.isfinite(embeddings).all(axis=1)
     if broken.any():
         raise LmmsEgoplanError(
-            f"the sentence encoder returns no numbers for {broken.sum()} of {len(steps)} steps, the first "
+            f"the sentence encoder returns NaN or infinity for {broken.sum()} of {len(steps)} steps, first for "
             f"{quoted(steps[broken.argmax()])}: its weights are damaged; use another copy"
         )
     return embeddings

@@ -102,7 +102,7 @@ class Name:
 
 
 class Names:
-    """Finds the objects of a problem by words.
+    """The objects of a problem, found by the words of a name.
 
     types: Each object's type by its name.
     """
@@ -131,8 +131,8 @@ class Names:
     def matching(self, words: Sequence[str], *, movable: bool = False) -> list[str]:
         """Return the objects of the best matching type, in the problem's order.
 
-        The type with the most matching words wins; in a tie, the one that matches last. If the words also name a room,
-        only objects in that room are returned, if there are any.
+        The type with the most matching words wins; in a tie, the one whose match starts last. If the words also name a
+        room, only objects in that room are returned, if there are any.
 
         Args:
             words: Words in lower case.
@@ -189,7 +189,7 @@ def singulars(word: str) -> set[str]:
 
 
 def _rank(names: Sequence[tuple[str, ...]], forms: Sequence[set[str]]) -> tuple[int, ...]:
-    """Return the number of a type's words that occur in sequence, and the last position; () without a match."""
+    """Return the length of a type's longest name that the words contain, and its last start; () without a match."""
     return max(
         (
             (len(words), start)

@@ -33,7 +33,7 @@ class StoredStep(Checked):
         step_id: Id of the step.
         reply: The model's reply.
         video_id: Id of the step's video; None if the file does not contain it.
-        truncated: Whether the limit on new tokens ended the reply; None if unknown.
+        truncated: True if the limit on new tokens ended the reply; None if unknown.
         frames_shown: Number of frames that the model was shown; 0 if the file does not say.
         media: The form of the visual input; None if unknown.
         run: The run that produced the reply; None if unknown.
@@ -126,11 +126,11 @@ def write_judged(path: Path, stored: Sequence[StoredStep], judged: Sequence[Grad
 def _stored(where: str, line: str, run: Origin | None) -> StoredStep:
     record = parse_record(where, line, _HOW)
     if not isinstance(record, dict):
-        raise LmmsEgoplanError(f"{where}: expected an object with step_id and answer. To fix it, {_HOW}")
+        raise LmmsEgoplanError(f"{where}: expected an object with step_id and answer; {_HOW}")
     if isinstance(record.get("diagnostics"), dict):
         raise LmmsEgoplanError(
-            f"{where}: answers of egointent_diagnostics cannot be judged here, since the judge needs the frames. Set a "
-            "judge and repeat the run with --use_cache"
+            f"{where}: answers of egointent_diagnostics cannot be judged here, because the judge needs the frames. Set "
+            "a judge and repeat the run with --use_cache"
         )
     if isinstance(record.get("overall"), dict):
         record = record["overall"] | {"kind": TASK if "overall_missing_zero" in record else V1}

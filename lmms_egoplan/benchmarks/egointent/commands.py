@@ -108,7 +108,7 @@ def judge(
     """Judge stored answers to EgoIntent's steps, from a run or from another framework.
 
     Samples of `egointent` and `egointent_v1` are judged with the prompts of their task, other answers with those of
-    `egointent`. Samples of `egointent_diagnostics` are refused, since their judge needs the frames.
+    `egointent`. Samples of `egointent_diagnostics` are rejected, because their judge needs the frames.
 
     Set the endpoint with LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY, and the model with
     LMMS_EGOPLAN_JUDGE_MODEL. Judgements are stored as they arrive. To resume an interrupted run, repeat the command.

@@ -50,7 +50,7 @@ _PROMPTS = yaml_beside(__file__)
 # Must read images, unlike the judge of `scoring`.
 DEFAULT_JUDGE = "Qwen/Qwen3-VL-32B-Instruct"
 
-# One tile of OpenAI's image models. Hands and objects remain recognizable.
+# In pixels: one tile of OpenAI's image models. Hands and objects remain recognizable.
 LONGER_SIDE = 512
 # Covers all frames of the median step (1.87 s at 6 frames per second, sec. 3.4). Longer steps are thinned.
 MAX_IMAGES = 16
@@ -89,7 +89,7 @@ def diagnostics_prompt(name: str, prediction: Mapping[str, str]) -> str:
 
     Args:
         name: A name in `SCORES`.
-        prediction: Texts by field, sanitized for the judge. Must contain the score's fields; others are not shown.
+        prediction: Texts by field, sanitized for the judge, at least of the score's fields. Other fields are ignored.
     """
     rated_fields = {RELEASE_NAMES[field]: prediction[field] for field in SCORES[name]}
     return _PROMPTS["prompt"].format(
@@ -100,15 +100,15 @@ def diagnostics_prompt(name: str, prediction: Mapping[str, str]) -> str:
 
 
 def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) -> list[Diagnosis]:
-    """Let a judge that sees the frames give each prediction the four `SCORES`; keep every prediction, in order.
+    """Rate the four `SCORES` of each prediction with a judge that sees the frames; return the diagnoses in order.
 
-    Each score is one request. A score that lacks a field is 0, without a request. A score is None with an error if it
-    could not be judged or the frames cannot be read; a warning names such scores. Before the first request, the log
-    states an upper bound of the cost.
+    Each score takes one request. If a field of the score is missing, the score is 0, without a request. If a score
+    could not be judged or the frames cannot be read, it is None, with an error. A warning names such scores. Before the
+    first request, an upper bound of the cost is logged.
 
     Args:
         predictions: Predictions of a task. Their `Prediction.load_images` is called at most once, and only if needed.
-        settings: The judge; None if none is set.
+        settings: The judge; None without a judge.
     """
     judged: list[dict[str, Judgement]] = [{} for _ in predictions]
     if settings is not None and settings.model == DEMO:
@@ -182,14 +182,14 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
     Returns:
         Values by name:
 
-        - Each of `SCORES`, with ``score`` (0..100) only if it exists.
+        - Each of `SCORES`, with ``score`` (0..100) only if the judge rated it or a field is missing.
         - ``diagnostics``: all fields of `Diagnosis`, ``missing`` (scores), ``video_id``, ``environment``, and
           ``scenario`` (for a Goal-Step step ``category``). If all four scores exist, also their mean as ``score``.
         - ``judge_coverage``, ``parsed``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``media``,
           ``num_steps`` and the values of `covered`.
 
     Raises:
-        ValueError: There is not exactly one response, it is no diagnosis, or it belongs to another step.
+        ValueError: There is not exactly one response, it is not a diagnosis, or it belongs to another step.
 
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction
     >>> answer = Prediction(

@@ -41,8 +41,8 @@ def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str], 
 
     Args:
         references: Texts by field, at least for the fields in `predictions`.
-        predictions: Texts by field, of one field or more, sanitized for the judge.
-        release: Use the release's definitions and field names. A request about one field names no field.
+        predictions: Texts of one or more fields, by field, sanitized for the judge.
+        release: Use the release's definitions and field names. A request about one field does not name it.
     """
     fields = list(predictions)
     labels = {field: RELEASE_NAMES[field] if release else field for field in fields}
@@ -68,7 +68,7 @@ def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str], 
 def read_rating(verdict: str) -> float | None:
     """Read the rating of one field: ``[[n]]``, a number from 0 to 100, alone on the last non-empty line.
 
-    Only emphasis, quotation marks and a full stop may surround it. Returns None for any other verdict.
+    Only emphasis, quotation marks and a full stop may surround it. For any other verdict, return None.
     """
     contents = next(_last_lines(verdict), [])
     return _number(contents[0]) if len(contents) == 1 else None
@@ -77,8 +77,8 @@ def read_rating(verdict: str) -> float | None:
 def read_ratings(verdict: str) -> dict[str, float]:
     """Read the ratings of several fields: ``[[field: n]]``, numbers from 0 to 100, alone on the last lines.
 
-    The field's name may be in any case, with blanks or hyphens, or one of `ALIASES`. A field is absent if these lines
-    rate it differently or contain anything but a number for it.
+    The field's name may be in any case, with blanks or hyphens, or one of `ALIASES`. A field is absent if the lines
+    give different ratings for it, or a rating that is not a number on the scale.
     """
     ratings: dict[str, set[float | None]] = {}
     for content in chain.from_iterable(_last_lines(verdict)):

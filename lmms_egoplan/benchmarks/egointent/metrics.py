@@ -33,7 +33,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     Returns:
         Values by name:
 
-        - Each of `FIELDS`, with ``score`` (0..100) only if there is a rating.
+        - Each of `FIELDS`, with ``score`` (0..100) only if it has a rating.
         - ``overall``: all fields of `GradedStep`, ``missing`` (fields), ``video_id``, ``environment``, and ``scenario``
           (for a Goal-Step step ``category``). If all three fields have a rating, also their mean as ``score``.
         - ``indoor`` or ``outdoor``, if known; one of ``scenario`` and ``category``.
@@ -41,7 +41,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
           ``unverified``, ``num_steps`` and the values of `covered`.
 
     Raises:
-        ValueError: There is not exactly one response, it is no graded step, or it belongs to another step.
+        ValueError: There is not exactly one response, it is not a graded step, or it belongs to another step.
 
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
     >>> from lmms_egoplan.judging.settings import JudgeSettings
@@ -149,7 +149,7 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
 def field_score(values: Sequence[Mapping[str, Any]]) -> float:
     """Return the score of one field (Table 3), 0..100: its mean rating if all found fields are judged.
 
-    Returns NaN without any values, or if no found field is judged.
+    Return NaN if there are no values, or if fields were found but none is judged.
 
     >>> field_score([{"score": 80.0, "missing": False}, {"score": 0.0, "missing": True}])
     40.0
@@ -160,7 +160,9 @@ def field_score(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def overall(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the mean of the three fields' scores: Table 3's Overall, or Indoor and Outdoor for such steps only.
+    """Return the mean of the three fields' scores.
+
+    This is Overall in Table 3, or Indoor or Outdoor if `values` contains only such steps.
 
     Args:
         values: Records with ``ratings`` and ``missing``.
@@ -176,13 +178,13 @@ def overall(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def overall_missing_zero(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return `overall` by the rule of the release's leaderboard: over all steps of the file, 0 without a prediction.
+    """Return `overall` as on the release's leaderboard: over the file's steps, with 0 for steps that were not asked.
 
     Args:
         values: Records with ``ratings``, ``missing`` and ``split_size``, one for each step that the model was asked.
 
     Returns:
-        0..100; NaN if a found field is unjudged: a prediction without a rating is not missing.
+        0..100; NaN if a found field is not judged, because it does not count as missing.
 
     >>> ratings = {"local_intent": 90.0, "global_intent": 60.0, "next_step_plan": 30.0}
     >>> overall_missing_zero([{"ratings": ratings, "missing": [], "split_size": 2}])
@@ -240,7 +242,7 @@ def group_of(doc: Mapping[str, Any]) -> dict[str, str]:
 
 
 def origin_of(doc: Mapping[str, Any]) -> str | None:
-    """Return where a step comes from; None for a step of the benchmark, which is verified and has no category.
+    """Return the origin of a step; None for a step of the benchmark, which is verified and has no category.
 
     >>> origin_of({"category": None, "unverified": True}), origin_of({"scenario": "cooking"})
     ('unverified steps', None)
@@ -251,7 +253,7 @@ def origin_of(doc: Mapping[str, Any]) -> str | None:
 
 
 def parsed_share(values: Sequence[Mapping[str, Any]]) -> float:
-    """Return the fraction, 0..1, of the fields that were found in the replies; each step has three fields.
+    """Return the fraction, 0..1, of fields that were found in the replies, out of three per step.
 
     >>> parsed_share([{"found": 3}, {"found": 0}])
     0.5
@@ -260,9 +262,9 @@ def parsed_share(values: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _score(ratings: Sequence[tuple[float | None, bool]]) -> float:
-    """Score pairs of a rating and whether its field is missing.
+    """Compute a score from pairs of a rating and a flag that is true if the field is missing.
 
-    Returns NaN without any pairs, or if no found field is judged.
+    Return NaN if there are no pairs, or if fields were found but none is judged.
     """
     found_ratings = [rating for rating, missing in ratings if not missing]
     judged_ratings = [rating for rating in found_ratings if rating is not None]

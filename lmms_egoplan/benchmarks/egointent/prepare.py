@@ -43,8 +43,8 @@ def prepare_egointent(
     Args:
         annotations: See `load`.
         videos: Folder with ``<video_id>.mp4``.
-        skip_missing: Skip steps without footage or with damaged frames, instead of refusing the file.
-        verify: Decode every frame of the steps at 6 per second, all that a task may read.
+        skip_missing: Skip steps without footage or with damaged frames, instead of raising an error.
+        verify: Decode every frame that a task may read: the frames of the steps at 6 per second.
         field_by_key: See `fields_of_keys`.
 
     Returns:
@@ -53,13 +53,13 @@ def prepare_egointent(
         - ``benchmark``, ``split``, ``prepared`` (UTC, ISO 8601), ``annotations``
         - ``mapping``: the keys that each field was read from
         - ``split_size``: steps in the file
-        - ``questions``: prepared steps; ``unverified``: how many of them are unverified
+        - ``questions``: prepared steps; ``unverified``: number of prepared steps that are unverified
         - ``fingerprint``: changes if a prepared step or its video file changes
         - ``missing``: ``video``, ``reason`` and ``step_ids`` for each video that lacks footage
         - ``verified``: true if all frames were decoded, else absent
         - ``counts``: for each row of `PAPER` the numbers ``prepared``, ``annotations`` and ``paper``, and ``matches``,
-          whether file and paper agree. For Goal-Step steps ``categories`` replaces ``scenarios``; its ``paper`` and
-          ``matches`` are None.
+          which is true if file and paper agree. For Goal-Step steps, ``categories`` replaces ``scenarios``; its
+          ``paper`` and ``matches`` are None.
 
         Durations are rounded to hundredths. The 75th percentile is interpolated linearly (`statistics.quantiles`,
         inclusive).
@@ -144,7 +144,7 @@ def find_step_footage(
 
 
 def _find_video(videos: Path, cuts: Sequence[Cut | Record]) -> dict[str, Footage | str]:
-    """Return, by step id, the footage of one video's steps, or a message that says what is wrong."""
+    """Return, by step id, the footage of one video's steps, or a message about the problem."""
     path = resolve_inside(videos, f"{cuts[0].video_id}.mp4")
     times = frame_times(path)
     # Assume that the last frame lasts as long as the one before it.

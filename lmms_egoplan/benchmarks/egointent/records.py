@@ -40,7 +40,7 @@ class Raw:
     Attributes:
         location: Names the record in messages.
         value: The record; a ValueError for a line that is not JSON.
-        fields: The field that each key means; empty if the value is not an object.
+        fields: Field for each key of the record; empty if the value is not an object.
     """
 
     location: str
@@ -96,13 +96,13 @@ def _load_folder(path: Path, field_by_key: Mapping[str, str]) -> list[Raw]:
 
 
 def fields_of_keys(keys: Collection[str], field_by_key: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the field that each key of a record means, or another name if the key is ignored.
+    """Return the field for each key of a record. An ignored key gets a name that is no field.
 
     Case is ignored, and blanks and hyphens count as underscores. A key of FORMAT.md has priority over its variants.
 
     Args:
         keys: Keys of the record.
-        field_by_key: Fields by keys that the user chose. They have priority over all other keys.
+        field_by_key: The user's choice of fields by key. These keys have priority over all others.
 
     >>> fields_of_keys(["Step ID", "id", "video_uid", "Procedural Intent"])
     {'Step ID': 'step_id', 'id': 'id', 'video_uid': 'video_id', 'Procedural Intent': 'global_intent'}
@@ -272,7 +272,7 @@ class Record(Checked):
         environment: ``"indoor"`` or ``"outdoor"``; None if unknown.
         event: Event in the whole video; None if the file lacks it.
         goal: Goal of the whole video; None if the file lacks it.
-        unverified: Nobody has verified the labels; they come from other annotations.
+        unverified: True if nobody has verified the labels, because they come from other annotations.
         category: Category of the video's goal, for a Goal-Step step; None for a step of the benchmark.
         origin: Source of the step if it is not part of the benchmark.
     """
@@ -314,7 +314,7 @@ class Record(Checked):
 def step_prefix(video_uid: str) -> str:
     """Return the prefix of a video's step ids.
 
-    It is the first eight characters of a Goal-Step uid, and of the SHA-256 digest of any other name.
+    It is the first eight characters of a Goal-Step id, or of the SHA-256 digest of any other name.
     """
     if _GOALSTEP_VIDEO_ID.fullmatch(video_uid):
         return video_uid[:8]
@@ -334,8 +334,8 @@ def read_annotations(path: str | Path) -> list[Record]:
 
     Raises:
         LmmsEgoplanError: The file cannot be read, mixes the benchmark's steps with Goal-Step's, or contains wrong
-            records. The message counts all problems and lists the first 20. Each has the line or the number of the
-            record (from 1), step_id, field and value.
+            records. The message has the number of problems and lists the first 20, each with the line or the number of
+            the record (from 1), step_id, field and value.
     """
     return check_records(path, load(path))
 
@@ -362,13 +362,13 @@ def check_records(path: str | Path, loaded: Sequence[Raw]) -> list[Record]:
         values, flaws = _by_field(raw)
         # If a record has a scenario, its category is ignored.
         is_goalstep = values.get("scenario") is None and values.get("category") is not None
-        record, more_flaws = check_record(Record, values if is_goalstep else values | {"category": None})
-        flaws += more_flaws
+        record, value_flaws = check_record(Record, values if is_goalstep else values | {"category": None})
+        flaws += value_flaws
         step_id = values.get("step_id")
         if isinstance(step_id, str) and is_text(step_id) and (revealed_fields := _fields_in_id(step_id, values)):
             flaws.append(
                 f"step_id: contains the text of {', '.join(revealed_fields)}, and the prompt shows it to the model; "
-                f"rename it. Found {quoted(step_id)}"
+                f"rename the step. Found {quoted(step_id)}"
             )
         if isinstance(step_id, str) and (first_location := first_use.setdefault(step_id, raw.location)) != raw.location:
             flaws.append(f"step_id: duplicate of {first_location}; remove or rename one")

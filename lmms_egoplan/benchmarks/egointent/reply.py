@@ -1,10 +1,10 @@
 r"""Read a written answer: find the three fields in JSON, tags, tables or labelled lines.
 
-    fields = those of the object, the tags, the table or the lines with the most fields, completed from the others
+    fields = fields of the best source (object, tags, table or lines), completed from the other sources
 
-The regular expressions are in ``reply.yaml``. Objects are often not quite valid JSON. Only the fields' keys and their
-strings are searched, so errors elsewhere do no harm; a repair of the whole object would have to guess where strings
-end. One pass reads the text in linear time, whatever it contains.
+The regular expressions are in ``reply.yaml``. Objects are often not quite valid JSON. Only the fields' keys and strings
+are searched for, so errors elsewhere do no harm. Repairing the whole object would mean guessing where strings end. The
+text is read in one pass, in linear time for any input.
 """
 
 import html
@@ -34,20 +34,19 @@ _Values = list[tuple[str, str]]
 def read_reply(text: str) -> dict[str, str]:
     """Read the fields of a reply, in the order of `FIELDS`; a missing field is absent.
 
-    These sources are read: JSON objects (`_read_objects`) and, outside of them, tags and tables (`_read_tags`,
-    `_read_tables`) and labelled lines (`_read_lines`). Rules if a reply has several sources:
+    These sources are read: JSON objects (`_read_objects`) and, outside of them, tags (`_read_tags`), tables
+    (`_read_tables`) and labelled lines (`_read_lines`). Rules if a reply has several sources:
 
-    - The source with the most fields counts; of equals, the first. Objects come first, then tags, tables and lines.
-    - Fields that it lacks are taken from the other sources in the same order.
-    - If a field occurs more than once, the first value counts.
+    - The source with the most fields is used. On a tie, it is the first one in the order objects, tags, tables, lines.
+    - Its missing fields are taken from the other sources in the same order.
+    - If a field occurs more than once in a source, the first value is used.
     - Text after ``Final answer:`` (or revised, corrected, updated) has priority over everything else.
-    - If the reply contains an initial guess or a draft, the last of equal sources counts, and the last value of a
-      field.
+    - If the reply contains an initial guess or a draft, the last source is used on a tie, and a field's last value.
 
     A value is text of the reply, unescaped. Runs of white space become one blank, and the items of a list are joined by
     ``; ``. A value counts as missing if it is not a text, has no letter, only marks a missing value (``N/A``, ``none``,
-    ``unknown``), or is a piece of the prompt. A field that the end of the reply cuts off counts as far as it goes, in
-    JSON as in lines: lines do not show whether they were cut off.
+    ``unknown``), or is a piece of the prompt. If the reply ends within a field, its text up to there is used. This
+    applies to JSON as well as to lines, where the end of the text is not marked.
 
     If fields are missing, full-width punctuation is read as ASCII, also within values. If no field is found by its
     name, JSON with the keys local, global and next, or what, why and next, is read.
@@ -70,7 +69,8 @@ def _read(text: str) -> dict[str, str]:
     finals = list(_RE.final.finditer(text))
     with suppress(ValueError):
         decode(text)
-        finals = [final for final in finals if final[0][0] in _STOP]  # keys: valid JSON has other words in strings only
+        # In valid JSON, only a key can mark the final answer. Other matches are inside strings.
+        finals = [final for final in finals if final[0][0] in _STOP]
     return all_fields | _read_part(text[finals[-1].end() :]) if finals else all_fields
 
 
@@ -115,7 +115,9 @@ def _field_of(name: str) -> str:
 
 
 def _short_fields(names: Collection[str], named_fields: Collection[str] = ()) -> dict[str, str]:
-    """Return the fields of the short names that count: two names of one set, or one that adds the third field to two.
+    """Return the fields of the short names that are read.
+
+    At least two names of one set are needed, or one name for the only field that is not in the text under another name.
 
     Args:
         names: Short names in the text, in lower case.
@@ -137,8 +139,8 @@ def _read_objects(text: str) -> tuple[list[_Values], str]:
     reaches to the end of the text, so the last field of a truncated reply is kept.
 
     Returns:
-        The fields of each object, where values that are not texts are empty. And the text outside of the outermost
-        objects that contain fields.
+        The fields of each object, with empty values for values that are not texts, and the text outside of the
+        outermost objects that contain fields.
     """
     objects: list[_Values] = []
     around: list[str] = []
@@ -152,7 +154,7 @@ def _read_objects(text: str) -> tuple[list[_Values], str]:
 
 
 def _read_object(text: str, start: int) -> tuple[list[_Values], int]:
-    """Read the object that starts here and the objects inside it that contain a field; return its end as well."""
+    """Read the object that starts here, and the objects inside it that contain a field; also return its end."""
     objects: list[_Values] = []
     open_objects: list[_Values] = [] if text[start] == "{" else [[]]
     position = start
@@ -216,8 +218,8 @@ def _unescape(text: str) -> str:
 def _read_tags(text: str) -> _Values:
     """Read the text in every tag that is named after a field, such as ``<local_intent>...</local_intent>``.
 
-    The field may also be in an attribute. Returns nothing if no such tag is closed. A last tag that is not closed
-    reaches to the end of the text.
+    The field's name may also be in an attribute. If no such tag is closed, no value is read. A last tag that is not
+    closed reaches to the end of the text.
     """
     tags = list(_RE.tag.finditer(text))
     ends = [*(tag.start() for tag in tags), len(text)][1:]
@@ -243,7 +245,7 @@ def _read_tags(text: str) -> _Values:
 
 
 def _read_tables(text: str) -> tuple[list[_Values], str]:
-    """Read the fields in tables: a row for each field after its name, or a column for each below its name.
+    """Read the fields in tables. A field's text follows its name in the row, or is in the cell below its name.
 
     If several cells after a name contain letters, the header of the table must name the column of the answers.
 
@@ -292,9 +294,9 @@ def _cells(row: str) -> list[str]:
 def _read_lines(text: str) -> _Values:
     """Read the text after the name of each field.
 
-    That is the rest of the line, up to the name of another field. If the rest is empty or is YAML's mark of a block,
-    the next paragraph is read. Its lines are joined by a blank, or by ``; `` if all are bullets. The text may be empty.
-    The short names Local, Global or Procedural, Next and What, Why, Next count if two of them start lines.
+    This is the rest of the line, up to the name of another field. If the rest is empty or marks a YAML block, the next
+    paragraph is read. Its lines are joined by a blank, or by ``; `` if all are bullets. The text may be empty. For the
+    short names (Local, Global or Procedural, Next; What, Why, Next), see `_short_fields`.
     """
     labels = [label for label in _RE.label.finditer(text) if label["end"] is None or _opens_line(label)]
     labels = sorted([*labels, *_short_labels(text, labels)], key=re.Match.start)
@@ -311,7 +313,7 @@ def _read_lines(text: str) -> _Values:
 
 
 def _short_labels(text: str, labels: Sequence[re.Match[str]]) -> list[re.Match[str]]:
-    """List the lines that start with a short name and a separator, or are headings, if the short names count."""
+    """List the short names at the start of lines, before a separator or as headings, that `_short_fields` accepts."""
     labelled_lines = {text.rfind("\n", 0, label.end("name")) for label in labels}
     openings = [
         label

@@ -36,7 +36,7 @@ Rating = Annotated[StrictFloat, Field(ge=0, le=100), Expected("a number from 0 t
 
 # Fields that a judged step copies from its prediction.
 _SAME = ("step_id", "truncated", "frames_shown", "frames_sampled", "reply", "media")
-KEPT = "Answers and judgements are stored; a run with the same answers asks only for the missing judgements"
+KEPT = "Answers and judgements are saved. A run with the same answers requests only the missing judgements"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Prediction:
     Attributes:
         step_id: Id of the step.
         fields: The predicted text of each field that was found in the reply; no text is empty.
-        truncated: Whether the limit on new tokens ended the reply; None if unknown.
+        truncated: True if the limit on new tokens ended the reply; None if unknown.
         frames_shown: Number of frames that the model was shown.
         frames_sampled: Number of the step's frames at 6 per second.
         reply: The whole reply without thinking; None if unknown.
@@ -95,14 +95,15 @@ class JudgedStep(TextRecord):
     """A step's prediction and its ratings; each rating is about one or more fields.
 
     Attributes:
-        RATINGS: Name of the subclass's field with the ratings: 0..100; 0 if a field is missing, None if not judged.
+        RATINGS: Name of the subclass's field with the ratings. A rating is 0..100; 0 if a field is missing, None if it
+            is not judged.
         RATED: The fields that each rating is about.
         step_id: As in `Prediction`.
         fields: The predicted text of each field that was found in the reply; an absent field is missing.
         judgements: For each rating, the raw text of the judge's last reply; None without one or if a field is missing.
         judges: For each rating, the model as the endpoint names it; None without a judge or if a field is missing.
-        errors: For each rating, why it is None; None if it is not.
-        suspect: Fields that look as if they wrote their own rating (`sanitize`).
+        errors: For each rating that is None, the reason; None for any other rating.
+        suspect: Fields that look as if they contain their own rating (`sanitize`).
         truncated: As in `Prediction`.
         frames_shown: As in `Prediction`.
         frames_sampled: As in `Prediction`.
@@ -127,7 +128,7 @@ class JudgedStep(TextRecord):
 
     @classmethod
     def of(cls: type[Judged], prediction: Prediction, judged: Mapping[str, Judgement]) -> Judged:
-        """Make a record from judgements by rating; without a judge, pass no judgements."""
+        """Make a record; `judged` contains the judgement of each rating, and is empty without a judge."""
         askable = cls.askable(prediction.fields)
         ratings: dict[str, float | None] = {name: None if name in askable else 0.0 for name in cls.RATED}
         judgements, judges, errors = (dict[str, str | None].fromkeys(cls.RATED) for _ in range(3))
@@ -151,19 +152,19 @@ class JudgedStep(TextRecord):
         predictions: Sequence[Prediction],
         judged: Sequence[Mapping[str, Judgement]],
         title: str,
-        what: str,
+        ratings_name: str,
     ) -> list[Judged]:
-        """Make a record for each prediction, and warn of the ratings that no judge gave.
+        """Make a record for each prediction, and warn about ratings without a judgement.
 
         Args:
             predictions: The predictions.
             judged: For each prediction, its judgements by rating.
             title: Name of the task for the warning.
-            what: Name of the ratings for the warning, in the plural.
+            ratings_name: Name of the ratings for the warning, in the plural.
         """
         steps = [cls.of(*step) for step in zip(predictions, judged, strict=True)]
         unjudged = [f"{step.step_id} {name}" for step in steps for name, rating in step.rated.items() if rating is None]
-        warn_of_missing_ratings(title, unjudged, sum(len(step.askable(step.fields)) for step in steps), what)
+        warn_of_missing_ratings(title, unjudged, sum(len(step.askable(step.fields)) for step in steps), ratings_name)
         return steps
 
     @classmethod
@@ -184,7 +185,7 @@ class JudgedStep(TextRecord):
 
     @property
     def judged(self) -> list[str]:
-        """Names of the ratings that a judge gave."""
+        """Names of the ratings that come from a judge."""
         return [name for name in self.askable(self.fields) if self.rated[name] is not None]
 
 
@@ -227,22 +228,22 @@ class GradedStep(JudgedStep):
 def grade(
     predictions: Sequence[Prediction], settings: JudgeSettings | None, *, together: bool = False, release: bool = False
 ) -> list[GradedStep]:
-    """Let a judge rate every field that was found; keep every prediction, in order.
+    """Rate the found fields of each prediction with a judge; return the graded steps in the same order.
 
     A missing field is rated 0 without a request (see `metrics`). A field that could not be judged has an error instead
-    of a rating; a warning names such fields.
+    of a rating. A warning names such fields.
 
     Args:
         predictions: Predictions of a task.
-        settings: The judge; None if none is set.
-        together: Send one request for all fields of a step, which is a third of the requests. A request whose reply
-            does not rate all fields is repeated twice; the ratings in the last reply count. The demo judge always gets
-            one request for each field.
+        settings: The judge; None without a judge.
+        together: Send one request for all fields of a step, which takes a third of the requests. If a reply does not
+            rate all fields, the request is repeated up to twice, and the ratings in the last reply are used. The demo
+            judge always gets one request for each field.
         release: See `judge_prompt`.
     """
     judged: list[dict[str, Judgement]] = [{} for _ in predictions]
     if settings is not None:
-        # Each batch has one combination of fields, since verdicts on other fields are read differently.
+        # A batch has one scale, which depends on the fields of the requests. Requests about one field share a batch.
         batches: dict[tuple[str, ...], dict[tuple[int, tuple[str, ...]], JudgeRequest]] = {}
         for index, prediction in enumerate(predictions):
             fields = tuple(GradedStep.askable(prediction.fields))
@@ -272,7 +273,7 @@ def _by_field(fields: Sequence[str], judgement: Judgement) -> dict[str, Judgemen
     """Return the judgement of one request as a judgement of each field, with the field's rating."""
     if len(fields) == 1:
         return {fields[0]: judgement}
-    # If the reply has ended, the ratings of the fields that it rates count.
+    # A complete reply may rate only some of the fields.
     has_ended = judgement.rating is not None or (judgement.finish is not None and is_ended(judgement.finish))
     ratings = read_ratings(without_thinking(judgement.reply or "") or "") if has_ended else {}
     return {field: replace(judgement, rating=ratings.get(field)) for field in fields}

@@ -31,8 +31,8 @@ _ROUNDING = 1e-6
 def step_frames(path: str | Path, start_sec: float, end_sec: float) -> list[int]:
     """List the frames of a step at 6 per second (sec. 4.1), none at or after its truncation point (sec. 3.3).
 
-    The sample times are ``start_sec + k / 6`` below `end_sec`. Each selects the last frame up to then that is not
-    before the start. Before the step's first frame, that frame is selected. Nothing is decoded.
+    The sample times are ``start_sec + k / 6``, below `end_sec`. Each selects the last frame of the step up to this
+    time. Times before the step's first frame select the first frame. Nothing is decoded.
 
     Args:
         path: Any file that FFmpeg reads, at constant or variable frame rate.
@@ -84,8 +84,8 @@ def media_shown(doc: Doc, settings: Mapping[str, Any], *, takes_video: bool | No
     Args:
         doc: As for `visual_input`.
         settings: As for `visual_input`.
-        takes_video: Whether the model gets a clip of several frames as a video (otherwise as images). If None, it is
-            unknown, and a clip is named ``clip``.
+        takes_video: True if the model gets a clip of several frames as a video, false if it gets images. None if
+            unknown; a clip is then named ``clip``.
 
     Raises:
         LmmsEgoplanError: As for `visual_input`.
@@ -123,8 +123,8 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
 
     Args:
         doc: A row of the prepared dataset.
-        settings: ``max_frames``, at least 1, is the limit to which longer steps are thinned. Other entries are ignored,
-            except ``media``:
+        settings: ``max_frames`` (at least 1) is the maximum number of frames; longer steps are thinned. ``media`` is
+            one of the following. Other entries are ignored.
 
             - ``frames``: RGB images, oldest first.
             - ``clip``: The same images as one `Clip`, for models that take a video as a list of frames, with the rate
@@ -134,8 +134,8 @@ def visual_input(doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
 
     Raises:
         LmmsEgoplanError: ``media`` is unknown, or ``max_frames`` is missing or not a positive integer.
-        FrameError: The step has no frame, other frames than when it was prepared, or a frame that cannot be decoded.
-            The message names the step.
+        FrameError: The step has no frames, its number of frames has changed since it was prepared, or a frame cannot
+            be decoded. The message names the step.
     """
     visual = _load_visual(doc, settings)
     return list(visual) if settings["media"] == "frames" else [visual]

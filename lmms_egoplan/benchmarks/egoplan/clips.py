@@ -1,6 +1,6 @@
 """Find and cut clips: one video per question that shows the progress up to the current observation.
 
-Clips made by ``data cut`` carry a label that describes their frames. For other clips, only the file name is known.
+Clips made by ``data cut`` carry a label that describes their frames. All other clips are known only by file name.
 """
 
 import json
@@ -35,10 +35,10 @@ _SUFFIXES = (".mp4", ".MP4", ".mkv")
 # The value of `media` in results and summaries for questions shown from clips.
 READY_CLIPS = "ready clips"
 _LABEL = "lmms-egoplan clip"
-# Tolerance in seconds: a clip's times are rounded to its own clock.
+# Tolerance in seconds, because a clip's times are rounded to its time base.
 _ROUNDING = 1e-3
-# The frames that models see differ from the source's by 1.4 to 1.9 of 255 on average (moving photos, 456x256). 1.3 of
-# this comes from the colours of yuv420p, at any rate factor.
+# With this rate factor, the decoded frames of moving photos (456x256 px) differ from the source by 1.4 to 1.9 of 255
+# levels on average. The conversion to yuv420p alone causes 1.3 of this, at any rate factor.
 _CRF = 12
 # Tasks read distant frames. Frequent key frames keep the number of decoded frames small.
 _KEY_EVERY = 30
@@ -49,7 +49,7 @@ Fit = Literal["labelled", "frame for frame", "shorter", "cut off", "other rate"]
 
 labelled: ``data cut`` made the clip; its frames are those of the source.
 frame for frame: The clip has as many frames as the progress.
-shorter: The clip ends before the progress does, by their clocks. It counts as the whole progress, and its last frame as
+shorter: The clip's duration is less than the progress's. The clip counts as the whole progress, and its last frame as
     the observation.
 cut off: The clip continues after the progress. Later frames are not shown.
 other rate: The clip lasts as long as the progress, with a different number of frames.
@@ -196,8 +196,8 @@ def cut_clips(
 ) -> CutClips:
     """Write an H.264 clip ``<sample_id>.mp4`` for each question, with every frame from the first to the observation.
 
-    Frames keep their number, order and size: frame i of the clip is frame ``first + i`` of the source. Each file is
-    written whole or not at all. An existing clip of the same frames and settings is reused.
+    The clip has the same number, order and size of frames: its frame i is frame ``first + i`` of the source. Files are
+    written atomically. An existing clip of the same frames and settings is reused.
 
     Args:
         annotations: File of the records, for messages.
@@ -243,7 +243,7 @@ def cut_clips(
 
 
 def _version(source: Footage) -> str:
-    """Return a text that changes with the video file, or with the first or last frame file, as for progress videos."""
+    """Return a text that changes with the video file, or with the first or last frame file."""
     path, numbers = source.path, (source.frames[0], source.frames[-1])
     files = [frame_path(path, number) for number in numbers] if path.is_dir() else [path]
     return " ".join(file_version(file.stat()) for file in files)

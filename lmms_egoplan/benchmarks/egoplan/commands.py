@@ -30,7 +30,7 @@ EpicVideoInfo = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="EPIC-KITCHENS-100's published list of videos (`EPIC_100_video_info.csv`): check ids, lengths and rates.",
+        help="EPIC-KITCHENS-100's list of videos, `EPIC_100_video_info` (CSV), to check IDs, lengths and frame rates.",
     ),
 ]
 Bench2Annotations = Annotated[

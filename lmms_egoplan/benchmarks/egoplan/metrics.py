@@ -1,8 +1,8 @@
 """Score questions of both benchmarks: the values that a harness collects per question.
 
 A question's values are records, not numbers. An accuracy is ``{"score": 0.0 or 1.0, "video_id": ...}``, from which a
-harness can cluster its standard errors by video. A count contains what it counts, and the harness computes no standard
-error for it.
+harness can cluster its standard errors by video. The record of a count contains the counted item, such as a sample id,
+so that the harness computes no standard error.
 """
 
 import math
@@ -31,9 +31,9 @@ class Ranking:
 
     Attributes:
         by_mean: Choice with the highest mean log-probability per token; None if a mean is unknown. Sec. 3.5 says only
-            "likelihood p(a|v, l)". The mean is inferred from eq. 4, the score of a candidate in the training loss.
-        by_sum: Choice with the highest sum of log-probabilities; None if a sum is unknown. (lmms-eval's stock backends
-            give means, lm-eval's model classes sums. A token count gives both.)
+            "likelihood p(a|v, l)". The mean is inferred from eq. 4, which scores candidates in the training loss.
+        by_sum: Choice with the highest sum of log-probabilities; None if a sum is unknown. lmms-eval's stock backends
+            return means, and lm-eval's model classes return sums. With a token count, one gives the other.
         by_bytes: Choice with the highest sum divided by the choice's UTF-8 bytes; None if a sum is unknown.
         tied: True if several choices share the best mean.
     """
@@ -88,8 +88,8 @@ def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
 
     Returns:
         The values of `score_test_ranking`, ``acc``, ``acc_sum``, ``acc_bytes``, and the accuracy of the question's
-        source (`SOURCE_METRIC`, same value as ``acc``). An accuracy is absent if `Ranking` has None for it: the
-        question enters no accuracy and lowers ``coverage``.
+        source (`SOURCE_METRIC`, same value as ``acc``). An accuracy is absent if `Ranking` has None for it. Without
+        `Ranking.by_mean`, the question also lowers ``coverage``.
 
     Raises:
         ValueError: A response cannot be read, or the numbers of responses and choices differ.
@@ -142,7 +142,7 @@ def score_reply(doc: Doc, replies: Sequence[str]) -> Values:
     Returns:
         - ``acc`` and the accuracy of the question's source, both over all questions: a reply without a readable letter
           is wrong
-        - ``unparsed``: share of the replies without a readable letter
+        - ``unparsed``: 1 if the reply has no readable letter, else 0
         - ``predictions``, ``split_size``, ``question_set``, ``num_questions``
         - ``coverage``: any reply covers its question
         - ``media`` if the question is shown from a ready clip
@@ -200,7 +200,7 @@ def score_planning_letter(doc: Doc, replies: Sequence[str]) -> Values:
 
 
 def mean_score(values: Sequence[dict[str, Any]]) -> float:
-    """Return the mean of accuracies, or of ``unparsed``; each value must have its score.
+    """Return the mean score of accuracies, or of ``unparsed``. Every value must have a score.
 
     >>> mean_score([{"score": 1.0, "video_id": "P01_01"}, {"score": 0.0, "video_id": "P01_02"}])
     0.5

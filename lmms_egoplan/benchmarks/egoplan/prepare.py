@@ -20,7 +20,7 @@ from lmms_egoplan.storage import PreparedData, compare_counts, fingerprint, refu
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# Questions and task goals in Table 2, the sources of the validation split in sec. 5.1.
+# Table 2: questions and task goals. Sec. 5.1: questions per source in the validation split.
 PAPER_COUNTS: dict[str, dict[str, int]] = {
     "val": {"questions": EGOPLAN.official["val"], "task_goals": 2407, EPIC_KITCHENS: 2432, EGO4D: 923},
     "test": {"questions": EGOPLAN.official["test"], "task_goals": 902},
@@ -34,7 +34,7 @@ _COLUMNS = (
 _OPTIONS = {EPIC_KITCHENS: "--epic-kitchens", EGO4D: "--ego4d"}
 
 Roots = Mapping[str, str | Path | None]
-"""Folder of each video source; None if it was not given."""
+"""Folder of each video source; None if it is not set."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Media:
         epic_video_info: EPIC-KITCHENS-100's official list of videos (`sources.read_video_info`). With it, these count
             as missing: unlisted ids, observations after a video's end, and frames extracted at another rate.
         skip_missing: Skip questions with missing or damaged frames instead of raising an error.
-        verify: Decode every frame that any layout and frame count may read: from a question's first frame to its
-            observation; in a ready clip, the frames that may be shown.
+        verify: Decode every frame that a task with any settings may read: from a question's first frame to its
+            observation, or, in a ready clip, all frames that may be shown.
     """
 
     roots: Roots
@@ -89,7 +89,7 @@ class _DataSet:
 
     Attributes:
         prepared: The benchmark's prepared data.
-        paper: Counts in the paper by split; the first split has all counts.
+        paper: Counts in the paper by split. The first split has every count.
         columns: Columns that the other benchmark does not have.
     """
 
@@ -124,8 +124,8 @@ def prepare_egoplan(annotations: str | Path, split: records.Split, media: Media)
 
     Returns:
         The summary, see `_save`. For questions, task_goals and each source, ``counts`` has the numbers ``prepared``,
-        ``annotations`` and ``paper`` (None if unknown), and the flag ``matches``: file and paper agree (None if
-        unknown).
+        ``annotations`` and ``paper`` (None if unknown), and the flag ``matches``, which is true if file and paper agree
+        (None if unknown).
 
     Raises:
         LmmsEgoplanError: The annotations are wrong, or a folder or frames are missing. Nothing is written.
@@ -143,7 +143,7 @@ def prepare_egoplan_bench2(annotations: str | Path, media: Media) -> dict[str, A
 
     Returns:
         The summary, see `_save`. For questions, videos, domains and scenarios, ``counts`` has the numbers
-        ``prepared``, ``annotations`` and ``paper``, and the flag ``matches``: file and paper agree.
+        ``prepared``, ``annotations`` and ``paper``, and the flag ``matches``, which is true if file and paper agree.
 
     Raises:
         LmmsEgoplanError: The annotations are wrong, or a folder or frames are missing. Nothing is written.
@@ -185,7 +185,7 @@ def find_media(annotations: str | Path, questions: Sequence[Question], media: Me
     if media.clips is None:
         _check_roots(questions, media)
     elif not Path(media.clips).is_dir():
-        raise LmmsEgoplanError(f"--clips {media.clips}: no such folder; give the one that contains <sample_id>.mp4")
+        raise LmmsEgoplanError(f"--clips {media.clips}: no such folder; use the folder with <sample_id>.mp4")
     problems: dict[Id, Footage | str] = {
         record.sample_id: f"{annotations}: record {index}, sample_id {record.sample_id}, {problem}"
         for index, record in enumerate(questions)
@@ -235,7 +235,6 @@ def _missing_message(lost: Sequence[Lost], num_records: int, media: Media) -> st
     if media.clips is not None:
         lines = [f"the clips of {num_lost} of {num_records} questions in {media.clips} are {state} or do not fit:"]
         problems = [f"sample_id {sample_id}: {reason}" for (_, sample_id), reason, _ in lost]
-        how = "add them, or skip their questions"
     else:
         lines = [
             f"the frames of {num_lost} of {num_records} questions are {state}:",
@@ -246,7 +245,7 @@ def _missing_message(lost: Sequence[Lost], num_records: int, media: Media) -> st
             f"in {len({video for video, _, _ in lost})} videos:",
         ]
         problems = [f"{video_id} (questions: {len(ids)}): {reason}" for (_, video_id), reason, ids in lost]
-        how = "add them, or skip their questions"
+    how = "add them, or skip their questions"
     return refusal("\n".join(lines), problems, how, "question", skip_missing=media.skip_missing)
 
 
@@ -296,7 +295,7 @@ def _save(
 
 
 def _row(record: Question, footage: Footage, data: _DataSet, split_size: int) -> dict[str, Any]:
-    """Return a record's fields, with the choices as one list, and the further columns that the tasks need."""
+    """Return a record's fields, with the choices in one list, and the other columns that the tasks need."""
     return (
         record.model_dump(exclude={*records.CHOICES})
         | {"choices": record.choices, "media_path": str(footage.path), "split_size": split_size}

@@ -1,6 +1,6 @@
 """Read the annotation files of EgoPlan-Bench and EgoPlan-Bench2, and check every record.
 
-The end of the module reads people's verification of questions: the files that ``annotate export`` writes.
+The end of the module reads the results of human verification: the files that ``annotate export`` writes.
 """
 
 import csv
@@ -52,7 +52,7 @@ class _Context(TypedDict):
     """Facts about the file that validators need.
 
     first: Number of the first frame of the record's video.
-    is_private: True if answers are private; None if records may or may not have an answer.
+    is_private: True if records must not have an answer, false if they must have one, None if answers are ignored.
     """
 
     first: int
@@ -69,9 +69,9 @@ def _is_frame(frame: Any, first: int) -> TypeGuard[int]:
     return isinstance(frame, int) and not isinstance(frame, bool) and first <= frame <= _INT64_MAX
 
 
-def _frame(frame: Any, first: int, what: str = "") -> int:
+def _frame(frame: Any, first: int, first_name: str = "") -> int:
     if not _is_frame(frame, first):
-        raise expected(f"a frame number from {what}{first}")
+        raise expected(f"a frame number from {first_name}{first}")
     return frame
 
 
@@ -96,7 +96,7 @@ class Shown(Checked):
     """The fields of every kind of record: the goal, the question and the video shown.
 
     Attributes:
-        sample_id: Unique in its file. Each kind of record has its own type.
+        sample_id: Unique in its file. Subclasses set the type.
         video_source: `EPIC_KITCHENS` (frames numbered from 1) or `EGO4D` (from 0).
         current_observation_frame: The last frame that a model may see.
         past_actions: The progress, ordered by start; empty before the first step. An action may end after the
@@ -164,10 +164,10 @@ class Question(Shown):
     @field_validator("golden_choice_idx", "answer")
     @classmethod
     def _check_private(cls, label: Any, info: ValidationInfo) -> Any:
-        """Drop the label if answers are private or ignored. A private label in the file means another split."""
+        """Reject a label if answers are private: the file is of another split. Drop it if answers are ignored."""
         is_private = _context(info)["is_private"]
         if is_private and label is not None and (not isinstance(label, str) or label.strip()):
-            raise expected("no value, since the answers of this split are private")
+            raise expected("no value, because the answers of this split are private")
         return label if is_private is False else None
 
     @field_validator("golden_choice_idx")
@@ -304,7 +304,7 @@ def read_records(
         path: JSON file with a list of records, or an object with such a list under one key.
         key: The list's key, needed if the object contains several lists.
         hint: Advice to add to an error about wrong records.
-        is_private: True if the answers of questions are private; None ignores answers.
+        is_private: True if records must not have an answer, false if they must have one, None to ignore answers.
 
     Returns:
         The records in the file's order.
@@ -391,7 +391,7 @@ def _download() -> Path:
     except Exception as error:  # The hub's client and the network raise many kinds of errors.
         raise LmmsEgoplanError(
             f"cannot download {BENCH2_FILE} of the dataset {HUB_DATASET} from the hub: {error}. Download it from "
-            f"https://huggingface.co/datasets/{HUB_DATASET}, and give the file instead of {HUB}"
+            f"https://huggingface.co/datasets/{HUB_DATASET}, and pass the file instead of {HUB}"
         ) from error
 
 
@@ -413,7 +413,7 @@ def read_checked(folders: Sequence[Path]) -> Verified:
     """Read the results for the questions that enough people have answered. Later folders override earlier ones.
 
     Raises:
-        LmmsEgoplanError: A file cannot be read or has another form; the error names it.
+        LmmsEgoplanError: A file cannot be read or is malformed. The message names the file or its folder.
     """
     checked: Verified = {}
     for folder in folders:

@@ -32,9 +32,9 @@ _Texts = Mapping[str, str]
 def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
     r"""Read the one letter that a reply claims; None if it claims none or several.
 
-    Thoughts are removed first; a thought that does not end makes the reply unreadable. If the reply has ``\boxed{B}``
-    or GLM's box, or otherwise ``<answer>B</answer>``, only these are read. All of them must agree, also with any claim
-    around them.
+    Thoughts are removed first; an unfinished thought makes the reply unreadable. If the reply has ``\boxed{B}`` or
+    GLM's box, or otherwise ``<answer>B</answer>``, only these marks are read. They must agree with each other, and with
+    any claim in the text around them.
 
     Otherwise, a claim is one of these:
 
@@ -43,7 +43,7 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
     * The first line states the answer, or it is the letter, marked as an option or followed by its choice's text:
       ``B``, ``B.``, ``(B)``, ``B) text``, ``Option B``. No other letter is a separate word anywhere, as in ``A or B``
       or ``A cat``.
-    * Another line states the answer, and no other letter is a separate word anywhere.
+    * A line in between states the answer, and no other letter is a separate word anywhere.
     * The last line is the letter with its choice's text, and no other line begins with a letter.
 
     If claims differ, or a letter is followed by another choice's text, no letter is read.
@@ -144,7 +144,7 @@ def _is_marked(claim: re.Match[str]) -> bool:
 
 
 def _after(claim: re.Match[str], texts: _Texts) -> str | None:
-    """Return the text after a claimed letter and its choice's text; None if that text makes the letter no claim."""
+    """Return the text after a claimed letter and its choice's text; None if that text cancels the claim."""
     suffix, is_marked = claim.string[claim.end() :], _is_marked(claim)
     tail = suffix.lstrip(" .,:;!()-")
     text = _leading(tail, texts)

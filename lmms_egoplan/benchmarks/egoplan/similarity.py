@@ -1,4 +1,4 @@
-"""Measure the similarity of EgoPlan-Bench's goals and right answers (sec. 4.2, Fig. 7), in three levels."""
+"""Measure the similarity of EgoPlan-Bench's goals and right answers, in three levels (sec. 4.2, Fig. 7)."""
 
 import json
 import math
@@ -54,10 +54,10 @@ def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> Similarit
 
     Args:
         pairs: Pairs of goal and answer.
-        encoder: A BERT-like model for BERTScore, as folder or name on the hub. BERTScore is the F1 of greedy matching
-            of token embeddings by cosine (Zhang et al. 2020), without idf weights and baseline. Special tokens may be
-            matched and have no weight, as in the authors' program. None: cosine of the sentence embeddings of ActPlan's
-            encoder (``LMMS_EGOPLAN_ENCODER``).
+        encoder: A BERT-like model for BERTScore: a folder, or a name on the hub. BERTScore is the F1 of greedy matching
+            of token embeddings by cosine (Zhang et al. 2020), without idf weights and baseline. As in the authors'
+            program, special tokens can be matched but have no weight. None: cosine of the sentence embeddings of
+            ActPlan's encoder (``LMMS_EGOPLAN_ENCODER``).
 
     Raises:
         LmmsEgoplanError: The sentence encoder, or the model for BERTScore, cannot be loaded.
@@ -119,7 +119,7 @@ def _cosines_in_process(pairs: Sequence[Pair], name: str) -> tuple[str, list[flo
     Use the current process if sentence-transformers is already loaded here, or if the separate process fails.
     """
     if "sentence_transformers" not in sys.modules:
-        # In a new session, Ctrl-C in a terminal does not reach the process. It ends with this one.
+        # In a new session, Ctrl-C in a terminal does not reach the process; `subprocess.run` kills it.
         command = [sys.executable, "-c", f"from {__name__} import _compute; _compute()"]
         try:
             process = subprocess.run(

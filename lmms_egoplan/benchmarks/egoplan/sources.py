@@ -17,9 +17,9 @@ from lmms_egoplan.jsonl import read_csv
 from lmms_egoplan.media.footage import Footage
 from lmms_egoplan.media.frames import FrameError, count_video_frames, frame_path
 
-# EPIC-KITCHENS-100's newer videos, such as P01_103, have 50 frames per second. The frames of the older ones, such as
-# P01_13, were extracted at 60, regardless of the video's own rate: 59.94, and in nine videos 29.97, 47.95 or 90. The
-# start and stop frames of EPIC_100_validation.csv use these rates. Ego4D's canonical videos have 30.
+# EPIC-KITCHENS-100's newer videos, such as P01_103, have 50 frames per second. The frames of older ones, such as
+# P01_13, were extracted at 60 per second, although the videos have 59.94, or in nine cases 29.97, 47.95 or 90. The
+# start and stop frames of EPIC_100_validation.csv use the rates 50 and 60. Ego4D's canonical videos have 30.
 _NEWER = re.compile(r"P\d\d_1\d\d")
 _NEWER_FPS, _OLDER_FPS = 50, 60
 EGO4D_FPS = 30
@@ -105,9 +105,9 @@ def too_many_frames(video_id: str, highest: int, video: VideoInfo) -> str | None
     if highest <= video.seconds * rate * 1.01 + _TOLERANCE:
         return None
     return (
-        f"frames up to number {highest}, but {video.seconds:.2f} s have {round(video.seconds * rate)} at EgoPlan's "
-        f"{rate} per second. They were extracted at about {highest / video.seconds:.2f} per second; extract them at "
-        f"{rate}, or use EPIC-KITCHENS' own frames"
+        f"frames up to number {highest}, but a video of {video.seconds:.2f} s has {round(video.seconds * rate)} at "
+        f"EgoPlan's {rate} per second. They were extracted at about {highest / video.seconds:.2f} per second; extract "
+        f"them at {rate}, or use EPIC-KITCHENS' own frames"
     )
 
 
@@ -184,12 +184,12 @@ def find_video(
     Args:
         root: Folder of Epic-Kitchens (``P01/rgb_frames/P01_13/frame_0000000760.jpg``) or Ego4D (``<video_id>.mp4``).
         records: The questions on one video, at least one.
-        videos: EPIC-KITCHENS' official videos. The number of frames must match them; without, it is not checked.
-        warn: Called with a message about anything suspicious.
+        videos: EPIC-KITCHENS' official videos, to check the number of frames; None to skip this check.
+        warn: Called with each warning.
 
     Returns:
-        The footage by sample id. For questions that lack frames, a text that names the first missing frame, the same
-        for all of them.
+        The footage by sample id. Questions that lack frames share one text instead, which names the first missing
+        frame.
 
     Raises:
         FrameError: The video is missing or cannot be read. Frames are not numbered from 1, or were extracted at another

@@ -45,7 +45,7 @@ def read_predictions(path: str | Path) -> list[Prediction]:
             prediction itself: ``{"sample_id": 115, "prediction": "A", ...}``.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read or has another form. Names the line and the field.
+        LmmsEgoplanError: The file cannot be read or is malformed. The message names the line and the field.
     """
     predictions = [_prediction(where, line) for where, line in read_lines(Path(path), "samples")]
     if not predictions:
@@ -70,7 +70,7 @@ def split_ids(split: Split) -> list[int]:
     """Return the sample ids of a prepared split, in the order of the official file.
 
     Raises:
-        LmmsEgoplanError: As for `PreparedData.load`. Also raised if the split was prepared without some questions.
+        LmmsEgoplanError: As for `PreparedData.load`. Also raised if some questions were skipped in preparation.
     """
     ids = list(EGOPLAN.load(split)["sample_id"])
     summary = load_summary("egoplan", split) or {}
@@ -93,8 +93,8 @@ def build_submission(predictions: Sequence[Prediction], ids: Sequence[int], spli
         split: Name of the split, for messages.
 
     Raises:
-        LmmsEgoplanError: Ids without a prediction, with several, or unknown to the split. One message names the number
-            and the first 20 of each kind.
+        LmmsEgoplanError: Some ids have no prediction or several, or are not in the split. The message has the number
+            and the first 20 ids of each kind.
     """
     labels = {sample_id: letter for sample_id, letter in predictions if letter is not None}
     counts = Counter(sample_id for sample_id, _ in predictions)

@@ -62,7 +62,7 @@ class Progress:
     fps: Fraction
 
     def uniform_frames(self, num_frames: int) -> list[int]:
-        """Return evenly spaced frames from the first frame to the observation; see the function of this name."""
+        """Return evenly spaced frames from the first frame to the observation; see the function `uniform_frames`."""
         return uniform_frames([(self.first, self.observation)], self.observation, num_frames)
 
 
@@ -99,8 +99,8 @@ def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> list[int]:
 def progress_of(doc: Doc) -> Progress:
     """Return the progress of a row of the prepared dataset, from its ``first_frame`` or the first action's start.
 
-    In a ready clip, positions are mapped evenly to the frames of the source. If the numbers of frames are equal, the
-    mapping is frame by frame.
+    For a ready clip, the source's frame numbers are mapped evenly to positions in the clip. If both have the same
+    number of frames, each frame is mapped to one position.
     """
     observation = doc["current_observation_frame"]
     past = [(action["start_frame"], action["stop_frame"]) for action in doc["past_actions"]]
@@ -176,14 +176,14 @@ def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
 def frame_rate(frames: Sequence[int], fps: Fraction | float) -> float | None:
     """Return the rate of evenly spaced frames, in frames per second; None for a single image.
 
-    An action of one frame lasts as long as one frame.
+    Copies of a single frame count as lasting one frame of the source.
     """
     return float((len(frames) - 1) * fps / max(1, frames[-1] - frames[0])) if len(frames) > 1 else None
 
 
 @dataclass(frozen=True)
 class Visuals:
-    """Reads the visual input of a benchmark's questions.
+    """Reader of the visual input of a benchmark's questions.
 
     Attributes:
         benchmark: Name of the benchmark, used in messages and for the folder of its progress videos.
@@ -222,18 +222,18 @@ class Visuals:
                 return [*(clips if media == "clips" else chain.from_iterable(clips)), next(images)]
             case "video":
                 return [self._progress_video(doc)]
-            case other:
+            case media:
                 raise LmmsEgoplanError(
-                    f"visual settings: media must be frames, clips, clip_frames or video, got {other!r}"
+                    f"visual settings: media must be frames, clips, clip_frames or video, got {media!r}"
                 )
 
     def _progress_video(self, doc: Doc) -> str:
         """Write an H.264 file of the progress that ends with the current observation, and return its path.
 
-        Some backends take a video file, and the source file would continue and show the answer. The new file has at
-        most `_VIDEO_FPS` frames per second and `_VIDEO_FRAMES` in total, evenly spaced, at the pace of the source. It
-        is written once, under ``<data root>/<benchmark>/progress_videos``, and reused while the video, or the first and
-        last frame file of the progress, have the same size and time.
+        Some backends read a video file, and the source file would continue and show the answer. The new file has at
+        most `_VIDEO_FPS` frames per second and `_VIDEO_FRAMES` in total, evenly spaced, at the speed of the source. It
+        is written once, under ``<data root>/<benchmark>/progress_videos``. It is reused while the size and modification
+        time of the video, or of the first and last frame file of the progress, stay the same.
         """
         progress = progress_of(doc)
         first, observation = progress.first, progress.observation

@@ -1,7 +1,7 @@
 """Measure the agreement between raters of EgoThink's answers: judges, people, and the mean of several people.
 
-The paper reports Pearson's r between judges and the combined people (Table 9), the people's mean (Table 10: thirds of a
-point over 50 questions) and a kappa among three people (sec. 5.2).
+The paper reports Pearson's r between judges and the combined people (Table 9), the people's mean rating (Table 10, with
+values in steps of a third, as for three people and 50 questions) and a kappa among three people (sec. 5.2).
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,13 +29,13 @@ Means = dict[str, dict[str, tuple[float, int]]]
 
 @dataclass(frozen=True)
 class RaterAgreement:
-    """Agreement of two or more raters on one dimension, or on all.
+    """Agreement of two or more raters on one dimension, or on all dimensions.
 
     Attributes:
-        raters: Names of two raters, or of three or more, which have only Krippendorff's alpha.
+        raters: Names of the raters. Three or more raters have only Krippendorff's alpha.
         dimension: Name of the dimension, or `OVERALL`.
-        questions: Number of questions that both raters rated; for three or more raters, with at least two ratings.
-        means: Mean rating of each of two raters over these questions, 0 to 1; empty for three or more.
+        questions: Number of questions that both raters rated; for three or more raters, that at least two rated.
+        means: Mean rating of each of two raters over these questions, 0 to 1; empty for three or more raters.
         coefficients: Coefficients by name; None if undefined.
         undefined: Number of resamples without coefficients; None for three or more raters.
     """

@@ -57,12 +57,12 @@ def read_stored(paths: Iterable[Path]) -> list[StoredAnswer]:
     """Read answers in the order of the paths and of the lines in each file. Ids must be unique.
 
     Args:
-        paths: files of JSON lines, or folders, which are searched for sample files of EgoThink tasks. A line is
+        paths: Files of JSON lines, or folders, which are searched for sample files of EgoThink tasks. A line is
             either a harness's log of a question, with the record under ``score``, or the record itself:
             ``{"id": "existence/1", "answer": "Yes.", ...}``, optionally with ``truncated``, ``rating`` and ``judge``.
 
     Raises:
-        LmmsEgoplanError: a file is unreadable or malformed (the message names line and field), an id is duplicate,
+        LmmsEgoplanError: A file is unreadable or malformed (the message names line and field), an id is duplicate,
             there are no answers, or the results next to the files name several versions of the tasks.
     """
     answers: dict[str, StoredAnswer] = {}
@@ -88,7 +88,7 @@ def with_questions(stored: Sequence[StoredAnswer]) -> list[Answer]:
     """Add question and reference from the prepared data to answers, in the same order.
 
     Raises:
-        LmmsEgoplanError: see `prepared_rows`.
+        LmmsEgoplanError: See `prepared_rows`.
     """
     return [
         Answer(answer.id, row["question"], row["answer"], answer.answer, answer.truncated, answer.prompts)
@@ -100,8 +100,8 @@ def prepared_rows(stored: Sequence[StoredAnswer]) -> list[dict[str, Any]]:
     """Return the prepared question of each answer, without its image.
 
     Raises:
-        DataMissingError: a required dimension is not prepared.
-        LmmsEgoplanError: a dimension is damaged, an id is unknown, or its question differs from the run's question.
+        DataMissingError: A required dimension is not prepared.
+        LmmsEgoplanError: A dimension is damaged, an id is unknown, or its reference differs from the run's reference.
     """
     needed = {dimension_of(answer.id) for answer in stored}
     rows = {row["id"]: row for name in sorted(needed) for row in EGOTHINK.load(name).remove_columns("image")}
@@ -121,7 +121,7 @@ def check_dimension(where: str, question_id: str) -> None:
     """Check that an id belongs to a dimension of EgoThink.
 
     Raises:
-        LmmsEgoplanError: the id does not start with the name of a dimension.
+        LmmsEgoplanError: The id does not start with the name of a dimension.
     """
     if dimension_of(question_id) not in DIMENSION_NAMES:
         raise LmmsEgoplanError(
@@ -134,13 +134,13 @@ def write_judged(path: Path, repeats: Sequence[Sequence[JudgedAnswer]], runs: It
     """Write judged answers as JSON lines for `read_stored`.
 
     Args:
-        path: the output file.
-        repeats: one list of judged answers per repeat. Each line is an answer of the first list. With several lists,
-            its ``repeats`` contain rating, reply, judge and error of every repeat.
-        runs: runs of the answers; may be shorter if they are unknown.
+        path: The output file.
+        repeats: One list of judged answers per repeat. Each line is an answer of the first list. If there are several
+            lists, ``repeats`` contains the rating, reply, judge and error of every repeat.
+        runs: Run of each answer. The list may be shorter if the other runs are unknown.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: The folder cannot be written.
     """
     records = [asdict(answer) for answer in repeats[0]]
     for record, same in zip(records, zip(*repeats, strict=True), strict=True) if len(repeats) > 1 else ():
@@ -166,7 +166,7 @@ Rated = dict[str, float | None]
 """Question id -> rating in [0, 1]; None for an unrated answer."""
 
 
-# The file of rated answers in an export of ``annotate export``.
+# Name of the file with people's ratings in the output folder of ``annotate export``.
 PEOPLE = "people.jsonl"
 
 
@@ -282,7 +282,7 @@ def read_rated(folders: Sequence[Path]) -> list[RatedAnswer]:
 
 
 def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:
-    """Read the ratings of each answer, by id with one per repeat, and the names of the judges.
+    """Read each answer's ratings, one per repeat, by id. Also return the names of the judges.
 
     Raises:
         LmmsEgoplanError: The file is unreadable, an answer has fewer than two repeats, or their number varies.

@@ -33,7 +33,7 @@ _COEFFICIENTS = {
     "kappa_linear": "kappa, linear",
     "krippendorff_alpha": "Krippendorff's alpha",
 }
-# Terminal columns for the dimension and for each rater. Less space would truncate numbers.
+# Width of the columns for the dimension and for each rater. Narrower columns would truncate numbers.
 _DIMENSION_WIDTH, _RATER_WIDTH = 13, 16
 
 
@@ -200,11 +200,11 @@ def _print_scores(judged: Sequence[JudgedAnswer]) -> None:
     if len(complete) == len(DIMENSION_NAMES):
         typer.echo(f"Average: {fmean(complete.values()):.1f}")
     else:
-        without = len(DIMENSION_NAMES) - len(complete) - len(incomplete)
+        num_without_answers = len(DIMENSION_NAMES) - len(complete) - len(incomplete)
         example = f", e.g. {incomplete[0]}" if incomplete else ""
         typer.echo(
             f"Average: n/a. It requires a rating for every question of all {len(DIMENSION_NAMES)} dimensions. "
-            f"Dimensions without answers: {without}. Incomplete dimensions: {len(incomplete)}{example}."
+            f"Dimensions without answers: {num_without_answers}. Incomplete dimensions: {len(incomplete)}{example}."
         )
     typer.echo(f"Judge: {names([{'judge': answer.judge} for answer in judged if answer.rating is not None])}")
 
@@ -222,7 +222,7 @@ def _print_noise(repeated: Sequence[Sequence[JudgedAnswer]]) -> None:
             _format(noise.changed, ".1%"),
             _format(noise.rating_sd and noise.rating_sd / 100, ".3f"),
         )
-    typer.echo(f"Judge noise: {len(repeated)} judgements per answer. Includes only answers with a rating each time")
+    typer.echo(f"Judge noise: {len(repeated)} judgements per answer. Only answers rated in every repeat are included.")
     Console().print(table)
 
 
@@ -245,7 +245,7 @@ def _print_counts(raters: Mapping[str, answer_files.Rated]) -> None:
             question, rating = next(iter(between.items()))
             typer.echo(
                 f"  {rater}: {len(between)} ratings are not 0, 0.5 or 1, first {rating:g} for {question}; treated as "
-                "means of several raters, without kappa"
+                "means of several raters, so without kappa"
             )
 
 

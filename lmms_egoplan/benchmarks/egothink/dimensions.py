@@ -12,8 +12,8 @@ from lmms_egoplan.paths import rows_beside
 class Dimension:
     """One dimension, with the rows of Table 4 that can be counted.
 
-    The other rows cannot be counted from the release. Annotators found #Concept in images, questions and answers, and
-    the records do not contain #Scene and #Video.
+    The other rows cannot be counted from the release. Annotators identified #Concept in images, questions and
+    answers. The records do not contain #Scene and #Video.
 
     Attributes:
         name: Name in ids (``<name>/<n>``), prepared splits and result tables.

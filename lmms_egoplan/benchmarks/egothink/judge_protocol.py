@@ -20,11 +20,11 @@ def read_rating(verdict: str) -> float | None:
     """Read the rating in a judge's verdict: 0, 0.5 or 1.
 
     A rating is ``[[x]]``, or ``[x]`` directly after the word "rating". All ratings of the verdict must agree, or the
-    last non-empty line must have exactly one. Other bracket contents (``7``, ``rating``) agree with nothing.
+    last non-empty line must have exactly one. Other bracket contents, such as ``[[7]]``, agree with no rating.
 
     Text after a new ``[Question]`` or ``[Instruction]`` heading is ignored. After any other restart (``User:``, a
-    heading of the prompt), the last line does not decide. The example from the prompt ("for example: Rating: [[0.5]]")
-    is not a rating, with any quotation marks.
+    heading of the prompt), differing ratings give None. The example from the prompt ("for example: Rating: [[0.5]]") is
+    not a rating, whatever its quotation marks.
     """
     heading = _RE.new_question.search(verdict)
     text = _RE.example.sub(" ", verdict[: heading.start()] if heading else verdict)
@@ -39,8 +39,8 @@ def read_rating(verdict: str) -> float | None:
 
 
 def _ratings(text: str) -> list[float | None]:
-    """List the ratings in a text; None for a rating off the scale, or one of several in single brackets."""
-    contents = ("" if more else (double or single).strip() for double, single, more in _RE.rating.findall(text))
+    """List the ratings in a text; None for a rating off the scale, or if more brackets follow a single bracket."""
+    contents = ("" if follower else (double or single).strip() for double, single, follower in _RE.rating.findall(text))
     return [float(content) if _RE.number.fullmatch(content) else None for content in contents]
 
 

@@ -23,8 +23,8 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     """Return the values of one question.
 
     Args:
-        doc: a row of the prepared dataset.
-        responses: one response, the text of a `JudgedAnswer`.
+        doc: A row of the prepared dataset.
+        responses: One response, the text of a `JudgedAnswer`.
 
     Returns:
         ``score``: all fields of `JudgedAnswer` and, if it has a rating, ``score``, 100 times the rating (0..100).
@@ -32,7 +32,7 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         ``num_questions`` and the values of `covered`.
 
     Raises:
-        ValueError: there is not exactly one response, it is not a judged answer, or it answers another question.
+        ValueError: There is not exactly one response, it is not a judged answer, or it answers another question.
 
     >>> judged = JudgedAnswer("existence/1", "a cup", False, False, 0.5, "Rating: [[0.5]]", "gpt-4o-2024-11-20", None)
     >>> values = score_answer({"id": "existence/1"}, [judged.to_text()])
@@ -73,8 +73,8 @@ def mean_over_dimensions(values: Sequence[float], sizes: Sequence[int], weight_b
     lmms-eval's groups call this function. The plain mean of the scores is Table 3's Average.
 
     Returns:
-        The mean; NaN, with an error in the log, unless there are twelve values. If the group of a capability runs
-        together with the group of all dimensions, the harness counts its dimensions twice.
+        The mean; NaN, with an error in the log, unless there are twelve values. There are more if a capability's group
+        runs together with egothink_bench, since the harness then counts its dimensions twice.
 
     >>> mean_over_dimensions([60.0] * 11 + [48.0], sizes=[50] * 11 + [100], weight_by_size=False)
     59.0
@@ -95,8 +95,8 @@ def noise_by_dimension(ratings: Mapping[str, Sequence[float | None]], questions:
     The average has scores only if every question of all dimensions has a rating in every repeat.
 
     Args:
-        ratings: answer id -> one rating per repeat, at least two; None for a missing rating.
-        questions: number of questions of each dimension.
+        ratings: At least two ratings of each answer, one per repeat, by id; None for a missing rating.
+        questions: Number of questions of each dimension.
 
     >>> noises = noise_by_dimension({"existence/1": [1.0, 1.0], "existence/2": [0.5, 0.0]}, {"existence": 50})
     >>> noises["existence"].scores, noises["average"].scores, noises["average"].answers

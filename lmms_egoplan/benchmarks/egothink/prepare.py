@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 HUB = "hub"
-# In words. The release was revised after the paper. Its mean lengths differ from Table 4 by at most 0.14.
+# In words. The release was revised after the paper, and its mean lengths differ from Table 4 by up to 0.14.
 LENGTH_TOLERANCE = 0.2
-# Appendix A: "such as: what, which, where, when, why, and how". Without "who", situated has one type less than Table 4.
+# Appendix A: "such as: what, which, where, when, why, and how". Without "who", situated has a type fewer than Table 4.
 INTERROGATIVES = ("what", "which", "where", "when", "why", "how", "who", "whom", "whose")
 
 
@@ -27,7 +27,7 @@ def prepare_egothink(source: str | Path) -> list[dict[str, Any]]:
     """Check all questions and images, and write the twelve dimensions to the data root.
 
     Args:
-        source: ``"hub"`` for the dataset `HUB_DATASET`, else a folder for `read_folder`.
+        source: ``"hub"`` for the dataset `HUB_DATASET`, or a folder; see `read_folder`.
 
     Returns:
         The summaries in the order of `DIMENSIONS`. Each is also stored with its split and contains:
@@ -41,8 +41,8 @@ def prepare_egothink(source: str | Path) -> list[dict[str, Any]]:
           has ``prepared``, ``paper`` and ``matches``. Counts match if equal, lengths within `LENGTH_TOLERANCE`.
 
     Raises:
-        LmmsEgoplanError: the data are invalid. Nothing is written.
-        OSError: a split cannot be written. Earlier splits are complete.
+        LmmsEgoplanError: The data are invalid. Nothing is written.
+        OSError: A split cannot be written. Earlier splits are complete.
     """
     drafts = read_hub() if source == HUB else read_folder(Path(source))
     records = check_records(track(drafts, "Checking questions and images"))
@@ -84,10 +84,10 @@ def _compare(dimension: Dimension, records: Sequence[Record]) -> dict[str, dict[
 
 
 def question_type(question: str) -> str | None:
-    """Return the first of `INTERROGATIVES` in a question; None, a type of its own, without any ("Am I ...?").
+    """Return the first of `INTERROGATIVES` in a question; None, also a type, if there is none ("Am I ...?").
 
     The paper does not state its rule. This rule reproduces Table 4's TypeQ for ten dimensions of the release. Counting
-    has one type more, forecasting one less.
+    has one type more than in Table 4, and forecasting one fewer.
     """
     words = re.findall("[a-z]+", question.lower())
     return next((word for word in words if word in INTERROGATIVES), None)

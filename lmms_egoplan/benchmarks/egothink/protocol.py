@@ -1,7 +1,8 @@
 r"""Define the inference prompts of each model family (appendix C, Tables 5 and 6).
 
-A printed ``\n`` is a newline, and the spaces around it are as printed. The placeholders for the question in the tables
-(``{question}``, ``{prompt}``, ``{}``, ``{instruction}``, ``instruction``, ``question``) are all written ``{question}``.
+A printed ``\n`` is a newline here; the spaces around it are unchanged. The tables have several placeholders for the
+question (``{question}``, ``{prompt}``, ``{}``, ``{instruction}``, ``instruction``, ``question``). Here, all of them are
+``{question}``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +21,11 @@ class PromptFamily:
 
     Attributes:
         name: Name of the family in the tables.
-        backends: lmms-eval's names of the backends for its models; ``default`` for all models without a family.
+        backends: lmms-eval's names for the family's backends; ``default`` for all models without a family.
         general: Prompt of Table 5, for all dimensions except planning.
         planning: Prompt of Table 6, for planning.
         is_system: True if the prompts are system prompts. The user's turn is then only the question.
-        model_types: ``model_type`` of its checkpoints in transformers; empty if transformers has no such model.
+        model_types: ``model_type`` of the family's checkpoints in transformers; empty if transformers has none.
     """
 
     name: str
@@ -37,7 +38,7 @@ class PromptFamily:
 
 FAMILIES = tuple(PromptFamily(**row) for row in yaml_beside(__file__))
 
-# Key of a block that contains one block per model type instead of prompts.
+# Key of a block that contains a block for each model type instead of prompts.
 _BY_MODEL_TYPE = "by_model_type"
 _DEFAULT = "default"
 
@@ -66,7 +67,7 @@ def block_of_model(settings: Mapping[str, Any], model_type: str | None) -> Mappi
 
     Args:
         settings: `block_by_model_type`, one of `model_blocks`, or a user's own block.
-        model_type: the checkpoint's ``model_type`` in transformers; None if unknown.
+        model_type: The checkpoint's ``model_type`` in transformers; None if unknown.
     """
     blocks = settings.get(_BY_MODEL_TYPE)
     return settings if blocks is None else blocks.get(model_type, blocks[_DEFAULT])
@@ -107,7 +108,7 @@ def prompt_text(question: str, settings: Mapping[str, Any]) -> str:
     question, unlike in the paper. ``<image>`` stays in the text as printed, and some backends show it to the model.
 
     Args:
-        question: text of the question.
+        question: Text of the question.
         settings: ``prompt`` and optionally ``system``.
     """
     prompt = _filled(settings["prompt"], question)
@@ -118,8 +119,8 @@ def prompt_messages(question: str, image: Any, settings: Mapping[str, Any]) -> l
     """Return the prompt as chat messages in lmms-eval's protocol. The image replaces ``<image>``, or comes first.
 
     Args:
-        question: text of the question.
-        image: value for ``url``.
+        question: Text of the question.
+        image: Value for ``url``.
         settings: ``prompt`` and optionally ``system``.
     """
     before, placeholder, after = settings["prompt"].rpartition(_IMAGE)

@@ -77,8 +77,8 @@ def read_folder(source: Path) -> list[Draft]:
         source: Folder with ``Object/existence/annotations.json``, ``Object/existence/images/1.jpg`` and so on.
 
     Raises:
-        LmmsEgoplanError: A folder or ``annotations.json`` is missing or contains no list of records. The message lists
-            all of them.
+        LmmsEgoplanError: A folder or ``annotations.json`` is missing, or a file contains no list of records. The
+            message lists all of them.
     """
     if not source.is_dir():
         raise LmmsEgoplanError(f"{source}: no such folder; {_LAYOUT}")
@@ -104,7 +104,8 @@ def read_folder(source: Path) -> list[Draft]:
 def read_hub() -> list[Draft]:
     """Read all records of the dataset `HUB_DATASET`, in the order of `DIMENSIONS` and of its rows.
 
-    Like `datasets.load_dataset`, prefers a folder of that name in the working directory to the hub.
+    Like `datasets.load_dataset`, use a folder of that name in the working directory, if there is one, instead of the
+    hub.
 
     Raises:
         LmmsEgoplanError: The dataset cannot be loaded, or a config is not one split with question, answer and image.
@@ -124,7 +125,7 @@ def check_records(drafts: Iterable[Draft]) -> list[Record]:
 
     Raises:
         LmmsEgoplanError: A question or an answer is not text, or an image is missing or cannot be decoded. The message
-            has the number of problems and lists the first ones with folder, record (from 1) and field.
+            has the number of problems, and the folder, record (from 1) and field of the first ones.
     """
     records: list[Record] = []
     problems: list[str] = []
@@ -203,7 +204,7 @@ def _read_image_file(folder: Path, names: Any) -> bytes:
 def _read_cell(row: dict[str, Any]) -> bytes:
     data = row["image"] and row["image"]["bytes"]
     if data is None:
-        raise LmmsEgoplanError("image: the dataset has no image file here")
+        raise LmmsEgoplanError("image: missing in the dataset")
     check_image(data, "image")
     return data
 

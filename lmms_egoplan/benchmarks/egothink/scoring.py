@@ -52,7 +52,7 @@ class JudgedAnswer(TextRecord):
         id: See `Answer`.
         answer: See `Answer`.
         truncated: See `Answer`.
-        suspect: True if the answer looks as if it contains its own rating (`sanitize`). The judge saw it altered.
+        suspect: True if the answer looks as if it contains its own rating. The judge saw it altered by `sanitize`.
         rating: 0, 0.5 or 1; None without a rating.
         judgement: Raw text of the judge's last reply; None without a reply.
         judge: Model name from the endpoint; None without a judge.
@@ -60,7 +60,7 @@ class JudgedAnswer(TextRecord):
         prompts: See `Answer`.
     """
 
-    WHAT = "a judged answer as `grade` leaves it"
+    WHAT = "a judged answer, as returned by `grade`"
 
     id: AnyText
     answer: AnyText
@@ -74,7 +74,7 @@ class JudgedAnswer(TextRecord):
 
 
 def grade(answers: Sequence[Answer], settings: JudgeSettings | None) -> list[JudgedAnswer]:
-    """Judge all answers of a task; return one judged answer for each, in order.
+    """Judge all answers of a task, and return the judged answers in the same order.
 
     An answer that could not be judged has an error instead of a rating. A warning lists these answers.
 
@@ -88,9 +88,9 @@ def grade(answers: Sequence[Answer], settings: JudgeSettings | None) -> list[Jud
 def grade_repeatedly(
     answers: Sequence[Answer], settings: JudgeSettings | None, repeats: int
 ) -> list[list[JudgedAnswer]]:
-    """Judge the same answers several times; return one list like that of `grade` per repeat.
+    """Judge the same answers several times, and return a list of judged answers for each repeat.
 
-    The first list equals the result of `grade`. Each repeat has its own cache entries.
+    The first list equals the result of `grade`. Each repeat has separate cache entries.
     """
     sanitized = [(answer, *sanitize(answer.answer)) for answer in answers]
     batch = [(*item, repeat) for repeat in range(repeats) for item in sanitized]

@@ -29,7 +29,7 @@ _INSTRUCTION_BEGINS = "Generate admissible procedural plans"
 INVALID = "problem is not valid BDDL, or contradicts itself"
 NOT_COUNTERFACTUAL = "problem1.bddl without a task_description_1.txt next to it, so not marked as counterfactual"
 NO_DESCRIPTION = "reply without a description"
-INCOMPLETE = "description without an object or a condition, after two requests"
+INCOMPLETE = "description that lacks an object or a condition, even after two requests"
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,8 @@ def build_instances(
 ) -> Built:
     """Build everything that is possible so far, and write it; without `images` or `plans`, earlier output is kept.
 
-    Replies of the language model are cached as judgements, and views in `out`. A later run repeats no request, whether
-    this run was interrupted or people have answered more.
+    Replies of the language model are cached like those of a judge, and views are stored in `out`. Later runs repeat no
+    answered request, whether they resume an interrupted run or add new answers from people.
 
     Args:
         bddl: Passed to `read_activities`.
@@ -86,7 +86,7 @@ def build_instances(
     gold = layout.read_gold_plans(plans) if plans else {}
     tours, strays = find_tours(images) if images else ([], [])
     if unknown := sorted(choices.keys() - {str(tour.id) for tour in tours}):
-        raise LmmsEgoplanError(f"{views}: views of {unknown[0]}, but {images} contains no tour of it")
+        raise LmmsEgoplanError(f"{views}: {unknown[0]} has no tour; set --images to a folder with its tour")
     with only_process(out, "builds"):
         texts, undescribed = describe(activities, pairs, settings)
         waiting, unproposed = propose(activities, texts, settings)
@@ -94,8 +94,8 @@ def build_instances(
         if verdicts is not None:
             accepted, refused = verdicts
             changed, unchanged = change(activities, accepted, settings)
-            more, undescribed = describe(changed, pairs, settings)
-            activities, texts = [*activities, *changed], texts | more
+            changed_texts, undescribed = describe(changed, pairs, settings)
+            activities, texts = [*activities, *changed], texts | changed_texts
             rejections += [*refused, *unchanged, *undescribed]
         described = {activity.key: activity for activity in activities if activity.key in texts}
         usable_tours = [(tour, described[tour.activity]) for tour in tours if tour.activity in described]
@@ -105,15 +105,15 @@ def build_instances(
             layout.Instance(described[tour_views.tour.activity], texts[tour_views.tour.activity], tour_views)
             for tour_views in all_views
         ]
-        done, unused = layout.finished(instances, gold)
+        finished_instances, unused_plans = layout.finished(instances, gold)
         undescribed = [Rejection("tour", NO_ACTIVITY, str(tour.id)) for tour in tours if tour.activity not in described]
-        rejections += [*strays, *undescribed, *unchosen, *unused]
+        rejections += [*strays, *undescribed, *unchosen, *unused_plans]
         toured = {tour.activity for tour in tours}
         built = Built(
             activities=list(described.values()),
             waiting=waiting,
             instances=instances,
-            finished=len(done),
+            finished=len(finished_instances),
             untoured=[key for key in described if key not in toured],
             unreached={key: missed for key, activity in described.items() if (missed := unreached(activity.problem))},
             rejections=rejections,
@@ -122,12 +122,12 @@ def build_instances(
         if images is not None:
             write_whole(out / INSTANCES, clean_text(json_lines(_queue(instances, out))))
         if plans is not None:
-            layout.write_annotation(done, out)
+            layout.write_annotation(finished_instances, out)
         return built
 
 
 def _queue(instances: Sequence[layout.Instance], out: Path) -> Iterator[dict[str, Any]]:
-    """Yield the queue of the page for gold plans: each instance with its images and the details of its views."""
+    """Yield the items of the page for gold plans: each instance with its images and the details of its views."""
     for instance in instances:
         yield {
             "id": instance.id,
@@ -141,7 +141,7 @@ def _queue(instances: Sequence[layout.Instance], out: Path) -> Iterator[dict[str
 
 
 def _write(built: Built, texts: Mapping[str, str], out: Path) -> None:
-    """Write the files that depend on neither tours nor gold plans, each atomically."""
+    """Write the files that every run writes, each atomically."""
     layout.write_activities(built.activities, texts, out / "activities")
     write_whole(out / CIRCUMSTANCES, clean_text(json_lines(map(vars, built.waiting))))
     write_whole(out / "figure_4.csv", csv_text(_figure_4(built.activities)))

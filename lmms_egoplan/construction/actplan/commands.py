@@ -41,7 +41,7 @@ def build(
         ),
     ] = None,
     circumstances: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Export of the chosen circumstances.")
+        Path | None, typer.Option(metavar="DIR", help="Chosen circumstances, from `annotate export`.")
     ] = None,
     views: Annotated[
         Path | None,
@@ -51,7 +51,7 @@ def build(
             "the image's name), or a JSON object of lists. The model chooses the views of all other tours.",
         ),
     ] = None,
-    plans: Annotated[Path | None, typer.Option(metavar="DIR", help="Export of the written gold plans.")] = None,
+    plans: Annotated[Path | None, typer.Option(metavar="DIR", help="Gold plans, from `annotate export`.")] = None,
     retry_rejected: RetryRejected = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,

@@ -96,7 +96,7 @@ def _involved(problem: Problem) -> set[str]:
 
 
 def _literals(problem: Problem) -> Iterator[tuple[Formula, bool, dict[str, tuple[int, int]]]]:
-    """Yield the goal's atoms: each atom, if it is asked for, and the number and total of its objects by type.
+    """Yield each atom of the goal, True if the goal asks for it, and the number and total of its objects by type.
 
     Atoms that differ only in their objects are counted together.
     """

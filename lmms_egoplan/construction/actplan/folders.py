@@ -12,7 +12,7 @@ from lmms_egoplan.outputs import check_own
 _UNFINISHED = ".unfinished."
 
 
-def exported_file(option: str, folder: Path, name: str, what: str) -> Path:
+def exported_file(option: str, folder: Path, name: str, content: str) -> Path:
     """Return the path of a file in an export of labels.
 
     Raises:
@@ -20,7 +20,7 @@ def exported_file(option: str, folder: Path, name: str, what: str) -> Path:
     """
     if (path := folder / name).is_file():
         return path
-    advice = f"pass the folder that lmms-egoplan annotate export wrote for {what}"
+    advice = f"pass the folder that lmms-egoplan annotate export wrote for {content}"
     raise LmmsEgoplanError(f"{option} {folder}: contains no {name}; {advice}")
 
 

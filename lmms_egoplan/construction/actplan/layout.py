@@ -76,7 +76,7 @@ def finished(
     instances: Sequence[Instance], plans: Mapping[str, GoldPlans]
 ) -> tuple[list[tuple[Instance, GoldPlans]], list[Rejection]]:
     """Return the instances with gold plans for their current text and views, and the plans that cannot be used."""
-    done: list[tuple[Instance, GoldPlans]] = []
+    finished_instances: list[tuple[Instance, GoldPlans]] = []
     rejections: list[Rejection] = []
     by_id = {instance.id: instance for instance in instances}
     for name, gold in plans.items():
@@ -90,20 +90,20 @@ def finished(
         elif len(gold.plans) < FEWEST_PLANS:
             rejections.append(Rejection("plan", TOO_FEW_PLANS, name, str(len(gold.plans))))
         else:
-            done.append((instance, gold))
-    return done, rejections
+            finished_instances.append((instance, gold))
+    return finished_instances, rejections
 
 
-def write_annotation(done: Sequence[tuple[Instance, GoldPlans]], out: Path) -> None:
+def write_annotation(finished_instances: Sequence[tuple[Instance, GoldPlans]], out: Path) -> None:
     """Write the folder ``annotation`` in `out`, atomically replacing that of an earlier run.
 
     Raises:
         OSError: The folder cannot be written.
     """
     with replacing(out / ANNOTATION) as root:
-        if done:
+        if finished_instances:
             _write(root / ORIGIN, "built\n")
-        for instance, gold in done:
+        for instance, gold in finished_instances:
             folder = root / instance.id
             folder.mkdir(parents=True)
             for path in instance.image_paths:

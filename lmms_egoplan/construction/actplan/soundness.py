@@ -83,7 +83,7 @@ def flaws_in(problem: Problem) -> list[str]:
     flaws = [f"initial facts: {clash}" for clash in _clashes(problem.init)]
     flaws += [f"goal: {clash}" for clash in _clashes(goal)]
     if all(holds(problem, condition, World.of(problem).holds) for condition in goal):
-        flaws.append("goal: it holds at the start")
+        flaws.append("goal: already holds at the start")
     return flaws
 
 
@@ -147,13 +147,13 @@ def _changed(executor: Executor, world: World, fact: Fact) -> Iterator[World]:
     """Yield the worlds after one action that makes a fact true or, if it holds, false."""
     predicate, thing, *targets = fact
     value = not world.holds(predicate, fact[1:])
-    near = {known[::2] for known in world.facts if known[0] in PLACES - SUPPORTS and known[1] == thing}
+    near = {other[::2] for other in world.facts if other[0] in PLACES - SUPPORTS and other[1] == thing}
     # A step may name a second place, such as place_on_top(table, next_to(cup)).
-    for more in ((), near) if predicate in PLACES else ():
+    for relations in ((), near) if predicate in PLACES else ():
         after = world.copy()
         after.take(thing)
         if value:
-            after.put(thing, *executor.relations(world, predicate, targets[0]), *more)
+            after.put(thing, *executor.relations(world, predicate, targets[0]), *relations)
         yield after
     for states in STATES.values():
         if states.get(predicate) is value:

@@ -23,15 +23,15 @@ from lmms_egoplan.media.image_files import check_image
 from lmms_egoplan.rejections import Rejection
 
 LAYOUT = (
-    "DIR/<scene>/<activity>/<n>/sample_<k>.mp4, a touring video, or a folder sample_<k>/ with images (png, jpg, jpeg), "
-    "n 0 for the normal activity and 1 for the counterfactual one"
+    "DIR/<scene>/<activity>/<n>/sample_<k>.mp4 (a touring video) or a folder sample_<k>/ with images (png, jpg, jpeg); "
+    "n is 0 for the normal activity, 1 for the counterfactual one"
 )
 _VIDEOS = (".mp4", ".mov", ".mkv", ".webm", ".avi")
 _IMAGES = (".png", ".jpg", ".jpeg")
 # Files in the release next to the folders of images; they are ignored.
 _IGNORED = re.compile(r"problem\d\.bddl|task_description_\d\.txt")
 # The paper chooses views by hand (sec. 3.2); the numbers below are the project's.
-# Frames of a video are sampled at this interval in seconds, or evenly if that would be more than this many frames.
+# Seconds between sampled frames, and most frames of a video. Longer videos are sampled less often.
 _FRAME_INTERVAL, _MOST_FRAMES = 1.0, 60
 # Sharpness is measured on images with this longer side. It must reach this fraction of the tour's median.
 _LONGER_SIDE, _SHARP = 640, 0.5
@@ -40,7 +40,7 @@ _LONGER_SIDE, _SHARP = 640, 0.5
 _THUMBNAIL, _ALIKE = (16, 16), 0.05
 
 NO_TOUR = "neither a video nor a folder of images"
-STRAY = "file or folder that is not a tour"
+STRAY = "file or folder whose path names no instance"
 TWICE = "second tour of an instance"
 BAD_VIDEO = "video that cannot be read"
 BAD_FRAME = "damaged frame"

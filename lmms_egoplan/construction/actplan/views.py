@@ -133,8 +133,8 @@ def choose_views(
     """Choose the views of tours, and store them in ``out/<scene>/<activity>/<n>/sample_<k>``.
 
     If people did not choose, a vision-language model says which of the activity's objects each sharp candidate shows.
-    The best candidate shows the most objects that no earlier view shows; in a tie, the sharpest wins. Stored views are
-    reused if tour, objects, model and choices are the same.
+    Views are then added one by one: the candidate with the most objects that no earlier view shows; in a tie, the
+    sharpest. Stored views are reused if tour, objects, model and choices are the same.
 
     Raises:
         LmmsEgoplanError: A view that people chose does not exist.

@@ -39,20 +39,20 @@ class Built:
 
 
 def build(narrations: Path, goalstep: Path, videos: Path, llm: str | None, asking: Asking) -> Built:
-    """Build steps from narrated videos as in sec. 3.3, up to the work of people.
+    """Build steps from narrated videos as in sec. 3.3, except for the revision by people.
 
-    A language model is asked where each video was taken, for candidates of each step, and which candidates are
+    A language model names the place of each video, proposes candidates for each step, and checks which candidates are
     supported before the cut; see `ask_json`. Its replies are cached with the judgements.
 
     Args:
         narrations: Ego4D's ``narration.json``.
         goalstep: Goal-Step's annotations of the same videos.
         videos: Folder with ``<video_uid>.mp4``; missing videos are skipped.
-        llm: The language model. The default is that of the environment, or else `DEFAULT_MODEL`.
-        asking: How to ask the language model.
+        llm: Name of the language model. None means the environment's, or else `DEFAULT_MODEL`.
+        asking: Settings for requests to the language model.
 
     Raises:
-        LmmsEgoplanError: A file is wrong, no step is left, or the language model is not set or cannot be reached.
+        LmmsEgoplanError: A file is invalid, no step is left, or the language model is not set or cannot be reached.
     """
     settings = language_model(DEFAULT_MODEL, llm, asking)
     loaded = read_goalstep(goalstep)
@@ -89,7 +89,7 @@ def rejections_path(out: Path) -> Path:
 
 
 def write(built: Built, out: Path) -> None:
-    """Write the steps as JSON Lines, and the rejections next to them; each file is written completely or not at all.
+    """Write the steps as JSON Lines, and the rejections next to them. Each file is written completely or not at all.
 
     Raises:
         OSError: The files cannot be written.

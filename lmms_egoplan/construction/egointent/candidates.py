@@ -1,6 +1,6 @@
 """Propose candidates for a step's procedural intent and next step, and check their support before the cut (sec. 3.3).
 
-The whole event only serves to propose candidates. What comes before the cut must support a candidate.
+Candidates are proposed from the whole event, but kept only if the part before the cut supports them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from lmms_egoplan.validation import Checked, is_text, quoted
 
 # The record's names of the proposed fields (release of August 2026).
 PROPOSED = (RELEASE_NAMES["global_intent"], RELEASE_NAMES["next_step_plan"])
-# Number of candidates for each field, and most words in a short phrase. The project's choice: the paper has no numbers.
+# Maximum number of candidates per field, and of words in a short phrase. Chosen here: the paper has no numbers.
 _CANDIDATES = 3
 _MOST_WORDS = 25
 
@@ -50,7 +50,7 @@ def propose(steps: Sequence[Step], settings: JudgeSettings) -> tuple[dict[str, C
     """
     prompts = {step.step_id: _candidates_prompt(step) for step in steps}
     replies, rejections = ask("candidates", prompts, read_proposal, settings, "candidates")
-    if settings.asking.is_estimate:  # the support prompts then have as many candidates
+    if settings.asking.is_estimate:  # assume the maximum number of candidates
         return {step.step_id: dict.fromkeys(PROPOSED, [step.narration.text] * _CANDIDATES) for step in steps}, []
     proposed: dict[str, Candidates] = {}
     for step in (step for step in steps if step.step_id in replies):
@@ -73,7 +73,7 @@ def propose(steps: Sequence[Step], settings: JudgeSettings) -> tuple[dict[str, C
 def supported(
     steps: Sequence[Step], proposed: Mapping[str, Candidates], settings: JudgeSettings
 ) -> tuple[dict[str, Candidates], list[Rejection]]:
-    """Ask which candidates are supported by what comes before the cut, and reject the others.
+    """Ask which candidates the part before the cut supports, and reject all others.
 
     Args:
         steps: Steps; those without candidates are skipped.
@@ -110,7 +110,7 @@ def read_support(candidates: Candidates, reply: Any) -> dict[str, list[bool]]:
     """Read which candidates of each field are supported.
 
     Raises:
-        ValueError: The reply has another form, or is about more or fewer candidates.
+        ValueError: The reply has another form, or another number of verdicts.
     """
     verdicts = dict(read_fields(_Support, reply))
     for name, texts in candidates.items():
@@ -132,7 +132,7 @@ def read_proposal(_: str, reply: Any) -> dict[str, list[Any]]:
 
 
 def _candidates_prompt(step: Step) -> str:
-    """Return the request for candidates, with the context of the whole event (sec. 3.3)."""
+    """Return the prompt for candidates, with the context of the whole event (sec. 3.3)."""
     segment, purpose = step.leaf
     part = segment.step_description
     return PROMPTS["candidates"].format(
@@ -146,7 +146,7 @@ def _candidates_prompt(step: Step) -> str:
 
 
 def _support_prompt(step: Step, candidates: Candidates) -> str:
-    """Return the request about support; it contains nothing that comes after the cut (sec. 3.3)."""
+    """Return the prompt about support. It contains nothing that comes after the cut (sec. 3.3)."""
     numbered = {
         name: "\n".join(f"{number}. {text}" for number, text in enumerate(texts, 1))
         for name, texts in candidates.items()

@@ -111,8 +111,8 @@ def build_records(goalstep: Path, videos: Path, before_end: float) -> Built:
     Each substep, and each step without substeps, becomes a record:
 
     - Local intent: the segment's text. Global intent: the text of the substep's step, or of the goal for a step.
-    - Next-step plan: the text of the first segment, anywhere in the video, that starts at or after the truncation
-      point, so no part of it is visible. Segments irrelevant to the goal are ignored.
+    - Next-step plan: the text of the video's first segment that starts at or after the truncation point, so that no
+      part of it is visible. Segments irrelevant to the goal are ignored.
     - ``end_sec``: `before_end` seconds before the segment's end. At least one frame at `FPS` must fit before it.
     - ``step_id``: the video's first eight characters and the segment's number by time, independent of rejected
       segments.
@@ -127,8 +127,7 @@ def build_records(goalstep: Path, videos: Path, before_end: float) -> Built:
 
     Raises:
         LmmsEgoplanError: The file cannot be read or has another form; the message lists the first problems. Or
-            `before_end` is wrong, `videos` is not a folder or has none of the videos, a video lies outside of it, or
-            no record is left.
+            `before_end` is not above 0, or no record is left. For `videos`, see `absent_videos`.
     """
     if not 0 < before_end < math.inf:
         raise LmmsEgoplanError(f"--before-end {before_end}: expected seconds, a number above 0")
@@ -199,7 +198,7 @@ def absence(absent: Sequence[str], total: int) -> str:
 
 
 def write_records(records: Sequence[Record], path: Path) -> None:
-    """Write Goal-Step steps as JSON Lines for `read_annotations`; the file is written completely or not at all.
+    """Write Goal-Step steps as JSON Lines for `read_annotations`. The file is written completely or not at all.
 
     Raises:
         OSError: The file cannot be written.
@@ -266,7 +265,7 @@ def read_goalstep(path: Path) -> list[Video]:
             videos.append(video)
             if (first_number := first_use.setdefault(step_prefix(video.video_uid), number)) != number:
                 uid = quoted(video.video_uid)
-                flaws.append(f"video_uid: has the same step ids as video {first_number}; rename one, found {uid}")
+                flaws.append(f"video_uid: {uid} has the same step ids as video {first_number}; rename one")
         problems += [f"video {number}, {flaw}" for flaw in flaws]
     if problems:
         raise LmmsEgoplanError(

@@ -1,4 +1,4 @@
-"""Read Ego4D's narrations, and find a step for each: where it is cut, and what surrounds it (sec. 3.3)."""
+"""Read Ego4D's narrations, and make a step of each, with its times and context (sec. 3.3)."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +22,7 @@ _ACTOR = re.compile(r"^c\s+", re.IGNORECASE)
 
 SECOND_PASS = "second pass over the same video"
 REPEATED = "same narration at the same time"
-# Number of narrations before and after a step that are its context. The project's choice: the paper has no number.
+# Number of context narrations on each side of a step. Chosen here: the paper has no number.
 NEIGHBOURS = 8
 
 NO_STEP = "narration outside of Goal-Step's steps"
@@ -37,7 +37,7 @@ class Narration:
         number: Position by time among the video's narrations, from 1.
         seconds: Time in the video.
         text: Text in one line, without tags: "C picks a pan".
-        problem: Why it makes no step, though it is context for others; "" if it can make one.
+        problem: Why it cannot become a step; "" if it can. It still serves as context for other steps.
     """
 
     number: int
@@ -67,8 +67,8 @@ class NarratedVideo:
 def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, NarratedVideo], list[Rejection]]:
     """Read the narrations of some videos.
 
-    A video has several passes that narrate the same; the first pass with narrations is used. Some narrations only serve
-    as context: those about people other than the camera wearer (``#O``), those about unclear objects (``#unsure``), and
+    A video may be narrated in several passes; the first pass with narrations is used. Some narrations only serve as
+    context: those about people other than the camera wearer (``#O``), those about unclear objects (``#unsure``), and
     those in non-Latin letters.
 
     Args:
@@ -106,8 +106,8 @@ def read_narrations(path: Path, uids: Collection[str]) -> tuple[dict[str, Narrat
         raise LmmsEgoplanError(
             f"{path}: no usable narrations for the videos that are in Goal-Step and the folder, for example "
             f"{', '.join(list(uids)[:3])}. The file has {len(raws)} videos, for example "
-            f"{', '.join(map(quoted, list(raws)[:3]))}. {num_untimed} of the needed videos are in it, but have no "
-            "narrations with a timestamp_sec"
+            f"{', '.join(map(quoted, list(raws)[:3]))}. Needed videos in it whose narrations "
+            f"all lack a timestamp_sec: {num_untimed}"
         )
     return videos, rejections
 
@@ -142,11 +142,11 @@ class Step(Cut):
 
     Attributes:
         video: Goal-Step's video.
-        narration: The narration. The step's `end_sec` is its time (sec. 3.3, Temporal Truncation Strategy); for
-            `start_sec` see `find_steps`.
+        narration: The narration. Its time is the step's `end_sec` (sec. 3.3, Temporal Truncation Strategy). For
+            `start_sec`, see `find_steps`.
         leaf: Goal-Step's segment around this time, and its purpose.
-        before: The narrations before it, by time.
-        after: The narrations after it, by time; none has the same time.
+        before: The preceding context narrations, by time.
+        after: The following context narrations, by time. All are strictly later.
     """
 
     video: Video
@@ -160,8 +160,8 @@ def find_steps(videos: Sequence[Video], narrated: Mapping[str, NarratedVideo]) -
     """Make a step for each of the camera wearer's narrations within a segment of Goal-Step.
 
     A step ends at the narration's time (sec. 3.3). The paper does not say where it starts. Here it starts at the
-    previous narration or at the start of Goal-Step's segment, whichever is later. It starts no later than EgoVLP's
-    segment of this narration. A video's last narration makes no step, since nothing is narrated after it.
+    previous narration or at the start of Goal-Step's segment, whichever is later. It never starts after the start of
+    EgoVLP's segment of this narration. A video's last narration makes no step, because the next step is unknown.
 
     Args:
         videos: Goal-Step's videos; those without narrations make no steps.

@@ -21,8 +21,8 @@ from lmms_egoplan.progress import track
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import Checked, Expected
 
-# Number of frames for a video without summaries, and of texts that describe a video. The project's choice: the paper
-# has no numbers.
+# Number of frames for a video without summaries, and maximum number of texts that describe a video. Chosen here: the
+# paper has no numbers.
 _FRAMES, _TEXTS = 4, 40
 _MOST_WORDS = 6
 
@@ -40,7 +40,7 @@ class _Reply(Checked):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a video was taken; annotators are asked for what is unknown.
+    """The place of a video. Annotators name it if it is unknown.
 
     Attributes:
         scenario: The place; None if unknown.
@@ -57,7 +57,7 @@ def find_places(
     """Ask where each video was taken: from its summaries, or else from frames, or else from its narrations.
 
     Returns:
-        The place of each video by uid, empty if no reply is usable; and the problems of these replies.
+        The place of each video by uid, unknown without a usable reply; and the unusable replies.
 
     Raises:
         JudgeError: The language model cannot be reached.
@@ -67,16 +67,16 @@ def find_places(
         for video in track(videos, "Reading summaries or frames")
     }
     place_by_video, rejections = ask("place", prompts, read_place, settings, "places")
-    # Models that do not read images have refused these prompts.
+    # Retry videos whose prompt had images: some models read only text.
     text_prompts = {
         video.video_uid: _prompt_by_narrations(video, narrated[video.video_uid])
         for video in videos
         if isinstance(prompts[video.video_uid], Prompt) and video.video_uid not in place_by_video
     }
-    settings.asking.lost -= len(text_prompts)  # their second prompt counts instead
-    more_places, more_rejections = ask("place", text_prompts, read_place, settings, "places without frames")
-    rejections = [rejection for rejection in rejections if rejection.where not in text_prompts] + more_rejections
-    return dict.fromkeys(prompts, Place()) | place_by_video | more_places, rejections
+    settings.asking.lost -= len(text_prompts)  # only the second prompt counts
+    places_from_texts, text_rejections = ask("place", text_prompts, read_place, settings, "places without frames")
+    rejections = [rejection for rejection in rejections if rejection.where not in text_prompts] + text_rejections
+    return dict.fromkeys(prompts, Place()) | place_by_video | places_from_texts, rejections
 
 
 def _prompt(video: Video, narrated: NarratedVideo, folder: Path) -> str | Prompt:

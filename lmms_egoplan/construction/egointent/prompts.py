@@ -1,6 +1,6 @@
-"""Ask a language model while building steps.
+"""Ask a language model for the parts of a step.
 
-The paper prints no prompt for this. The project's own are in ``prompts.yaml``.
+The paper prints no prompts for this. The prompts in ``prompts.yaml`` are the project's own.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -90,12 +90,12 @@ def build(
         goals: See `read_goals`.
         instruction_data: Also build samples for action recognition.
         seed: Random seed for wrong choices and the order of choices.
-        drop: Some of `KINDS`.
+        drop: Kinds to drop, from `KINDS`.
         asking: Settings for requests to the language model.
 
     Raises:
-        LmmsEgoplanError: A kind is unknown, a file is wrong, or there are no questions. The language model is not set
-            or fails.
+        LmmsEgoplanError: A kind is unknown, a file is invalid, or no question can be built. The language model is not
+            set or fails.
     """
     if not set(drop) <= set(KINDS):
         raise LmmsEgoplanError(f"--drop {','.join(drop)}: unknown kind; choose from {','.join(KINDS)}")
@@ -104,21 +104,21 @@ def build(
         videos, rejections = read_epic_kitchens(narrations.path, read_video_info(info) if info else {})
     else:
         sentences, unknown, rejections = read_ego4d(narrations.path, narrations.mean_gap, drop)
-        videos, more = to_phrases(sentences, unknown, language_model(DEFAULT_MODEL, asking=asking))
-        rejections += more
-    if goals is None or not videos:  # without videos, nothing is requested
-        replies, more = identify_goals(videos, language_model(DEFAULT_MODEL, asking=asking))
+        videos, without_phrase = to_phrases(sentences, unknown, language_model(DEFAULT_MODEL, asking=asking))
+        rejections += without_phrase
+    if goals is None or not videos:  # without videos, this requests nothing
+        replies, unusable_replies = identify_goals(videos, language_model(DEFAULT_MODEL, asking=asking))
     else:
-        replies, more = read_goals(goals, videos)
+        replies, unusable_replies = read_goals(goals, videos)
     if asking is not None:
         asking.finish_estimate()
     pooled, without_goal = pool_goals(videos, replies, drop)
     questions, without_question = make_questions(pooled, seed, drop)
-    rejections += [*more, *without_goal, *without_question]
+    rejections += [*unusable_replies, *without_goal, *without_question]
     recognition = None
     if instruction_data:
-        recognition, more = recognition_records(questions)
-        rejections += more
+        recognition, without_clip = recognition_records(questions)
+        rejections += without_clip
     rejection_counts = dict(counted(rejections))
     if not questions:
         raise LmmsEgoplanError(f"{narrations.path}: no questions could be built. {none_left(rejections)}")
@@ -135,9 +135,10 @@ def build(
 
 
 def write(built: Built, out: Path) -> None:
-    """Write questions, goals, narrations, rejections and statistics into a folder, each file whole or not at all.
+    """Write questions, goals, narrations, rejections and statistics into a folder.
 
-    If this build has no instruction data, those of an earlier build are deleted (`outputs.delete`).
+    Each file is written completely or not at all. If this build has no instruction data, the instruction data of an
+    earlier build are deleted (`outputs.delete`).
 
     Raises:
         OSError: The folder cannot be written.

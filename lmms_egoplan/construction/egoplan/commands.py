@@ -1,4 +1,4 @@
-"""Command ``lmms-egoplan data build egoplan``."""
+"""Define ``lmms-egoplan data build egoplan``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -30,7 +30,7 @@ def build(
         bool,
         typer.Option("--instruction-data", help="Also write EgoPlan-IT and action-recognition samples."),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Random seed for the wrong choices and the order of choices.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed for wrong choices and the order of choices.")] = 0,
     mean_gap: Annotated[
         float | None,
         typer.Option(

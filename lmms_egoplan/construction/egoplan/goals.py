@@ -1,4 +1,4 @@
-"""Identify the task goals of narrated videos with a language model, in three levels (sec. 3.2, A.1)."""
+"""Identify the task goals of narrated videos with a language model, at three levels (sec. 3.2, A.1)."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class Goal:
 
     Attributes:
         video: The video.
-        level: Level in the hierarchy; the levels are pooled.
+        level: Level in the hierarchy.
         text: The goal in words.
         actions: The actions that lie completely within the goal, ordered by start.
     """

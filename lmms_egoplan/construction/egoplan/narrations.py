@@ -21,8 +21,8 @@ from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.text import cell_text
 from lmms_egoplan.validation import quoted
 
-# Tolerance for frame numbers, in seconds. Official ones differ from their times by at most one frame. The visual input
-# ends 0.5 s before the answer.
+# Tolerance for frame numbers, in seconds. Official frame numbers differ from their times by at most one frame. The
+# tolerance must stay below 0.5 s, the time between the visual input and the answer.
 _SECONDS_OFF = 0.1
 _COLUMNS = ("video_id", "start_timestamp", "stop_timestamp", "start_frame", "stop_frame", "narration")
 _TIMESTAMP = re.compile(r"(\d{1,3}):([0-5]\d):([0-5]\d(?:\.\d{1,6})?)", re.ASCII)
@@ -102,8 +102,8 @@ def read_epic_kitchens(path: Path, official: Mapping[str, VideoInfo] = {}) -> tu
         official: EPIC-KITCHENS' videos. Narrations must lie within them; not checked if empty.
 
     Raises:
-        LmmsEgoplanError: The file cannot be read, columns are missing or duplicate, or no narration can be used. Most
-            narrations of a video have frame numbers that contradict their times (see `frames_per_second`) or the video.
+        LmmsEgoplanError: The file cannot be read, columns are missing or duplicate, or no narration can be used. Or
+            most frame numbers of a video contradict the times (see `frames_per_second`) or `official`.
     """
     reader = csv.DictReader(io.StringIO(read_text(path, "narrations"), newline=""), strict=True)
     missing_columns = [column for column in _COLUMNS if column not in (reader.fieldnames or ())]
@@ -147,7 +147,7 @@ def read_epic_kitchens(path: Path, official: Mapping[str, VideoInfo] = {}) -> tu
         if 2 * len(misfits) > len(group):
             raise LmmsEgoplanError(
                 f"{': '.join(next(iter(misfits.items())))}. {len(misfits)} of {len(group)} narrations of {video_id} "
-                f"have this mistake. Use EPIC-KITCHENS-100's own videos and frame numbers: {fps} times the seconds"
+                f"have this problem. Use EPIC-KITCHENS-100's own videos, and frame numbers at {fps} frames per second"
             )
         unknown[video_id] += [(action.start, action.stop) for where, action in group if where in misfits]
         actions = by_start(action for where, action in group if where not in misfits)
@@ -167,7 +167,7 @@ def _misfit(action: Action, fps: int, video_id: str, official: Mapping[str, Vide
 
 
 def _epic_problem(row: dict[str, str], start: int | None, stop: int | None) -> tuple[str, str]:
-    """Return the reason why a row cannot be used, and the wrong value; "" if it can be used."""
+    """Return why a row cannot be used, and the wrong value. Both are "" if it can be used."""
     if not VIDEO_ID[EPIC_KITCHENS].fullmatch(row["video_id"] or ""):
         return UNKNOWN_VIDEO, f"video_id: {quoted(row['video_id'])}"
     if start is None or stop is None:
@@ -187,14 +187,15 @@ def read_ego4d(
 ) -> tuple[dict[str, list[Sentence]], dict[str, list[tuple[int, int]]], list[Rejection]]:
     """Read Ego4D's ``narration.json``: the camera wearer's narrations, each with its segment, by video.
 
-    The passes of a video narrate the same video; the first one with narrations is used. Narrations may be in any order.
+    A video may be narrated in several passes; the first pass with narrations is used. Narrations may be in any order.
 
     Args:
         mean_gap: See `segments`; None to compute it from the file's videos.
         drop: "unsure-actions", to drop only `#unsure` actions and not the goals around them.
 
     Returns:
-        The sentences ordered by time; start and stop, in hundredths of a second, of unknown actions; rejections.
+        Sentences by video, ordered by time; start and stop of unknown actions by video, in hundredths of a second; and
+        rejections.
 
     Raises:
         LmmsEgoplanError: The file cannot be read or has another form, or no narration can be used.
@@ -254,7 +255,7 @@ def ego4d_action(sentence: Sentence, phrase: str) -> Action:
 
 
 def _none_left(rejections: Sequence[Rejection]) -> str:
-    """Return one line that says why no narration of a file can be used, with an example for each reason."""
+    """Explain in one line why no narration of a file can be used, with an example for each reason."""
     counts = Counter(rejection.reason for rejection in rejections)
     first = {rejection.reason: rejection for rejection in reversed(rejections)}
     reasons = (f"{reason}: {n}, such as {first[reason].where}, {first[reason].detail}" for reason, n in counts.items())
@@ -269,7 +270,7 @@ def tidy(text: str) -> str:
 
 @cache
 def normalised(text: str) -> str:
-    """Return an action in lower case, without punctuation and articles; equal for all its spellings."""
+    """Return an action in lower case, without punctuation and articles, so that different spellings are equal."""
     plain = unicodedata.normalize("NFKC", tidy(text))
     return " ".join(word for word in re.findall(r"\w+", plain.casefold()) if word not in _ARTICLES)
 

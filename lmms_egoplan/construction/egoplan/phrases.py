@@ -14,7 +14,7 @@ from lmms_egoplan.paths import yaml_beside
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, quoted
 
-# Sentences per request. All are from one video: other videos in the file do not change the request.
+# Maximum number of sentences per request. All are from one video, so requests do not depend on other videos.
 _SENTENCES_PER_REQUEST = 50
 # A brief phrase has at most this many words.
 _MOST_WORDS = 12
@@ -38,8 +38,8 @@ def to_phrases(
         JudgeError: The language model fails.
     """
     requests: dict[str, tuple[str, list[str]]] = {}
-    for uid, spoken in sentences.items():
-        distinct = list(dict.fromkeys(sentence.text for sentence in spoken))
+    for uid, video_sentences in sentences.items():
+        distinct = list(dict.fromkeys(sentence.text for sentence in video_sentences))
         for first in range(0, len(distinct), _SENTENCES_PER_REQUEST):
             texts = distinct[first : first + _SENTENCES_PER_REQUEST]
             requests[f"{uid}, sentences {first + 1} to {first + len(texts)}"] = (uid, texts)
@@ -48,15 +48,15 @@ def to_phrases(
     replies, rejected = ask_json("phrase", prompts, settings, "verb-object phrases", kind=list)
     for name, reply in (replies | {rejection.where: rejection for rejection in rejected}).items():
         uid, texts = requests[name]
-        # An estimate uses the sentences for the next step; they are slightly longer than the phrases.
+        # An estimate has no phrases. It continues with the sentences, which are slightly longer.
         results = texts if settings.asking.is_estimate else _phrases(reply, texts)
         phrases |= {(uid, text): phrase for text, phrase in zip(texts, results, strict=True)}
     videos: list[Video] = []
     rejections: list[Rejection] = []
-    for uid, spoken in sentences.items():
+    for uid, video_sentences in sentences.items():
         actions: list[Action] = []
         unknown_times = list(unknown.get(uid, ()))
-        for sentence in spoken:
+        for sentence in video_sentences:
             phrase = phrases[uid, sentence.text]
             if isinstance(phrase, str):
                 actions.append(ego4d_action(sentence, phrase))

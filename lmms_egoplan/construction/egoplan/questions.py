@@ -39,12 +39,13 @@ class Question:
     Attributes:
         goal: The goal.
         answer: The right choice.
-        distractors: Distinct texts of the goal's other actions, ordered by first occurrence, without dropped ones.
+        distractors: Possible wrong choices: distinct texts of the goal's other actions, by first occurrence, without
+            dropped ones.
         choices: The answer and three of the distractors, shuffled.
         observation_frame: Last frame of the visual input.
-        past: The actions that begin by then. They are cut there: none of their frames is later.
+        past: The goal's earlier actions that begin by `observation_frame`, cut there: none has a later frame.
         concurrent: Normalised texts of the video's other actions that begin within 0.5 s of the answer.
-        moment: Equal for questions of several goals with the same view and answer.
+        moment: Video, view and answer. Questions of several goals may share it.
     """
 
     goal: Goal
@@ -80,7 +81,7 @@ def _questions(goal: Goal, seed: int, drop: Sequence[str], moments: set[Moment])
     texts: dict[str, str] = {}
     for action in goal.actions:
         texts.setdefault(normalised(action.text), action.text)
-    asked: set[str] = set()
+    asked_keys: set[str] = set()
     for number, action in enumerate(goal.actions):
         key = normalised(action.text)
         nearby = (other.text for other in video.actions if abs(other.start - action.start) <= 100 * SECONDS_BEFORE)
@@ -94,7 +95,7 @@ def _questions(goal: Goal, seed: int, drop: Sequence[str], moments: set[Moment])
         observation = action.start_frame - max(1, math.ceil(round(SECONDS_BEFORE * video.fps, 1)))
         moment = video.video_id, observation, action.text
         problem = None
-        if key in asked:
+        if key in asked_keys:
             earlier = goal.actions[:number]
             problem = REPEATED if any(action.text == previous.text for previous in earlier) else SPELLED_ALIKE
         elif len(distractors) < WRONG_CHOICES:
@@ -103,7 +104,7 @@ def _questions(goal: Goal, seed: int, drop: Sequence[str], moments: set[Moment])
             problem = TOO_EARLY
         elif "copies" in drop and moment in moments:
             problem = COPY
-        asked.add(key)
+        asked_keys.add(key)
         where = f"{video.video_id}, {goal.text}, action {number + 1}"
         if problem:
             yield Rejection("question", problem, where, action.text)
@@ -148,7 +149,7 @@ def instruction_records(questions: Sequence[Question]) -> list[dict[str, Any]]:
 def recognition_records(questions: Sequence[Question]) -> tuple[list[dict[str, Any]], list[Rejection]]:
     """Build action-recognition samples on the questions' clips, with the questions' numbers (sec. 5.1).
 
-    A question without a past action has no clip, and gives a rejection.
+    Questions without past actions have no clip and are rejected.
     """
     records = [
         _record(
@@ -168,7 +169,7 @@ def recognition_records(questions: Sequence[Question]) -> tuple[list[dict[str, A
 
 
 def _record(number: int, source: Question, /, **fields: str) -> dict[str, Any]:
-    """Build a record with `fields` before the visual input. They may override `question`."""
+    """Build a record. `fields` come before the visual input and may override `question`."""
     goal = source.goal
     # "TV remote" keeps its capitals.
     lowered = goal.text if goal.text[1:2].isupper() else _begun(goal.text, str.lower)

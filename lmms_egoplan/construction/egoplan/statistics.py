@@ -35,7 +35,7 @@ _GOAL_WORDS = 80
 # Articles, conjunctions and prepositions.
 _STOP_WORDS = re.compile(r"an?|and|at|by|for|from|in|into|is|its?|of|off|on|onto|or|out|the|then|to|up|using|with")
 _DPI = 130
-# Horizontal and vertical gap between two words, in the units of their size.
+# Horizontal and vertical gap between two words, in the units of the font size.
 _GAP = (7.0, 2.0)
 
 # Left, bottom, right and top.
@@ -48,8 +48,7 @@ class Statistics:
 
     Attributes:
         counts: Table 2's columns after the first; None for unknown scenes.
-        verbs: Each verb with its number of choices and its objects, which have counts too. Most frequent first
-            (Figure 4).
+        verbs: Each verb with its number of choices, and its objects with theirs. Most frequent first (Figure 4).
         words: Words of the distinct goals with their counts, most frequent first (Figure 5).
     """
 
@@ -139,7 +138,7 @@ def draw_verbs(stats: Statistics) -> "Figure":
 
 
 def draw_goals(stats: Statistics) -> "Figure":
-    """Draw a cloud of the words of task goals. A word's area grows with its number of goals (Figure 5)."""
+    """Draw a word cloud of the task goals. A word's area grows with its number of goals (Figure 5)."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
     from matplotlib.patches import PathPatch

@@ -1,4 +1,4 @@
-"""Read the evaluated checkpoint's type and count a candidate's tokens. lm-eval names it in a task's metadata.
+"""Read the type of the checkpoint that lm-eval names in a task's metadata, and count a candidate's tokens.
 
 Token counts are needed because lm-eval's model classes return only the sum of a candidate's log-probabilities.
 """
@@ -12,11 +12,11 @@ from transformers import AutoConfig, AutoTokenizer
 
 
 class TokenCounter:
-    """Count a candidate's tokens in lm-eval's encoding of context and candidate: those with any of its characters.
+    """Count a candidate's tokens in lm-eval's encoding of context and candidate.
 
-    `CandidateRanker` counts the same tokens. lm-eval also scores white space at the end of a context, such as the final
-    line break of many chat prompts. Its sums include this log-probability, which is near 0 and equal for all
-    candidates.
+    A token counts if it has at least one of the candidate's characters, as in `CandidateRanker`. lm-eval also scores
+    white space at the end of a context, such as the final line break of many chat prompts. Its sums include this
+    log-probability, which is near 0 and equal for all candidates.
 
     Args:
         tokenizer: The evaluated model's tokenizer.
@@ -53,7 +53,7 @@ def token_counter(metadata: Mapping[str, Any]) -> TokenCounter | None:
     loading = _loading(metadata)
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, **loading)
-    except Exception as error:  # the name need not be a model's, and libraries raise many types of errors
+    except Exception as error:  # the name may not be a model's, and libraries raise many types of errors
         logger.warning(f"No tokenizer for {name}: {error}")
         return None
     try:
@@ -77,7 +77,7 @@ def model_type(metadata: Mapping[str, Any]) -> str | None:
 def _read_model_type(name: str, **loading: Any) -> str | None:
     try:
         return AutoConfig.from_pretrained(name, **loading).model_type
-    except Exception as error:  # the name need not be a checkpoint's, and libraries raise many types of errors
+    except Exception as error:  # the name may not be a checkpoint's, and libraries raise many types of errors
         logger.warning(f"No model type for {name}: {error}")
         return None
 

@@ -62,11 +62,11 @@ def frames(title: str, visual_input: Callable[[Doc, Mapping[str, Any]], list[Any
     return LazyImages(description, partial(visual_input, doc, settings))
 
 
-def behind_frames(doc: Doc, text: str) -> str:
+def after_frames(doc: Doc, text: str) -> str:
     """Insert the placeholders of `frames` before a text."""
     return IMAGE_PLACEHOLDER * num_images(doc, doc["shown"]) + text
 
 
 def doc_to_text(doc: Doc) -> str:
     """Return the placeholders of the images, followed by the question."""
-    return behind_frames(doc, doc["question"])
+    return after_frames(doc, doc["question"])

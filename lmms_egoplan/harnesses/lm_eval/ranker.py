@@ -97,7 +97,7 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         left_truncate_len: int | None = None,
         **_: Any,
     ) -> Any:
-        """Encode like the parent class, which however truncates prompts and images that leave no room for the answer.
+        """Encode like the parent class, but raise where that would truncate prompts and images.
 
         Raises:
             ContextTooLongError: A prompt leaves no room for the answer.

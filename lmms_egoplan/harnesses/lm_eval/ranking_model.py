@@ -129,7 +129,7 @@ class RankingModel(harness.TemplateLM):
         return is_clip and isinstance(context, ChatPrompt) and self._takes_video
 
     def _load(self, request: Instance) -> Question:
-        """Return a request's ID, and its messages with images, resized as in the parent class. Thread-safe."""
+        """Return a request's messages with images, resized as in the parent class, and its ID. Thread-safe."""
         context = request.args[0]
         question_id = f"{request.task_name}/{request.doc_id}"
         visuals = load_images(request)

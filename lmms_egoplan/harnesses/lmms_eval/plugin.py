@@ -34,7 +34,7 @@ def register() -> Iterable[Any]:
     """Register the tasks; return manifests of the models, including ``llava`` if upstream's cannot run.
 
     ``lmms_eval.tasks`` loads torch, so it is not imported here: the tasks are added when the harness imports it.
-    Changes in a newer harness never raise, since other tasks and models must continue to work.
+    Incompatible changes in a newer harness never raise, since other tasks and models must continue to work.
     """
     if tasks := sys.modules.get(_TASKS_MODULE):
         _change_task_manager(tasks)

@@ -71,8 +71,8 @@ class RankingBackend(lmms):
         """Return each continuation's mean token loss (lower is better, as in lmms-eval) and greedy flag.
 
         The requests of one question are ranked together. White space around a continuation is removed, since the chat
-        template separates an answer from its question. Every text is a `LoglikelihoodText`, which the harness's own
-        ``multiple_choice`` scoring can unpack, but not after it returns from the response cache.
+        template separates an answer from its question. Every response is a `LoglikelihoodText`. The harness's own
+        ``multiple_choice`` scoring can unpack it, unless it comes from the response cache.
 
         Raises:
             LmmsEgoplanError: The media of a question cannot be loaded.

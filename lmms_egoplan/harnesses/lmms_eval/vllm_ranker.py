@@ -32,7 +32,7 @@ class VLLMRanker(RankingBackend, VLLM):
     Args:
         model: Name or folder of the checkpoint.
         base_url: URL of a running ``vllm serve`` that ranks instead, such as ``http://127.0.0.1:8000``. This process
-            then reads the processor and chat template of `model` but not its weights, and cannot generate.
+            then reads only the processor and chat template of `model`, not its weights. It cannot generate.
         method: ``auto``, ``forced`` or ``prompt_logprobs`` (`Schedule`).
         score_eos: Append the end-of-turn token to every candidate.
         max_frames_num: Maximum number of frames from a video file, for ranking.

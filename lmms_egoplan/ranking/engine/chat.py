@@ -50,8 +50,8 @@ class ChatQuestion(EngineQuestion):
         adds_special_tokens: Whether the tokenizer adds special tokens before the template's text.
         surplus: Number of tokens by which the prompt for an answer exceeds the prefix shared by the candidates; may be
             negative.
-        first_answer: After the first request is sent, contains a future that is done once the server has answered and
-            stored the images.
+        first_answer: Empty until the first request is sent. Then contains a future, which is done once the server has
+            answered and stored the images.
     """
 
     messages: tuple[Message, ...] = ()
@@ -109,8 +109,8 @@ def read_probe(forced: Sequence[int], answer: str) -> tuple[bool, int | None]:
     """Parse the answer to `probe_body`.
 
     Returns:
-        Whether the answer has these tokens, with log-probabilities from before they were forced; and the maximum number
-        of tokens that the server generates, if it generated fewer than requested.
+        Whether the answer consists of these tokens, with log-probabilities from before they were forced. Also the
+        maximum number of tokens that the server generates; None if it generated all requested ones.
 
     Raises:
         UnreadableError: The answer is not a chat completion.
@@ -123,7 +123,7 @@ def read_probe(forced: Sequence[int], answer: str) -> tuple[bool, int | None]:
         highest = max([token.logprob, *tops])
         if highest > _ROUNDING or sum(map(math.exp, tops)) > 1 + _ROUNDING:
             raise EngineError(
-                f"the log-probability of a token is {highest:.4g}, a logit; start the server without --logprobs-mode"
+                f"the server returns logits, not log-probabilities ({highest:.4g}); start it without --logprobs-mode"
             )
     tokens = choice.token_ids or []
     is_forced = (

@@ -11,7 +11,7 @@ from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 
 from lmms_egoplan.ranking.engine.requests import ARGUMENT
 
-# Maximum number of tokens in a request; candidates have far fewer.
+# Maximum number of forced tokens in a request; candidates have far fewer.
 _MOST = 4096
 
 
@@ -21,7 +21,7 @@ class ForcedTokens(AdapterLogitsProcessor):
     An exception in a step would stop the engine for all of its users, so only `validate_params` raises.
     """
 
-    # Size of the vocabulary, if known. A server checks requests in a process without the engine.
+    # Size of the vocabulary. Unknown without an engine, as in the process of a server that checks requests.
     _vocabulary: ClassVar[int] = 2**31
 
     def __init__(self, vllm_config: Any, *args: Any) -> None:

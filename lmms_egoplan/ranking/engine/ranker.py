@@ -25,10 +25,10 @@ class Engine(Protocol[Question]):
 
     Attributes:
         limit: Maximum number of tokens of a request, prompt and generated ones.
-        is_float32: Whether it computes in float32; False if unknown.
-        forces: Whether it can generate given tokens.
-        how_to_force: If it cannot, how to enable this.
-        description: Distinguishes its responses from those of other engines with the same weights.
+        is_float32: Whether the engine computes in float32; False if unknown.
+        forces: Whether the engine can generate forced tokens.
+        how_to_force: How to enable forced tokens, if the engine cannot generate them.
+        description: Text that distinguishes this engine's responses from those of others with the same weights.
     """
 
     limit: int
@@ -72,8 +72,8 @@ class EngineRanker:
         note: Note about the engine for readers of the results.
 
     Attributes:
-        takes_video: Whether the model accepts a clip as a video. Here, its frames are images: vLLM and transformers
-            compute different positions for a video's tokens and the text after them.
+        takes_video: Whether the model accepts a clip as a video. This ranker shows its frames as images anyway: vLLM
+            and transformers compute different positions for a video's tokens and the text after them.
 
     Raises:
         RankingError: The method requires forced tokens, which the engine cannot generate.
@@ -112,7 +112,7 @@ class EngineRanker:
         """Tokenise a question; the engine processes the images itself. Thread-safe.
 
         Raises:
-            RankingError: As in `QuestionEncoder.split`; also if the media are not text, images or clips.
+            RankingError: As in `QuestionEncoder.split`; also if the content is not text, images or clips.
         """
         converted, has_clips = _clips_as_images(messages, question_id)
         if has_clips and not self._has_warned_of_clips.is_set():

@@ -34,8 +34,8 @@ class EngineQuestion:
 
     Attributes:
         question_id: ID for error messages.
-        prefix: Token IDs of the shared context, with placeholders for the media. For a server, these are expanded to
-            the number of tokens that the media take.
+        prefix: Token IDs of the shared context, with placeholders for the media. For a server, each placeholder is
+            repeated as often as the medium has tokens.
         candidates: The candidates, in the caller's order.
         media: The media of each kind, such as ``image``, in order.
         has_clips: Whether some images are the frames of clips.

@@ -65,18 +65,20 @@ class _Open:
 class Schedule:
     """Plan the requests of questions, and choose the method that ranks them.
 
-    With forced tokens, the candidates of a question share its context. With the engine's log-probabilities of a prompt,
-    they do not. With ``auto``, the first question of each kind of media is ranked by both methods, before any other
-    question of its kind. If the mean losses agree, forced tokens rank all of them. Both methods audit the 2nd, 4th,
-    8th, ..., 512th question, then one in 512, selected by a hash. Audits never change scores.
+    With forced tokens, the candidates of a question share its context. With log-probabilities of the prompt, every
+    candidate needs a separate pass over the context. With ``auto``, the first question of each kind of media is ranked
+    by both methods, before any other question of its kind. If the mean losses agree, the whole kind is ranked with
+    forced tokens. Audits then compare both methods on the 2nd, 4th, 8th, ..., 512th question, and on one in 512 after
+    these, selected by a hash. Audits never change scores.
 
     Args:
         method: One of `METHODS`.
         limit: The engine's ``max_model_len``.
         note: Note about the engine for readers of the results.
         is_float32: Whether the engine is known to compute in float32. If so, mean losses may differ by 1e-4 nats. With
-            ``auto``, the prompt's log-probabilities are then used if the two best losses differ by less than twice
-            that. Otherwise, mean losses may differ by 1e-2 nats when the method is chosen, and by 2e-2 in an audit.
+            ``auto``, a question is then ranked by the prompt's log-probabilities if the two best losses differ by less
+            than twice that. If it is false, mean losses may differ by 1e-2 nats when the method is chosen, and by 2e-2
+            in an audit.
 
     Raises:
         ValueError: The method is unknown.

@@ -8,8 +8,8 @@ function chunks(size) {
   const loading = new Map();
   const arrived = new Map();
   window.reportChunk = (number, details) => arrived.set(number, details);
-  return (place) => {
-    const number = Math.floor(place / size);
+  return (position) => {
+    const number = Math.floor(position / size);
     if (!loading.has(number)) {
       loading.set(number, new Promise((done, failed) => {
         const script = make("script", { src: `gallery/${number}.js` });
@@ -18,21 +18,21 @@ function chunks(size) {
         document.head.append(script);
       }));
     }
-    return loading.get(number).then((details) => details[place % size]);
+    return loading.get(number).then((details) => details[position % size]);
   };
 }
 
 function readIndex() {
-  const written = JSON.parse(byId("index").textContent);
-  const items = written.items.map(([key, question, benchmark, coded, verdicts, picture], place) => {
+  const data = JSON.parse(byId("index").textContent);
+  const items = data.items.map(([key, question, benchmark, coded, verdicts, picture], position) => {
     const facts = new Map();
     for (let i = 0; i < coded.length; i += 2) {
-      const [name, values] = written.facts[coded[i]];
+      const [name, values] = data.facts[coded[i]];
       facts.set(name, values[coded[i + 1]]);
     }
-    return { place, key, question, benchmark: written.benchmarks[benchmark], facts, verdicts, picture };
+    return { position, key, question, benchmark: data.benchmarks[benchmark], facts, verdicts, picture };
   });
-  return { ...written, items };
+  return { ...data, items };
 }
 
 function gallery() {
@@ -43,7 +43,7 @@ function gallery() {
   const field = form.elements;
   const list = byId("items");
   const dialog = byId("item");
-  let found = index.items;
+  let matches = index.items;
   let page = 0;
   let current = null;
 
@@ -97,7 +97,7 @@ function gallery() {
 
   function filter() {
     for (const label of form.querySelectorAll(".pair")) label.hidden = field.show.value !== "differ";
-    found = index.items.filter(test());
+    matches = index.items.filter(test());
     page = 0;
     show();
   }
@@ -114,12 +114,12 @@ function gallery() {
   }
 
   function show() {
-    const last = Math.max(0, Math.ceil(found.length / PAGE) - 1);
+    const last = Math.max(0, Math.ceil(matches.length / PAGE) - 1);
     page = Math.min(Math.max(page, 0), last);
-    const shown = found.slice(page * PAGE, (page + 1) * PAGE);
-    list.classList.toggle("plain", !shown.some((item) => item.picture));
-    list.replaceChildren(...shown.map(row));
-    byId("count").textContent = `${found.length.toLocaleString("en")} of ${index.items.length.toLocaleString("en")} questions`;
+    const visible = matches.slice(page * PAGE, (page + 1) * PAGE);
+    list.classList.toggle("plain", !visible.some((item) => item.picture));
+    list.replaceChildren(...visible.map(row));
+    byId("count").textContent = `${matches.length.toLocaleString("en")} of ${index.items.length.toLocaleString("en")} questions`;
     byId("page").textContent = `Page ${page + 1} of ${last + 1}`;
     byId("before").disabled = page === 0;
     byId("after").disabled = page === last;
@@ -139,32 +139,32 @@ function gallery() {
     if (!links.includes(document.activeElement)) return links[0]?.focus();
     if (links[next]) return links[next].focus();
     const target = page + by;
-    if (target < 0 || target * PAGE >= found.length) return undefined;
+    if (target < 0 || target * PAGE >= matches.length) return undefined;
     turn(by);
     return list.querySelector(by > 0 ? "li:first-child a" : "li:last-child a").focus();
   }
 
   function open(item) {
     current = item;
-    const place = found.indexOf(item);
+    const position = matches.indexOf(item);
     byId("item-key").textContent = `${titleOf(item.benchmark)}: ${item.key}`;
-    byId("item-place").textContent = place < 0 ? "not among the filtered questions" : `${(place + 1).toLocaleString("en")} of ${found.length.toLocaleString("en")}`;
-    byId("item-before").disabled = !found[place - 1];
-    byId("item-after").disabled = !found[place + 1];
+    byId("item-place").textContent = position < 0 ? "not among the filtered questions" : `${(position + 1).toLocaleString("en")} of ${matches.length.toLocaleString("en")}`;
+    byId("item-before").disabled = !matches[position - 1];
+    byId("item-after").disabled = !matches[position + 1];
     const body = byId("item-body");
     body.replaceChildren(make("p", { class: "asked", dir: "auto" }, item.question));
     body.setAttribute("aria-busy", "true");
     if (!dialog.open) dialog.showModal();
     body.scrollTop = 0;
     body.focus();
-    detailsOf(item.place).then(
+    detailsOf(item.position).then(
       (details) => { if (current === item) body.replaceChildren(...opened(item, details, index.runs)); },
       (file) => { if (current === item) body.append(make("p", { class: "remarks" }, `${decodeURI(file)} could not be read. The folder \u201cgallery\u201d must be next to this page.`)); },
     ).finally(() => { if (current === item) body.removeAttribute("aria-busy"); });
   }
 
   function leaf(by) {
-    const next = found[found.indexOf(current) + by];
+    const next = matches[matches.indexOf(current) + by];
     if (!next) return;
     history.replaceState(null, "", addressOf(next));
     open(next);
@@ -181,13 +181,13 @@ function gallery() {
     const query = /^#gallery\?(.*)$/.exec(location.hash)?.[1];
     if (query === undefined) return false;
     const filters = new URLSearchParams(query);
-    const placeOf = (name) => { const place = index.runs.indexOf(name); return place < 0 ? "" : String(place); };
+    const positionOf = (name) => { const position = index.runs.indexOf(name); return position < 0 ? "" : String(position); };
     const choose = (select, value) => { if (select && [...select.options].some((option) => option.value === value)) select.value = value; };
     for (const select of [field.run, field.verdict, field.show]) select.selectedIndex = 0;
     field.text.value = filters.get("text") ?? "";
     choose(field.benchmark, filters.get("benchmark") ?? "");
     offer();
-    for (const name of ["run", "one", "two"]) if (filters.has(name)) choose(field[name], placeOf(filters.get(name)));
+    for (const name of ["run", "one", "two"]) if (filters.has(name)) choose(field[name], positionOf(filters.get(name)));
     for (const name of ["verdict", "show"]) if (filters.has(name)) choose(field[name], filters.get(name));
     for (const select of byId("facts").querySelectorAll("select")) {
       const value = filters.get(`fact:${select.dataset.fact}`);
@@ -211,11 +211,11 @@ function gallery() {
   dialog.addEventListener("close", () => {
     if (dialog.open || (linked() && linked() !== current?.key)) return;
     if (linked()) history.replaceState(null, "", "#gallery");
-    const place = found.indexOf(current);
+    const position = matches.indexOf(current);
     current = null;
-    if (place < 0 || location.hash !== "#gallery") return;
-    if (Math.floor(place / PAGE) !== page) { page = Math.floor(place / PAGE); show(); }
-    list.children[place % PAGE].querySelector("a").focus();
+    if (position < 0 || location.hash !== "#gallery") return;
+    if (Math.floor(position / PAGE) !== page) { page = Math.floor(position / PAGE); show(); }
+    list.children[position % PAGE].querySelector("a").focus();
   });
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   byId("item-close").addEventListener("click", () => dialog.close());

@@ -8,12 +8,12 @@ function mark(letter, label, title) {
     make("span", { "aria-hidden": "true" }, label, label ? "\u2009" : "", sign), make("span", { class: "word" }, label ? "" : word));
 }
 
-const letterOf = (place) => String.fromCharCode(65 + place);
+const letterOf = (position) => String.fromCharCode(65 + position);
 
 function opened(item, details, runs) {
-  const answers = details.answers.map(([place, answer]) => ({ ...answer, run: runs[place], letter: item.verdicts[place] }));
+  const answers = details.answers.map(([position, answer]) => ({ ...answer, run: runs[position], letter: item.verdicts[position] }));
   const ranked = answers.filter((answer) => answer.logprobs);
-  const said = answers.filter((answer) => !answer.logprobs || answer.text !== undefined || answer.judgement !== undefined);
+  const texts = answers.filter((answer) => !answer.logprobs || answer.text !== undefined || answer.judgement !== undefined);
   const facts = [...item.facts].map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", { dir: "auto" }, value)));
   const references = details.references.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", { dir: "auto", tabindex: "0" }, text)));
   return [
@@ -24,15 +24,15 @@ function opened(item, details, runs) {
     !ranked.length && details.choices.length ? options(details) : null,
     references.length ? make("dl", { class: "references" }, ...references) : null,
     details.prompts?.length ? prompts(details, answers) : null,
-    said.length ? make("div", { class: "answers" }, ...said.map((answer) => words(answer, details))) : null,
+    texts.length ? make("div", { class: "answers" }, ...texts.map((answer) => words(answer, details))) : null,
     answers.length ? null : make("p", { class: "empty" }, "No run answered this question."),
   ].filter(Boolean);
 }
 
 // Show the prompts as sent. If they differ, name the runs of each.
 function prompts({ prompts: sent }, answers) {
-  return make("details", {}, make("summary", {}, sent.length > 1 ? "Prompts as sent" : "Prompt as sent"), ...sent.map((text, place) => make("div", {},
-    sent.length > 1 ? make("strong", { class: "name" }, answers.filter((answer) => answer.prompt === place).map((answer) => answer.run).join(", ")) : null,
+  return make("details", {}, make("summary", {}, sent.length > 1 ? "Prompts as sent" : "Prompt as sent"), ...sent.map((text, position) => make("div", {},
+    sent.length > 1 ? make("strong", { class: "name" }, answers.filter((answer) => answer.prompt === position).map((answer) => answer.run).join(", ")) : null,
     make("p", { class: "prompt", dir: "auto", tabindex: "0" }, text))));
 }
 
@@ -47,7 +47,7 @@ function frames({ file, of, frames: sizes }) {
   }
   const whole = sizes.reduce((sum, [, width]) => sum + width, 0);
   let left = 0;
-  const shown = sizes.map(([number, width, height]) => {
+  const figures = sizes.map(([number, width, height]) => {
     const image = make("img", { src, alt: `Image ${number} of ${of}` });
     Object.assign(image.style, { width: `${100 * whole / width}%`, left: `${-100 * left / width}%` });
     left += width;
@@ -55,7 +55,7 @@ function frames({ file, of, frames: sizes }) {
     tile.style.aspectRatio = `${width} / ${height}`;
     return make("figure", {}, tile, make("figcaption", {}, number === of ? `${number} of ${of}, the last` : `${number} of ${of}`));
   });
-  const box = make("div", { class: "frames several" }, ...shown);
+  const box = make("div", { class: "frames several" }, ...figures);
   const button = make("button", { type: "button", class: "larger", "aria-pressed": "false" }, "Larger pictures");
   button.addEventListener("click", () => button.setAttribute("aria-pressed", String(box.classList.toggle("large"))));
   return make("div", {}, box, button);
@@ -63,22 +63,22 @@ function frames({ file, of, frames: sizes }) {
 
 const badge = (text, letter = "") => make("span", { class: `badge ${letter}` }, text);
 
-function choiceOf({ choices: texts, gold }, place) {
-  return [`${letterOf(place)}. `, make("bdi", {}, texts[place] ?? ""), ...(place === gold ? [" ", badge("right answer", "r")] : [])];
+function choiceOf({ choices: texts, gold }, position) {
+  return [`${letterOf(position)}. `, make("bdi", {}, texts[position] ?? ""), ...(position === gold ? [" ", badge("right answer", "r")] : [])];
 }
 
 function choices(details, ranked) {
   const head = ranked.map((answer) => make("th", { scope: "col" }, make("bdi", { class: "name" }, answer.run), make("br"), mark(answer.letter, ""),
     tokensOf(answer) === null ? null : make("span", { class: "note" }, tokensOf(answer))));
-  const rows = details.choices.map((_, place) => make("tr", {}, make("th", { scope: "row" }, ...choiceOf(details, place)),
+  const rows = details.choices.map((_, position) => make("tr", {}, make("th", { scope: "row" }, ...choiceOf(details, position)),
     ...ranked.map((answer) => {
-      const value = answer.logprobs[place];
+      const value = answer.logprobs[position];
       if (value === null || value === undefined) return make("td", {}, make("span", { class: "missing", title: "no value" }, "\u2013"));
       const best = Math.max(...answer.logprobs.filter((x) => x !== null));
       const bar = make("span", { class: "bar", "aria-hidden": "true" });
       bar.style.setProperty("--length", `${100 * Math.exp(value - best)}%`);
-      const taken = place === answer.chosen;
-      return make("td", { class: taken ? "taken" : null }, value.toFixed(3).replace("-", "\u2212"), ...(taken ? [" ", badge("chosen")] : []), bar);
+      const isChosen = position === answer.chosen;
+      return make("td", { class: isChosen ? "taken" : null }, value.toFixed(3).replace("-", "\u2212"), ...(isChosen ? [" ", badge("chosen")] : []), bar);
     })));
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Choices" }, make("table", { class: "choices" },
     make("caption", {}, "Mean log-probability per token, in nats. A bar is the probability per token relative to the run\u2019s most likely choice."),
@@ -86,7 +86,7 @@ function choices(details, ranked) {
 }
 
 function options(details) {
-  return make("ul", { class: "options", "aria-label": "Choices" }, ...details.choices.map((_, place) => make("li", {}, ...choiceOf(details, place))));
+  return make("ul", { class: "options", "aria-label": "Choices" }, ...details.choices.map((_, position) => make("li", {}, ...choiceOf(details, position))));
 }
 
 function words(answer, details) {

@@ -61,7 +61,7 @@ class TrainingPairs:
     An activity is a name and a setting: the paper's 153 activities are 100 normal and 53 counterfactual ones.
 
     Attributes:
-        without_pair: Ids of the skipped instances, which allow no pair (one plan, of equal steps).
+        without_pair: IDs of the skipped instances, which allow no pair: they have one plan, whose steps are all equal.
     """
 
     def __init__(self, instances: Sequence[LabelledInstance], recipe: Recipe) -> None:

@@ -16,7 +16,7 @@ from lmms_egoplan.training.egoplan.worlds import PAUSE_FRAMES, procedures, vary
 if TYPE_CHECKING:
     from transformers import LlavaProcessor
 
-# The first question does not contain the goal: with it, a trial model guessed from words and hardly learned to see.
+# The first question omits the goal: with it, a trial model guessed from the words and hardly used the images.
 QUESTION = "What was done?"
 PROGRESS_QUESTION = (
     "Considering the progress shown in the video and my current observation in the last frame, "
@@ -47,7 +47,7 @@ class Captioned:
 
 
 def draw(generator: random.Random, num_frames: int = 1) -> Captioned:
-    """Draw at most `num_frames` frames, evenly spaced over everything done so far. The last one is the moment."""
+    """Draw at most `num_frames` frames, evenly spaced over all steps so far. The last one shows the moment."""
     procedure = generator.choice([*procedures()])
     world = vary(procedure, generator, is_other_room=generator.random() < 0.5)
     following = generator.randrange(len(procedure.steps))

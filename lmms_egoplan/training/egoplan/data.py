@@ -154,7 +154,7 @@ def hold_out(
 
     Args:
         records: The records.
-        share: Fraction of the records, in [0, 1). Whole videos are held out while they fit it, or the smallest one.
+        share: Fraction of the records, in [0, 1). Whole videos are held out if they fit; if none fits, the smallest.
         seed: Random seed for the choice of videos.
 
     Returns:

@@ -27,9 +27,10 @@ class EgoPlanTuning(TuningSettings):
         num_clips: Number of past actions to show (C.1).
         frames_per_clip: Number of frames per action (C.1).
         recognition: Whether to add action recognition on the same clips.
-        recognition_data: Its file, as written by ``data build egoplan``; None to derive it from `data`.
-        instructions: Files that `read_instructions` reads.
-        instruction_media: Folder with their images and videos.
+        recognition_data: File of action recognition, as written by ``data build egoplan``; None to derive the records
+            from `data`.
+        instructions: Files of instruction data, for `read_instructions`.
+        instruction_media: Folder with the images and videos of the instruction data.
         proportions: Proportions of the mix by part (see `parts`).
         held_out: Fraction of the data that is not trained on, in whole videos.
     """
@@ -58,7 +59,7 @@ class EgoPlanTuning(TuningSettings):
         return [PLAN, *([RECOGNITION] if self.recognition else []), *(path.stem for path in self.instructions)]
 
     def changed(self, changes: Mapping[str, Any]) -> "EgoPlanTuning":
-        """Change some settings. Parts that this removes lose their proportions."""
+        """Return a copy with some settings changed. Parts that are removed also lose their proportions."""
         changed = self.model_copy(update=changes)
         removed = {*self.parts} - {*changed.parts}
         if self.proportions is None or not removed:

@@ -12,7 +12,7 @@ from lmms_egoplan.benchmarks.egoplan.sources import Id
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.media.footage import Footage
-from lmms_egoplan.progress import tell
+from lmms_egoplan.progress import notify
 from lmms_egoplan.training import instructions
 from lmms_egoplan.training.egoplan.data import (
     InstructionRecord,
@@ -54,7 +54,7 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
     trained, withheld = hold_out(records, settings.held_out, settings.seed)
     if withheld:
         share = len(withheld) / len(records)
-        tell(f"Held out: {len(withheld)} of {len(records)} questions ({share:.1%}), in whole videos")
+        notify(f"Held out: {len(withheld)} of {len(records)} questions ({share:.1%}), in whole videos")
     parts = {PLAN: plan_samples(trained, footage, settings.visuals, where)}
     if settings.recognition:
         parts[RECOGNITION] = _recognition(settings, trained, withheld, roots, footage)
@@ -72,8 +72,8 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
             out / "README.md", render_card(_CARD, {**settings.model_dump(), **summary, "accuracies": accuracies})
         )
     if accuracies:
-        tell(f"Accuracy on held-out questions: {accuracies[0]:.1%} before, {accuracies[-1]:.1%} after")
-    tell(f"Written to {out}")
+        notify(f"Accuracy on held-out questions: {accuracies[0]:.1%} before, {accuracies[-1]:.1%} after")
+    notify(f"Written to {out}")
     return summary
 
 
@@ -102,7 +102,7 @@ def _part(path: Path, parts: dict[str, list[Sample]]) -> str:
 
 
 def _identity(settings: EgoPlanTuning) -> dict[str, Any]:
-    """Return what identifies a run's data, except for general settings. Files are identified by their contents."""
+    """Return the values that identify a run's data and visual input. Files are identified by their contents."""
     paths = (settings.data, *filter(None, [settings.recognition_data]), *settings.instructions)
     files = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
     choices = {name: getattr(settings, name) for name in ("num_clips", "frames_per_clip", "recognition", "held_out")}

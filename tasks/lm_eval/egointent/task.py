@@ -30,7 +30,7 @@ class Steps(JudgedTask):
     SETTINGS = ("media",)
     DEFAULT_JUDGE = DEFAULT_JUDGE
     OTHERWISE = OTHERWISE
-    # Selects the judge prompt: the release's if true, otherwise the paper's.
+    # True selects the release's judge prompt, false the paper's.
     RELEASE = True
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
@@ -62,9 +62,11 @@ class PaperSteps(Steps):
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:
     """Return the step's frames up to its truncation point."""
     settings = doc["shown"]
-    what = f"step {doc['step_id']}, {settings['max_frames']} frames as {settings['media']}"
+    description = f"step {doc['step_id']}, {settings['max_frames']} frames as {settings['media']}"
     return LazyImages(
-        images_name("EgoIntent", doc, what), partial(step_images, doc, settings), is_clip=settings["media"] == "clip"
+        images_name("EgoIntent", doc, description),
+        partial(step_images, doc, settings),
+        is_clip=settings["media"] == "clip",
     )
 
 

@@ -4,7 +4,7 @@ from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.protocol import THINKING, lettered_question, narrated_question  # noqa: F401
 from lmms_egoplan.harnesses.lm_eval import choices
-from lmms_egoplan.harnesses.lm_eval.choices import Doc, behind_frames, doc_to_text, frames  # noqa: F401
+from lmms_egoplan.harnesses.lm_eval.choices import Doc, after_frames, doc_to_text, frames  # noqa: F401
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
 from lmms_egoplan.harnesses.lm_eval.task import RankedTask
 
@@ -34,9 +34,9 @@ def doc_to_image(doc: Doc) -> LazyImages:
 
 def doc_to_lettered_text(doc: Doc) -> str:
     """Return the question with lettered choices after its images."""
-    return behind_frames(doc, lettered_question(doc))
+    return after_frames(doc, lettered_question(doc))
 
 
 def doc_to_thinking_text(doc: Doc) -> str:
     """Return the question with lettered choices for a model that thinks first, after its images."""
-    return behind_frames(doc, lettered_question(doc, THINKING))
+    return after_frames(doc, lettered_question(doc, THINKING))

@@ -4,7 +4,7 @@ from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.protocol import BENCH2_THINKING, bench2_prompt
 from lmms_egoplan.harnesses.lm_eval import choices
-from lmms_egoplan.harnesses.lm_eval.choices import Doc, behind_frames, doc_to_text, frames  # noqa: F401
+from lmms_egoplan.harnesses.lm_eval.choices import Doc, after_frames, doc_to_text, frames  # noqa: F401
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
 
 
@@ -27,9 +27,9 @@ def doc_to_image(doc: Doc) -> LazyImages:
 
 def doc_to_lettered_text(doc: Doc) -> str:
     """Return the published prompt after its images."""
-    return behind_frames(doc, bench2_prompt(doc))
+    return after_frames(doc, bench2_prompt(doc))
 
 
 def doc_to_thinking_text(doc: Doc) -> str:
     """Return the prompt for a model that thinks first, after its images."""
-    return behind_frames(doc, bench2_prompt(doc, BENCH2_THINKING))
+    return after_frames(doc, bench2_prompt(doc, BENCH2_THINKING))

@@ -8,7 +8,7 @@ PLANS, ACTIVITIES = (DATA / "actplan" / name for name in ("plans_train_val.jsonl
 
 
 def record(number=0, **fields):
-    """The object of a line: an instance of a separate activity with two gold plans, a wrong and a correct plan."""
+    """Return the object of a line: an instance with two gold plans, a wrong and a correct plan."""
     activity = f"filling_a_box_{number}"
     golds = [f"walk_to(thing{number}) grab(thing{number}) place_inside(box, thing{number})", "grab(cup) open(box)"]
     return {

@@ -49,8 +49,8 @@ def instance_ids(instances):
 def write_release(folder: Path, instances=60, seed=0) -> Path:
     """Write a release with this many instances; every tenth has no gold plan 2.
 
-    Gold plan 1 of the instance at position i has 3 + 7 i mod 58 steps; the images show 5 i, 5 i + 1 and so on
-    (`media.read_number`), two to five of them; equal arguments give equal files.
+    Gold plan 1 of the instance at position i has 3 + 7 i mod 58 steps. Its two to five images show 5 i, 5 i + 1 and so
+    on (`media.read_number`). Equal arguments produce equal files.
     """
     chance = random.Random(seed)
     for number, instance in enumerate(instance_ids(instances)):

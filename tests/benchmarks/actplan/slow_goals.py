@@ -40,8 +40,6 @@ def _pairs(problem, formula, facts, bound):
         return one != two and naive(problem, formula.parts[0], facts, bound | pair)
 
     table = {pair: together(*pair) for pair in product(firsts, seconds)}
-    rows = any(all(any(table[one, two] for two in seconds) for one in some) for some in combinations(firsts, required))
-    columns = any(
-        all(any(table[one, two] for one in firsts) for two in some) for some in combinations(seconds, required)
-    )
+    rows = any(all(any(table[x, y] for y in seconds) for x in part) for part in combinations(firsts, required))
+    columns = any(all(any(table[x, y] for x in firsts) for y in part) for part in combinations(seconds, required))
     return rows and columns

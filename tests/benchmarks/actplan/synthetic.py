@@ -42,14 +42,14 @@ def actplan_docs(count):
 def actplan_answers(count, skill, seed=0, bleurt=None, truncated=0.1, goal=False):
     """Return gold plans 1 in which each step is kept with probability `skill`, and else omitted or put into words.
 
-    bleurt: how often a classifier calls a plan correct; None without one.
-    goal: whether the plans have a goal check, as in data with problems.
+    bleurt: Probability that the classifier calls a plan correct; None without one.
+    goal: True for plans with a goal check, as in data with problems.
     """
     problem = parse_problem(PROBLEM.format("made"), "problem")
     chance, docs, responses = random.Random(seed), actplan_docs(count), []
     for doc in docs:
-        kept = ((step, chance.random() < skill, chance.random() < 0.5) for step in doc["gold_plan_1"])
-        steps = [step if keep else "have a look around" for step, keep, drop in kept if keep or not drop]
+        draws = ((step, chance.random() < skill, chance.random() < 0.5) for step in doc["gold_plan_1"])
+        steps = [step if keep else "have a look around" for step, keep, drop in draws if keep or not drop]
         golds = (doc["gold_plan_1"], doc["gold_plan_2"])
         lengths = [_lcs(steps, gold) if gold else None for gold in golds]
         score = PlanScore(
@@ -76,8 +76,8 @@ def _lcs(first, second):
     above = [0] * (len(second) + 1)
     for step in first:
         row = [0]
-        for place, other in enumerate(second):
-            row.append(above[place] + 1 if step == other else max(above[place + 1], row[-1]))
+        for column, other in enumerate(second):
+            row.append(above[column] + 1 if step == other else max(above[column + 1], row[-1]))
         above = row
     return above[-1]
 

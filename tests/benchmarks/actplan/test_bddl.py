@@ -195,7 +195,7 @@ def test_conditions_that_cannot_be_checked(text):
 @given(st.integers(0, 10**6))
 @settings(deadline=None, max_examples=60)
 def test_a_world_equals_a_table_of_places(seed):
-    """Compare with a table of each object's place."""
+    """Compare with a table of each object's container."""
     chance = random.Random(seed)
     things = list("abcdef")
     world, where = World(), {}
@@ -212,6 +212,6 @@ def test_a_world_equals_a_table_of_places(seed):
         chain = [where.get(thing)]
         while chain[-1] in where and len(chain) < 10:
             chain.append(where[chain[-1]])
-        outer = {place for place in chain if place in things}
+        outer = {container for container in chain if container in things}
         assert {other for other in things if world.holds("inside", (thing, other))} == outer
         assert len({fact for fact in world.facts if fact[0] in PLACES and fact[1] == thing}) <= 1

@@ -168,7 +168,7 @@ def verdict(correct, truncated=False):
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=40))
 def test_scores_equal_manual_counts(cases):
-    scores = bleurt.score_verdicts([label for label, _, _ in cases], [verdict(*each) for _, *each in cases])
+    scores = bleurt.score_verdicts([label for label, _, _ in cases], [verdict(called, cut) for _, called, cut in cases])
     tp, fp, fn, tn = (
         sum((label, called) == cell for label, called, _ in cases)
         for cell in ((True, True), (False, True), (True, False), (False, False))
@@ -225,7 +225,7 @@ def test_exactly_one_set_of_verdicts_gives_the_papers_val_scores(classifier, mod
     instances = bleurt.in_split(read_labelled_plans(PLANS), read_activities(ACTIVITIES), "val")
     labels = [pair.correct for pair in bleurt.labelled_pairs(instances) if pair.source == model]
     correct, wrong = labels.count(True), labels.count(False)
-    found = []
+    matching_scores = []
     for true_correct in range(correct + 1):
         for false_correct in range(wrong + 1):
             called = [True] * true_correct + [False] * (correct - true_correct)
@@ -233,9 +233,9 @@ def test_exactly_one_set_of_verdicts_gives_the_papers_val_scores(classifier, mod
             right = true_correct + wrong - false_correct
             if f"{right / len(labels):.1%}" != f"{TABLE_5[classifier][model]['val_acc']}%":
                 continue
-            scores = bleurt.score_verdicts(sorted(labels, reverse=True), [verdict(each) for each in called])
-            found += [scores] * (f"{scores.mcc or 0:.3f}" == f"{TABLE_5[classifier][model]['mcc']:.3f}")
-    (scores,) = found
+            scores = bleurt.score_verdicts(sorted(labels, reverse=True), [verdict(is_correct) for is_correct in called])
+            matching_scores += [scores] * (f"{scores.mcc or 0:.3f}" == f"{TABLE_5[classifier][model]['mcc']:.3f}")
+    (scores,) = matching_scores
     assert scores.plans == 81
     assert f"{scores.majority:.1%}" == {"GPT-4V": "77.8%", "Gemini-Pro-1.5": "71.6%"}[model]
 

@@ -44,12 +44,12 @@ def scored(tmp_path, *records):
     return json.loads(out.read_text()), done.output
 
 
-def record(identifier, candidate, *references, **more):
+def record(identifier, candidate, *references, **fields):
     return {
         "id": identifier,
         "candidate": "\n".join(candidate),
         "references": ["\n".join(steps) for steps in references],
-        **more,
+        **fields,
     }
 
 
@@ -136,7 +136,7 @@ THOUGHTS = {
 
 @pytest.mark.parametrize(("whole", "cut"), THOUGHTS.values(), ids=THOUGHTS)
 def test_thinking_is_not_part_of_a_plan(tmp_path, whole, cut):
-    """Holds for both readings, with one step per line or all steps on one line, and for the tasks too."""
+    """Check both readings, with one step per line and with all steps on one line; and the tasks."""
     plan = "\n".join(GOLD)
     records = [
         {"id": "lines", "candidate": whole.format(THOUGHT, plan), "references": [plan]},

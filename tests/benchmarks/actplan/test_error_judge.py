@@ -30,7 +30,7 @@ def release(tmp_path, monkeypatch):
 
 
 def write_plans(folder, release, errors):
-    """Write labelled plans as the page exports them: the first one correct, the others wrong with marks."""
+    """Write labelled plans as the page exports them; only the first one is correct."""
     folder.mkdir()
     (folder / "annotation.json").write_text(json.dumps({"benchmark": "actplan"}))
     lines = []
@@ -95,10 +95,10 @@ def test_a_judge_is_compared_with_people(release, tmp_path, monkeypatch):
     assert [plan.judge for plan in judged] == [{"form": [2]}, {"form": [1]}, None, {"object": [1, 2]}, None]
     assert [plan.people for plan in judged] == PEOPLE[1:]
     assert judged_lines(judged) == (out / JUDGED_ERRORS).read_text()
-    people, judge, both, found = agreements(judged)["form"]
-    assert (people, judge, both, found.questions, found.kappa_unweighted) == (2, 2, 2, 3, None)
-    people, judge, both, found = agreements(judged)["image"]
-    assert (people, judge, both, found.kappa_unweighted) == (1, 0, 0, None)
+    people, judge, both, agreement = agreements(judged)["form"]
+    assert (people, judge, both, agreement.questions, agreement.kappa_unweighted) == (2, 2, 2, 3, None)
+    people, judge, both, agreement = agreements(judged)["image"]
+    assert (people, judge, both, agreement.kappa_unweighted) == (1, 0, 0, None)
     done = CliRunner().invoke(app, ["report", str(labels), str(out), "--out", str(tmp_path / "report")])
     assert done.exit_code == 0, done.output
     page = (tmp_path / "report" / "index.html").read_text()
@@ -134,7 +134,7 @@ FORMS = [
 
 
 def test_the_judge_sees_the_unchanged_plan(release, tmp_path, monkeypatch):
-    """The judge is asked about the form, and a corrected plan counts as another plan."""
+    """The judge also marks errors of form, so a plan with a corrected form is another plan."""
     plans = tmp_path / "plans.jsonl"
     (instance,) = find_instances(release)[0][:1]
     texts = ["\n".join(FORMS), "\n".join(FORMS).replace("walk_to[table]", "walk_to(table)")]
@@ -187,10 +187,11 @@ def test_replies(reply, read):
 def test_agreement_is_over_the_plans_that_both_have_marked():
     both = [({"form": [1]}, {"form": [0]}), ({}, {}), ({"form": [1]}, {}), ({}, {})] * 3
     marks = [*both, (None, {"form": [1]}), ({"form": [1]}, None)]
-    judged = [judged_plan(*each, number) for number, each in enumerate(marks)]
-    people, judge, same, found = agreements(judged)["form"]
+    judged = [judged_plan(*marks_of_plan, number) for number, marks_of_plan in enumerate(marks)]
+    people, judge, in_both, agreement = agreements(judged)["form"]
     # Observed 3/4; by chance 1/2 * 1/4 + 1/2 * 3/4 = 1/2.
-    assert (people, judge, same, found.questions, found.kappa_unweighted.value) == (6, 3, 3, 12, pytest.approx(0.5))
+    assert (people, judge, in_both, agreement.questions) == (6, 3, 3, 12)
+    assert agreement.kappa_unweighted.value == pytest.approx(0.5)
     assert agreements(judged[:9])["form"][3].kappa_unweighted is None
     assert agreements(judged[12:]) == {}
     assert agreements(judged).keys() == ERRORS.keys()

@@ -22,7 +22,7 @@ GOLD = "walk_to(table)\nopen(box)\ngrab(cup)"
 
 @pytest.fixture(autouse=True)
 def environment(real_encoder, monkeypatch, tmp_path):
-    """Give evaluate separate folders for each test."""
+    """Set separate folders of evaluate for each test."""
     monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", tmp_path / "modules")
     monkeypatch.syspath_prepend(str(tmp_path / "modules"))
     for name in [name for name in sys.modules if name.partition(".")[0] == "evaluate_modules"]:

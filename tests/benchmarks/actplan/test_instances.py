@@ -150,13 +150,13 @@ def problems_of(source):
 
 def test_all_instances_are_found_in_order(tmp_path):
     write_release(tmp_path / "release", 60)
-    found, strays = find_instances(tmp_path / "release")
-    assert found == sorted(instance_ids(60))
-    assert strays == {}
+    ids, wrong_folders = find_instances(tmp_path / "release")
+    assert ids == sorted(instance_ids(60))
+    assert wrong_folders == {}
     for sample in (10, 2):
         write_instance(tmp_path / "release", InstanceId("Rs_int", "making_tea", 1, sample), [], [], [])
-    found, _ = find_instances(tmp_path / "release")
-    tea = [instance.sample for instance in found if (instance.scene, instance.activity) == ("Rs_int", "making_tea")]
+    ids, _ = find_instances(tmp_path / "release")
+    tea = [instance.sample for instance in ids if (instance.scene, instance.activity) == ("Rs_int", "making_tea")]
     assert tea[-2:] == [2, 10]
 
 
@@ -299,7 +299,7 @@ def test_all_problems_of_an_instance_are_listed(source):
         f"{folder}/plan_gold_1.txt: no such file",
         f"{folder}/00014.png: no such file",
         f"{folder}/00055.png: cannot decode the image: OSError: ",
-        f"{folder}/00096.png: no image, or an empty or unknown file",
+        f"{folder}/00096.png: not an image: the file is empty or of an unknown type",
     )
     for problem, reason in zip(problems_of(source), reasons, strict=True):
         assert problem.startswith(reason)
@@ -323,4 +323,6 @@ def test_links_must_not_leave_the_source(source, tmp_path):
 def test_a_name_that_is_not_utf8_is_escaped(source):
     with open(os.fsencode(source / str(TEA)) + b"/caf\xe9.png", "wb"):  # noqa: PTH123
         pass
-    assert problems_of(source) == (f"{source / str(TEA)}/caf\\udce9.png: no image, or an empty or unknown file",)
+    assert problems_of(source) == (
+        f"{source / str(TEA)}/caf\\udce9.png: not an image: the file is empty or of an unknown type",
+    )

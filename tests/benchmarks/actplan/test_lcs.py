@@ -51,7 +51,7 @@ vector_once = cache(vector)
 
 
 def recursive(first, second, vector=vector_once):
-    """Follow the reference's procedure; with ``vector=vector``, each comparison calls the encoder twice, as there."""
+    """Follow the reference's procedure. ``vector=vector`` calls the encoder twice per comparison, as there."""
 
     @cache
     def best(i, j):
@@ -115,13 +115,13 @@ def test_short_published_plans_as_the_reference_compares_them():
 @pytest.mark.whole
 @needs_plans
 def test_published_plans_of_all_lengths():
-    some = published_pairs()[::100]
-    assert lengths(*some) == [recursive(*pair) for pair in some]
+    pairs = published_pairs()[::100]
+    assert lengths(*pairs) == [recursive(*pair) for pair in pairs]
 
 
 def test_steps_match_at_the_threshold():
     class Encoder:
-        """Steps are unit vectors, by their first coordinate."""
+        """Encoder of numbers: a step is the first coordinate of its unit vector."""
 
         def tokenizer(self, texts, **_):
             return {"input_ids": [[0] * len(text) for text in texts]}
@@ -194,7 +194,7 @@ def test_vectors_that_are_not_numbers_raise_an_error(breakable_encoder):
     with torch.no_grad():
         token = breakable_encoder.tokenizer.convert_tokens_to_ids("fridge")
         breakable_encoder[0].auto_model.embeddings.word_embeddings.weight[token] = torch.nan
-    with pytest.raises(LmmsEgoplanError, match=r"2 of 14 steps, the first 'open\(fridge\)': its weights"):
+    with pytest.raises(LmmsEgoplanError, match=r"2 of 14 steps.* 'open\(fridge\)': its weights"):
         lcs_lengths([(STEPS, STEPS)], breakable_encoder)
 
 

@@ -14,7 +14,7 @@ def test_the_exceptions_are_loaded():
 @pytest.mark.parametrize(("row6", "row7"), [("Gemini-Pro-1.5(w)", "w image"), ("Gemini-Pro-1.5(w/o)", "w/o image")])
 @pytest.mark.parametrize("column", ["correctness", "commonsense", "avg_len"])
 def test_table_6_follows_from_table_7(row6, row7, column):
-    """Over 40 normal and 20 counterfactual activities (Section 5.5)."""
+    """Table 6 has means over 40 normal and 20 counterfactual activities (Section 5.5)."""
     total = Decimal(printed("actplan_table6").set_index("model").loc[row6, column])
     parts = printed("actplan_table7").set_index("model").loc[row7]
     normal, counterfactual = Decimal(parts[f"normal_{column}"]), Decimal(parts[f"counterfactual_{column}"])
@@ -34,7 +34,7 @@ def test_table_6_follows_from_table_7(row6, row7, column):
     ],
 )
 def test_shares_are_whole_numbers_of_plans(stem, columns, plans):
-    """Shares match the plan counts in the notes; 240 train, 81 val and 81 test instances are the 275 and 127."""
+    """Shares match the plan counts in the notes. Train (240), val (81) and test (81) have 275 + 127 instances."""
     shares = {str((Decimal(100 * number) / plans).quantize(Decimal("0.1"), ROUND_HALF_UP)) for number in range(plans)}
     assert set(printed(stem)[columns].to_numpy().ravel()) <= shares
     assert any(str(plans) in note for note in (*DESCRIBED[stem]["notes"], DESCRIBED[stem]["what"]))

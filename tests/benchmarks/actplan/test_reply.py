@@ -88,12 +88,12 @@ def test_steps_are_read_from_json(steps, indent, around):
     assert parsed_steps(json.dumps(["\n".join(steps)])) == steps
 
 
-def objects(action: str, *keys: str, **more: object) -> list[dict]:
-    """Return the calls as objects with these keys for action and objects, in the order of a call."""
-    members = [(name, places.split(", ")) for name, _, places in (call[:-1].partition("(") for call in CALLS)]
+def objects(action: str, *keys: str, **fields: object) -> list[dict]:
+    """Return `CALLS` as JSON objects with these keys for the action and its objects, in the order of a call."""
+    members = [(name, arguments.split(", ")) for name, _, arguments in (call[:-1].partition("(") for call in CALLS)]
     if len(keys) == 1:
-        return [{action: name, keys[0]: places[0] if len(places) == 1 else places, **more} for name, places in members]
-    return [{action: name, **dict(zip(keys, places, strict=False)), **more} for name, places in members]
+        return [{action: name, keys[0]: names[0] if len(names) == 1 else names, **fields} for name, names in members]
+    return [{action: name, **dict(zip(keys, names, strict=False)), **fields} for name, names in members]
 
 
 OBJECTS = [
@@ -287,7 +287,7 @@ def test_words_between_calls_are_steps():
 
 
 def test_numbered_items_on_one_line():
-    """Appendix F."""
+    """Plans in appendix F of the paper have this form."""
     steps = ["Walk to the table.", "Place 2 cookies on bowl 1.", "Set it to 350. Then wait.", "Grab a candle from the."]
     line = numbered("{}. {}", steps).replace("\n", " ")
     assert parsed_steps(line) == parsed_steps(f"Here is the plan: {line}") == steps
@@ -321,7 +321,7 @@ def test_calls(text, steps):
         "I'm sorry, I can't help with that.",
         "I cannot see the images. Please provide (more) images.",
         "Unfortunately, no images were given.\n\nCould you send them?",
-        "To assemble the baskets, walk to the table, grab a candle and place it in a basket. Then go on.",
+        "To assemble the baskets, walk to the table, grab a candle and place it in a basket. Then continue.",
         "Walk to the table and then " + "and then grab something " * 10,
         "# Plan\n\n**Phase 1**\n\nPhase 2:\n// nothing",
         "The action walk_to(object) moves the agent.",
@@ -420,8 +420,8 @@ def test_both_readings_agree_on_the_published_plans():
         assert all(official)
         if official != parsed:
             exceptions.append(set(official) - set(parsed))
-            kept = [line.removesuffix(":") for line in official if line.removesuffix(":") in parsed]
-            assert kept == parsed
+            common_lines = [line.removesuffix(":") for line in official if line.removesuffix(":") in parsed]
+            assert common_lines == parsed
     assert exceptions == EXCEPTIONS
 
 
@@ -447,7 +447,7 @@ REPEATED = [
 @pytest.mark.parametrize("piece", REPEATED)
 def test_time_is_linear(piece):
     text = piece * (75_000 // len(piece))
-    with processor_time_below(4):  # 0.5 at most, usually; in square time, many
+    with processor_time_below(4):  # Usually at most 0.5 s; quadratic time would take far longer.
         parsed_steps(text)
         is_well_formed(text)
         one_per_line(text)

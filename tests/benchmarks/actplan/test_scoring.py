@@ -28,8 +28,8 @@ GOLD = ["walk_to(table)", "grab(cup)", "walk_to(sink)", "place_inside(sink, cup)
 OTHER = ["walk_to(table)", "grab(the_cup)"]
 
 
-def score(text, *references, **more) -> PlanScore:
-    (scored,) = score_plans([GeneratedPlan("a/b/0/sample_0", text, references, **more)])
+def score(text, *references, **fields) -> PlanScore:
+    (scored,) = score_plans([GeneratedPlan("a/b/0/sample_0", text, references, **fields)])
     return scored
 
 

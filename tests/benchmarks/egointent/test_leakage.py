@@ -99,7 +99,7 @@ def test_a_video_cut_before_the_truncation_point_gives_the_same(folder, tmp_path
     for name in ("constant.mp4", "variable.mp4"):
         times = times_written(name)
         for end in (50, 51, 53):
-            whole = step_frames(folder / name, times[20], times[end])
+            frames_of_whole_video = step_frames(folder / name, times[20], times[end])
             cut = write_numbered_video(tmp_path / f"{end}_{name}", end, fps=FPS, **VIDEOS[name])
-            assert step_frames(cut, times[20], times[end]) == whole
-            assert set(whole) <= set(range(20, end))
+            assert step_frames(cut, times[20], times[end]) == frames_of_whole_video
+            assert set(frames_of_whole_video) <= set(range(20, end))

@@ -18,7 +18,7 @@ from lmms_egoplan.report.published import load_table
 TABLE_3 = {row["model"]: row for row in load_table("egointent", "table3").rows}
 # Printed numbers are up to 0.005 off, and so is the mean of three of them.
 ROUNDING = 0.01
-# Rows whose Overall is another in the last digit than the mean of the printed scores: within the rounding.
+# Rows whose Overall differs in the last digit from the mean of the printed scores, within the rounding.
 LAST_DIGIT = {"Qwen2.5-VL-7B-Instruct": "26.95", "Molmo2-O-7B": "23.43", "LLaVA-NeXT-Video-7B": "16.22"}
 
 GRADED = GradedStep(
@@ -48,7 +48,7 @@ def doc_of(step_id, scenario="make tea", environment="indoor", **changes):
 
 
 def graded(ratings, found_flags=(True, True, True), **changes):
-    """Return a step with these ratings; fields that are not found_flags are rated 0."""
+    """Return a step with these ratings; fields that were not found are rated 0."""
     names = [field for field, is_found in zip(FIELDS, found_flags, strict=True) if is_found]
     rated = {
         field: rating if is_found else 0.0 for field, rating, is_found in zip(FIELDS, ratings, found_flags, strict=True)
@@ -128,7 +128,7 @@ STEPS = st.lists(
 
 
 def slow_field(steps, field):
-    """Score a field slowly: an unjudged found_flags field counts as the mean of the judged ones."""
+    """Score a field slowly: a found but unjudged field counts as the mean of the judged ones."""
     judged_ratings = [
         ratings[field] for ratings, found_flags, *_ in steps if found_flags[field] and ratings[field] is not None
     ]
@@ -189,8 +189,8 @@ def test_aggregations_equal_slow_ones(steps):
     assert unverified == pytest.approx(sum(step[5] for step in steps) / len(steps))
     assert aggregate(aggregations.num_asked, "num_steps", values) == len(steps)
     covered = sum(rating is not None or not is_found for rating, is_found in pairs) / len(FIELDS)
-    whole = 10 if any(step[5] for step in steps) else 3014
-    assert aggregate(share_covered, "coverage", values) == pytest.approx(covered / whole)
+    num_steps = 10 if any(step[5] for step in steps) else 3014
+    assert aggregate(share_covered, "coverage", values) == pytest.approx(covered / num_steps)
 
 
 def test_unjudged_run_with_missing_fields_has_no_score():

@@ -218,12 +218,12 @@ def with_keys(folder, suffix, *keys):
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
 def test_keys_option_reads_fields_from_any_key(folder, suffix):
-    done = with_keys(folder, suffix, "start_sec=begin", "next_step=plan")
-    assert done.exit_code == 0, done.output
+    result = with_keys(folder, suffix, "start_sec=begin", "next_step=plan")
+    assert result.exit_code == 0, result.output
     assert EGOINTENT.load("test")["next_step_plan"][:] == ["drive screw 1 in", "drive screw 2 in"]
     assert EGOINTENT.load("test")["start_sec"][:] == [0.5, 1.0]
-    assert "start_sec: begin (2)" in done.output
-    assert "ignored: next" in done.output
+    assert "start_sec: begin (2)" in result.output
+    assert "ignored: next" in result.output
 
 
 @pytest.mark.parametrize(
@@ -235,9 +235,9 @@ def test_keys_option_reads_fields_from_any_key(folder, suffix):
     ],
 )
 def test_wrong_keys_option_names_key_and_field(folder, key, facts):
-    done = with_keys(folder, ".jsonl", key)
-    assert done.exit_code != 0
-    assert all(fact in done.output for fact in facts), done.output
+    result = with_keys(folder, ".jsonl", key)
+    assert result.exit_code != 0
+    assert all(fact in result.output for fact in facts), result.output
 
 
 @pytest.mark.parametrize(

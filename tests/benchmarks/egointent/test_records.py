@@ -214,7 +214,7 @@ def test_list_writes_video_ids_and_prints_hours(tmp_path):
     assert all(fact in result.stdout for fact in ("2 videos", "6 steps", "0.00 hours", str(out)))
 
 
-# (what to change; facts that the message must contain, between dots)
+# Changes to a record, and facts that the message must contain.
 WRONG = [
     ({"step_id": 7}, "step_id 7, step_id: ... found 7"),
     ({"step_id": " "}, "step_id: ... found ' '"),
@@ -440,9 +440,9 @@ def test_any_file_is_read_or_gives_one_error(tmp_path_factory, changes, as_lines
         assert all(text == text.strip() != "" for text in texts)
 
 
-@pytest.mark.parametrize("more", [{}, {"environment": "x"}])
-def test_step_id_that_contains_a_label_is_refused(tmp_path, more):
-    records = [raw_record(1, step_id="Hold_board 1-steady 7", **more), raw_record(2, step_id="a2")]
+@pytest.mark.parametrize("new_fields", [{}, {"environment": "x"}])
+def test_step_id_that_contains_a_label_is_refused(tmp_path, new_fields):
+    records = [raw_record(1, step_id="Hold_board 1-steady 7", **new_fields), raw_record(2, step_id="a2")]
     with pytest.raises(LmmsEgoplanError, match=r"step_id: .*local_intent"):
         read_annotations(write_annotations(tmp_path / "steps.jsonl", records))
 

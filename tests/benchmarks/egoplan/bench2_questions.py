@@ -1,4 +1,4 @@
-"""EgoPlan-Bench2's published record, and 200 of its form on real step annotations, with small videos."""
+"""Write EgoPlan-Bench2's published record and 200 records derived from real step annotations, with small videos."""
 
 import json
 from pathlib import Path
@@ -20,18 +20,19 @@ def example() -> Record:
 
 
 def write_questions(folder: Path) -> list[Record]:
-    """Write ``annotations.json`` and ``ego4d/`` below `folder`: the records, the published one last.
+    """Write ``annotations.json`` and ``ego4d/`` in `folder`; return the records, the published one last.
 
     A task starts up to three frames before its first action.
     """
     derived = [record for record in derive(2 * DERIVED) if record["video_source"] == "Ego4D"]
     assert len(derived) == DERIVED
-    theirs = example()
-    published = theirs | {"video_source": "Ego4D", "video_id": theirs["sample_id"].split("_")[0], "sample_id": DERIVED}
+    published_record = example()
+    video_id = published_record["sample_id"].split("_")[0]
+    published = published_record | {"video_source": "Ego4D", "video_id": video_id, "sample_id": DERIVED}
     rendered = render_media([*derived, published], folder)
     records = [_as_bench2(record) for record in rendered.records]
-    records[-1] |= {name: theirs[name] for name in ("sample_id", "domain", "scenario")}
-    assert records[-1].keys() == theirs.keys()
+    records[-1] |= {name: published_record[name] for name in ("sample_id", "domain", "scenario")}
+    assert records[-1].keys() == published_record.keys()
     rendered.annotations.write_text(json.dumps({"EgoPlan_Bench2": records}), encoding="utf-8")
     return records
 
@@ -39,7 +40,7 @@ def write_questions(folder: Path) -> list[Record]:
 def _as_bench2(record: Record) -> Record:
     number, actions = record["sample_id"], record["task_progress_metadata"]
     first = actions[0]["start_frame"] if actions else record["current_observation_frame"]
-    changed = {
+    new_fields = {
         "sample_id": f"{record['video_id']}_{number}",
         "domain": DOMAINS[number % 4],
         "scenario": f"scenario {number % 23}",
@@ -47,6 +48,6 @@ def _as_bench2(record: Record) -> Record:
     }
     return {
         name: value
-        for name, value in (record | changed).items()
+        for name, value in (record | new_fields).items()
         if name not in ("video_source", "video_id", "question")
     }

@@ -1,6 +1,6 @@
-"""Questions in EgoPlan's format, built from goals in real step annotations, with small media to go with them.
+"""Derive questions in EgoPlan's format from real step annotations, and render small media for them.
 
-The goals are Goal-Step's, and windows of EPIC-KITCHENS' narrations; what is built of them is what the package builds.
+The goals are Goal-Step's, or windows of EPIC-KITCHENS' narrations. The package builds the questions from them.
 """
 
 import json
@@ -30,7 +30,7 @@ Record = dict[str, Any]
 
 
 class Rendered(NamedTuple):
-    """Records whose frames exist, their annotation file, and the folders that `prepare_egoplan` takes."""
+    """Records with rendered frames, their annotation file, and the folders for `prepare_egoplan`."""
 
     records: list[Record]
     annotations: Path
@@ -39,14 +39,14 @@ class Rendered(NamedTuple):
 
 
 def available() -> bool:
-    """Check that the real annotations exist, and the package can build questions from them."""
+    """Check that the real annotations exist, and that the package can build questions from them."""
     return all(path.exists() for path in (GOALSTEP, EPIC, _PHOTOGRAPHS)) and (
         find_spec("lmms_egoplan.construction") is not None
     )
 
 
 def derive(limit: int) -> list[Record]:
-    """`limit` records of EgoPlan's validation layout, half from each source; the same ones every time."""
+    """Return the same `limit` records in EgoPlan's validation layout every time, half from each source."""
     records = pytest.importorskip("construction.egoplan.derived_records", reason="needs lmms_egoplan.construction")
     return records.derive(limit)
 
@@ -54,8 +54,8 @@ def derive(limit: int) -> list[Record]:
 def render_media(records: list[Record], folder: Path) -> Rendered:
     """Render a short video or frame folder for each video of the records.
 
-    The frame numbers that a video's records name are squeezed together, so that their order stays and few
-    frames are needed. Each video shows a photograph, over which a bar grows with every frame.
+    The frame numbers in a video's records are renumbered in the same order with small gaps, so that few frames are
+    needed. Each video shows a photograph with a bar that grows with every frame.
     """
     rendered = Rendered([], folder / "annotations.json", folder / "epic-kitchens", folder / "ego4d")
     rendered.ego4d.mkdir(parents=True)
@@ -65,8 +65,8 @@ def render_media(records: list[Record], folder: Path) -> Rendered:
     for number, ((source, video_id), group) in enumerate(by_video.items()):
         first = FIRST_FRAME[source]
         events = sorted({frame for record in group for frame in _frames(record)})
-        new = {frame: first + _EVENT_GAP * index for index, frame in enumerate(events)}
-        rendered.records.extend(_renumber(record, new) for record in group)
+        new_numbers = {frame: first + _EVENT_GAP * index for index, frame in enumerate(events)}
+        rendered.records.extend(_renumber(record, new_numbers) for record in group)
         images = _draw(number, _EVENT_GAP * len(events))
         if source == EGO4D:
             write_video(rendered.ego4d / f"{video_id}.mp4", images, EGO4D_FPS)
@@ -89,12 +89,12 @@ def _frames(record: Record) -> Iterator[int]:
         yield action["stop_frame"]
 
 
-def _renumber(record: Record, new: dict[int, int]) -> Record:
+def _renumber(record: Record, new_numbers: dict[int, int]) -> Record:
     actions = [
-        action | {"start_frame": new[action["start_frame"]], "stop_frame": new[action["stop_frame"]]}
+        action | {name: new_numbers[action[name]] for name in ("start_frame", "stop_frame")}
         for action in record["task_progress_metadata"]
     ]
-    observation = new[record["current_observation_frame"]]
+    observation = new_numbers[record["current_observation_frame"]]
     return record | {"current_observation_frame": observation, "task_progress_metadata": actions}
 
 
@@ -110,7 +110,7 @@ def _draw(number: int, count: int) -> Iterator[Image.Image]:
 
 @cache
 def _photographs() -> list[Image.Image]:
-    """First-person photographs of EgoThink, by name."""
+    """Return first-person photographs of EgoThink in the order of their file names."""
     images = []
     for path in sorted(_PHOTOGRAPHS.iterdir()):
         with Image.open(path) as image:

@@ -1,4 +1,4 @@
-"""EgoPlan's questions, and answers that were never given to them, seeded."""
+"""Generate EgoPlan questions and random answers from a seed."""
 
 import json
 import random
@@ -15,7 +15,7 @@ _LAST_FRAME = 48
 
 
 def egoplan_docs(count):
-    """Questions with 0 to 12 past actions; 3 of 4 in the domain, some 7 to a video."""
+    """Return questions with 0 to 12 past actions; three quarters are in-domain, and 7 share a video."""
     chance = random.Random(count)
     verbs, things = ("take", "wash", "open", "put down", "pour", "cut"), ("cup", "lid", "knife", "box", "tap", "pan")
     docs = []
@@ -52,9 +52,11 @@ def egoplan_docs(count):
 
 
 def egoplan_answers(count, accuracy, seed=0, unscored=0.0):
-    """Likelihoods of the choices. Their mean prefers the right one this often; sum and bytes less often.
+    """Return likelihoods of the choices.
 
-    unscored: share of the questions that the model could not score.
+    Args:
+        accuracy: Fraction of questions for which the mean prefers the right choice; sum and bytes do less often.
+        unscored: Fraction of questions that the model could not score.
     """
     chance, docs, responses = random.Random(seed), egoplan_docs(count), []
     for doc in docs:
@@ -73,7 +75,7 @@ def egoplan_answers(count, accuracy, seed=0, unscored=0.0):
 
 
 def egoplan_replies(count, accuracy, seed=0, unparsed=0.05):
-    """Letters, right this often; `unparsed` is the share of replies without one."""
+    """Return letters; `accuracy` and `unparsed` are the fractions of right letters and of replies without a letter."""
     chance, docs, responses = random.Random(seed), egoplan_docs(count), []
     for doc in docs:
         gold = LETTERS.index(doc["golden_choice_idx"])
@@ -83,7 +85,7 @@ def egoplan_replies(count, accuracy, seed=0, unparsed=0.05):
 
 
 def prepare(folder: Path, count: int) -> None:
-    """Prepare so many below `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
+    """Prepare `count` questions in `folder`, which must be ``LMMS_EGOPLAN_DATA``."""
     media = {
         "EpicKitchens": write_epic_folder(folder / "media" / "frames", 1, _LAST_FRAME),
         "Ego4D": write_numbered_video(folder / "media" / "video.mp4", _LAST_FRAME + 1),

@@ -1,4 +1,4 @@
-"""Questions shown from clips that the package cuts, and from clips made elsewhere."""
+"""Test questions shown from clips: cut by the package, or made elsewhere."""
 
 import re
 import subprocess
@@ -70,7 +70,7 @@ def cut_clips(folder, media):
 
 
 def images_of(visuals):
-    """All images of a visual input, and the rates of its clips or its video file."""
+    """Return all images of a visual input, and the rates of its clips or its video file."""
     images, rates = [], []
     for visual in visuals:
         if isinstance(visual, str):
@@ -86,7 +86,7 @@ def images_of(visuals):
 
 
 def images_shown(folder, media):
-    """For each row and each form: the numbers that the images show, the images' pixels, and rates."""
+    """Return the numbers that the images show, their pixels, and the rates, for each row and medium."""
     prepare_egoplan(folder / "annotations.json", "val", media)
     rows = EGOPLAN.load("val")
     inputs = [[images_of(visuals.EGOPLAN.visual_input(row, settings)) for settings in MEDIA] for row in rows]
@@ -95,13 +95,13 @@ def images_shown(folder, media):
 
 def difference(images, other_images):
     pairs = zip(images, other_images, strict=True)
-    return max(np.abs(np.asarray(image, int) - np.asarray(other, int)).mean() for image, other in pairs)
+    return max(np.abs(np.asarray(image, int) - np.asarray(other_image, int)).mean() for image, other_image in pairs)
 
 
 def test_cut_clips_show_the_frames_of_the_sources(folder):
     write_sources(folder)
-    done = cut_clips(folder, sources(folder))
-    assert (done.cut, done.reused, done.failed) == (5, 0, {})
+    result = cut_clips(folder, sources(folder))
+    assert (result.cut, result.reused, result.failed) == (5, 0, {})
     ids, expected = images_shown(folder, sources(folder))
     ids_of_clips, clip_images = images_shown(folder, ready(folder))
     assert ids_of_clips == ids
@@ -181,8 +181,8 @@ def test_cutting_resumes_and_repeats_changed_clips(folder):
     (out / "21.mp4").write_bytes(b"half a clip")
     (out / ".22.mp4.left").mkdir()
     times = {path: path.stat().st_mtime_ns for path in out.glob("1*.mp4")}
-    done = cut_clips(folder, sources(folder))
-    assert (done.cut, done.reused) == (2, 3)
+    result = cut_clips(folder, sources(folder))
+    assert (result.cut, result.reused) == (2, 3)
     assert {path: path.stat().st_mtime_ns for path in times} == times
     write_numbered_video(folder / "ego4d" / "0a1b-2c.mp4", 151)
     assert cut_clips(folder, sources(folder)).cut == 2
@@ -208,10 +208,10 @@ def test_a_killed_cut_leaves_only_whole_clips(folder):
     )
     arguments = ["data", "cut", "egoplan", str(annotations), *options(folder), "--out", str(folder / "clips")]
     assert subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True).returncode == 9
-    there = [path for path in (folder / "clips").iterdir() if path.is_file()]
-    assert sorted(path.name for path in there if path.suffix == ".mp4") == ["11.mp4", "12.mp4", "13.mp4"]
-    done = cut_clips(folder, sources(folder))
-    assert (done.cut, done.reused) == (2, 3)
+    files = [path for path in (folder / "clips").iterdir() if path.is_file()]
+    assert sorted(path.name for path in files if path.suffix == ".mp4") == ["11.mp4", "12.mp4", "13.mp4"]
+    result = cut_clips(folder, sources(folder))
+    assert (result.cut, result.reused) == (2, 3)
 
 
 def options(folder):
@@ -326,8 +326,8 @@ def test_damaged_clips_and_sources_are_named(folder):
     (folder / "clips" / "1.mp4").unlink()
     with pytest.raises(LmmsEgoplanError, match=r"sample_id 1: .*0a1b-2c.mp4: frame "):
         cut_clips(folder, sources(folder))
-    done = cut_clips(folder, replace(sources(folder), skip_missing=True))
-    assert (done.cut, list(done.failed)) == (0, [1])
+    result = cut_clips(folder, replace(sources(folder), skip_missing=True))
+    assert (result.cut, list(result.failed)) == (0, [1])
     assert not list((folder / "clips").iterdir())
 
 

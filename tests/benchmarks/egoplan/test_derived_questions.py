@@ -1,4 +1,4 @@
-"""Derived questions hold what EgoPlan's annotations hold, and their rendered media can be prepared."""
+"""Check that derived questions look like EgoPlan's, and that their rendered media can be prepared."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Values of single questions, and the aggregations over a run."""
+"""Check values of single questions, and aggregations over a run."""
 
 import json
 import math
@@ -17,7 +17,7 @@ CHOICES = ["put", "take cereal bag", "éplucher l'oignon", "open cupboard"]
 
 
 def slow_ranking(losses, tokens):
-    """Best choice by mean, sum and bytes; the first of equals."""
+    """Return the best choice by mean, sum and bytes; on a tie, the first one."""
     best = [0, 0, 0]
     for index, (loss, number, text) in enumerate(zip(losses, tokens, CHOICES, strict=True)):
         for position, better in enumerate(
@@ -126,7 +126,7 @@ def test_stock_backends_have_no_sums():
 
 @pytest.mark.parametrize("counts", [[None] * 4, [1, None, 9, 2]])
 def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
-    """As of lm-eval's model classes: the sums prefer A, and C by its bytes, though B by its letters."""
+    """lm-eval's model classes return sums. Here, the sum prefers A, the sum per byte C, and the sum per letter B."""
     responses = [
         str(LoglikelihoodText.of(Loglikelihood(None, count, False, logprob)))
         for logprob, count in zip((-2.0, -3.0, -3.5, -2.9), counts, strict=True)
@@ -147,7 +147,7 @@ def test_sums_without_counts_give_no_accuracy_by_the_papers_score(counts):
 def test_question_with_a_sum_that_is_not_finite_is_not_scored(logprob):
     sums = (-2.0, -3.0, logprob, -2.9)
     values = metrics.score_ranking(
-        make_doc(), [LoglikelihoodText.of(Loglikelihood(None, None, False, each)) for each in sums]
+        make_doc(), [LoglikelihoodText.of(Loglikelihood(None, None, False, total)) for total in sums]
     )
     assert not [name for name in values if name.startswith("acc")]
     assert values["predictions"]["choices"][2]["logprob"] is None

@@ -1,4 +1,4 @@
-"""`data prepare` of both benchmarks: rows, counts, what is missing, damaged or outside, and the demo's sets."""
+"""Test `data prepare` of both benchmarks: rows, counts, and media that are missing, damaged or outside the folder."""
 
 import json
 import os
@@ -206,7 +206,7 @@ def test_missing_media_are_listed_and_nothing_is_written(folders):
 
 
 def test_verify_finds_damaged_frames(folders):
-    """Frames 24 to 35 are one group of pictures; the damage makes 27 and what follows it undecodable."""
+    """Frames 24 to 35 are one group of pictures. The damage makes frame 27 and all later ones undecodable."""
     write_numbered_video(folders / "ego4d/0a1b-2c.mp4", 60)
     damage_packet(folders / "ego4d/0a1b-2c.mp4", 25)
     frame = frame_path(folders / "epic/P01/rgb_frames/P01_02", 12)
@@ -241,8 +241,13 @@ def test_verify_finds_damaged_frames(folders):
 def test_questions_of_an_omitted_source_can_be_skipped(folders):
     summary = prepare(folders, QUESTIONS, ego4d=None, skip_missing=True)
     (missing,) = summary["missing"]
-    assert "--ego4d" in missing.pop("reason")
-    assert missing == {"video_source": "Ego4D", "video": "0a1b-2c", "sample_ids": [20]}
+    assert "--ego4d" in missing["reason"]
+    assert missing == {
+        "video_source": "Ego4D",
+        "video": "0a1b-2c",
+        "reason": missing["reason"],
+        "sample_ids": [20],
+    }
     with pytest.raises(LmmsEgoplanError, match="no question is left to prepare"):
         prepare(folders, QUESTIONS[2:], ego4d=None, skip_missing=True)
     assert load_summary("egoplan", "val") == summary
@@ -282,12 +287,12 @@ def test_symlinks_must_stay_inside_the_folder(folders):
 
 
 @pytest.mark.parametrize(
-    "spoil", [lambda path: None, lambda path: path.symlink_to("gone.jpg"), lambda path: path.mkdir()]
+    "damage", [lambda path: None, lambda path: path.symlink_to("gone.jpg"), lambda path: path.mkdir()]
 )
-def test_every_frame_up_to_the_observation_must_exist(folders, spoil):
+def test_every_frame_up_to_the_observation_must_exist(folders, damage):
     path = frame_path(folders / "epic/P01/rgb_frames/P01_02", 13)
     path.unlink()
-    spoil(path)
+    damage(path)
     summary = prepare(folders, [*QUESTIONS, question(13, "EpicKitchens", "P01_02", 12, (1, 4))], skip_missing=True)
     (video,) = summary["missing"]
     assert video["sample_ids"] == [11]
@@ -356,7 +361,7 @@ def test_bench2_without_some_frames(folders):
 
 
 def test_the_size_of_a_copy_gives_a_warning(folders):
-    """lmms-eval's copy of EgoPlan-Bench2 has another number of records than the paper."""
+    """The number of records in lmms-eval's copy of EgoPlan-Bench2 differs from the paper's."""
     questions = [bench2_question(f"0a1b-2c_{number}") for number in range(1435)]
     arguments = ["data", "prepare", "egoplan_bench2", str(write(folders, questions)), "--ego4d", str(folders / "ego4d")]
     result = CliRunner().invoke(app, arguments)

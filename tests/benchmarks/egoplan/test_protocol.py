@@ -1,4 +1,4 @@
-"""The texts that a model is asked with."""
+"""Test the prompts for a model."""
 
 import pytest
 
@@ -33,8 +33,8 @@ def test_a_narrated_question_has_the_past_without_choices_or_frames(actions, lin
     first, *rest_lines = narrated_question(doc).split("\n")
     assert rest_lines == lines
     assert ("done" in first, "nothing" in first) == (True, not actions)
-    other = doc | {"choices": ["a", "b", "c", "d"], "media_path": "/elsewhere", "current_observation_frame": 31}
-    assert narrated_question(other) == narrated_question(doc)
+    same_past = doc | {"choices": ["a", "b", "c", "d"], "media_path": "/elsewhere", "current_observation_frame": 31}
+    assert narrated_question(same_past) == narrated_question(doc)
 
 
 @pytest.mark.skipif(not EXAMPLES.exists(), reason="needs the public records")

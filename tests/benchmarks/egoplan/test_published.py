@@ -1,4 +1,4 @@
-"""Check EgoPlan-Bench's tables as printed, and what is odd about them."""
+"""Check EgoPlan-Bench's tables as printed, including their known oddities."""
 
 from report.printed_tables import printed
 

@@ -1,4 +1,4 @@
-"""Records of both benchmarks: what is read of the published ones, and what is wrong with others."""
+"""Test the records of both benchmarks: published examples, and malformed records."""
 
 import copy
 import json
@@ -15,7 +15,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 
 needs_examples = pytest.mark.skipif(not EXAMPLES.exists(), reason="needs the public records")
 
-# (what to change; the field and what was found or expected, which must be named)
+# Changes to a record, and the field with the value or expectation that the message must name.
 WRONG = [
     ({"sample_id": "7"}, "sample_id: .*64 bits.*'7'"),
     ({"sample_id": True}, "sample_id: .*True"),
@@ -177,8 +177,8 @@ def test_a_duplicate_id_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("{", "invalid JSON"),
+        ("[" * 100_000, "invalid JSON"),
         ("3", ".*list"),
         ("{}", ".*list"),
         ('{"a": [1], "b": [2]}', ".*list"),

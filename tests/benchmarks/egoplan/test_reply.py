@@ -1,4 +1,4 @@
-"""How a written answer is read."""
+"""Test how a written answer is read."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +28,7 @@ def test_no_clear_claim(reply):
 @pytest.mark.parametrize("around", CORPUS.around)
 @pytest.mark.parametrize("letter", "ABCD")
 def test_claims_are_read(around, letter):
-    """In the answers, l, s and f are the letter, small or fullwidth; t is its choice's text."""
+    """In the answers, {l}, {s} and {f} are the letter in upper case, lower case and full width; {t} is its choice."""
     choice = CORPUS.choices["ABCD".index(letter)]
     letters = {"l": letter, "s": letter.lower(), "f": chr(ord(letter) + 0xFEE0), "t": choice}
     answers = CORPUS.answers

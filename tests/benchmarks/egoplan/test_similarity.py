@@ -1,4 +1,4 @@
-"""Similarity of goals and answers, and levels of it."""
+"""Test the similarity of goals and answers, and its levels."""
 
 import json
 import random
@@ -49,8 +49,8 @@ def tokens(folder, text):
 
 
 def bert_score(folder, goal, answer):
-    def cosine(one, other):
-        return float(one @ other / (one.norm() * other.norm()))
+    def cosine(first, second):
+        return float(first @ second / (first.norm() * second.norm()))
 
     (first, first_mask), (second, second_mask) = tokens(folder, goal), tokens(folder, answer)
     precision = [max(cosine(a, b) for b in second) for a, counts in zip(first, first_mask, strict=True) if counts]
@@ -139,8 +139,8 @@ def test_without_a_model_sentence_embeddings_are_compared(data, monkeypatch):
     measured = similarities(PAIRS)
     assert measured.measure == f"cosine of the sentence embeddings of {data.name}/encoder"
     for goal, answer in PAIRS:
-        one, other = load_encoder().encode([goal, answer], show_progress_bar=False).astype(float)
-        cosine = sum(one * other) / (sum(one**2) * sum(other**2)) ** 0.5
+        first, second = load_encoder().encode([goal, answer], show_progress_bar=False).astype(float)
+        cosine = sum(first * second) / (sum(first**2) * sum(second**2)) ** 0.5
         assert measured.values[goal, answer] == pytest.approx(cosine, abs=2e-6)
 
 
@@ -176,8 +176,8 @@ def test_levels_are_equally_large(count):
 def test_levels_follow_the_values():
     values = {number: random.Random(number).random() for number in range(60)}
     level_of = levels(values)
-    highest = [max(values[each] for each in level_of if level_of[each] == level) for level in range(3)]
-    lowest = [min(values[each] for each in level_of if level_of[each] == level) for level in range(3)]
+    highest = [max(values[question] for question in level_of if level_of[question] == level) for level in range(3)]
+    lowest = [min(values[question] for question in level_of if level_of[question] == level) for level in range(3)]
     assert highest[0] < lowest[1]
     assert highest[1] < lowest[2]
 

@@ -1,4 +1,4 @@
-"""The lists for the publishers' downloaders."""
+"""Test the lists of videos for the publishers' downloaders, and the checks of frame rates and video lengths."""
 
 import csv
 import json

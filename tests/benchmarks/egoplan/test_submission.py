@@ -1,4 +1,4 @@
-"""From logged samples to a submission that holds each id of the split exactly once."""
+"""Test submissions made from logged samples: each id of the split occurs exactly once."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def splits(tmp_path, monkeypatch):
 
 
 def submit(folder, predictions, *options, name="samples.jsonl"):
-    """The result of the command, and the labels that it wrote by id; None without."""
+    """Return the result of the command, and the labels in its output by id; None without output."""
     samples = [
         {"doc_id": number, "input": "What next?\u2028", "predictions": {"sample_id": sample_id, "prediction": letter}}
         for number, (sample_id, letter) in enumerate(predictions)

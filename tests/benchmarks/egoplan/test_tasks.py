@@ -1,4 +1,4 @@
-"""The tasks in the real harness: loading, requests, scoring, aggregation, files."""
+"""Test the tasks in the real harness: loading, requests, scoring, aggregation, files."""
 
 import json
 import math
@@ -75,7 +75,7 @@ def save_data(media, fingerprint):
 
 
 class Scripted(lmms):
-    """A backend that answers from `QUESTIONS` and notes what it is shown."""
+    """A backend that answers from `QUESTIONS` and records its requests."""
 
     def __init__(self, stock=False):
         super().__init__()
@@ -179,7 +179,7 @@ def test_val_from_requests_to_results():
     }
     assert {name: results[name] for name in expected} == pytest.approx(expected)
     assert not [value for value in output["results"]["egoplan_val"].values() if isinstance(value, list)]
-    # Two questions share a video: their clustered standard error is not the naive one.
+    # Two questions share a video, so the clustered standard error differs from the naive one.
     assert 0 < results["acc_stderr_clustered"] < results["acc_stderr_clt"]
     assert "ties_stderr_clt" not in results
 
@@ -234,7 +234,7 @@ def test_generate():
 
 @pytest.mark.usefixtures("data")
 def test_cached_responses_are_those_of_the_data(media, tmp_path):
-    """Data that were prepared anew are scored anew, though questions and choices read the same."""
+    """Newly prepared data are scored again, although the texts of questions and choices are the same."""
 
     def num_scored():
         model = Scripted()

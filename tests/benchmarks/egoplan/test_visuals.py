@@ -1,4 +1,4 @@
-"""Visual inputs of a model: the frames of the progress, and in which form."""
+"""Test the visual inputs of a model: the frames of the progress and their form."""
 
 import json
 from fractions import Fraction
@@ -31,7 +31,7 @@ frames = st.integers(0, 500)
 
 @st.composite
 def progress(draw):
-    """Overlapping actions by start, none starting after the observation, some ending after it."""
+    """Draw overlapping actions, ordered by start. None starts after the observation; some end after it."""
     observation = draw(st.integers(0, 2000))
     starts = sorted(draw(st.lists(st.integers(0, observation), max_size=8)))
     return [(start, start + draw(frames)) for start in starts], observation
@@ -45,7 +45,7 @@ def test_published_example():
 
 
 def test_special_cases():
-    """The first step of a task, short spans and actions, one frame, and actions after the observation."""
+    """Special cases: the first step of a task, short spans and actions, one frame, actions after the observation."""
     assert (uniform_frames([], 760), clip_frames([], 760)) == ([760], [])
     assert (uniform_frames([(5, 6)], 7), uniform_frames([(7, 9)], 7)) == ([5, 6, 7], [7])
     assert clip_frames([(3, 3), (4, 6)], 9, frames_per_clip=4) == [[3, 3, 3, 3], [4, 5, 5, 6]]
@@ -54,7 +54,7 @@ def test_special_cases():
 
 
 @given(progress(), st.integers(1, 20))
-@example(([(0, 0)], 61), 15)  # in floating point, half a frame is more than that
+@example(([(0, 0)], 61), 15)  # floating point rounds half a frame up
 def test_uniform_frames_are_evenly_spaced_and_end_with_the_observation(progress, num_frames):
     past, observation = progress
     numbers = uniform_frames(past, observation, num_frames)
@@ -218,7 +218,7 @@ def test_missing_frames_leave_no_video(media, data):
 
 
 def test_nothing_after_the_observation_is_read(tmp_path):
-    """The published example, on a folder that holds no frame after its observation."""
+    """Uses the published example with a folder that contains no frame after the observation."""
     if not EXAMPLES.exists():
         pytest.skip(f"{EXAMPLES} is absent")
     (record,) = json.loads(EXAMPLES.read_text())["EgoPlan_validation"]
@@ -250,7 +250,7 @@ def test_the_error_about_a_damaged_frame_gives_a_command(tmp_path):
 
 
 def test_a_task_may_start_before_its_first_action(media, data):
-    """As in EgoPlan-Bench2."""
+    """Tasks of EgoPlan-Bench2 do so."""
     doc = row("Ego4D", media / "video.mp4", 30, (10, 20)) | {"first_frame": 4}
     assert (progress_of(doc).first, progress_of(doc).observation) == (4, 30)
     images = EGOPLAN_BENCH2.visual_input(doc, {"media": "frames", "num_frames": 3})

@@ -34,10 +34,10 @@ def egothink_answers(dimension, count, mean, seed=0, judge="org/judge", unjudged
     return Answers(docs, responses)
 
 
-def egothink_bench(count, mean, seed=0, **more):
+def egothink_bench(count, mean, seed=0, **args):
     """Return answers of all twelve tasks, for `write_run`."""
     return {
-        task: egothink_answers(dimension.name, count, mean, seed, **more) for task, dimension in EGOTHINK_TASKS.items()
+        task: egothink_answers(dimension.name, count, mean, seed, **args) for task, dimension in EGOTHINK_TASKS.items()
     }
 
 

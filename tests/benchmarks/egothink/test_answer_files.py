@@ -46,9 +46,9 @@ def test_all_kinds_of_files(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no answers in it"),
-        ("\n \n", "no answers in it"),
-        ('{"id": "existence/1", "answer": ""}\n{', "line 2: no JSON"),
+        ("", "no answers.*--log_samples"),
+        ("\n \n", "no answers.*--log_samples"),
+        ('{"id": "existence/1", "answer": ""}\n{', "line 2: invalid JSON"),
         ("[1]", "line 1: "),
         ("{}", "line 1: id: .*found nothing"),
         ('{"id": 1, "answer": ""}', "line 1: id: .*found 1"),
@@ -88,9 +88,7 @@ def test_answers_of_two_versions_are_rejected(tmp_path):
         (tmp_path / f"{time}_results.json").write_text(json.dumps(results))
     files = sorted(tmp_path.glob("*.jsonl"))
     for paths in ([tmp_path], files):
-        with pytest.raises(
-            LmmsEgoplanError, match=r"several versions of the tasks.*: 1\.0 in .*1_samp.*, 2\.0 in .*2_samp"
-        ):
+        with pytest.raises(LmmsEgoplanError, match=r"versions.*: 1\.0 in .*1_samp.*, 2\.0 in .*2_samp"):
             read_stored(paths)
     assert [len(read_stored([file])) for file in files] == [1, 1]
     for damaged in ("{", "[]", json.dumps({"versions": {"egothink_object_attribute": 1.0}})):
@@ -101,7 +99,7 @@ def test_answers_of_two_versions_are_rejected(tmp_path):
 def test_missing_and_empty_paths(tmp_path):
     with pytest.raises(LmmsEgoplanError, match="cannot be read"):
         read_stored([tmp_path / "absent.jsonl"])
-    with pytest.raises(LmmsEgoplanError, match=r"no samples of egothink_\* below it"):
+    with pytest.raises(LmmsEgoplanError, match=r"no samples of egothink_\*.*--log_samples"):
         read_stored([tmp_path])
 
 
@@ -204,7 +202,7 @@ def test_ratings_of_different_answers_are_not_compared(tmp_path):
         ("id,Ann\nexistence/1,1,1\n", "line 2: "),
         ("id,Ann\nexistence/1,1\nexistence/1,1\n", "line 3: duplicate id 'existence/1'"),
         ("id,Ann\nbeing/1,1\n", "line 2: id .*being/1"),
-        ('id,Ann\n"existence/1,1\n', "after line 1: no CSV"),
+        ('id,Ann\n"existence/1,1\n', "after line 1: not CSV"),
     ],
 )
 def test_malformed_human_ratings_are_rejected(tmp_path, text, message):

@@ -305,11 +305,11 @@ def test_a_refusal_midway_keeps_earlier_ratings(judge, tmp_path):
     samples = write_lines(
         tmp_path / "a.jsonl", [{"id": f"{name}/{number}", "answer": "right"} for name in NAMES for number in (1, 2)]
     )
-    kind = judge.reply
+    usual_reply = judge.reply
 
     def refuse_after_ten(prompt, before):
         refused = len(judging_prompts(judge)) > 10
-        return Reply("no credit for sk-secret-of-the-test", status=402) if refused else kind(prompt, before)
+        return Reply("no credit for sk-secret-of-the-test", status=402) if refused else usual_reply(prompt, before)
 
     judge.reply = refuse_after_ten
     out = tmp_path / "judged.jsonl"
@@ -324,7 +324,7 @@ def test_a_refusal_midway_keeps_earlier_ratings(judge, tmp_path):
     assert "without answers: 0. Incomplete dimensions: 7, e.g. spatial (0 of 2 questions rated)." in result.stdout
     assert "sk-secret" not in result.output + out.read_text()
 
-    judge.reply = kind
+    judge.reply = usual_reply
     judge.prompts.clear()
     result = run(samples, "--out", out)
     assert result.exit_code == 0, result.output
@@ -371,10 +371,10 @@ def test_wrong_samples_end_with_one_message(tmp_path, record, message):
 def test_samples_are_not_overwritten(tmp_path):
     samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
     before = samples.read_text()
-    for out, fact in ((samples, "a.jsonl is read"), (tmp_path, "is a folder")):
+    for out in (samples, tmp_path):
         result = run(samples, "--out", out)
         assert result.exit_code == 1
-        assert fact in result.stderr
+        assert f"--out {out}" in result.stderr
     assert samples.read_text() == before
 
 

@@ -129,12 +129,12 @@ def slow_ratings(text):
         if not opening or end < 0 or "[" in text[opening:end] or text[end : end + len(close)] != close:
             position += 1
             continue
-        more = text[end + 1 :].partition("\n")[0].find("[") if close == "]" else -1
-        whole, _, part = (text[opening:end].strip() if not 0 <= more <= 80 else "").partition(".")
-        if whole in ("0", "1") and part.strip("0") == "":
-            ratings.append(float(whole))
+        next_bracket = text[end + 1 :].partition("\n")[0].find("[") if close == "]" else -1
+        integer, _, part = (text[opening:end].strip() if not 0 <= next_bracket <= 80 else "").partition(".")
+        if integer in ("0", "1") and part.strip("0") == "":
+            ratings.append(float(integer))
         else:
-            is_half = whole in ("", "0") and part.startswith("5") and part[1:].strip("0") == ""
+            is_half = integer in ("", "0") and part.startswith("5") and part[1:].strip("0") == ""
             ratings.append(0.5 if is_half else None)
         position = end + len(close)
     return ratings

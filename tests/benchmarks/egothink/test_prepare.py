@@ -123,7 +123,7 @@ def test_a_folder_named_hub_needs_a_path(source, tmp_path, monkeypatch):
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
     source.rename("hub")
-    with pytest.raises(LmmsEgoplanError, match="cannot load it from the hub"):
+    with pytest.raises(LmmsEgoplanError, match=r"EgoThink/EgoThink.* hub"):
         prepare_egothink("hub")
     from_folder = prepare_egothink("./hub")
     assert from_folder[0]["source"] == str(tmp_path.resolve() / "hub")

@@ -63,8 +63,8 @@ def test_all_missing_folders_and_files_are_named(source):
         f"{source}/Forecast: ",
         f"{source}/Activity/annotations.json: ",
         f"{source}/Planning/navigation/annotations.json: ",
-        f"{source}/Planning/assistance/annotations.json: no JSON: Expecting property name",
-        f"{source}/Localization/spatial/annotations.json: no JSON: ",
+        f"{source}/Planning/assistance/annotations.json: invalid JSON: Expecting property name",
+        f"{source}/Localization/spatial/annotations.json: invalid JSON: ",
     ):
         assert part in message
     with pytest.raises(LmmsEgoplanError, match=r"elsewhere: .*Object/existence/annotations.json"):
@@ -103,7 +103,8 @@ def test_image_paths_must_stay_inside_the_images_folder(source, tmp_path):
         message = error_of(source)
         assert "1 problem(s)" in message
         assert f"{source}/Activity/annotations.json, record 2, image_path: " in message
-        assert "leads out of" in message or "is not a name of something inside" in message
+        assert str(source / "Activity/images") in message.partition("image_path: ")[2]
+        assert "no such image" not in message
 
 
 def test_images_must_be_regular_files(source):
@@ -144,20 +145,23 @@ def test_a_long_list_is_truncated(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "reason"),
+    ("damage", "reason"),
     [
-        (lambda data: b"", "no image, or an empty or unknown file"),
-        (lambda data: b"version https://git-lfs.github.com/spec/v1\n", "no image, or an empty or unknown file"),
+        (lambda data: b"", "not an image: the file is empty or of an unknown type"),
+        (
+            lambda data: b"version https://git-lfs.github.com/spec/v1\n",
+            "not an image: the file is empty or of an unknown type",
+        ),
         (lambda data: data[: len(data) // 2], "cannot decode the image: OSError: image file is truncated"),
     ],
 )
 @pytest.mark.parametrize("lenient", [False, True])
-def test_an_undecodable_image_is_an_error(source, monkeypatch, spoil, reason, lenient):
+def test_an_undecodable_image_is_an_error(source, monkeypatch, damage, reason, lenient):
     monkeypatch.setattr("PIL.ImageFile.LOAD_TRUNCATED_IMAGES", lenient)
     path = source / "Forecast/images/2.jpg"
     buffer = BytesIO()
     Image.effect_noise((200, 200), 90).save(buffer, "JPEG")
-    path.write_bytes(spoil(buffer.getvalue()))
+    path.write_bytes(damage(buffer.getvalue()))
     assert f"{source}/Forecast/annotations.json, record 2, image_path: {path}: {reason}" in error_of(source)
     assert ImageFile.LOAD_TRUNCATED_IMAGES is lenient
 
@@ -207,7 +211,7 @@ def test_a_record_of_the_hub_is_checked_too(hub, tmp_path):
     for part in (
         "2 problem(s)",
         "EgoThink/EgoThink, config Planning_navigation, record 2, answer: ",
-        "EgoThink/EgoThink, config Forecasting, record 1, image: no image, or an empty or unknown file",
+        "EgoThink/EgoThink, config Forecasting, record 1, image: not an image: the file is empty or of an unknown type",
     ):
         assert part in str(caught.value)
 
@@ -255,5 +259,5 @@ def test_a_row_of_the_hub_without_image_is_an_error(hub, tmp_path):
     path = tmp_path / "EgoThink/EgoThink/Activity/test-00000-of-00001.parquet"
     features = Features({"question": Value("string"), "answer": Value("string"), "image": ImageFeature()})
     Dataset.from_list([{"question": "Q?", "answer": "A", "image": None}], features=features).to_parquet(path)
-    with pytest.raises(LmmsEgoplanError, match="config Activity, record 1, image: the dataset has no image file"):
+    with pytest.raises(LmmsEgoplanError, match="config Activity, record 1, image: missing"):
         check_records(read_hub())

@@ -164,8 +164,8 @@ def test_a_judged_answer_survives_a_round_trip(judged):
         (('"rating": 0.5', '"rating": 50.0'), "wrong value: rating"),
         (('"suspect": false', '"suspect": null'), "wrong value: suspect"),
         (('"suspect": false, ', ""), "expected an object with id, answer"),
-        (('{"id"', '"id"'), "no JSON"),
-        (('{"id"', "[" * 100_000), "no JSON"),
+        (('{"id"', '"id"'), "invalid JSON"),
+        (('{"id"', "[" * 100_000), "invalid JSON"),
     ],
 )
 def test_malformed_texts_are_rejected(change, problem):

@@ -14,9 +14,10 @@ _CIRCUMSTANCES = ("{} is burnt", "{} has gone bad", "{} is stained", "{} is stai
 
 
 class LanguageModel(JudgeServer):
-    """Replies to the prompts of a construction.
+    """Server that replies to the prompts of a construction.
 
-    faults: by kind of prompt and activity (of its problem's name), what goes wrong; see `_spoil`.
+    faults: The fault of a reply, by kind of prompt and activity; see `_spoil`.
+    meanwhile: Called with each prompt before the reply.
     """
 
     def __init__(self, faults=None, meanwhile=lambda prompt: None):
@@ -80,23 +81,23 @@ def text_of(problem):
     kinds = {thing.name: _words(thing.type) for thing in problem.objects}
     sentences = [f"There are {', '.join(sorted({*kinds.values()} - {'agent'}))}."]
     for atom, asked, _ in (literal for fact in problem.init for literal in literals_of(fact)):
-        first, *others = map(_words, atom.arguments)
-        sentences.append(f"The {first} is {_state(atom, asked)}{''.join(f' the {other}' for other in others)}.")
+        first, *targets = map(_words, atom.arguments)
+        sentences.append(f"The {first} is {_state(atom, asked)}{''.join(f' the {target}' for target in targets)}.")
     groups = {}
     for atom, asked, bound in (literal for goal in problem.goal for literal in literals_of(goal)):
         names = tuple(kinds.get(name) or _words(bound[name]) for name in atom.arguments)
         things = groups.setdefault((_state(atom, asked), names, bool(bound)), [set() for _ in names])
-        for own, name in zip(things, atom.arguments, strict=True):
-            own.add(name)
+        for members, name in zip(things, atom.arguments, strict=True):
+            members.add(name)
     for (state, names, is_bound), things in groups.items():
-        numbers = [len(own) for own in things]
+        numbers = [len(members) for members in things]
         if is_bound:
             sentences.append(f"Each {names[0]} must be {state}{''.join(f' the {name}' for name in names[1:])}.")
         elif len({*names}) < len(names):
             sentences.append(f"{len(set.union(*things))} {names[0]}s must be {state} one another.")
         else:
-            first, *others = (f"{n} {name}{'s' * (n > 1)}" for n, name in zip(numbers, names, strict=True))
-            sentences.append(f"{first} must be {state} {' '.join(others)}".rstrip() + ".")
+            first, *targets = (f"{n} {name}{'s' * (n > 1)}" for n, name in zip(numbers, names, strict=True))
+            sentences.append(f"{first} must be {state} {' '.join(targets)}".rstrip() + ".")
     return " ".join(dict.fromkeys(sentences))
 
 
@@ -109,7 +110,7 @@ def _state(atom, asked):
 
 
 def _describe(prompt):
-    circumstance = re.search("the description must tell it: (.*)", prompt)
+    circumstance = re.search("under this circumstance; .*?: (.*)", prompt)
     return {"description": text_of(problem_of(prompt)) + (f" {circumstance[1]}." if circumstance else "")}
 
 
@@ -123,7 +124,7 @@ def _change(prompt):
     problem = problem_of(prompt)
     circumstance = re.search("so that this circumstance holds: (.*)", prompt)[1]
     predicate = next((name for name in ("burnt", "stained", "soaked") if name in circumstance), "perished")
-    thing = next(one.name for one in problem.objects if not one.name.startswith("agent"))
+    thing = next(obj.name for obj in problem.objects if not obj.name.startswith("agent"))
     bddl = str(problem).replace("(:init", f"(:init\n        ({predicate} {thing})")
     assert not any(fact.op == "not" and fact.parts[0].op == predicate for fact in problem.init)
     category = "object property" if predicate == "burnt" else "event causality"

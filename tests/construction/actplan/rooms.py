@@ -22,7 +22,7 @@ PROBLEM = """(define (problem {name}_0)
     (:domain igibson)
     (:objects
         {thing}.n.01_1 {thing}.n.01_2 - {thing}.n.01
-        {place}.n.01_1 - {place}.n.01
+        {target}.n.01_1 - {target}.n.01
         table.n.02_1 - table.n.02
         agent.n.01_1 - agent.n.01
     )
@@ -30,9 +30,9 @@ PROBLEM = """(define (problem {name}_0)
         (ontop {thing}.n.01_1 table.n.02_1)
         (ontop {thing}.n.01_2 table.n.02_1)
         (inroom table.n.02_1 kitchen)
-        (inroom {place}.n.01_1 kitchen)
+        (inroom {target}.n.01_1 kitchen)
     )
-    (:goal (and (forall (?{thing}.n.01 - {thing}.n.01) (inside ?{thing}.n.01 ?{place}.n.01_1))))
+    (:goal (and (forall (?{thing}.n.01 - {thing}.n.01) (inside ?{thing}.n.01 ?{target}.n.01_1))))
 )
 """
 ACTIVITIES = {
@@ -46,11 +46,11 @@ ACTIVITIES = {
 
 def write_activities(folder):
     """Write five activities, each with a human description."""
-    for name, (thing, place) in ACTIVITIES.items():
+    for name, (thing, target) in ACTIVITIES.items():
         (folder / name).mkdir(parents=True)
-        (folder / name / "problem0.bddl").write_text(PROBLEM.format(name=name, thing=thing, place=place))
+        (folder / name / "problem0.bddl").write_text(PROBLEM.format(name=name, thing=thing, target=target))
         (folder / name / "task_description_0.txt").write_text(
-            f"The task is {name.replace('_', ' ')}. Two {thing}s are on the table. Put all {thing}s into the {place}.\n"
+            f"The task is {name.replace('_', ' ')}. Two {thing}s are on a table. Put all {thing}s into the {target}.\n"
             "Generate admissible procedural plans using the planning steps described with action(object).\n"
         )
     return folder

@@ -45,11 +45,11 @@ def reasons(rejections):
 def test_examples_are_of_other_activities(folder):
     activities, examples = read_activities(folder)[0], read_examples(folder)
     for activity in activities:
-        shown = examples_for(activity, examples, 3)
-        assert len(shown) == 3
-        assert shown == examples_for(activity, examples[::-1], 3)
-        assert not [bddl for bddl, _ in shown if f"(problem {activity.name}_" in bddl]
-        assert not [text for _, text in shown if "Generate" in text]
+        pairs = examples_for(activity, examples, 3)
+        assert len(pairs) == 3
+        assert pairs == examples_for(activity, examples[::-1], 3)
+        assert not [bddl for bddl, _ in pairs if f"(problem {activity.name}_" in bddl]
+        assert not [text for _, text in pairs if "Generate" in text]
 
 
 def test_descriptions_are_complete_or_rejected(folder):
@@ -231,6 +231,6 @@ def test_complete_examples_are_preferred(folder):
     activities, examples = read_activities(folder)[0], read_examples(folder)
     assert [example.activity for example in examples if not example.is_complete] == ["storing_cups"]
     for activity in activities:
-        shown = [text for _, text in examples_for(activity, examples, 3)]
-        assert "Store things." not in shown
+        texts = [text for _, text in examples_for(activity, examples, 3)]
+        assert "Store things." not in texts
     assert "Store things." in [text for _, text in examples_for(activities[0], examples, 4)]

@@ -1,6 +1,7 @@
 """The two pages of the construction: their content, valid answers, and the exports."""
 
 import json
+import re
 from html import unescape
 
 import pytest
@@ -10,8 +11,7 @@ from typer.testing import CliRunner
 
 from annotation.serving import enter, post, served
 from construction.actplan.rooms import PROBLEM, room
-from lmms_egoplan.annotation import actplan_circumstances
-from lmms_egoplan.annotation import actplan_plans as actplan_plans
+from lmms_egoplan.annotation import actplan_circumstances, actplan_plans
 from lmms_egoplan.annotation.forms import FormError, Words
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.cli import app
@@ -54,7 +54,7 @@ def instances(tmp_path):
         "description": "Put the cups into the shelf.",
         "objects": ["cup", "shelf"],
     }
-    line |= {"problem": PROBLEM.format(name="storing_cups", thing="cup", place="shelf"), "images": ["00001.png"]}
+    line |= {"problem": PROBLEM.format(name="storing_cups", thing="cup", target="shelf"), "images": ["00001.png"]}
     path = tmp_path / "instances.jsonl"
     path.write_text(json.dumps(line) + "\n")
     return path
@@ -78,10 +78,10 @@ def export(store, out):
 
 def label_all(store, flow, choose):
     with served(store) as address:
-        for known in store.progress():
-            client = enter(address, store, known.person)
+        for progress in store.progress():
+            client = enter(address, store, progress.person)
             while 'id="label"' in client.page.text:
-                assert post(client, **choose(known.person, unescape(client.page.text))).status_code == 200
+                assert post(client, **choose(progress.person, unescape(client.page.text))).status_code == 200
 
 
 def test_the_lead_decides_on_circumstances_without_agreement(circumstances, tmp_path):
@@ -98,7 +98,7 @@ def test_the_lead_decides_on_circumstances_without_agreement(circumstances, tmp_
     label_all(circumstances, actplan_circumstances.FLOW, choose)
     output = export(circumstances, tmp_path / "out")
     assert "Circumstances decided: 2 of 3, accepted: 1" in output
-    assert "the lead has not decided: 1" in output
+    assert re.search(r"^Not exported .*lead.*: 1$", output, re.MULTILINE)
     with served(circumstances) as address:
         lead = enter(address, circumstances, "lead")
         (position,) = [at for name, at in circumstances.positions().items() if name == "making_tea/3"]
@@ -144,7 +144,7 @@ def test_every_line_of_a_plan_must_be_a_step(instances, tmp_path):
         assert post(client, plan=" walk_to(table) \r\n\r\ngrab(cup_1)\n").status_code == 200
     (labels,) = store.labelled().labels.values()
     assert labels[0].values == {"plan": "walk_to(table)\ngrab(cup_1)"}
-    assert "Instances with their gold plans: 0 of 1" in export(store, tmp_path / "out")
+    assert re.search("Instances with .*gold plans: 0 of 1", export(store, tmp_path / "out"))
     store.close()
 
 
@@ -152,7 +152,7 @@ def test_the_goal_check_rejects_no_plan(instances, tmp_path):
     store = start_plans(tmp_path, instances)
     label_all(store, actplan_plans.FLOW, lambda person, _: {"plan": "walk_to(table)\ngrab(cup_1)"})
     output = export(store, tmp_path / "out")
-    assert "Instances with their gold plans: 1 of 1" in output
+    assert re.search("Instances with .*gold plans: 1 of 1", output)
     assert "2 of 2 plans miss a condition" in output
     (line,) = map(json.loads, (tmp_path / "out/gold_plans.jsonl").read_text().splitlines())
     assert [plan["steps"] for plan in line["plans"]] == [["walk_to(table)", "grab(cup_1)"]] * 2
@@ -161,13 +161,13 @@ def test_the_goal_check_rejects_no_plan(instances, tmp_path):
     store.close()
     # The report rejects these labels.
     done = CliRunner().invoke(app, ["report", str(tmp_path / "out"), "--out", str(tmp_path / "report")])
-    assert "no report shows labels of actplan-plans" in " ".join(done.output.split())
+    assert re.search(r"/out: skipped; .*actplan-plans", " ".join(done.output.split()))
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("", "no instance in it"),
+        ("", r"instances\.jsonl: no instances; .*data build actplan"),
         ('{"id": "a"}', "line 1: description"),
         ('{"id": "a", "description": "b", "objects": [], "problem": "c", "images": ["../x.png"]}', "x.png"),
         ('{"id": "a", "description": "b", "objects": [], "problem": "c", "images": ["x.png"]}', "cannot read x.png"),
@@ -181,5 +181,5 @@ def test_invalid_instances_raise_an_error(tmp_path, line, message):
 
 def test_a_file_without_circumstances_raises_an_error(tmp_path):
     (tmp_path / "circumstances.jsonl").write_text("")
-    with pytest.raises(LmmsEgoplanError, match="no circumstance in it"):
+    with pytest.raises(LmmsEgoplanError, match=r"circumstances\.jsonl: no circumstances; .*data build actplan"):
         actplan_circumstances.read_items(tmp_path / "circumstances.jsonl")

@@ -134,8 +134,8 @@ def test_only_the_damaged_frame_is_lost(tmp_path):
     content = bytearray(path.read_bytes())
     # Damage the middle of the pictures' data, which follow the index or precede it.
     start = content.index(b"mdat")
-    for place in range(start + (len(content) - start) // 2, start + (len(content) - start) // 2 + 400):
-        content[place] ^= 0x5A
+    for position in range(start + (len(content) - start) // 2, start + (len(content) - start) // 2 + 400):
+        content[position] ^= 0x5A
     path.write_bytes(bytes(content))
     candidates, rejections = read_candidates(find_tours(tmp_path)[0][0])
     assert candidates
@@ -152,8 +152,8 @@ def test_tours_and_rejections_in_a_folder(tmp_path):
     (home / "making_tea/2").mkdir()
     (home / "making_tea/2/sample_0.mp4").write_bytes(b"")
     (home / "making_tea/0/.hidden").mkdir()
-    found, rejections = find_tours(tmp_path)
-    assert [str(tour.id) for tour in found] == ["home/making_tea/0/sample_0", "home/making_tea/1/sample_12"]
+    valid_tours, rejections = find_tours(tmp_path)
+    assert [str(tour.id) for tour in valid_tours] == ["home/making_tea/0/sample_0", "home/making_tea/1/sample_12"]
     assert [(rejection.reason, rejection.where) for rejection in rejections] == [
         (tours.TWICE, "home/making_tea/0/sample_0.mp4"),
         (tours.NO_TOUR, "home/making_tea/0/sample_3.txt"),
@@ -163,10 +163,10 @@ def test_tours_and_rejections_in_a_folder(tmp_path):
 
 @pytest.mark.skipif(not RELEASED.is_dir(), reason=f"{RELEASED} is absent")
 def test_the_released_views_are_sharp_and_different():
-    found, rejections = find_tours(RELEASED)
-    assert [str(tour.id)[-10:] for tour in found] == ["0/sample_0", "1/sample_0"]
+    released_tours, rejections = find_tours(RELEASED)
+    assert [str(tour.id)[-10:] for tour in released_tours] == ["0/sample_0", "1/sample_0"]
     assert rejections == []
-    for tour in found:
+    for tour in released_tours:
         candidates, rejections = read_candidates(tour)
         assert (len(candidates), rejections) == (3, [])
         assert sharp_and_different(candidates, 12) == candidates

@@ -23,10 +23,10 @@ OBJECTS = ["cup", "sink", "table", "shelf"]
 
 
 @given(st.lists(st.sets(st.sampled_from(OBJECTS)), min_size=FEWEST_VIEWS, max_size=8))
-def test_few_views_cover_all_visible_objects(shown):
+def test_few_views_cover_all_visible_objects(visible):
     candidates = [
         (Candidate(f"{number:05}", None, Image.new("RGB", (1, 1)), float(number % 3)), sorted(things))
-        for number, things in enumerate(shown)
+        for number, things in enumerate(visible)
     ]
     chosen, unseen = cover(candidates, OBJECTS)
     assert FEWEST_VIEWS <= len(chosen) <= MOST_VIEWS
@@ -34,10 +34,9 @@ def test_few_views_cover_all_visible_objects(shown):
     seen = {thing for _, things in chosen for thing in things}
     assert unseen == [thing for thing in OBJECTS if thing not in seen]
     # With four objects, five views always show every visible object.
-    assert seen == set().union(*shown)
-    fewest = next(
-        size for size in range(len(shown) + 1) if any(set().union(*some) == seen for some in combinations(shown, size))
-    )
+    assert seen == set().union(*visible)
+    sizes = range(len(visible) + 1)
+    fewest = next(n for n in sizes if any(set().union(*subset) == seen for subset in combinations(visible, n)))
     assert len(chosen) <= max(FEWEST_VIEWS, fewest + 1)
 
 
@@ -55,36 +54,36 @@ def choose(tours, tmp_path, server, choices=None, model="model"):
     return choose_views(tours, choices or {}, tmp_path / "views", JudgeSettings(model, server.url, KEY, 4))
 
 
-def file_names(found):
-    return {str(entry.tour.id)[-1]: [view.file for view in entry.views] for entry in found[0]}
+def file_names(result):
+    return {str(entry.tour.id)[-1]: [view.file for view in entry.views] for entry in result[0]}
 
 
 def test_stored_views_are_replaced_only_for_another_tour_or_choice(tours, tmp_path):
     with LanguageModel() as server:
-        found = choose(tours(), tmp_path, server)
-        assert file_names(found) == {"0": ["00000.png", "00009.png", "00018.png"], "1": ["00000.png", "00001.png"]}
-        assert found[1] == []
+        result = choose(tours(), tmp_path, server)
+        assert file_names(result) == {"0": ["00000.png", "00009.png", "00018.png"], "1": ["00000.png", "00001.png"]}
+        assert result[1] == []
         assert len(server.prompts) == 6
         records = sorted((tmp_path / "views").rglob("views.json"))
         before = [path.stat().st_mtime_ns for path in records]
-        assert choose(tours(), tmp_path, server) == found
+        assert choose(tours(), tmp_path, server) == result
         assert [path.stat().st_mtime_ns for path in records] == before
         write_folder(tmp_path / "other", [room("cup", "table"), room("sink"), room("carton", "shelf")])
         (tmp_path / "other/00002.png").replace(tmp_path / "tours/home/cleaning_cups/0/sample_1/00002.png")
-        assert choose(tours(), tmp_path, server)[0] == found[0]
+        assert choose(tours(), tmp_path, server)[0] == result[0]
         assert [path.stat().st_mtime_ns == time for path, time in zip(records, before, strict=True)] == [True, False]
         assert len(server.prompts) == 7
         records[0].write_text("{")
         (records[1].parent / "00001.png").unlink()
-        assert choose(tours(), tmp_path, server)[0] == found[0]
+        assert choose(tours(), tmp_path, server)[0] == result[0]
         assert len(server.prompts) == 7
         by_hand = {
             "home/cleaning_cups/0/sample_0": ["0.5", "2.5"],
             "home/cleaning_cups/0/sample_1": ["00002.png", "00000.png"],
         }
-        found = choose(tours(), tmp_path, server, by_hand)
-        assert file_names(found) == {"0": ["00002.png", "00010.png"], "1": ["00000.png", "00002.png"]}
-        assert {entry.unseen for entry in found[0]} == {None}
+        result = choose(tours(), tmp_path, server, by_hand)
+        assert file_names(result) == {"0": ["00002.png", "00010.png"], "1": ["00000.png", "00002.png"]}
+        assert {entry.unseen for entry in result[0]} == {None}
         assert len(server.prompts) == 7
     assert not list((tmp_path / "views").rglob(".unfinished*"))
 
@@ -92,19 +91,19 @@ def test_stored_views_are_replaced_only_for_another_tour_or_choice(tours, tmp_pa
 def test_a_missing_reply_is_requested_again(tours, tmp_path):
     faults = {("seen", ""): "refused"}
     with LanguageModel(faults) as server:
-        found, rejections = choose(tours(), tmp_path, server)
-        assert found == []
+        chosen, rejections = choose(tours(), tmp_path, server)
+        assert chosen == []
         assert [rejection.reason for rejection in rejections] == ([NO_REPLY] * 3 + [views_module.TOO_FEW]) * 2
         faults.clear()
-        found, rejections = choose(tours(), tmp_path, server)
-        assert (len(found), rejections) == (2, [])
+        chosen, rejections = choose(tours(), tmp_path, server)
+        assert (len(chosen), rejections) == (2, [])
 
 
 @pytest.mark.parametrize("fault", ["prose", "other form"])
 def test_unusable_replies_give_no_view(tours, tmp_path, fault):
     with LanguageModel({("seen", ""): fault}) as server:
-        found, rejections = choose(tours(), tmp_path, server)
-    assert found == []
+        chosen, rejections = choose(tours(), tmp_path, server)
+    assert chosen == []
     assert [rejection.where for rejection in rejections if rejection.reason == views_module.TOO_FEW] == [
         "home/cleaning_cups/0/sample_0",
         "home/cleaning_cups/0/sample_1",

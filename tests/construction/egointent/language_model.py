@@ -20,12 +20,12 @@ def kind_of(prompt: str) -> str:
 
 
 def narration_in(prompt: str) -> str:
-    """The step that a prompt for candidates or support is about."""
+    """Return the step that a prompt for candidates or support is about."""
     return re.search(r"(?:step in question|becomes visible): (.+)", prompt)[1]
 
 
 def reply_to(prompt: str) -> dict:
-    """JSON without faults: the second candidate of each kind is not supported before the cut."""
+    """Return a reply without faults. The second candidate of each kind is not supported before the cut."""
     kind = kind_of(prompt)
     if kind == "place":
         return {"place": "kitchen", "environment": "indoor"}
@@ -47,5 +47,5 @@ def fault_of(prompt: str) -> str:
 def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of) -> Reply:
     """Return the reply of the language model."""
     fault = fault_of(prompt)
-    other = {"procedural_intent": "one text", "next_step": [], "place": 3}
-    return language_model.spoiled(json.dumps(other if fault == "other form" else reply_to(prompt)), fault, before)
+    other_form = {"procedural_intent": "one text", "next_step": [], "place": 3}
+    return language_model.spoiled(json.dumps(other_form if fault == "other form" else reply_to(prompt)), fault, before)

@@ -18,7 +18,7 @@ TEA = (
 
 
 def narrated(*narrations, summaries=("C makes tea in the kitchen",)):
-    """A pass of (seconds, text)."""
+    """Return a pass with narrations, each (seconds, text)."""
     return {
         "narrations": [
             {
@@ -39,7 +39,7 @@ def write_narrations(path, videos, wrapped=False):
 
 
 def write_small(folder, passes=None, uids=(UID,), segments=None, frames=120, **options):
-    """Narrations, Goal-Step's file and rendered videos of 4 seconds; the folder."""
+    """Write narrations, Goal-Step's file and rendered videos of 4 seconds into a folder."""
     segments = segments or [segment(0, 4, "Make tea")]
     passes = passes or {"narration_pass_1": narrated(*TEA)}
     write_narrations(folder / "narration.json", dict.fromkeys(uids, passes), **options)
@@ -50,12 +50,16 @@ def write_small(folder, passes=None, uids=(UID,), segments=None, frames=120, **o
 
 
 def write_epic(folder, epic, seconds=20.0, videos=3):
-    """The first seconds of some of EPIC-KITCHENS' videos as Ego4D has them: "take plate" as "#C C takes plate"."""
+    """Write the first seconds of some EPIC-KITCHENS videos in Ego4D's layout, "take plate" as "#C C takes plate".
+
+    Returns:
+        Time and text of each narration, by uid.
+    """
     rows = {}
     with epic.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            hours, minutes, seconds = row["start_timestamp"].split(":")
-            time = 3600 * int(hours) + 60 * int(minutes) + float(seconds)
+            hours, minutes, remainder = row["start_timestamp"].split(":")
+            time = 3600 * int(hours) + 60 * int(minutes) + float(remainder)
             if time < seconds:
                 rows.setdefault(row["video_id"], []).append((time, re.sub(r"^(\S+)", r"#C C \1s", row["narration"])))
     chosen = {str(uuid5(NAMESPACE_URL, name)): video_rows for name, video_rows in list(rows.items())[:videos]}

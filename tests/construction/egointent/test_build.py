@@ -41,11 +41,11 @@ def serve(served):
     )
 
 
-def build(folder, *more, out="steps.jsonl"):
+def build(folder, *options, out="steps.jsonl"):
     arguments = [
         *("data", "build", "egointent", folder / "goalstep.json"),
         *("--narrations", folder / "narration.json", "--videos", folder / "videos", "--out", folder / out),
-        *more,
+        *options,
     ]
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
@@ -98,14 +98,14 @@ def test_support_prompt_contains_nothing_later_than_the_cut(tmp_path, serve):
     write_small(tmp_path)
     with serve() as server:
         assert build(tmp_path).exit_code == 0
-    said = [text.removeprefix("#C ") for _, text in TEA]
+    narrations = [text.removeprefix("#C ") for _, text in TEA]
     for prompt in server.prompts:
         if kind_of(prompt) == "support":
-            (now,) = (index for index, text in enumerate(said) if f"becomes visible: {text}\n" in prompt)
-            assert all((text in prompt) == (index <= now) for index, text in enumerate(said))
+            (now,) = (index for index, text in enumerate(narrations) if f"becomes visible: {text}\n" in prompt)
+            assert all((text in prompt) == (index <= now) for index, text in enumerate(narrations))
             assert "Making tea" not in prompt
         if kind_of(prompt) == "candidates":
-            assert all(text in prompt for text in said)
+            assert all(text in prompt for text in narrations)
             assert "Making tea" in prompt
 
 
@@ -115,7 +115,7 @@ def test_epics_narrations_in_ego4ds_layout_with_faults(tmp_path, serve):
     chosen = write_epic(tmp_path, EPIC)
     with serve(fault_of) as server:
         result = build(tmp_path)
-        asked = len(server.prompts)
+        num_prompts = len(server.prompts)
         first = contents(tmp_path)
         again = build(tmp_path)
     # More than 10 % of the prompts have no usable reply.
@@ -123,7 +123,7 @@ def test_epics_narrations_in_ego4ds_layout_with_faults(tmp_path, serve):
         assert run.exit_code == 1
         assert re.search(r"\d+ of \d+ .*10%", run.stderr)
     # Usable replies are not requested again, only refusals and errors of the server.
-    assert {fault_of(prompt) for prompt in server.prompts[asked:]} <= {"refused", "broken", "cut off"}
+    assert {fault_of(prompt) for prompt in server.prompts[num_prompts:]} <= {"refused", "broken", "cut off"}
     assert contents(tmp_path) == first
     steps = steps_in(tmp_path)
     assert {step["video_id"] for step in steps} <= {*chosen}
@@ -316,7 +316,7 @@ def test_files_shown_in_the_documentation_are_read(tmp_path, serve):
 
 
 @pytest.mark.parametrize(
-    ("more", "fact"),
+    ("options", "fact"),
     [
         (("--before-end", "1"), "--narrations"),
         (("--out", "{folder}"), "{folder}"),
@@ -325,10 +325,10 @@ def test_files_shown_in_the_documentation_are_read(tmp_path, serve):
         (("--narrations", "{folder}/goalstep.json"), "narration_pass_1"),
     ],
 )
-def test_wrong_options_give_one_error(tmp_path, serve, more, fact):
+def test_wrong_options_give_one_error(tmp_path, serve, options, fact):
     write_small(tmp_path)
     with serve() as server:
-        result = build(tmp_path, *(text.format(folder=tmp_path) for text in more))
+        result = build(tmp_path, *(text.format(folder=tmp_path) for text in options))
     assert result.exit_code in (1, 2)
     assert fact.format(folder=tmp_path) in result.output
     assert server.prompts == []

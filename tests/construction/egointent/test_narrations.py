@@ -37,7 +37,7 @@ def test_narrations_come_by_time_with_summaries_of_both_passes(tmp_path, wrapped
     }
     videos, rejections = read(tmp_path, passes, wrapped=wrapped)
     video = videos[UID]
-    assert [(one.number, one.seconds, one.text) for one in video.narrations[:2]] == [
+    assert [(narration.number, narration.seconds, narration.text) for narration in video.narrations[:2]] == [
         (1, 0.5, "C picks a kettle"),
         (2, 1.1, "C fills the kettle"),
     ]
@@ -67,15 +67,19 @@ def test_rejected_narrations_remain_context(tmp_path):
     rows = [(float(number), text) for number, text in enumerate(texts)]
     videos, rejections = read(tmp_path, {"narration_pass_1": narrated(*rows, rows[0])})
     # The duplicate comes right after its original.
-    assert [one.problem for one in videos[UID].narrations] == ["", reading.REPEATED, *list(texts.values())[1:]]
+    assert [narration.problem for narration in videos[UID].narrations] == [
+        "",
+        reading.REPEATED,
+        *list(texts.values())[1:],
+    ]
     assert reasons(rejections) == [reading.REPEATED, *list(texts.values())[1:]]
-    said = [one.text for one in videos[UID].narrations]
-    assert said[:4] == ["C picks a pan", "", "c Stirs something", "O A man X talks"]
+    shortened = [narration.text for narration in videos[UID].narrations]
+    assert shortened[:4] == ["C picks a pan", "", "c Stirs something", "O A man X talks"]
     assert rejections[-1].where == f"{tmp_path / 'narration.json'}, {UID}, narration_pass_1.narrations[5]"
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "action"),
+    ("text", "shortened", "action"),
     [
         ("#C picks a plastic bag", "picks a plastic bag", "picks a plastic bag"),
         ("  # c C takes vitamin C", "C takes vitamin C", "takes vitamin C"),
@@ -83,10 +87,10 @@ def test_rejected_narrations_remain_context(tmp_path):
         ("#O man X gives #C a cup", "O man X gives C a cup", "O man X gives C a cup"),
     ],
 )
-def test_wearer_is_dropped_only_at_the_start(tmp_path, text, said, action):
+def test_wearer_is_dropped_only_at_the_start(tmp_path, text, shortened, action):
     videos, _ = read(tmp_path, {"narration_pass_1": narrated((1, text))})
     (narration,) = videos[UID].narrations
-    assert (narration.text, narration.action) == (said, action)
+    assert (narration.text, narration.action) == (shortened, action)
 
 
 def test_empty_narrations_at_one_time_are_not_duplicates(tmp_path):
@@ -176,21 +180,21 @@ def test_context_is_the_neighbouring_narrations():
     times = [float(number) for number in range(1, 31)]
     steps, _ = find(times, segment(0, 40, "Work"), problems=(10,))
     (step,) = (step for step in steps if step.narration.number == 15)
-    assert [one.number for one in step.before] == list(range(15 - NEIGHBOURS, 15))
-    assert [one.number for one in step.after] == list(range(16, 16 + NEIGHBOURS))
+    assert [narration.number for narration in step.before] == list(range(15 - NEIGHBOURS, 15))
+    assert [narration.number for narration in step.after] == list(range(16, 16 + NEIGHBOURS))
     assert 10 not in {step.narration.number for step in steps}
 
 
 def test_narrations_at_the_same_time_are_not_after():
     steps, rejections = find((3.0, 3.0, 6.0, 6.0), segment(0, 9, "Work"))
     assert [(step.start_sec, step.end_sec) for step in steps] == [(0.0, 3.0), (0.0, 3.0)]
-    assert [one.number for one in steps[0].after] == [3, 4]
+    assert [narration.number for narration in steps[0].after] == [3, 4]
     assert [rejection.reason for rejection in rejections] == [goalstep.LAST] * 2
     assert find((3.0, 3.0), segment(0, 9, "Work"))[0] == []
 
 
 def slow_start(times, index, boundary):
-    """As the docstring says it."""
+    """Compute a step's start from the docstring of `find_steps`."""
     time = times[index]
     previous = max([earlier for earlier in times if earlier < time], default=0.0)
     gap = fmean(after - before for before, after in pairwise(times))
@@ -206,7 +210,7 @@ def test_steps_end_at_narrations_and_contain_a_frame(hundredths, boundary):
     for step in steps:
         assert 0 <= step.start_sec <= step.end_sec - 1 / 6 + 1e-6
         assert step.end_sec == step.narration.seconds
-        assert all(one.seconds > step.end_sec for one in step.after)
-        assert all(one.seconds <= step.end_sec for one in step.before)
+        assert all(narration.seconds > step.end_sec for narration in step.after)
+        assert all(narration.seconds <= step.end_sec for narration in step.before)
         start = slow_start(times, step.narration.number - 1, step.leaf[0].start_time)
         assert step.start_sec == pytest.approx(start, abs=1e-5)

@@ -24,16 +24,16 @@ WORK = ("picks a kettle", "fills the kettle", "opens a box", "puts a bag in the 
 
 @pytest.fixture
 def built(tmp_path, monkeypatch):
-    """Return a function that builds steps in a folder; `place` is the language model's reply about the place."""
+    """Return a function that builds steps in a folder with these replies of the language model."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("COLUMNS", "200")
 
-    def built(place='{"place": "kitchen", "environment": "indoor"}', support=None):
+    def built(place_reply='{"place": "kitchen", "environment": "indoor"}', support_reply=None):
         texts = zip(TIMES, (f"#C C {work}" for work in WORK), strict=True)
         write_small(tmp_path, {"narration_pass_1": narrated(*texts)})
 
         def answer(prompt, before):
-            fixed_reply = {"place": place, "support": support}.get(kind_of(prompt))
+            fixed_reply = {"place": place_reply, "support": support_reply}.get(kind_of(prompt))
             return Reply(fixed_reply) if fixed_reply else reply(prompt, before, lambda _: "")
 
         with JudgeServer(answer) as server:
@@ -108,7 +108,7 @@ def test_from_narrations_to_the_prepared_split(built):
 
 
 def test_page_asks_for_an_unknown_place(built):
-    folder = built(place="somewhere")
+    folder = built(place_reply="somewhere")
     store = start(folder)
     with served(store) as address:
         client = enter(address, store, "annotator-1")
@@ -135,25 +135,25 @@ def test_lead_decides_between_two_places(built):
     label(store, lambda stage, values, page: values | ({"scenario": "hall"} if stage == "review" else {}))
     store.close()
     out = store.database.path.parent / "out"
-    done = CliRunner().invoke(app, ["annotate", "export", str(store.database.path), "--out", str(out)])
-    assert "0 of 4" in done.output
+    result = CliRunner().invoke(app, ["annotate", "export", str(store.database.path), "--out", str(out)])
+    assert "0 of 4" in result.output
 
 
 def test_page_shows_other_candidates_and_a_key_for_every_choice(built):
-    folder = built(support='{"procedural_intent": [true, true], "next_step": [false, true]}')
+    folder = built(support_reply='{"procedural_intent": [true, true], "next_step": [false, true]}')
     store = start(folder)
     item = store.assignments.item(0)
-    form = FLOW.form(item.shown)
+    form = FLOW.form(item.contents)
     words = {field.name: field for field in form.fields if hasattr(field, "candidates")}
     assert len(words["global_intent"].candidates) == 2
     assert len(words["next_step_plan"].candidates) == 1
     revised = {field.name: getattr(field, "initial", "") for field in form.fields}
-    review = FLOW.form(item.shown, (revised,), 0)
+    review = FLOW.form(item.contents, (revised,), 0)
     keys = field_keys(review)
     assert [*keys] == [field.name for field in review.fields if hasattr(field, "options")]
     assert len(keys) == 5
-    pressed = [key for options in keys.values() for key in options.values()]
-    assert len(pressed) == len({*pressed}) == 10
+    option_keys = [key for options in keys.values() for key in options.values()]
+    assert len(option_keys) == len({*option_keys}) == 10
     assert all(len(options) == 2 for options in keys.values())
     store.close()
 

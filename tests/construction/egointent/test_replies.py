@@ -1,6 +1,5 @@
 """Test replies of a language model that differ from the requested form."""
 
-import json
 from contextlib import suppress
 
 import pytest
@@ -23,9 +22,9 @@ JSON = st.recursive(
 @given(JSON)
 def test_any_json_is_read_or_refused(reply):
     with suppress(ValueError):
-        place = read_place("video", reply)
-        assert place.environment in ("indoor", "outdoor")
-        assert 0 < len(place.scenario.split()) <= 6
+        video_place = read_place("video", reply)
+        assert video_place.environment in ("indoor", "outdoor")
+        assert 0 < len(video_place.scenario.split()) <= 6
     with suppress(ValueError):
         assert all(read_proposal("step", reply).values())
     with suppress(ValueError):
@@ -48,9 +47,9 @@ def test_support_reply_must_cover_every_candidate(reply, facts):
 
 
 @pytest.mark.parametrize(
-    ("place", "environment", "read"),
+    ("scenario", "environment", "expected"),
     [(" kitchen ", "Indoor", ("kitchen", "indoor")), ("yard", "outdoor ", ("yard", "outdoor"))],
 )
-def test_a_place_is_read_without_blanks_in_any_case(place, environment, read):
-    reply_place = read_place("video", json.loads(json.dumps({"place": place, "environment": environment})))
-    assert (reply_place.scenario, reply_place.environment) == read
+def test_blanks_and_case_of_a_place_are_ignored(scenario, environment, expected):
+    video_place = read_place("video", {"place": scenario, "environment": environment})
+    assert (video_place.scenario, video_place.environment) == expected

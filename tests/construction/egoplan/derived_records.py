@@ -26,7 +26,7 @@ Record = dict[str, Any]
 
 
 def derive(limit: int) -> list[Record]:
-    """`limit` records of EgoPlan's validation layout, half from each source; the same ones every time."""
+    """Return the same `limit` records of EgoPlan's validation layout at every call, half from each source."""
     rng = random.Random(_SEED)
     records: list[Record] = []
     for source, count in ((_goalstep_goals(), limit - limit // 2), (_epic_goals(), limit // 2)):
@@ -39,7 +39,7 @@ def derive(limit: int) -> list[Record]:
 
 
 def _goalstep_goals() -> Iterator[Goal]:
-    """A video's goal with its steps, and each step with its substeps."""
+    """Yield each video's goal with its steps, and each step with its substeps."""
     for video in json.loads(GOALSTEP.read_text(encoding="utf-8"))["videos"]:
         levels = [(OVERALL, video["goal_description"], video["segments"])]
         levels += [(SUBGOAL, step["step_description"], step["segments"]) for step in video["segments"]]
@@ -56,7 +56,7 @@ def _action(text: str, start: float, stop: float) -> Action:
 
 
 def _epic_goals() -> Iterator[Goal]:
-    """Windows of consecutive narrations; the goal names what they handle most."""
+    """Yield windows of consecutive narrations as goals, named after their most frequent objects."""
     for video in read_epic_kitchens(EPIC)[0]:
         for start in range(0, len(video.actions), _WINDOW):
             window = video.actions[start : start + _WINDOW]

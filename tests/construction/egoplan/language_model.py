@@ -1,6 +1,6 @@
-"""A loopback language model that finds goals and makes phrases by rule, and fails by rule.
+"""A loopback language model that identifies goals and writes phrases by rule, and fails by rule.
 
-In a process of its own: ``python language_model.py --latency 0.5``; the first line that it prints is the url.
+To run it as a separate process: ``python language_model.py --latency 0.5``. The first line of output is the URL.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from judge_server import JudgeServer, Reply
 
 ROWS = re.compile(r"^(\d\d:\d\d:\d\d\.\d\d) {9}\| {6}(\d\d:\d\d:\d\d\.\d\d) {9}\| {6}(.+)$", re.MULTILINE)
 SENTENCES = re.compile(r"^\d+\. C (\S+)s( .*)?$", re.MULTILINE)
-# Narrations in a clip, and in a sub-clip.
+# Number of narrations in a clip and in a sub-clip.
 CLIP, SUB_CLIP = 12, 6
 FAULTS = ("bad json", "prose", "invented times", "cut off", "refused", "broken", "overlap", "fenced", "twice 500")
 
@@ -28,12 +28,12 @@ Row = tuple[str, str, str]
 
 
 def rows_of(prompt: str) -> list[Row]:
-    """Start, stop and text of the narrations in a prompt for goals."""
+    """Return start, stop and text of the narrations in a prompt for goals."""
     return ROWS.findall(prompt)
 
 
 def goals_of(rows: Sequence[Row]) -> dict:
-    """Goals of Figure 10's form: windows of narrations, named after what they handle most."""
+    """Return goals in Figure 10's form: windows of narrations, named after their most frequent objects."""
 
     def things(window: Sequence[Row]) -> str:
         nouns = Counter(text.split()[-1] for _, _, text in window)
@@ -43,7 +43,7 @@ def goals_of(rows: Sequence[Row]) -> dict:
         return [window[first : first + size] for first in range(0, len(window), size)]
 
     def span(window: Sequence[Row]) -> dict[str, str]:
-        # A window that lasts as long as its longest narration may overlap the next, as narrations do.
+        # Narrations overlap, so a window may overlap the next one.
         return {"start_timestamp": window[0][0], "stop_timestamp": max(stop for _, stop, _ in window)}
 
     return {
@@ -81,8 +81,8 @@ def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of, d
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--latency", type=float, default=0.0, help="Seconds of each request.")
-    parser.add_argument("--faults", action="store_true")
+    parser.add_argument("--latency", type=float, default=0.0, help="Seconds before each reply.")
+    parser.add_argument("--faults", action="store_true", help="Fail by rule.")
     arguments = parser.parse_args()
     fault = fault_of if arguments.faults else lambda _: ""
     with JudgeServer(lambda prompt, before: reply(prompt, before, fault, arguments.latency)) as server:

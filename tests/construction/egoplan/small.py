@@ -1,4 +1,4 @@
-"""Small narrated videos, in both layouts."""
+"""Write small narrated videos in both layouts."""
 
 import csv
 import json
@@ -13,7 +13,7 @@ TEA = ("fill kettle", "switch on kettle", "take cup", "open box", "put bag in cu
 
 
 def epic_row(video_id="P01_01", number=0, narration="take cup", **changes):
-    """A narration of two seconds, three seconds after the one before."""
+    """Return a narration of two seconds that starts three seconds after the previous one."""
     start, stop = 100 + 300 * number, 300 + 300 * number
     return {
         "narration_id": f"{video_id}_{number}",
@@ -40,7 +40,7 @@ def write_epic(path: Path, rows) -> Path:
 
 
 def ego4d_pass(*narrations):
-    """A pass of (seconds, text)."""
+    """Return a pass with narrations, each (seconds, text)."""
     return {
         "narrations": [
             {
@@ -61,7 +61,7 @@ def write_ego4d(path: Path, videos, wrapped=False) -> Path:
 
 
 def as_ego4d(videos):
-    """EPIC-KITCHENS' narrations in the layout of Ego4D's, by made-up uids: "take plate" as "#C C takes plate"."""
+    """Return EPIC-KITCHENS' narrations in Ego4D's layout, with invented uids: "take plate" as "#C C takes plate"."""
     return {
         f"uid-{video.video_id}": {
             "narration_pass_1": ego4d_pass(
@@ -73,7 +73,7 @@ def as_ego4d(videos):
 
 
 def goals_of(texts=TEA, **changes):
-    """Goals of Figure 10's form over `epic_rows`: one clip, one sub-clip of the first four."""
+    """Return goals in Figure 10's form for `epic_rows`: one clip, with one sub-clip of the first four rows."""
     first, last = timestamp(100), timestamp(300 + 300 * (len(texts) - 1))
     sub_clip = {"secondary_subgoal": "heat water", "start_timestamp": first, "stop_timestamp": timestamp(300 + 900)}
     clip = {"subgoal": "prepare a cup", "start_timestamp": first, "stop_timestamp": last, "sub_clips": [sub_clip]}

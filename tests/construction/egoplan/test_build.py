@@ -1,4 +1,4 @@
-"""The command, with a loopback language model that replies and fails by rule."""
+"""Test the command with a loopback language model that replies and fails by rule."""
 
 import json
 import os
@@ -39,8 +39,8 @@ pytestmark = pytest.mark.usefixtures("environment")
 real = pytest.mark.skipif(not EPIC.exists(), reason=f"needs {EPIC}")
 
 
-def build(narrations, out, *more, source="epic-kitchens"):
-    arguments = ["data", "build", "egoplan", narrations, "--source", source, "--out", out, *more]
+def build(narrations, out, *options, source="epic-kitchens"):
+    arguments = ["data", "build", "egoplan", narrations, "--source", source, "--out", out, *options]
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
@@ -54,7 +54,7 @@ def rejections(out):
 
 
 def some_videos(tmp_path, count):
-    """The real narrations of the first videos."""
+    """Write the real narrations of the first videos."""
     lines = EPIC.read_text(encoding="utf-8").splitlines(keepends=True)
     videos = list(dict.fromkeys(line.split(",")[2] for line in lines[1:]))[:count]
     path = tmp_path / "narrations.csv"
@@ -71,7 +71,7 @@ def narrations(tmp_path):
 
 @pytest.fixture
 def goals(tmp_path):
-    """Figure 10's form for these narrations."""
+    """Write goals for the fixture `narrations`, in Figure 10's form."""
     path = tmp_path / "goals.json"
     path.write_text(json.dumps({"P01_01": goals_of()}))
     return path
@@ -81,17 +81,17 @@ def tea(prompt, before):
     return Reply(json.dumps(goals_of()), model="gpt-4-test")
 
 
-def test_the_whole_way_from_narrations_to_questions(tmp_path, narrations, served):
+def test_narrations_become_questions(tmp_path, narrations, served):
     out = tmp_path / "built"
     with served(tea) as server:
         result = build(narrations, out, "--instruction-data")
         assert result.exit_code == 0, result.output
         assert len(server.prompts) == 1
         assert server.bodies[0]["model"] == "gpt-4o-2024-11-20"
-        again = contents(out)
+        files = contents(out)
         assert build(narrations, out, "--instruction-data").exit_code == 0
         assert len(server.prompts) == 1
-    assert contents(out) == again
+    assert contents(out) == files
     facts = ("16 questions", "3 task goals", "1 video", str(out / QUESTIONS))
     assert all(fact in result.stdout.splitlines()[-1] for fact in facts)
     records = read_annotations(out / QUESTIONS, "val")
@@ -99,19 +99,19 @@ def test_the_whole_way_from_narrations_to_questions(tmp_path, narrations, served
     assert [record["answer"] for record in json.loads((out / IT).read_text())] == [record.answer for record in records]
     assert len(json.loads((out / RECOGNITION).read_text())) == 13
     assert rejections(out) == {NOTHING_DONE: 3}
-    assert set(again) == {
+    assert set(files) == {
         QUESTIONS,
         IT,
         RECOGNITION,
         *("goals.json", "narrations.csv", "rejections.jsonl", "summary.json", "table_2.csv", "table_2.md"),
         *("figure_4.csv", "figure_5.csv", "figure_4.png", "figure_5.png"),
     }
-    assert KEY.encode() not in b"".join([*again.values(), default_cache_path().read_bytes()])
+    assert KEY.encode() not in b"".join([*files.values(), default_cache_path().read_bytes()])
     assert KEY not in result.output
 
 
-def test_the_summary_is_stored_and_printed(tmp_path, narrations):
-    """By hand: the first four of the six actions are three goals' or two's, the others two's."""
+def test_summary_is_stored_and_printed(tmp_path, narrations):
+    """The expected counts are computed by hand. Two goals have all six actions, and one has the first four."""
     listing = goals_of(overall_goal="Fill the kettle, switch on the kettle and take a cup")
     (tmp_path / "goals.json").write_text(json.dumps({"P01_01": listing}))
     result = build(narrations, tmp_path / "built", "--goals", tmp_path / "goals.json")
@@ -125,11 +125,11 @@ def test_the_summary_is_stored_and_printed(tmp_path, narrations):
     for name in ("kinds_to_drop", "accuracy_without_video"):
         for key, value in summary[name].items():
             assert f"{key}: {value}" in result.stdout
-    dropped = build(
+    result = build(
         *(narrations, tmp_path / "fewer", "--goals", tmp_path / "goals.json"),
         *("--drop", "copies,listing-goals", "--epic-video-info", _info(tmp_path, 18.5)),
     )
-    assert dropped.exit_code == 0, dropped.output
+    assert result.exit_code == 0, result.output
     assert rejections(tmp_path / "fewer") == {goal_reasons.LISTING: 1, COPY: 4}
     records = read_annotations(tmp_path / "fewer" / QUESTIONS, "val")
     assert Counter(record.task_goal for record in records) == {"prepare a cup": 6}
@@ -142,7 +142,7 @@ def _info(tmp_path, seconds):
 
 
 @pytest.mark.parametrize(
-    ("more", "facts"),
+    ("options", "facts"),
     [
         (
             ["--drop", "copies,near"],
@@ -152,13 +152,13 @@ def _info(tmp_path, seconds):
         ([], ["n.csv, line 2", "start_frame: 30", "60", "00:00:01.00"]),
     ],
 )
-def test_wrong_input_is_rejected_before_any_request(tmp_path, more, facts):
+def test_wrong_input_is_rejected_before_any_request(tmp_path, options, facts):
     rows = epic_rows()
-    if not more:
+    if not options:
         rows = [row | {f"{end}_frame": row[f"{end}_frame"] // 2 for end in ("start", "stop")} for row in rows]
     narrations = write_epic(tmp_path / "n.csv", rows)
-    more = [_info(tmp_path, option) if isinstance(option, float) else option for option in more]
-    result = build(narrations, tmp_path / "built", *more)
+    options = [_info(tmp_path, option) if isinstance(option, float) else option for option in options]
+    result = build(narrations, tmp_path / "built", *options)
     assert result.exit_code == 1
     assert all(fact in result.stderr for fact in facts), result.stderr
     assert not (tmp_path / "built").exists()
@@ -166,18 +166,18 @@ def test_wrong_input_is_rejected_before_any_request(tmp_path, more, facts):
 
 @pytest.mark.whole
 @real
-def test_unsure_actions_cost_their_goals_or_only_themselves(tmp_path, served):
+def test_unsure_actions_reject_their_goals_or_only_themselves(tmp_path, served):
     """Every 25th narration is unsure."""
     videos, _ = read_epic_kitchens(some_videos(tmp_path, 6))
     narrated = as_ego4d(videos)
-    every = [one for video in narrated.values() for one in video["narration_pass_1"]["narrations"]]
-    for one in every[::25]:
-        one["narration_text"] += " #unsure"
+    unsure = [row for video in narrated.values() for row in video["narration_pass_1"]["narrations"]][::25]
+    for row in unsure:
+        row["narration_text"] += " #unsure"
     narrations = write_ego4d(tmp_path / "narration.json", narrated)
     counts = {}
     with served(lambda prompt, before: reply(prompt, before, lambda _: "")):
-        for name, more in (("kept", ["--drop", "unsure-actions"]), ("lost", [])):
-            result = build(narrations, tmp_path / name, "--mean-gap", "4.9", *more, source="ego4d")
+        for name, options in (("kept", ["--drop", "unsure-actions"]), ("lost", [])):
+            result = build(narrations, tmp_path / name, "--mean-gap", "4.9", *options, source="ego4d")
             assert result.exit_code == 0, result.output
             counts[name] = json.loads((tmp_path / name / "summary.json").read_text())
     unknown = goal_reasons.UNKNOWN_ACTION
@@ -185,23 +185,23 @@ def test_unsure_actions_cost_their_goals_or_only_themselves(tmp_path, served):
     assert counts["kept"]["task_goals"] > counts["lost"]["task_goals"]
     assert counts["lost"]["left_out"][unknown] > 0
     for summary in counts.values():
-        assert summary["kinds_to_drop"]["unsure-actions"] == len(every[::25])
+        assert summary["kinds_to_drop"]["unsure-actions"] == len(unsure)
     records = read_annotations(tmp_path / "kept" / QUESTIONS, "val")
     assert not any("unsure" in choice for record in records for choice in record.choices)
 
 
 def test_goals_of_a_file_need_no_language_model(tmp_path, narrations, goals):
     assert build(narrations, tmp_path / "one", "--goals", goals).exit_code == 0
-    # What is written can be given back, with narrations that were written, too.
-    written = tmp_path / "one"
-    result = build(written / "narrations.csv", tmp_path / "two", "--goals", written / "goals.json")
+    # The written goals and narrations can be read again.
+    built = tmp_path / "one"
+    result = build(built / "narrations.csv", tmp_path / "two", "--goals", built / "goals.json")
     assert result.exit_code == 0, result.output
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
-def test_halves_of_surrogate_pairs_can_be_written(tmp_path, narrations):
-    odd = goals_of(**{"note \ud800": "\udc00"}, overall_goal="tea \ud800")
-    (tmp_path / "goals.json").write_text(json.dumps({"P01_01": odd, "P9\ud800": odd}))
+def test_unpaired_surrogates_can_be_written(tmp_path, narrations):
+    reply = goals_of(**{"note \ud800": "\udc00"}, overall_goal="tea \ud800")
+    (tmp_path / "goals.json").write_text(json.dumps({"P01_01": reply, "P9\ud800": reply}))
     result = build(narrations, tmp_path / "built", "--goals", tmp_path / "goals.json")
     assert result.exit_code == 0, result.output
     assert dict(rejections(tmp_path / "built")) == {goal_reasons.UNKNOWN_VIDEO: 1, goal_reasons.NO_GOAL: 1}
@@ -216,7 +216,7 @@ def test_halves_of_surrogate_pairs_can_be_written(tmp_path, narrations):
         (Reply("no prompts of kitchens", status=400), f"{NO_REPLY}.*1"),
     ],
 )
-def test_a_language_model_without_goals_gives_exit_code_1(tmp_path, narrations, served, answer, facts):
+def test_exit_code_is_1_without_any_goals(tmp_path, narrations, served, answer, facts):
     with served(lambda *_: answer):
         result = build(narrations, tmp_path / "built")
     assert result.exit_code == 1
@@ -240,7 +240,7 @@ def careless(text, number):
 
 @real
 def test_all_138_replies_of_careless_models_are_read(tmp_path, served):
-    """35 of the 138 replies are careless JSON, and the others begin with a greeting."""
+    """35 replies are malformed JSON, and all others begin with a greeting."""
     numbers = {}
 
     def answer(prompt, _):
@@ -257,15 +257,15 @@ def test_all_138_replies_of_careless_models_are_read(tmp_path, served):
 
 
 def figures(text):
-    """Requests, prompt tokens and reply tokens."""
+    """Return the numbers of requests, prompt tokens and reply tokens."""
     return [int(figure.replace(",", "")) for figure in re.findall(r"\d[\d,]*\b", text)[:3]]
 
 
 @real
-def test_an_estimate_sends_nothing_and_counts_what_is_missing(tmp_path, monkeypatch, served):
+def test_estimate_sends_nothing_and_counts_missing_replies(tmp_path, monkeypatch, served):
     few = some_videos(tmp_path, 2)
     with served(tea) as server:
-        # Goals of another video: all are rejected, but the replies are kept.
+        # The replies have goals of another video. All are rejected, but the replies are cached.
         assert build(few, tmp_path / "built").exit_code == 1
         sent = len(server.prompts)
         (tmp_path / "prices.json").write_text('{"gpt-4o-2024-11-20": {"input": 2.5, "output": 10}}')
@@ -278,12 +278,12 @@ def test_an_estimate_sends_nothing_and_counts_what_is_missing(tmp_path, monkeypa
     assert (requests, reply) == (136, 136 * 4096)
     money = [float(amount) for amount in re.findall(r"\d+\.\d\d\b", priced.stdout)]
     assert money == [round(prompt * 2.5 / 1e6, 2), round(reply * 10 / 1e6, 2)]
-    # No endpoint is needed, and another model's replies are not those in the cache.
+    # An estimate needs no endpoint. The cache has no replies of this other model.
     monkeypatch.delenv("LMMS_EGOPLAN_JUDGE_BASE_URL")
     monkeypatch.delenv("LMMS_EGOPLAN_JUDGE_API_KEY")
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "gpt-4")
-    alone = build(EPIC, tmp_path / "built", "--estimate")
-    assert figures(alone.stdout.splitlines()[1])[0] == 138
+    result = build(EPIC, tmp_path / "built", "--estimate")
+    assert figures(result.stdout.splitlines()[1])[0] == 138
     assert not (tmp_path / "built").exists()
     assert build(EPIC, tmp_path / "built", "--estimate", "--prices", tmp_path / "prices.json").exit_code == 1
 
@@ -308,7 +308,7 @@ def test_wrong_prices_are_named_before_anything_is_sent(tmp_path, narrations, pr
     assert all(fact in result.stderr for fact in facts), result.stderr
 
 
-# Tokens of prompt and reply together, as OpenAI publishes them.
+# Context lengths in tokens, as OpenAI publishes them.
 CONTEXTS = {"gpt-4": 8192, "gpt-4o-2024-11-20": 128_000}
 
 
@@ -316,7 +316,7 @@ CONTEXTS = {"gpt-4": 8192, "gpt-4o-2024-11-20": 128_000}
 def test_the_default_model_has_room_for_all_prompts():
     videos, _ = read_epic_kitchens(EPIC)
     tokens = [prompt_tokens(Prompt(goal_prompt(video))) for video in videos]
-    assert sum(each + JudgeSettings.max_tokens > CONTEXTS["gpt-4"] for each in tokens) == 13
+    assert sum(count + JudgeSettings.max_tokens > CONTEXTS["gpt-4"] for count in tokens) == 13
     assert max(tokens) + JudgeSettings.max_tokens < CONTEXTS[DEFAULT_MODEL]
 
 
@@ -354,7 +354,7 @@ FAULT_REASONS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_has_its_reason(tmp_path, served, fault):
-    """One of two videos is affected; the other's questions are as they are without a fault."""
+    """The fault affects one of two videos. The other has the same questions as without a fault."""
     texts = [f"take cup {number}" for number in range(16)]
     rows = [*epic_rows(texts, "P01_01"), *epic_rows([f"{text} again" for text in texts], "P02_02")]
     narrations = write_epic(tmp_path / "n.csv", rows)
@@ -365,13 +365,13 @@ def test_each_fault_has_its_reason(tmp_path, served, fault):
     assert ("1 of 2" in result.stderr) == bool(is_lost)
     assert dict(rejections(tmp_path / "built")) == FAULT_REASONS[fault]
     records = read_annotations(tmp_path / "built" / QUESTIONS, "val")
-    # 16 of the overall goal, 12 and 4 of its clips, 6, 6 and 4 of theirs.
+    # 16 from the overall goal, 12 + 4 from the clips, and 6 + 6 + 4 from the sub-clips.
     assert sum(record.video_id == "P01_01" for record in records) == 48
 
 
 @real
 def test_ego4d_narrations_become_phrases_and_questions(tmp_path, served):
-    """They are written from EPIC-KITCHENS' in the layout of Ego4D's."""
+    """The narrations are EPIC-KITCHENS' in Ego4D's layout."""
     videos, _ = read_epic_kitchens(some_videos(tmp_path, 4))
     narrations = write_ego4d(tmp_path / "narration.json", as_ego4d(videos))
     first = "\n1. C takes plate\n"
@@ -382,12 +382,10 @@ def test_ego4d_narrations_become_phrases_and_questions(tmp_path, served):
     assert result.exit_code == 0, result.output
     records = read_annotations(tmp_path / "built" / QUESTIONS, "val")
     assert {record.video_source for record in records} == {"Ego4D"}
-    spoken = {action.text for video in videos for action in video.actions}
-    assert {record.answer for record in records} <= spoken
-    asked = [rows_of(prompt) for prompt in server.prompts]
-    assert sum(map(bool, asked)) == len(videos)
+    assert {record.answer for record in records} <= {action.text for video in videos for action in video.actions}
+    assert sum(bool(rows_of(prompt)) for prompt in server.prompts) == len(videos)
     counts = rejections(tmp_path / "built")
-    # All 50 sentences of one reply; no goal is kept over narrations without phrases.
+    # One reply with 50 sentences is lost, and with it the goals around these narrations.
     assert counts[CUT_OFF] >= 50
     assert counts[goal_reasons.UNKNOWN_ACTION] >= 1
 
@@ -403,7 +401,7 @@ def start(narrations, out, data, server, concurrency):
 
 
 def same_output(tmp_path, narrations, concurrencies):
-    """Compares undisturbed runs of several concurrencies with one that is killed half way and started again."""
+    """Check that runs at several concurrencies, and a run that is killed half way and resumed, have equal output."""
     answer = Metered(reply)
     with JudgeServer(answer) as server:
         outputs, codes = [], set()
@@ -414,12 +412,12 @@ def same_output(tmp_path, narrations, concurrencies):
             assert all(count <= 2 if fault_of(prompt) else count == 1 for prompt, count in answer.paid.items())
             prompts = answer.paid.total()
             answer.paid.clear()
-        again = partial(start, narrations, tmp_path / "killed", tmp_path / "data", server, concurrencies[0])
-        before = answer.kill_half_way(again, prompts)
+        start_again = partial(start, narrations, tmp_path / "killed", tmp_path / "data", server, concurrencies[0])
+        before = answer.kill_half_way(start_again, prompts)
         assert not (tmp_path / "killed" / QUESTIONS).exists()
-        codes.add(again().wait(FOREVER_S))
+        codes.add(start_again().wait(FOREVER_S))
         assert len(codes) == 1
-        # What was in flight at the kill may have been answered to nobody.
+        # Requests in flight at the kill may have been answered without a receiver.
         assert answer.paid.total() <= prompts + concurrencies[0]
         assert before >= prompts // 2
         outputs.append(contents(tmp_path / "killed"))

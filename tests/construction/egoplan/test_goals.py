@@ -29,7 +29,7 @@ def video(tmp_path):
 
 
 def clip(number, first, last, level=SUBGOAL, **changes):
-    """A clip over the narrations from `first` to `last`."""
+    """Return a clip with the narrations from `first` to `last`."""
     times = {"start_timestamp": timestamp(100 + 300 * first), "stop_timestamp": timestamp(300 + 300 * last)}
     return {level: f"goal {number}", **times} | ({"sub_clips": []} if level == SUBGOAL else {}) | changes
 
@@ -52,7 +52,7 @@ def test_the_prompt_is_figure_10_verbatim(video):
     assert goal_prompt(replace(video, actions=(fridge,))) == f"{PROMPT}{row}"
 
 
-def test_the_printed_schema_stays_unbalanced():
+def test_printed_form_keeps_its_missing_bracket():
     schema = PROMPT[PROMPT.index('{"overall_goal"') : PROMPT.index("-----")]
     assert (schema.count("{"), schema.count("}")) == (3, 2)
     assert "\n".join(PROMPT.splitlines()[-1:]) == "start_timestamp      |      stop_timestamp      |      narration"
@@ -85,11 +85,11 @@ def test_the_three_levels_are_pooled(video):
         (goals_of(clips=[clip(1, 0, 5, subgoal="Make the tea")]), [goals_module.REPEATED]),
     ],
 )
-def test_a_rejected_goal_has_its_reason(video, reply, reasons):
+def test_rejected_goal_has_its_reason(video, reply, reasons):
     assert pooled(video, reply)[1] == reasons
 
 
-def test_sub_clips_of_a_clip_with_invented_times_are_judged_by_their_own(video):
+def test_sub_clips_are_used_even_if_their_clip_has_invented_times(video):
     wrong = clip(1, 0, 5, start_timestamp="00:00:00.99", sub_clips=[clip(2, 0, 3, SECONDARY)])
     goals, reasons = pooled(video, goals_of(clips=[wrong]))
     assert (SECONDARY, "goal 2", 4) in goals
@@ -106,8 +106,8 @@ def test_goals_of_4_to_20_actions(tmp_path, count, reason):
         assert reasons == ([] if num_goals else [reason])
 
 
-def test_a_narration_that_overlaps_the_next_clip_is_no_overlap(tmp_path):
-    """EPIC's narrations overlap, and so do goals whose times are copied from them."""
+def test_goals_may_overlap_in_time_but_not_share_actions(tmp_path):
+    """EPIC-KITCHENS' narrations overlap, so goals with their times do too."""
     rows = epic_rows([f"take cup {n}" for n in range(8)])
     rows[3] |= {"stop_timestamp": timestamp(100 + 300 * 4 + 50), "stop_frame": 810}
     (video,), _ = read_epic_kitchens(write_epic(tmp_path / "n.csv", rows))
@@ -117,7 +117,7 @@ def test_a_narration_that_overlaps_the_next_clip_is_no_overlap(tmp_path):
     assert reasons == []
 
 
-def test_a_goal_over_an_unknown_action_is_rejected(video):
+def test_goal_around_an_unknown_action_is_rejected(video):
     goals, reasons = pooled(replace(video, unknown=((1850, 1900),)), goals_of(clips=[clip(1, 0, 4)]))
     assert goals == [(SUBGOAL, "goal 1", 5)]
     assert reasons == [goals_module.UNKNOWN_ACTION]
@@ -173,12 +173,12 @@ def test_goals_of_a_file(video, tmp_path):
         ("tea", "JSON"),
     ],
 )
-def test_a_wrong_goal_file_gives_a_one_line_error(video, tmp_path, content, facts):
+def test_invalid_goal_file_gives_a_one_line_error(video, tmp_path, content, facts):
     path = tmp_path / "goals.json"
     path.write_text(content)
-    with pytest.raises(LmmsEgoplanError, match=rf"^{path}: .*{facts}") as caught:
+    with pytest.raises(LmmsEgoplanError, match=rf"^{path}: .*{facts}") as error:
         read_goals(path, [video])
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error.value)
 
 
 def test_actions_are_named_in_the_prompt_in_order(video):

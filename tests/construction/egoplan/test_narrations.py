@@ -45,12 +45,12 @@ def test_rows_in_any_order_become_actions_by_time(tmp_path):
 def test_all_real_narrations_are_read():
     videos, rejections = read_epic_kitchens(EPIC, read_video_info(EPIC.parent / "EPIC_100_video_info.csv"))
     assert (len(videos), sum(len(video.actions) for video in videos), rejections) == (138, 9668, [])
-    # Frames were extracted at 60 a second, though five of these videos have 30, 48 or 90.
+    # Frames were extracted at 60 per second, although five of these videos have a rate of 30, 48 or 90.
     assert all(video.fps == 60 for video in videos)
 
 
 def at_rate(rows, rate):
-    """The rows with frames at another rate."""
+    """Change the frame numbers of rows to another rate."""
     for row in rows:
         for end in ("start", "stop"):
             row[f"{end}_frame"] = max(1, int(hundredths(row[f"{end}_timestamp"]) * rate / 100))
@@ -61,19 +61,19 @@ def at_rate(rows, rate):
 @pytest.mark.parametrize("video_id", ["P01_11", "P29_05", "P18_09"])
 @pytest.mark.parametrize("rate", [30, 50, 59.94 / 2, 120])
 def test_a_real_video_at_another_frame_rate_is_rejected(tmp_path, video_id, rate):
-    """The other videos are right."""
+    """All other videos are correct."""
     with EPIC.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     wrong = [row for row in rows if row["video_id"] == video_id]
     at_rate(wrong, rate)
     path = write_epic(tmp_path / "n.csv", rows)
-    with pytest.raises(LmmsEgoplanError) as caught:
+    with pytest.raises(LmmsEgoplanError) as error:
         read_epic_kitchens(path)
-    line, frame = re.search(r"n\.csv, line (\d+): (?:start|stop)_frame: (\d+)", str(caught.value)).groups()
+    line, frame = re.search(r"n\.csv, line (\d+): (?:start|stop)_frame: (\d+)", str(error.value)).groups()
     assert rows[int(line) - 2] in wrong
     assert frame in [str(rows[int(line) - 2][f"{end}_frame"]) for end in ("start", "stop")]
-    assert re.search(rf"\b{video_id}\b.*\b60\b", str(caught.value))
-    assert "\n" not in str(caught.value)
+    assert re.search(rf"\b{video_id}\b.*\b60\b", str(error.value))
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(("video_id", "fps"), [("P01_01", 60), ("P01_101", 50)])
@@ -88,7 +88,7 @@ def test_both_frame_rates_of_epic_kitchens_are_known(tmp_path, video_id, fps):
 
 
 def test_narrations_after_the_end_of_their_video_are_named(tmp_path):
-    """The last of the six narrations ends at 18 s."""
+    """The last narration ends at 18 s."""
     path = write_epic(tmp_path / "n.csv", epic_rows())
     assert read_epic_kitchens(path, {"P01_01": VideoInfo(18.0, 29.97)})[1] == []
     (video,), (rejection,) = read_epic_kitchens(path, {"P01_01": VideoInfo(17.0, 29.97)})
@@ -147,14 +147,14 @@ def test_accents_are_latin(tmp_path):
 
 
 def test_the_published_row_of_egovlp():
-    # The video's mean gap follows from the printed segment: 0.753615 s x 4.9 s.
+    # The video's mean gap follows from the printed segment of 0.753615 s.
     gap = (3.721266 - 2.967651) * EGO4D_MEAN_GAP
     (first, *_) = segments({UID: [3.3445, 3.3445 + gap]}, EGO4D_MEAN_GAP)[UID]
     assert first == pytest.approx((2.967651, 3.721266), abs=1e-4)
 
 
 @given(st.dictionaries(st.text("abc", min_size=1), st.lists(st.floats(0, 1e5), min_size=2).map(sorted), min_size=1))
-def test_segments_are_centred_and_as_long_as_the_formula_says(times):
+def test_segments_are_centred_and_follow_the_formula(times):
     gaps = {
         uid: (times_of_video[-1] - times_of_video[0]) / (len(times_of_video) - 1)
         for uid, times_of_video in times.items()
@@ -169,8 +169,8 @@ def test_segments_are_centred_and_as_long_as_the_formula_says(times):
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_ego4d_gives_the_wearers_sentences_with_segments(tmp_path, wrapped):
-    """The mean gap of both videos is 4 s, that of the first 3 s."""
+def test_ego4d_sentences_of_the_wearer_have_segments(tmp_path, wrapped):
+    """The gap is 3 s in the first video, 5 s in the second and 4 s on average."""
     videos = {
         UID: {"narration_pass_1": ego4d_pass(*WORKS[::-1])},
         "b": {"narration_pass_2": ego4d_pass((0, "#C C a"), (5, "#C C b"))},
@@ -183,9 +183,9 @@ def test_ego4d_gives_the_wearers_sentences_with_segments(tmp_path, wrapped):
 
 
 def test_rejected_ego4d_narrations_are_named(tmp_path):
-    more = [(6.0, "#O A man X walks"), (7.0, "#C C takes a #unsure"), (8.0, "#C C берёт"), (None, "#C C waits")]
+    unusable = [(6.0, "#O A man X walks"), (7.0, "#C C takes a #unsure"), (8.0, "#C C берёт"), (None, "#C C waits")]
     narrations = ego4d_pass(*WORKS)["narrations"] + [
-        ego4d_pass((0, text))["narrations"][0] | {"timestamp_sec": seconds} for seconds, text in more
+        ego4d_pass((0, text))["narrations"][0] | {"timestamp_sec": seconds} for seconds, text in unusable
     ]
     videos = {
         UID: {"narration_pass_1": {"narrations": narrations}},
@@ -194,20 +194,20 @@ def test_rejected_ego4d_narrations_are_named(tmp_path):
         "../up": {"narration_pass_1": ego4d_pass(*WORKS)},
     }
     sentences, unknown, rejections = ego4d(tmp_path, videos)
-    assert [len(spoken) for spoken in sentences.values()] == [2]
+    assert [len(video_sentences) for video_sentences in sentences.values()] == [2]
     assert reasons(rejections) == [
         *(layout.NO_TIME, layout.NO_NARRATIONS, reading.UNKNOWN_VIDEO),
         *(layout.OTHER_PERSON, layout.UNSURE, layout.OTHER_LETTERS, reading.NO_GAP),
     ]
     timeless = next(rejection for rejection in rejections if rejection.reason == layout.NO_TIME)
     assert timeless.where.endswith(f"{UID}, narration_pass_1.narrations[5]")
-    # Actions that nobody can name lie there: an unclear object, and other letters.
+    # The unknown actions have an unclear object, or a text in non-Latin letters.
     assert [round((start + stop) / 2) for start, stop in unknown[UID]] == [700, 800]
     path = write_ego4d(tmp_path / "narration.json", videos)
-    sentences, unknown, same = read_ego4d(path, None, ["unsure-actions"])
+    sentences, unknown, dropping_rejections = read_ego4d(path, None, ["unsure-actions"])
     assert [round((start + stop) / 2) for start, stop in unknown[UID]] == [800]
-    assert [len(spoken) for spoken in sentences.values()] == [2]
-    assert same == rejections
+    assert [len(video_sentences) for video_sentences in sentences.values()] == [2]
+    assert dropping_rejections == rejections
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", "3", '{"a": {}, "a": {}}', "#C C picks", '{"videos": []}'])
@@ -264,6 +264,6 @@ def test_times_of_unusable_rows_are_unknown(tmp_path, changes, reason):
 
 
 def test_texts_that_look_the_same_are_one_action():
-    same = ("take caf\u00e9 cup", "take cafe\u0301 cup", "take caf\u00e9 c\u200bup")
-    assert len({reading.normalised(text) for text in same}) == 1
-    assert len({reading.tidy(text) for text in same}) == 1
+    texts = ("take caf\u00e9 cup", "take cafe\u0301 cup", "take caf\u00e9 c\u200bup")
+    assert len({reading.normalised(text) for text in texts}) == 1
+    assert len({reading.tidy(text) for text in texts}) == 1

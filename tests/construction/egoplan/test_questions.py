@@ -29,7 +29,7 @@ def goal(actions, text="store cereal", source=EPIC_KITCHENS, video_id="P01_13", 
     return Goal(Video(source, video_id, fps, actions), SUBGOAL, text, actions)
 
 
-# The published record's actions, its answer, and other choices before the goal ends.
+# The published record's actions and answer, followed by actions for the other choices.
 CEREAL = [
     action("take cereal bag", 36, 105),
     action("fold cereal bag", 111, 253),
@@ -46,7 +46,7 @@ def reasons(rejections):
 
 @pytest.mark.skipif(not EXAMPLES.exists(), reason=f"needs {EXAMPLES}")
 def test_the_published_records_layout():
-    """The published question is rebuilt, except for its wrong choices, which are random."""
+    """Rebuild the published questions, except for the random wrong choices."""
     published = json.loads(EXAMPLES.read_text(encoding="utf-8"))
     (val,), (training,) = published["EgoPlan_validation"], published["EgoPlan_IT"]
     *_, record = evaluation_records(make_questions([goal(CEREAL)], 0)[0])
@@ -61,21 +61,21 @@ def test_the_published_records_layout():
     ]
     onion += [("grab onion", 9338, 9400), ("slice onion", 9500, 9600), ("remove peel from onion", 9700, 9800)]
     onion = [action(*parts) for parts in [*onion, ("peel onion", 9900, 9999)]]
-    made = instruction_records(make_questions([goal(onion, training["task_goal"], video_id="P07_113")], 0)[0])
-    record = next(record for record in made if record["answer"] == "grab onion")
+    records = instruction_records(make_questions([goal(onion, training["task_goal"], video_id="P07_113")], 0)[0])
+    record = next(record for record in records if record["answer"] == "grab onion")
     assert list(record) == list(training)
     assert record | {"sample_id": 39} == training
 
 
 def test_action_recognition_of_the_same_clips():
-    made, _ = make_questions([goal(CEREAL)], 0)
-    records, rejections = recognition_records(made)
-    # The first question has no past action, and so no clip.
+    questions, _ = make_questions([goal(CEREAL)], 0)
+    records, rejections = recognition_records(questions)
+    # The first question has no past action, so it has no clip.
     assert reasons(rejections) == [module.NOTHING_DONE]
     assert [record["sample_id"] for record in records] == [2, 3, 4, 5, 6]
     assert records[1]["question"] == module.RECOGNITION_QUESTION
     assert records[1]["answer"] == "Take cereal bag, fold cereal bag."
-    for record, training in zip(records, instruction_records(made)[1:], strict=True):
+    for record, training in zip(records, instruction_records(questions)[1:], strict=True):
         assert record["task_progress_metadata"] == training["task_progress_metadata"]
         assert record["current_observation_frame"] == training["current_observation_frame"]
 
@@ -89,36 +89,35 @@ actions_lists = st.lists(
 
 @settings(deadline=None)
 @given(actions_lists, st.sampled_from([(EPIC_KITCHENS, 60.0), (EPIC_KITCHENS, 50.0), (EGO4D, 30.0)]), st.integers(0, 3))
-def test_n_actions_give_n_questions_except_for_counted_exceptions(actions, source, seed):
-    asked = goal(actions, source=source[0], fps=source[1])
-    made, rejections = make_questions([asked], seed)
-    assert len(made) + len(rejections) == len(actions)
-    for question in made:
-        spelled = [normalised(choice) for choice in question.choices]
-        assert len(set(spelled)) == 4
+def test_n_actions_give_n_questions_or_rejections(actions, source, seed):
+    task_goal = goal(actions, source=source[0], fps=source[1])
+    questions, rejections = make_questions([task_goal], seed)
+    assert len(questions) + len(rejections) == len(actions)
+    for question in questions:
+        assert len({normalised(choice) for choice in question.choices}) == 4
         assert question.answer in question.choices
         assert set(question.choices) <= {step.text for step in actions}
-        # The answer's action is the first with its text; nothing of it is seen.
-        segment = next(step for step in asked.actions if step.text == question.answer)
+        # The answer is the first action with its text, and none of its frames is visible.
+        segment = next(step for step in task_goal.actions if step.text == question.answer)
         assert question.observation_frame == segment.start_frame - source[1] // 2
         assert all(past.start_frame <= past.stop_frame <= question.observation_frame for past in question.past)
         assert [past.text for past in question.past] == [
             step.text
-            for step in asked.actions[: asked.actions.index(segment)]
+            for step in task_goal.actions[: task_goal.actions.index(segment)]
             if step.start_frame <= question.observation_frame
         ]
 
 
 def test_prepare_reads_built_questions(tmp_path):
-    made, _ = make_questions([goal(CEREAL), goal(CEREAL, "tidy up", EGO4D, "0a1b", 30.0)], 0)
+    questions, _ = make_questions([goal(CEREAL), goal(CEREAL, "tidy up", EGO4D, "0a1b", 30.0)], 0)
     path = tmp_path / "EgoPlan_validation.json"
-    path.write_text(json.dumps(evaluation_records(made)))
+    path.write_text(json.dumps(evaluation_records(questions)))
     records = read_annotations(path, "val")
-    assert [record.sample_id for record in records] == list(range(1, len(made) + 1))
+    assert [record.sample_id for record in records] == list(range(1, len(questions) + 1))
 
 
 @pytest.mark.parametrize(
-    ("changed", "expected"),
+    ("actions", "expected"),
     [
         ([*CEREAL, action("open cupboard", 2000, 2100)], [module.REPEATED]),
         ([*CEREAL, action("Open the cupboard.", 2000, 2100)], [module.SPELLED_ALIKE]),
@@ -126,18 +125,18 @@ def test_prepare_reads_built_questions(tmp_path):
         ([action("wait", 20, 30), *CEREAL], [module.TOO_EARLY]),
     ],
 )
-def test_exceptions_are_counted_by_reason(changed, expected):
-    assert reasons(make_questions([goal(changed)], 0)[1]) == expected
+def test_rejected_actions_have_a_reason(actions, expected):
+    assert reasons(make_questions([goal(actions)], 0)[1]) == expected
 
 
 def test_wrong_choices_depend_on_the_seed_and_not_on_other_goals():
-    one, other = goal(CEREAL), goal(CEREAL, "tidy up")
-    alone = make_questions([one], 0)[0]
-    assert make_questions([other, one], 0)[0][len(alone) :] == alone
-    assert make_questions([one], 1)[0] != alone
+    store, tidy_up = goal(CEREAL), goal(CEREAL, "tidy up")
+    questions = make_questions([store], 0)[0]
+    assert make_questions([tidy_up, store], 0)[0][len(questions) :] == questions
+    assert make_questions([store], 1)[0] != questions
 
 
-def test_right_choices_are_spread_over_the_letters():
+def test_every_letter_is_often_the_answer():
     rng = random.Random(0)
     goals = [goal(CEREAL, f"store cereal {rng.random()}") for _ in range(80)]
     records = evaluation_records(make_questions(goals, 0)[0])
@@ -148,7 +147,7 @@ def test_right_choices_are_spread_over_the_letters():
 @pytest.mark.parametrize(
     ("text", "ending"), [("Make tea", "to make tea?"), ("TV repair", "to TV repair?"), ("x", "to x?")]
 )
-def test_a_goal_within_the_question_begins_small(text, ending):
+def test_goal_begins_in_lower_case_within_the_question(text, ending):
     (record, *_) = evaluation_records(make_questions([goal(CEREAL, text)], 0)[0])
     assert record["task_goal"] == text
     assert record["question"].endswith(ending)

@@ -1,4 +1,4 @@
-"""From real narrations, with a language model that fails now and then, to questions that lmms-eval scores on videos."""
+"""Build questions from real narrations with a language model that sometimes fails, and score them with lmms-eval."""
 
 import json
 
@@ -17,7 +17,7 @@ from runs.harness import metric, run
 from runs.prepared_set import save_letter_lover
 
 EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
-# Of each source.
+# Number of questions from each source.
 COUNT = 24
 
 pytestmark = [pytest.mark.whole, pytest.mark.skipif(not available(), reason=f"needs the public annotations in {DATA}")]
@@ -35,15 +35,15 @@ def command(*arguments, exit_code=0):
 
 
 def spread(records):
-    """Some of the questions, from the first to the last."""
+    """Return some of the questions, evenly spaced."""
     return records[:: len(records) // COUNT][:COUNT]
 
 
 @pytest.fixture(scope="module")
 def prepared(folder):
-    """The walk of the documentation, up to the prepared split; videos are rendered for some of the questions.
+    """Run the documented commands up to the prepared split. Videos are rendered for some of the questions.
 
-    Ego4D's narrations are written from EPIC-KITCHENS' in the layout of Ego4D's.
+    Ego4D's narrations are EPIC-KITCHENS' in Ego4D's layout.
     """
     ego4d = write_ego4d(folder / "narration.json", as_ego4d(read_epic_kitchens(EPIC)[0][:6]))
     with pytest.MonkeyPatch.context() as patch, JudgeServer(reply) as server:
@@ -52,9 +52,9 @@ def prepared(folder):
         records = []
         for source, narrations in (("epic-kitchens", EPIC), ("ego4d", ego4d)):
             out = folder / source
-            built = ("data", "build", "egoplan", narrations, "--source", source, "--out", out)
+            arguments = ("data", "build", "egoplan", narrations, "--source", source, "--out", out)
             # More than 10 % of the prompts have no usable reply.
-            assert "10%" in command(*built, exit_code=1)
+            assert "10%" in command(*arguments, exit_code=1)
             records += spread(json.loads((out / "EgoPlan_validation.json").read_text(encoding="utf-8")))
         records = [record | {"sample_id": number} for number, record in enumerate(records)]
         media = render_media(records, folder / "media")
@@ -66,7 +66,7 @@ def prepared(folder):
 
 
 def test_no_visual_input_reaches_the_answers_action(prepared):
-    """Frames of rendered videos are renumbered, but in the same order."""
+    """Rendered videos have other frame numbers, but in the same order."""
     for row in prepared:
         past = [(action["start_frame"], action["stop_frame"]) for action in row["past_actions"]]
         observation = row["current_observation_frame"]
@@ -85,9 +85,9 @@ def test_egoplan_val_scores_built_questions(prepared, folder):
         "--model_args",
         f"pretrained={checkpoint},dtype=float32",
     ]
-    done = run(folder, folder / "run", *arguments)
-    results, samples = done.results["egoplan_val"], done.samples["egoplan_val"]
+    finished = run(folder, folder / "run", *arguments)
+    results, samples = finished.results["egoplan_val"], finished.samples["egoplan_val"]
     assert metric(results, "num_questions") == metric(results, "split_size") == 2 * COUNT == len(samples)
     golden = {row["sample_id"]: row["golden_choice_idx"] for row in prepared}
-    right = [golden[s["predictions"]["sample_id"]] == s["predictions"]["prediction"] for s in samples]
+    right = [golden[sample["predictions"]["sample_id"]] == sample["predictions"]["prediction"] for sample in samples]
     assert metric(results, "acc") == pytest.approx(sum(right) / len(right))

@@ -8,7 +8,7 @@ from lmms_egoplan.construction.egoplan.wording import content, named_in_order, n
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("put meat mix on dough", "put mix meat on dough"),
         ("take plate", "Take the plates."),
@@ -23,12 +23,12 @@ from lmms_egoplan.construction.egoplan.wording import content, named_in_order, n
         ("take caf\u00e9 cups", "take cafe\u0301 cup"),
     ],
 )
-def test_near_equal_actions_share_a_key(one, other):
-    assert near_key(one) == near_key(other)
+def test_near_equal_actions_share_a_key(first, second):
+    assert near_key(first) == near_key(second)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("put cup on plate", "put plate on cup"),
         ("pour water into milk", "pour milk into water"),
@@ -43,20 +43,20 @@ def test_near_equal_actions_share_a_key(one, other):
         ("peel onion", "take peeler"),
     ],
 )
-def test_other_actions_do_not(one, other):
-    assert near_key(one) != near_key(other)
+def test_different_actions_have_different_keys(first, second):
+    assert near_key(first) != near_key(second)
 
 
 def longest(words, actions, start=0):
     """Try all positions of each action, with at most two words between its own words."""
     if not actions:
         return 0
-    rest, wanted = actions[1:], content(actions[0])
-    best = longest(words, rest, start)
-    for positions in combinations(range(start, len(words)), len(wanted)):
-        near = all(after - before <= 3 for before, after in pairwise(positions))
-        if near and all(words[position] == word for position, word in zip(positions, wanted, strict=True)):
-            best = max(best, 1 + longest(words, rest, positions[-1] + 1))
+    later_actions, action_words = actions[1:], content(actions[0])
+    best = longest(words, later_actions, start)
+    for positions in combinations(range(start, len(words)), len(action_words)):
+        is_near = all(after - before <= 3 for before, after in pairwise(positions))
+        if is_near and all(words[position] == word for position, word in zip(positions, action_words, strict=True)):
+            best = max(best, 1 + longest(words, later_actions, positions[-1] + 1))
     return best
 
 

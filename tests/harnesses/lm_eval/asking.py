@@ -1,4 +1,4 @@
-"""Requests as lm-eval makes them, and what they must be answered with: a pass of its own for each candidate."""
+"""Requests like lm-eval's, and the expected answers: a separate pass for each candidate."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ CANDIDATES = ["put mug", "put mug on the counter", "open the fridge, take the mi
 
 
 def pictures(start, count):
-    """Pictures in colours of their own, and none of them square."""
+    """Return pictures, none of them square, each in different colours."""
     return [
         Image.effect_mandelbrot((70, 50), (-2, -1.5, 1, 1.5 - number / 10), 60).convert("RGB")
         for number in range(start, start + count)
@@ -28,13 +28,13 @@ def lazy(start, count):
 
 
 def prompt(text, count, model=None):
-    """A prompt with `count` images; rendered by the chat template of `model`, if given."""
+    """Return a prompt with `count` images, rendered by the chat template of `model` if there is one."""
     content = "<image>" * count + text
     return content if model is None else model.apply_chat_template([{"role": "user", "content": content}])
 
 
 def ranking(doc_id, context, candidates, images=None):
-    """The requests of one question."""
+    """Return the requests of one question."""
     media = () if images is None else ({"visual": images},)
     return [
         instance("loglikelihood", doc_id, index, context, candidate, *media)
@@ -52,11 +52,11 @@ def instance(kind, doc_id, index, *arguments):
 
 
 def plain_answer(model, text, continuation, images):
-    """Sum of log-probabilities, number of tokens and greedy flag from one pass over image tokens and text."""
+    """Return the sum of log-probabilities, the number of tokens and the greedy flag, from one pass."""
     processor = model.processor
     context = processor.image_token * len(images) + text
     before, inputs = (
-        processor(text=each, images=images or None, return_tensors="pt") for each in (context, context + continuation)
+        processor(text=words, images=images or None, return_tensors="pt") for words in (context, context + continuation)
     )
     ids = inputs["input_ids"][0]
     number = len(ids) - before["input_ids"].shape[1]

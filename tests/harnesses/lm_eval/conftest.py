@@ -1,4 +1,4 @@
-"""The small sets of `prepared_sets`, without a judge, and tiny models of the class that ranks."""
+"""The small sets of `prepared_sets`, without a judge, and tiny models of the ranking class."""
 
 import os
 
@@ -25,18 +25,18 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
-    """Tiny ones."""
+    """Return the folders of tiny checkpoints."""
     folder = tmp_path_factory.mktemp("checkpoints")
     return {name: str(save(name, folder / name)) for name in FAMILIES}
 
 
 @pytest.fixture(scope="module")
 def chat(checkpoint):
-    """Models that are asked in chat prompts."""
+    """Return models for chat prompts."""
     return {name: HFVLMRanker(checkpoint[name], **ARGUMENTS) for name in FAMILIES}
 
 
 @pytest.fixture(scope="module")
 def plain(checkpoint):
-    """Models that render no prompt."""
+    """Return models for prompts without a chat template."""
     return {name: HFVLMRanker(checkpoint[name], **ARGUMENTS) for name in FAMILIES}

@@ -29,7 +29,7 @@ BENCHMARKS = {name.partition("_")[0] for name in [*WITH_IMAGES, *TEXT_ONLY]}
 
 
 def prepare_all(folder: Path, questions: int = 3) -> None:
-    """Prepare them all below `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
+    """Prepare all sets in `folder`, which ``LMMS_EGOPLAN_DATA`` must name."""
     prepare_small_set(folder, questions)
     demo = DEMO_SETS["egoplan_bench2"]
     copy_set(demo, folder)
@@ -41,18 +41,18 @@ def prepare_all(folder: Path, questions: int = 3) -> None:
 
 
 def manager(**metadata):
-    """As in ``lm-eval --include_path ... --metadata ...``, but without lm-eval's own tasks, which are slow to list."""
+    """Return lm-eval's task manager with this metadata, without lm-eval's own tasks, which are slow to list."""
     metadata = {"encoder": str(get_model_path())} | metadata
     return TaskManager(include_path=str(LM_EVAL_TASKS), include_defaults=False, metadata=metadata)
 
 
 def load(name: str, **metadata):
-    """The task of that name."""
+    """Return the task with this name."""
     return manager(**metadata).load([name])["tasks"][name]
 
 
 def build(name: str, **metadata):
-    """A loaded task with all its requests."""
+    """Return a loaded task with all its requests."""
     task = load(name, **metadata)
     task.build_all_requests()
     return task

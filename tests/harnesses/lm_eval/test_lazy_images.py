@@ -30,8 +30,8 @@ from runs.small_set import prepare_small_set
 
 OPEN_FILES = Path("/proc/self/fd")
 
-# Says of each request's images what they show and what they are.
-TELL = """
+# Prints the description and the digests of each request's images.
+DESCRIBE = """
 import dill, hashlib, sys
 from pathlib import Path
 for images in dill.loads(Path(sys.argv[1]).read_bytes()):
@@ -57,7 +57,7 @@ def test_images_are_a_text_for_json_and_hashing(images):
     assert json.loads(json.dumps({"visual": images})) == {"visual": "five to seven"}
     same = LazyImages("five to seven", partial(numbers, 0, 1))
     other = LazyImages("six to eight", partial(numbers, 5, 3))
-    keys = [hash_args("loglikelihood", ("a", " b", {"visual": each})) for each in (images, same, other)]
+    keys = [hash_args("loglikelihood", ("a", " b", {"visual": visual})) for visual in (images, same, other)]
     assert keys[0] == keys[1] != keys[2]
 
 
@@ -88,15 +88,15 @@ def test_another_version_of_the_task_gets_no_earlier_response(data, task):
 
 
 def test_requests_are_read_in_another_process(data):
-    """As from the request cache; the same images are shown there."""
+    """The images are the same there, as with lm-eval's request cache."""
     tasks = ["egoplan_val", "egothink_planning_navigation", "egointent"]
     requested = [images_of(instance) for task in tasks for instance in build(task).instances]
     requested.append(LazyImages("views", partial(stored_images, ACTPLAN, "test", fingerprint(), 3, "images")))
     (data / "requests").write_bytes(dill.dumps(requested))
-    command = [sys.executable, "-c", TELL, str(data / "requests")]
+    command = [sys.executable, "-c", DESCRIBE, str(data / "requests")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=FOREVER_S)
     digests = [[sha256(image.tobytes()).hexdigest() for image in images] for images in requested]
-    expected = [" ".join([images.lower(), *each]) for images, each in zip(requested, digests, strict=True)]
+    expected = [" ".join([images.lower(), *hashes]) for images, hashes in zip(requested, digests, strict=True)]
     assert done.stdout.splitlines() == expected
     assert len(expected) == 3 * 4 + 2 + 6 + 1
 
@@ -125,7 +125,7 @@ def test_images_of_the_right_row_in_rgb(data):
 
 
 def test_neither_images_nor_open_files_are_kept(data):
-    requested = [images_of(each) for task in ("egoplan_val", "egointent") for each in build(task).instances]
+    requested = [images_of(instance) for task in ("egoplan_val", "egointent") for instance in build(task).instances]
     seen, files = [], []
     for _ in range(10):
         for images in requested:
@@ -138,7 +138,7 @@ def test_neither_images_nor_open_files_are_kept(data):
 
 
 def test_memory_stays_flat_over_large_stored_images(tmp_path, monkeypatch):
-    """12 MB each when decoded, 600 MB in all."""
+    """The images take 12 MB each when decoded, 600 MB in total."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     source = write_source(tmp_path / "source", 1)
     for path in source.rglob("*.jpg"):

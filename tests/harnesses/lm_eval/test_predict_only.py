@@ -13,7 +13,7 @@ TASKS = ["egoplan_val", "egoplan_val_blind", "egoplan_val_generate", "egothink_o
 
 @pytest.fixture(scope="module")
 def run(data):
-    """Its results, its tasks and what the judge was asked that is set after it was tried."""
+    """Return a run's results, its tasks, and the prompts sent to a judge that is set after the tasks are loaded."""
     with JudgeServer(lambda *_: Reply()) as server, pytest.MonkeyPatch.context() as patch:
         tasks = [load(name, num_frames=2, max_frames=2) for name in TASKS]
         patch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
@@ -27,8 +27,8 @@ def run(data):
 
 
 def test_answers_are_logged_and_not_scored(run):
-    results, tasks, asked = run
-    assert asked == []
+    results, tasks, judge_prompts = run
+    assert judge_prompts == []
     for task in tasks:
         name = task.config.task
         scores = {key for key in results["results"][name] if "," in key}
@@ -39,7 +39,7 @@ def test_answers_are_logged_and_not_scored(run):
 
 
 def test_few_shot_examples_are_never_used(run):
-    """Though the run asks for three."""
+    """The run requests three."""
     results, tasks, _ = run
     for task in tasks:
         assert task.get_config("num_fewshot") == 0

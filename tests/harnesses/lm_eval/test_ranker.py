@@ -42,7 +42,7 @@ def test_chat_prompts_give_the_sums_of_full_passes(chat, name, count):
     for doc_id, text in enumerate(TEXTS):
         images = lazy(doc_id, count) if count else None
         requests += ranking(doc_id, prompt(text, count, chat[name]), CANDIDATES, images)
-        passes = [reference_loss(name, messages(text, pictures(doc_id, count)), each) for each in CANDIDATES]
+        passes = [reference_loss(name, messages(text, pictures(doc_id, count)), candidate) for candidate in CANDIDATES]
         expected += [(-loss * tokens, tokens) for loss, tokens in passes]
     answers = chat[name].loglikelihood(requests)
     np.testing.assert_allclose([total for total, _ in answers], [total for total, _ in expected], atol=1e-3)
@@ -50,7 +50,7 @@ def test_chat_prompts_give_the_sums_of_full_passes(chat, name, count):
     assert max(tokens for _, tokens in expected) > 5
 
 
-# Without its template's delimiters Qwen2.5-VL itself takes one image only.
+# Without its template's delimiters, Qwen2.5-VL accepts only one image.
 @pytest.mark.parametrize(
     ("name", "count"), [("llava", 0), ("llava", 1), ("llava", 3), ("qwen2_5_vl", 0), ("qwen2_5_vl", 1)]
 )
@@ -61,7 +61,7 @@ def test_plain_prompts_give_the_sums_and_flags_of_full_passes(plain, name, count
     for doc_id, text in enumerate([*TEXTS, continued]):
         images = lazy(doc_id, count) if count else None
         requests += ranking(doc_id, prompt(text, count), candidates, images)
-        expected += [plain_answer(model, text, each, pictures(doc_id, count)) for each in candidates]
+        expected += [plain_answer(model, text, candidate, pictures(doc_id, count)) for candidate in candidates]
     answers = model.loglikelihood(requests)
     np.testing.assert_allclose([total for total, _ in answers], [total for total, _, _ in expected], atol=1e-3)
     assert [answer.num_tokens for answer in answers] == [tokens for _, tokens, _ in expected]
@@ -80,15 +80,15 @@ def with_likeliest(model, images):
         with torch.no_grad():
             likeliest = int(model.model(**inputs).logits[0, -1].argmax())
         token = model.tokenizer.decode([likeliest])
-        before, after = (model.tokenizer(each)["input_ids"] for each in (text, text + token))
+        before, after = (model.tokenizer(words)["input_ids"] for words in (text, text + token))
         if token.strip() and after == [*before, likeliest]:
             return text, token
     raise AssertionError("none found")
 
 
-@pytest.mark.parametrize("place", ["What {} is this?", "What is this? {}"])
-def test_plain_images_after_text_are_rejected(plain, place):
-    requests = ranking(0, place.format("<image>"), [" mug"], lazy(0, 1))
+@pytest.mark.parametrize("template", ["What {} is this?", "What is this? {}"])
+def test_plain_images_after_text_are_rejected(plain, template):
+    requests = ranking(0, template.format("<image>"), [" mug"], lazy(0, 1))
     with pytest.raises(RankingError, match=r"--apply_chat_template.*What "):
         plain["llava"].loglikelihood(requests)
 
@@ -101,22 +101,22 @@ def test_chat_images_replace_their_placeholders(chat):
         {"type": "text", "text": " then "}, {"type": "image", "image": pictures(1, 1)[0]},
         {"type": "text", "text": " and now?"},
     ]  # fmt: skip
-    expected = [reference_loss("qwen2_5_vl", [{"role": "user", "content": content}], each) for each in CANDIDATES]
+    expected = [reference_loss("qwen2_5_vl", [{"role": "user", "content": content}], text) for text in CANDIDATES]
     answers = model.loglikelihood(ranking(0, context, CANDIDATES, lazy(0, 2)))
     np.testing.assert_allclose([total for total, _ in answers], [-loss * n for loss, n in expected], atol=1e-3)
 
 
-@pytest.mark.parametrize("shown", [0, 1, 3])
+@pytest.mark.parametrize("num_images", [0, 1, 3])
 @pytest.mark.parametrize("kind", ["chat", "plain"])
-def test_images_without_placeholders_are_rejected(chat, plain, kind, shown):
+def test_images_without_placeholders_are_rejected(chat, plain, kind, num_images):
     model = {"chat": chat, "plain": plain}[kind]["qwen2_5_vl"]
     context = prompt("Next?", 2, model if kind == "chat" else None)
-    with pytest.raises(RankingError, match=rf"question task/7: .*\b{shown}\b.*\b2\b"):
-        model.loglikelihood(ranking(7, context, [" mug"], lazy(0, shown)))
+    with pytest.raises(RankingError, match=rf"question task/7: .*\b{num_images}\b.*\b2\b"):
+        model.loglikelihood(ranking(7, context, [" mug"], lazy(0, num_images)))
 
 
 def test_mixed_and_repeated_requests_are_answered_in_order(chat):
-    """Ranks with fewer questions than others get their last request again."""
+    """lm-eval repeats the last request of a rank that has fewer questions than others."""
     model = chat["qwen2_5_vl"]
     questions = [
         ranking(number, prompt(TEXTS[number % 3], count, model), CANDIDATES, lazy(number, count) if count else None)
@@ -155,7 +155,7 @@ def test_prompts_that_do_not_fit_are_an_error_in_ranking(chat, count):
 def test_a_question_whose_requests_come_from_the_cache_is_computed_once(chat):
     model, passes = chat["llava"], []
     requests = dill.loads(dill.dumps(ranking(0, prompt("Next?", 2, model), CANDIDATES, lazy(0, 2))))
-    model.loglikelihood(requests)  # settles the path with full passes
+    model.loglikelihood(requests)  # full passes decide the path
     handle = model.model.model.vision_tower.register_forward_hook(lambda *_: passes.append(1))
     try:
         model.loglikelihood(requests)
@@ -181,13 +181,13 @@ def test_answers_from_the_response_cache_are_those_of_their_images(chat, tmp_pat
     model = chat["qwen2_5_vl"]
     context = prompt("Next?", 1, model)
     requests = [request for number in (0, 1) for request in ranking(number, context, CANDIDATES, lazy(number, 1))]
-    file, hook, asked = str(tmp_path / "answers.db"), model.cache_hook, []
-    handle = model.model.register_forward_pre_hook(lambda *_: asked.append(1))
+    file, hook, passes = str(tmp_path / "answers.db"), model.cache_hook, []
+    handle = model.model.register_forward_pre_hook(lambda *_: passes.append(1))
     try:
         first = CachingLM(model, file).loglikelihood(requests[:5])
-        before = len(asked)
+        before = len(passes)
         again = CachingLM(model, file).loglikelihood(requests[:5])
-        assert before == len(asked) > 0
+        assert before == len(passes) > 0
         other = CachingLM(model, file).loglikelihood(requests)
     finally:
         handle.remove()
@@ -199,7 +199,7 @@ def test_answers_from_the_response_cache_are_those_of_their_images(chat, tmp_pat
 
 
 def served(folder, cache, requests, **arguments):
-    """The answers with `--use_cache`, and how many questions the model computed for them."""
+    """Return the answers with `--use_cache`, and whether the model computed any of them."""
     model = HFVLMRanker(str(folder), **ARGUMENTS, **arguments)
     computed = []
     handle = model.model.model.vision_tower.register_forward_hook(lambda *_: computed.append(1))

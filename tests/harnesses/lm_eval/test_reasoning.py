@@ -1,4 +1,4 @@
-"""Reasoning is taken from answers as lmms-eval takes it."""
+"""Reasoning is removed from answers as in lmms-eval."""
 
 import json
 

@@ -27,7 +27,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def build(name="egoplan_val", cache_requests=True, metadata=None, config=None, **arguments):
-    """The requests of a run with ``--cache_requests``; `config` as ``--gen_kwargs`` and such change it."""
+    """Return the requests of a run with ``--cache_requests``. `config` changes the task, like ``--gen_kwargs``."""
     task = load(name, **(metadata or {}))
     for key, value in (config or {}).items():
         task.set_config(key, value, update=isinstance(value, dict))
@@ -35,16 +35,16 @@ def build(name="egoplan_val", cache_requests=True, metadata=None, config=None, *
     return task.instances
 
 
-def asked(instances):
-    """All that decides what a model is asked, and where its answer goes."""
+def contents(instances):
+    """Return everything that determines a model's input and the destination of its answer."""
     return [
-        (each.request_type, each.doc, each.task_name, each.doc_id, each.idx, *map(json.dumps, each.args))
-        for each in instances
+        (item.request_type, item.doc, item.task_name, item.doc_id, item.idx, *map(json.dumps, item.args))
+        for item in instances
     ]
 
 
-def uncached(*arguments, **more):
-    return asked(build(*arguments, cache_requests=False, **more))
+def uncached(*arguments, **keywords):
+    return contents(build(*arguments, cache_requests=False, **keywords))
 
 
 def of_cache(warned):
@@ -56,7 +56,7 @@ def written(folder):
 
 
 def test_an_equal_run_reads_requests_from_the_cache(folder, warned):
-    """At most one document's are built, to compare."""
+    """At most one document's requests are built, for comparison."""
     built = []
 
     def text(doc):
@@ -64,38 +64,38 @@ def test_an_equal_run_reads_requests_from_the_cache(folder, warned):
         return "<image>" * 8 + doc["question"]
 
     config = {"doc_to_text": text}
-    first = asked(build(config=config))
+    first = contents(build(config=config))
     assert set(built) == {100, 101, 102, 103}
     files = written(folder)
     built.clear()
     again = build(config=config)
     assert len(built) <= 1
-    assert asked(again) == first == uncached()
+    assert contents(again) == first == uncached()
     assert len(files) == 1
     assert written(folder) == files
     assert of_cache(warned) == []
     images = [instance.args[2]["visual"] for instance in again]
-    assert all(isinstance(each, LazyImages) for each in images)
-    assert [read_number(list(each)[-1]) for each in images[::4]] == [39, 38, 37, 36]
-    assert len({id(each) for each in images}) == 4  # by which a question's requests are known to belong together
+    assert all(isinstance(image, LazyImages) for image in images)
+    assert [read_number(list(item)[-1]) for item in images[::4]] == [39, 38, 37, 36]
+    assert len({id(item) for item in images}) == 4  # the object identifies the requests of one question
 
 
 @pytest.mark.parametrize("limit", [1, 3, None])
 def test_a_limit_takes_the_first_of_the_cache(folder, warned, limit):
     build(limit=2)
     files = written(folder)
-    assert asked(build(limit=limit)) == uncached(limit=limit)
+    assert contents(build(limit=limit)) == uncached(limit=limit)
     assert written(folder) == files
     assert of_cache(warned) == []
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_ranks_share_a_limit(rank):
-    """lm-eval would give each of them as many documents from the cache."""
+    """lm-eval would give each rank that many documents from the cache."""
     share = {"rank": rank, "world_size": 2, "limit": 2}
     for _ in range(2):
         assert {instance.doc_id for instance in build(**share)} == {rank}
-        assert asked(build(**share)) == uncached(**share)
+        assert contents(build(**share)) == uncached(**share)
 
 
 def shout(messages, **_):
@@ -115,7 +115,7 @@ CHANGES = {
 }
 CHANGES_BESIDE_THE_DOCUMENTS = {
     "gen_kwargs": (COUNTING, {}, {"config": {"generation_kwargs": {"max_gen_toks": 5}}}),
-    "words": ("egoplan_val", {}, {"config": {"doc_to_text": "{{question}} Tell me."}}),
+    "words": ("egoplan_val", {}, {"config": {"doc_to_text": "{{question}} Answer."}}),
     "choices": ("egoplan_val", {}, {"config": {"target_delimiter": ""}}),
     "chat template": ("egoplan_val_blind", CHAT | {"chat_template": shout}, CHAT | {"chat_template": whisper}),
 }
@@ -126,15 +126,15 @@ CASES += [pytest.param(*case, id=name) for name, case in CHANGES_BESIDE_THE_DOCU
 @pytest.mark.parametrize(("name", "usual", "change"), CASES)
 def test_a_different_run_rebuilds_and_stores_requests(folder, warned, name, usual, change):
     prepare_others(folder)
-    first = asked(build(name, **usual))
-    assert asked(build(name, **change)) == uncached(name, **change) != first
+    first = contents(build(name, **usual))
+    assert contents(build(name, **change)) == uncached(name, **change) != first
     (warning,) = of_cache(warned)
     assert name in warning
     files = written(folder)
-    assert asked(build(name, **change)) == uncached(name, **change)
+    assert contents(build(name, **change)) == uncached(name, **change)
     assert len(of_cache(warned)) == 1
     assert written(folder) == files
-    assert asked(build(name, **usual)) == first
+    assert contents(build(name, **usual)) == first
 
 
 def prepare_others(folder):
@@ -143,29 +143,29 @@ def prepare_others(folder):
 
 
 def test_data_prepared_again_rebuild_requests(folder, warned):
-    """The questions are the same, an image is another."""
+    """The questions are the same, but one image differs."""
     source = write_source(folder / "source")
     prepare_egothink(source)
-    before = asked(build(COUNTING))
+    before = contents(build(COUNTING))
     for path in (source / EGOTHINK[COUNTING].folder / "images").iterdir():
         path.write_bytes(image_bytes(123))
     prepare_egothink(source)
     requests = build(COUNTING)
-    assert asked(requests) == uncached(COUNTING) != before
+    assert contents(requests) == uncached(COUNTING) != before
     assert len(of_cache(warned)) == 1
-    assert [image.getpixel((3, 3))[0] for each in requests for image in each.args[2]["visual"]] == [123, 123]
-    assert asked(build(COUNTING)) == asked(requests)
+    assert [image.getpixel((3, 3))[0] for request in requests for image in request.args[2]["visual"]] == [123, 123]
+    assert contents(build(COUNTING)) == contents(requests)
     assert len(of_cache(warned)) == 1
 
 
 def test_equal_data_in_another_folder_use_the_cache(folder, warned, monkeypatch):
     prepare_egothink(write_source(folder / "source"))
-    first = asked(build(COUNTING))
+    first = contents(build(COUNTING))
     (folder / "egothink").rename(folder / "moved")
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(folder / "elsewhere"))
     (folder / "elsewhere").mkdir()
     (folder / "moved").rename(folder / "elsewhere" / "egothink")
     requests = build(COUNTING)
-    assert asked(requests) == first
+    assert contents(requests) == first
     assert of_cache(warned) == []
-    assert all(len(list(each.args[2]["visual"])) == 1 for each in requests)
+    assert all(len(list(request.args[2]["visual"])) == 1 for request in requests)

@@ -1,4 +1,4 @@
-"""Answers keep the form of what the model was shown."""
+"""Answers keep the form of the visual input."""
 
 import pickle
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Requests as lmms-eval makes them, over documents that a test writes down."""
+"""Build requests like lmms-eval, from documents that a test defines."""
 
 from collections.abc import Sequence
 from operator import itemgetter
@@ -14,7 +14,7 @@ Doc = dict[str, Any]  # "text", "visuals", and "choices" to rank
 
 
 def generate(model: HFVLM, docs: Sequence[Doc], **arguments: Any) -> list[str]:
-    """The model's answers to the documents."""
+    """Return the model's answers to the documents."""
     return [result.text for result in model.generate_until(generation_requests(model, docs, **arguments))]
 
 

@@ -31,7 +31,7 @@ def docs(*texts):
 
 
 def ask(model, folder, cache, documents, finish=True):
-    """The losses as the harness gets them with `--use_cache`, and how many came from the cache."""
+    """Return the losses that the harness gets with `--use_cache`, and the number of cache hits."""
     responses = ResponseCache.create(
         str(cache), model="hf_vlm", model_args=f"pretrained={folder},dtype=float32", task_dict={}
     )
@@ -46,7 +46,7 @@ def ask(model, folder, cache, documents, finish=True):
 
 
 def reweigh(folder, factor):
-    """Another checkpoint of the same shape in the same folder."""
+    """Write a checkpoint of the same shape with other weights into the folder."""
     model, _ = build("llava")
     weights = {name: value * factor if value.ndim > 1 else value for name, value in model.state_dict().items()}
     model.save_pretrained(folder, state_dict=weights)
@@ -97,9 +97,9 @@ def faulty(folder, **arguments):
 
 @pytest.mark.parametrize("later", [["Where?", "In room Z?", "Why?"], ["In room Z?", "Where?"]], ids=["audit", "settle"])
 def test_responses_from_a_path_that_fails_later_are_never_served(tmp_path, later):
-    """A killed run leaves answers of the path `packed`; the next finds it inexact; the third starts anew without it.
+    """A killed run leaves answers of the path `packed`. The next run finds it inexact, the third does not use it.
 
-    The next run's first question settles its path, the second is audited.
+    In the next run, the first question decides the path, and the second is audited.
     """
     folder = save_faulty(tmp_path / "checkpoint", "Z")
     early = ["Next?", "What now?", "And then?"]
@@ -126,7 +126,7 @@ def test_a_forced_path_is_used_and_cached_separately(tmp_path):
 
 
 def test_cache_keys_of_other_backends_do_not_change(tmp_path):
-    """A model that went away binds nothing."""
+    """A deleted model binds no cache."""
     folder = save("llava", tmp_path / "checkpoint")
     model = HFVLM(str(folder), dtype="float32")
     bound = ResponseCache.create(str(tmp_path / "cache"), model="hf_vlm", model_args={"pretrained": str(folder)})

@@ -1,4 +1,4 @@
-"""A clip's frame rate reaches the processors, which make time stamps and positions of it."""
+"""A clip's frame rate reaches the processors, which derive time stamps and positions from it."""
 
 import copy
 from itertools import groupby
@@ -17,7 +17,7 @@ from lmms_egoplan.ranking.question import on_device
 from media.files import number_image, read_numbers, write_numbered_video
 from zoo import FAMILIES, build, save
 
-# Seconds a grid as an input; time stamps in the text; neither.
+# Families with seconds per grid as an input, with time stamps in the text, or with neither.
 RATED = {"qwen2_5_vl": True, "qwen3_vl": True, "qwen3_5": True, "llava_onevision": False, "internvl": False}
 VIDEO_FAMILIES = [name for name, family in FAMILIES.items() if family.takes_video]
 
@@ -37,7 +37,7 @@ def inputs(name, *conversations):
 
 
 def as_the_processor_gives_them(name, videos, rates):
-    """The processor asked by itself, with the metadata of videos that were decoded at these rates."""
+    """Call the processor directly, with the metadata of videos that were decoded at these rates."""
     _, processor = build(name)
     metadata = [
         VideoMetadata(
@@ -51,21 +51,21 @@ def as_the_processor_gives_them(name, videos, rates):
     )
 
 
-def assert_same(found, expected):
-    assert found.keys() == expected.keys()
+def assert_same(actual, expected):
+    assert actual.keys() == expected.keys()
     for name, value in expected.items():
-        torch.testing.assert_close(found[name], value if torch.is_tensor(value) else torch.tensor(value))
+        torch.testing.assert_close(actual[name], value if torch.is_tensor(value) else torch.tensor(value))
 
 
 @pytest.mark.parametrize("rate", [6, 2.975, 1.5])
 @pytest.mark.parametrize("name", RATED)
 def test_encoding_equals_the_processors_with_true_metadata(name, rate):
-    shown = frames(6)
-    found = inputs(name, messages(Clip(shown, rate)))
-    assert_same(found, as_the_processor_gives_them(name, [shown], [rate]))
-    unknown = inputs(name, messages(shown))
-    is_same = all(torch.equal(torch.as_tensor(found[key]), torch.as_tensor(unknown[key])) for key in unknown)
-    assert is_same != RATED[name]  # without a rate most processors take 24 frames per second
+    video = frames(6)
+    rated = inputs(name, messages(Clip(video, rate)))
+    assert_same(rated, as_the_processor_gives_them(name, [video], [rate]))
+    unrated = inputs(name, messages(video))
+    is_same = all(torch.equal(torch.as_tensor(rated[key]), torch.as_tensor(unrated[key])) for key in unrated)
+    assert is_same != RATED[name]  # without a rate, most processors assume 24 frames per second
 
 
 def test_time_stamps_and_seconds_are_those_of_the_rate():
@@ -79,15 +79,15 @@ def test_time_stamps_and_seconds_are_those_of_the_rate():
 @pytest.mark.parametrize("name", ["qwen2_5_vl", "qwen3_vl"])
 def test_each_of_several_videos_has_its_own_rate(name):
     videos = [frames(4), frames(6, first=10)]
-    found = inputs(name, messages(Clip(videos[0], 6), Clip(videos[1], 2)))
-    assert_same(found, as_the_processor_gives_them(name, videos, [6, 2]))
+    encoded = inputs(name, messages(Clip(videos[0], 6), Clip(videos[1], 2)))
+    assert_same(encoded, as_the_processor_gives_them(name, videos, [6, 2]))
 
 
 def test_a_video_without_a_rate_is_not_affected_by_another_with_one():
-    known, unknown = Clip(frames(4), 6), frames(4, first=10)
-    both = torch.as_tensor(inputs("qwen2_5_vl", messages(known, unknown))["second_per_grid_ts"])
-    alone = torch.as_tensor(inputs("qwen2_5_vl", messages(unknown))["second_per_grid_ts"])
-    assert both.tolist() == pytest.approx([2 / 6, alone.item()])
+    rated, unrated = Clip(frames(4), 6), frames(4, first=10)
+    together = torch.as_tensor(inputs("qwen2_5_vl", messages(rated, unrated))["second_per_grid_ts"])
+    alone = torch.as_tensor(inputs("qwen2_5_vl", messages(unrated))["second_per_grid_ts"])
+    assert together.tolist() == pytest.approx([2 / 6, alone.item()])
 
 
 @pytest.mark.parametrize("name", VIDEO_FAMILIES)
@@ -121,26 +121,26 @@ def test_the_rate_is_in_likelihoods_and_answers(name, tmp_path):
 
 @pytest.mark.parametrize("rates", [(6,), (1.5, 24), (0.5, None)])
 def test_frames_are_positioned_by_their_seconds(rates):
-    """Also with transformers before 5.18, which cuts the seconds between temporal patches to whole ones."""
+    """Also with transformers before 5.18, which truncates the seconds between temporal patches to integers."""
     model, processor = build("qwen2_5_vl")
     clips = [Clip(frames(8, 10 * number), rate) for number, rate in enumerate(rates)]
     content = [{"type": "image", "image": number_image(99)}, *messages(*clips)[0]["content"]]
-    conversation, places = [{"role": "user", "content": content}], []
+    conversation, positions = [{"role": "user", "content": content}], []
     hook = model.model.language_model.register_forward_pre_hook(
-        lambda _, __, keywords: places.append(keywords["position_ids"]), with_kwargs=True
+        lambda _, __, keywords: positions.append(keywords["position_ids"]), with_kwargs=True
     )
     try:
         CandidateRanker(model, processor, path="full").score(conversation, ["take the mug"])
     finally:
         hook.remove()
     kinds = inputs("qwen2_5_vl", conversation)["mm_token_type_ids"][0].tolist()
-    times, found = places[0][-3, 0].tolist(), []
+    times, offsets = positions[0][-3, 0].tolist(), []
     for kind, run in groupby(range(len(kinds)), kinds.__getitem__):
         if kind == 2:  # a video
             first, *_ = run = list(run)
-            found.append([times[token] - times[first] for token in run[:: len(run) // 4]])
-    positions = model.config.vision_config.tokens_per_second
-    assert found == [[int(patch * positions * 2 / (rate or 24)) for patch in range(4)] for rate in rates]
+            offsets.append([times[token] - times[first] for token in run[:: len(run) // 4]])
+    per_second = model.config.vision_config.tokens_per_second
+    assert offsets == [[int(patch * per_second * 2 / (rate or 24)) for patch in range(4)] for rate in rates]
 
 
 def test_seconds_keep_their_precision_in_half_precision():
@@ -155,8 +155,8 @@ def test_seconds_keep_their_precision_in_half_precision():
 def test_a_video_file_has_the_rate_of_the_frames_that_are_shown(tmp_path, fps, gaps, limit, rate):
     path = write_numbered_video(tmp_path / "v.mp4", 16, fps=fps, gaps=gaps)
     (item,) = MediaLoader(limit, takes_video=True).items(path)
-    shown = read_numbers(item["video"])
-    assert (shown[0], shown[-1], len(shown)) == (0, 15, limit)
+    numbers = read_numbers(item["video"])
+    assert (numbers[0], numbers[-1], len(numbers)) == (0, 15, limit)
     assert item["video"].fps == pytest.approx(rate * (limit - 1) / 15 if limit == 8 else rate)
 
 

@@ -41,7 +41,7 @@ def no_run_id(monkeypatch):
 
 
 def picture(number):
-    """A picture in colours of its own, and none of them square."""
+    """Return a picture, not square, whose colours differ from those of every other number."""
     return Image.effect_mandelbrot((70, 50), (-2, -1.5, 1, 1.5 - number / 10), 60).convert("RGB")
 
 
@@ -146,8 +146,8 @@ def test_images_videos_and_their_paths(checkpoint, name, tmp_path):
         model = HFVLM(checkpoint[name], dtype="float32", batch_size=size, max_frames_num=3)
         answers = generate(model, docs, max_new_tokens=12)
         assert answers[0] == answers[1]
-        assert answers[2] == answers[3]  # of the file the three frames that the task has chosen itself
-        assert answers[4] != answers[3]  # a task's own frames are never thinned
+        assert answers[2] == answers[3]  # from the file, the three frames that the task has chosen
+        assert answers[4] != answers[3]  # frames chosen by a task are never subsampled
         assert len({answers[0], answers[2], *answers[5:]}) > 1
 
 
@@ -272,9 +272,9 @@ def test_a_damaged_frame_names_its_record_once(checkpoint, tmp_path, requests_of
     for request in requests:
         request.arguments = (*request.arguments[:2], show, *request.arguments[3:])
     answers = model.loglikelihood if requests_of is ranking_requests else model.generate_until
-    with pytest.raises(LmmsEgoplanError, match=r"question small/0: sample_id 115: .*v\.mp4") as told:
+    with pytest.raises(LmmsEgoplanError, match=r"question small/0: sample_id 115: .*v\.mp4") as raised:
         list(answers(requests))
-    assert str(told.value).count("115") == 1
+    assert str(raised.value).count("115") == 1
 
 
 def test_batch_size_must_be_a_number(checkpoint):
@@ -315,7 +315,7 @@ def test_only_truncated_answers_reach_the_token_limit():
         assert answer_to(answers, messages, limit).output_tokens == end
 
 
-# One of several processes, as a launcher starts them; what is registered first runs last.
+# One of several processes, as started by a launcher. The exit handler registered first runs last.
 ONE_PROCESS = """
 import atexit, sys
 import torch.distributed as dist

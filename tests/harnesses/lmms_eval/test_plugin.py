@@ -118,7 +118,7 @@ def test_a_judge_shared_by_two_benchmarks_is_tested_once(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("without_hook")
 def test_a_harness_with_an_entry_point_group_for_tasks_is_not_patched(monkeypatch):
-    """With the folders that the proposed group gives it, of this package as it declares itself."""
+    """The proposed group returns the folder that this package declares."""
     settings = configparser.ConfigParser()
     settings.read(REPOSITORY / "setup.cfg", encoding="utf-8")
     lines = settings["options.entry_points"]["lmms_eval.tasks"].strip().splitlines()
@@ -214,7 +214,7 @@ def test_the_wheel_contains_all_modules_data_and_tasks(tmp_path):
     folder = Path(printed.stdout.strip())
     assert folder == installed / "lmms_egoplan" / "tasks" / "lmms_eval"
     brought = {path.relative_to(installed / "lmms_egoplan") for path in (installed / "lmms_egoplan").rglob("*")}
-    for ours, place in ((REPOSITORY / "lmms_egoplan", Path()), (REPOSITORY / "tasks", Path("tasks"))):
-        files = {path for path in ours.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
-        assert not {place / path.relative_to(ours) for path in files} - brought
+    for root, prefix in ((REPOSITORY / "lmms_egoplan", Path()), (REPOSITORY / "tasks", Path("tasks"))):
+        files = {path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+        assert not {prefix / path.relative_to(root) for path in files} - brought
     assert set(TaskManager(include_path=str(folder), include_defaults=False).all_tasks) >= TASKS

@@ -1,4 +1,4 @@
-"""The backend of the demo that looks replies up."""
+"""The demo's backend, which looks up replies."""
 
 import json
 

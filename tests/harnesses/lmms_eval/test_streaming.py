@@ -1,4 +1,4 @@
-"""`StreamedResponses` is a list to its reader, and computes nothing before it is read."""
+"""`StreamedResponses` reads like a list, and computes each response only when it is read."""
 
 import pytest
 

@@ -14,18 +14,18 @@ MODEL = "team/model"
 
 
 def probe(*_, **__):
-    """A tokenizer, for the request that shows whether a server forces tokens."""
+    """Act as the tokenizer for the request that tests whether a server forces tokens."""
     return {"input_ids": [5, 6]}
 
 
 class ChatServer(JudgeServer):
-    """Answers with the processor's tokens and `logprob`.
+    """A server that answers with the processor's tokens and `logprob`.
 
-    fault: what it sends instead, or None; gets the request's body and how often this very request came before.
-    edit: changes an answer before it is sent.
-    forces: whether it generates the tokens that a request names.
-    most: tokens that it generates at most.
-    stored: images by their IDs; what is stored is used, whatever is sent under a known ID.
+    fault: Returns a reply to send instead, or None, from a request's body and the number of equal requests before it.
+    edit: Changes an answer before it is sent.
+    forces: Whether the server generates the forced tokens of a request.
+    most: Maximum number of generated tokens; None for no maximum.
+    stored: Images by ID. An image sent under a known ID is ignored.
     """
 
     def __init__(
@@ -61,24 +61,24 @@ class ChatServer(JudgeServer):
         ids = self.tokens(body)
         answer = {"id": "1", "object": "chat.completion", "model": "served", "prompt_token_ids": ids}
         if "prompt_logprobs" in body:
-            answer["prompt_logprobs"] = [self._row(ids, place) if place else None for place in range(len(ids))]
+            answer["prompt_logprobs"] = [self._row(ids, index) if index else None for index in range(len(ids))]
         forced = body.get("vllm_xargs", {}).get("forced_token_ids", [])
         generated = (forced if self.forces and forced else [7] * body["max_tokens"])[: self.most]
         content = []
-        for place, token in enumerate(generated):
-            value, rank = logprob(ids + generated[:place], token)
+        for index, token in enumerate(generated):
+            value, rank = logprob(ids + generated[:index], token)
             content.append({"token": "", "logprob": value, "top_logprobs": [{"logprob": value + 0.1 * (rank - 1)}]})
         logprobs = {"content": content} if body.get("logprobs") else None
         answer["choices"] = [{"index": 0, "token_ids": generated, "logprobs": logprobs, "finish_reason": "length"}]
         return answer
 
     @staticmethod
-    def _row(ids, place):
-        value, rank = logprob(ids[:place], ids[place])
-        return {str(ids[place]): {"logprob": value, "rank": rank, "decoded_token": ""}}
+    def _row(ids, index):
+        value, rank = logprob(ids[:index], ids[index])
+        return {str(ids[index]): {"logprob": value, "rank": rank, "decoded_token": ""}}
 
     def tokens(self, body):
-        """As vLLM makes them of messages, by the checkpoint's template and processor."""
+        """Return the tokens of messages, from the checkpoint's template and processor, as in vLLM."""
         rendered = self.processor.apply_chat_template(
             [self._message(message) for message in body["messages"]],
             tokenize=True,

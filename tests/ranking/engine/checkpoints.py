@@ -12,7 +12,7 @@ WIDTH = 128
 
 
 def save(name: str, folder: Path) -> Path:
-    """Writes a family of the zoo, widened, with seeded weights."""
+    """Write a widened model of a family of the zoo, with seeded weights."""
     config, processor = FAMILIES[name].parts()
     text, vision = config.text_config, config.vision_config
     text.hidden_size, text.num_attention_heads, text.num_key_value_heads, text.head_dim = WIDTH, 2, 2, 64
@@ -34,7 +34,7 @@ def save(name: str, folder: Path) -> Path:
 
 
 def _rename_as_published(file: Path) -> None:
-    """LLaVA's vision tower as its published checkpoints have it, which vLLM reads."""
+    """Rename LLaVA's vision tower as in its published checkpoints, which vLLM reads."""
     weights = load_file(file)
     save_file(
         {

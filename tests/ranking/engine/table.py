@@ -4,14 +4,14 @@ import hashlib
 
 
 def logprob(context, token):
-    """The log-probability, nats, and a rank."""
+    """Return a log-probability, nats, and a rank."""
     digest = hashlib.sha256(str((list(context), token)).encode()).digest()
     return -1 - digest[0] / 100, 1 + digest[1] % 2
 
 
-def expected(asked):
-    """Those of each candidate's scored tokens."""
+def expected(question):
+    """Return the log-probabilities of each candidate's scored tokens."""
     return [
-        tuple(logprob(asked.prefix + each.tokens[:k], each.tokens[k])[0] for k in range(each.first, len(each.tokens)))
-        for each in asked.candidates
+        tuple(logprob(question.prefix + tokens[:k], tokens[k])[0] for k in range(first, len(tokens)))
+        for tokens, first in ((candidate.tokens, candidate.first) for candidate in question.candidates)
     ]

@@ -25,9 +25,9 @@ IMAGE = Image.new("RGB", (60, 40), "red")
 
 
 class TableEngine:
-    """Answers from `logprob`, at most `batch` requests at once, the oldest first.
+    """An engine that answers from `logprob`, at most `batch` requests at a time, oldest first.
 
-    wrong: numbers of questions whose forced tokens come out 0.5 nats too likely.
+    wrong: IDs of questions whose forced tokens are 0.5 nats too likely.
     """
 
     is_float32 = True
@@ -86,7 +86,7 @@ def test_a_question_ends_in_whichever_order_refusals_of_forced_tokens_come(is_fi
 
     questions = [question(number) for number in range(3)]
     rows = list(ranker(Shuffled(batch=1, replies=refuse)).scores(questions))
-    assert [[each.token_logprobs for each in row] for row in rows] == [expected(asked) for asked in questions]
+    assert [[score.token_logprobs for score in row] for row in rows] == list(map(expected, questions))
     assert {row[0].use.path for row in rows} == {PROMPT_LOGPROBS}
 
 
@@ -96,7 +96,7 @@ def test_scores_are_those_of_the_candidates_tokens_in_order(method, in_flight):
     questions = [question(number, media=["image"] if number % 3 else []) for number in range(40)]
     engine = TableEngine()
     scores = list(ranker(engine, method, in_flight).scores(questions))
-    assert [[each.token_logprobs for each in row] for row in scores] == [expected(asked) for asked in questions]
+    assert [[score.token_logprobs for score in row] for row in scores] == list(map(expected, questions))
     assert engine.aborted == []
 
 
@@ -106,8 +106,8 @@ def test_contexts_come_first_and_many_questions_at_once():
     assert engine.log[:4] == ["0-context", "1-context", "2-context", "3-context"]
     assert sorted(engine.log[4:6]) == ["0-candidate-0", "0-candidate-1"]
     for number in range(9):
-        places = [engine.log.index(f"{number}-{name}") for name in ("context", "candidate-0", "candidate-1")]
-        assert places == sorted(places)
+        indices = [engine.log.index(f"{number}-{name}") for name in ("context", "candidate-0", "candidate-1")]
+        assert indices == sorted(indices)
 
 
 def test_the_first_question_of_a_kind_is_ranked_by_both_methods_first():
@@ -127,7 +127,7 @@ def test_inexact_forced_tokens_fall_back_to_prompt_logprobs(warned):
     ranked = ranker(TableEngine(wrong={"q0"}))
     scores = list(ranked.scores(questions))
     assert ranked.methods == {"text": PROMPT_LOGPROBS}
-    assert [[each.token_logprobs for each in row] for row in scores] == [expected(asked) for asked in questions]
+    assert [[score.token_logprobs for score in row] for row in scores] == list(map(expected, questions))
     assert scores[0][0].use.rejected == (FORCED,)
     (warning,) = warned
     assert "(text: " in warning
@@ -203,12 +203,12 @@ def test_tokens_are_those_of_the_ranker_on_transformers(name, score_eos):
     ]
     candidates = ["put mug", "put mug on the counter", "éteindre le four 火"]
     encoded = CandidateRanker(model, processor, score_eos=score_eos).encode(messages, candidates, "q")
-    asked = EngineRanker(TableEngine(), processor, score_eos=score_eos).encode(messages, candidates, "q")
-    assert asked.candidates == encoded.candidates
-    assert asked.media == {"image": [IMAGE]}
+    question_for_engine = EngineRanker(TableEngine(), processor, score_eos=score_eos).encode(messages, candidates, "q")
+    assert question_for_engine.candidates == encoded.candidates
+    assert question_for_engine.media == {"image": [IMAGE]}
     media = set(encoded.inputs["input_ids"][0].tolist()) & {model.config.image_token_id}
     text = [token for token in encoded.inputs["input_ids"][0].tolist() if token not in media]
-    assert [token for token in asked.prefix if token not in media] == text
+    assert [token for token in question_for_engine.prefix if token not in media] == text
 
 
 def test_clips_become_images_and_this_is_logged(warned):
@@ -235,7 +235,7 @@ def test_clips_become_images_and_this_is_logged(warned):
 
 
 class Shifted(TableEngine):
-    """Forced tokens come out 4e-5 nats off: within the tolerance, and visible."""
+    """An engine whose forced tokens are 4e-5 nats off: within the tolerance, but measurable."""
 
     def answer(self, name, question, request):
         response = super().answer(name, question, request)
@@ -249,8 +249,8 @@ def test_audited_questions_keep_scores_of_forced_tokens_and_the_note():
     ranked = EngineRanker(Shifted(), build("llava")[1], note="never compared")
     scores = list(ranked.scores(questions))
     assert [row[0].use.audit is not None for row in scores] == [True, True, False, True, False, False]
-    for row, asked in zip(scores, questions, strict=True):
-        shifted = [tuple(value - 4e-5 for value in values) for values in expected(asked)]
+    for row, rows in zip(scores, map(expected, questions), strict=True):
+        shifted = [tuple(value - 4e-5 for value in values) for values in rows]
         assert [score.token_logprobs for score in row] == shifted
         assert (row[0].use.note, row[0].use.tolerance) == ("never compared", 1e-4)
 
@@ -264,13 +264,13 @@ def test_near_ties_use_prompt_logprobs_in_float32(method, is_float32):
 
     engine = Shifted()
     engine.is_float32 = is_float32
-    asked = [question(1), question(2), tied(3), tied(4), question(5)]  # the fourth is audited
-    scores = list(ranker(engine, method).scores(asked))
+    questions = [question(1), question(2), tied(3), tied(4), question(5)]  # the fourth is audited
+    scores = list(ranker(engine, method).scores(questions))
     takes_prompts = is_float32 and method == "auto"
-    for number, (row, each) in enumerate(zip(scores, asked, strict=True)):
+    for number, (row, values) in enumerate(zip(scores, map(expected, questions), strict=True)):
         is_tied = number in (2, 3)
         assert row[0].use.near_tie == (is_tied and not takes_prompts)
         reads_prompts = is_tied and takes_prompts
         assert row[0].use.path == (PROMPT_LOGPROBS if reads_prompts else FORCED)
         off = 0 if reads_prompts else 4e-5
-        assert [score.token_logprobs for score in row] == [tuple(v - off for v in values) for values in expected(each)]
+        assert [score.token_logprobs for score in row] == [tuple(v - off for v in logprobs) for logprobs in values]

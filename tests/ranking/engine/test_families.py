@@ -1,4 +1,4 @@
-"""Families that vLLM ranks as transformers does, otherwise, or not at all; by configurations of transformers."""
+"""Families that vLLM ranks like transformers, differently, or not at all, by transformers' configurations."""
 
 import pytest
 from transformers import CONFIG_MAPPING

@@ -1,4 +1,4 @@
-"""A real vLLM server: hostile requests, a cap on tokens, logits; where vLLM (or its CPU build) is installed."""
+"""A real vLLM server: hostile requests, a token limit, logits. Runs if vLLM (or its CPU build) is installed."""
 
 import subprocess
 import sys
@@ -34,7 +34,7 @@ def checkpoint(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def serve(checkpoint, tmp_path_factory):
-    """Starts a server with options; returns its address."""
+    """Return a function that starts a server with options and returns its address."""
     processes = []
 
     def start(*options):
@@ -88,10 +88,10 @@ def check_scores(url, checkpoint, path, method="auto"):
     model = AutoModelForImageTextToText.from_pretrained(checkpoint, dtype=torch.float32).eval()
     reference = CandidateRanker(model, processor, path="full")
     ranker = EngineRanker(ServedEngine(url, str(checkpoint), probe), processor, method=method)
-    asked = [ranker.encode(messages, CANDIDATES, name) for messages, name in questions(3)]
-    for row, (messages, name) in zip(ranker.scores(asked), questions(3), strict=True):
+    encoded = [ranker.encode(messages, CANDIDATES, name) for messages, name in questions(3)]
+    for row, (messages, name) in zip(ranker.scores(encoded), questions(3), strict=True):
         right = reference.score(messages, CANDIDATES, name)
-        assert [each.nll for each in row] == pytest.approx([each.nll for each in right], abs=1e-4)
+        assert [score.nll for score in row] == pytest.approx([score.nll for score in right], abs=1e-4)
         assert row[0].use.path == path
 
 
@@ -145,9 +145,9 @@ def test_a_server_that_returns_logits(serve, checkpoint):
 
 
 def test_images_of_another_run_are_never_used(forcing, checkpoint):
-    """The server uses what it has stored under a known ID; no other client may know one of ours."""
+    """The server uses the image stored under a known ID, so no other client may know our IDs."""
     processor = AutoProcessor.from_pretrained(checkpoint)
     ranker = EngineRanker(ServedEngine(forcing, str(checkpoint), probe), processor, method=FORCED)
-    asked = [ranker.encode(messages, CANDIDATES, "the same id") for messages, _ in questions(4)]
-    rows = [[each.nll for each in row] for row in ranker.scores(asked)]
-    assert all(one != other for one, other in pairwise(rows))
+    encoded = [ranker.encode(messages, CANDIDATES, "the same id") for messages, _ in questions(4)]
+    rows = [[score.nll for score in row] for row in ranker.scores(encoded)]
+    assert all(first != second for first, second in pairwise(rows))

@@ -1,4 +1,4 @@
-"""vLLM against transformers, on tiny checkpoints in float32; where vLLM (or its CPU build) is installed."""
+"""Compare vLLM with transformers on tiny float32 checkpoints, if vLLM (or its CPU build) is installed."""
 
 import gc
 
@@ -63,10 +63,10 @@ def test_scores_are_those_of_transformers(engine, method, kind):
     questions = [question(number, kind) for number in range(5)]
     reference = CandidateRanker(model, processor, path="full")
     ranker = EngineRanker(llm, processor, method=method)
-    rows = list(ranker.scores(ranker.encode(*asked) for asked in questions))
+    rows = list(ranker.scores(ranker.encode(*arguments) for arguments in questions))
     assert ranker.methods == {kind: PROMPT_LOGPROBS if method == PROMPT_LOGPROBS else FORCED}
-    for row, asked in zip(rows, questions, strict=True):
-        expected = reference.score(*asked)
+    for row, arguments in zip(rows, questions, strict=True):
+        expected = reference.score(*arguments)
         assert [score.num_tokens for score in row] == [score.num_tokens for score in expected]
         assert [score.nll for score in row] == pytest.approx([score.nll for score in expected], abs=1e-4)
         assert [score.is_greedy for score in row] == [score.is_greedy for score in expected]
@@ -89,21 +89,21 @@ def test_a_full_cache_changes_no_score_and_a_dead_engine_raises(tmp_path):
     from lmms_egoplan.ranking.engine.local import LocalEngine
 
     folder = save("qwen2_5_vl", tmp_path)
-    engine = LocalEngine(start(folder, cache=_BYTES_A_TOKEN * 640))  # one question of the longest length, hardly more
+    engine = LocalEngine(start(folder, cache=_BYTES_A_TOKEN * 640))  # hardly more than the longest question
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
     processor = AutoProcessor.from_pretrained(folder)
     reference = CandidateRanker(model, processor, path="full")
     questions = [question(number, "image") for number in range(24)]
     ranker = EngineRanker(engine, processor, method=FORCED, in_flight=24)
-    rows = list(ranker.scores(ranker.encode(*asked) for asked in questions))
-    for row, asked in zip(rows, questions, strict=True):
-        assert [score.nll for score in row] == pytest.approx([s.nll for s in reference.score(*asked)], abs=1e-4)
+    rows = list(ranker.scores(ranker.encode(*arguments) for arguments in questions))
+    for row, arguments in zip(rows, questions, strict=True):
+        assert [score.nll for score in row] == pytest.approx([s.nll for s in reference.score(*arguments)], abs=1e-4)
 
-    scores = ranker.scores(ranker.encode(*asked) for asked in questions)
-    kept = [next(scores)]
+    scores = ranker.scores(ranker.encode(*arguments) for arguments in questions)
+    received = [next(scores)]
     for process in psutil.Process().children(recursive=True):
         if "EngineCore" in process.name() or "EngineCore" in " ".join(process.cmdline()):
             process.kill()
     with pytest.raises(EngineError, match="--use_cache"):
-        kept.extend(scores)
-    assert [row[0].nll for row in kept] == [row[0].nll for row in rows[: len(kept)]]
+        received.extend(scores)
+    assert [row[0].nll for row in received] == [row[0].nll for row in rows[: len(received)]]

@@ -76,7 +76,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         yield self.pairs(self.tasks)
 
     def _table4(self) -> Table:
-        """Return the table of LCS with either gold plan."""
+        """Return the table of LCS with each gold plan."""
         rows: list[OwnRow] = []
         for run in self.tasks:
             for plan, suffix in enumerate(("", "_gold_2"), 1):
@@ -105,8 +105,8 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     def _ablation(self, people: Sequence[marks.Labelled]) -> Iterator[Table]:
         """Yield Tables 6 and 7, without and with images, for runs that include the text-only task."""
-        without = {run.run.name for run in self.tasks if run.is_text_only}
-        runs = [run for run in self.tasks if run.run.name in without and run.part is None]
+        text_only_runs = {run.run.name for run in self.tasks if run.is_text_only}
+        runs = [run for run in self.tasks if run.run.name in text_only_runs and run.part is None]
         table6: list[OwnRow] = []
         table7: list[OwnRow] = []
         for run in runs:
@@ -157,10 +157,10 @@ class ActPlanReport(BenchmarkReport[Planned]):
             for run in self.tasks:
                 if group in run.groups[by]:
                     norm, correct = run.of(by, group, "lcs_norm"), run.of(by, group, "bleurt_correct")
-                    more = {measure: run.of(by, group, measure).value for measure in ("lcs", "lcs_norm_parsed")}
+                    lcs = {measure: run.of(by, group, measure).value for measure in ("lcs", "lcs_norm_parsed")}
                     row: dict[str, Value] = {"group": group, "model": run.name, "plans": norm.questions}
                     row["verdicts"] = None if correct.value is None else correct.questions
-                    for cells in (norm.cells("lcs_norm"), more, correct.cells("bleurt_correct", "correct_", scale=100)):
+                    for cells in (norm.cells("lcs_norm"), lcs, correct.cells("bleurt_correct", "correct_", scale=100)):
                         row |= cells
                     rows.append(row)
         return self.table(f"by_{by}", rows)
@@ -183,9 +183,9 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     def _figure(self, key: str, title: str, caption: str, by: str, measure: str) -> Figure | None:
         means = {run.name: {group: run.of(by, group, measure) for group in GROUPS[by]} for run in self.tasks}
-        groups = [group for group in GROUPS[by] if any(of_run[group].value is not None for of_run in means.values())]
-        series = {name: [of_run[group] for group in groups] for name, of_run in means.items()}
-        series = {name: of_run for name, of_run in series.items() if any(mean.value is not None for mean in of_run)}
+        groups = [group for group in GROUPS[by] if any(scores[group].value is not None for scores in means.values())]
+        series = {name: [scores[group] for group in groups] for name, scores in means.items()}
+        series = {name: bars for name, bars in series.items() if any(mean.value is not None for mean in bars)}
         label = "share correct by classifier" if measure == "bleurt_correct" else "normalised LCS, 0 to 1"
         draw = partial(draw_bars, groups, series, label, 1, decimals=2)
         if by == "length":
@@ -249,7 +249,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
 
     @cached_property
     def _prepared(self) -> tuple[Mapping[Key, tuple[str, Images]], str | None]:
-        """Task descriptions and images of the prepared instances, and why they are missing, if so."""
+        """Task descriptions and images of the prepared instances; and if they are missing, the reason."""
         return read_prepared(_read_rows)
 
     def flaws(self, task: Planned) -> Iterator[str]:
@@ -274,8 +274,8 @@ class ActPlanReport(BenchmarkReport[Planned]):
         prepared, problem = self._prepared
         if problem:
             yield note("not_prepared", problem=problem)
-        elif other := self.answers.keys() - prepared.keys():
-            yield note("others_prepared", count=len(other), example=min(other)[0])
+        elif missing := self.answers.keys() - prepared.keys():
+            yield note("not_in_prepared", count=len(missing), example=min(missing)[0])
 
 
 def _scorers(planned: Sequence[Planned]) -> Iterator[str]:
@@ -287,11 +287,11 @@ def _scorers(planned: Sequence[Planned]) -> Iterator[str]:
         yield note("encoders", names=", ".join(name or "an unnamed encoder" for name in distinct))
     if differences := differing(encoders, _last_part):
         yield note("different_encoders", differences=differences)
-    without = [run.name for run in planned if run.number("bleurt_correct") is None]
-    if without:
-        yield note("no_classifier", runs=", ".join(without))
-    metrics = {run.name: run.task_run.metrics for run in planned if run.name not in without}
-    classifiers = {name: str(of_run.get("bleurt_model")) for name, of_run in metrics.items()}
+    unclassified = [run.name for run in planned if run.number("bleurt_correct") is None]
+    if unclassified:
+        yield note("no_classifier", runs=", ".join(unclassified))
+    classified = [run for run in planned if run.name not in unclassified]
+    classifiers = {run.name: str(run.task_run.metrics.get("bleurt_model")) for run in classified}
     if differences := differing(classifiers, _last_part):
         yield note("different_classifiers", differences=differences)
 

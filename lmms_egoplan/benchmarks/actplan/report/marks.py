@@ -77,46 +77,46 @@ def read_labelled(folders: Sequence[Path]) -> list[Labelled]:
     return [Labelled(model, tuple(plans)) for (model, _), plans in plans_by_model.items()]
 
 
-def table3_rows(judged: Sequence[Labelled]) -> Iterator[dict[str, Value]]:
+def table3_rows(people: Sequence[Labelled]) -> Iterator[dict[str, Value]]:
     """Yield correctness and commonsense by setting, in percent, for plans made with images."""
-    for of_model in judged:
-        if of_model.has_images:
-            parts = {setting: [p for p in of_model.plans if p.setting == setting] for setting in SETTINGS}
-            parts["total"] = list(of_model.plans)
-            row: dict[str, Value] = {"model": f"{of_model.model} (people)", "plans": len(of_model.plans)}
-            count, official = len(of_model.plans), sum(INSTANCES.values())
+    for labelled in people:
+        if labelled.has_images:
+            parts = {setting: [p for p in labelled.plans if p.setting == setting] for setting in SETTINGS}
+            parts["total"] = list(labelled.plans)
+            row: dict[str, Value] = {"model": f"{labelled.model} (people)", "plans": len(labelled.plans)}
+            count, official = len(labelled.plans), sum(INSTANCES.values())
             row["apart"] = "" if count >= official else f"{counted(count, 'plans')} of {official:,}"
             for part, plans in parts.items():
                 row |= {f"{part}_{title}": value for title, value in _percents(plans).items()}
             yield row
 
 
-def ablation_rows(judged: Sequence[Labelled], number: int) -> Iterator[dict[str, Value]]:
+def ablation_rows(people: Sequence[Labelled], number: int) -> Iterator[dict[str, Value]]:
     """Yield rows of Table 6 or 7, with and without images, for models with labelled plans without images."""
-    without = {of_model.model for of_model in judged if not of_model.has_images}
-    for of_model in judged:
-        if of_model.model not in without:
+    text_only_models = {labelled.model for labelled in people if not labelled.has_images}
+    for labelled in people:
+        if labelled.model not in text_only_models:
             continue
-        mark = "w" if of_model.has_images else "w/o"
-        row: dict[str, Any] = {"plans": len(of_model.plans), "apart": "other plans than the published ones"}
+        mark = "w" if labelled.has_images else "w/o"
+        row: dict[str, Any] = {"plans": len(labelled.plans), "apart": "other plans than the published ones"}
         if number == 6:
-            row |= {"model": f"{of_model.model} ({mark}, people)", "avg_len": _length(of_model.plans)}
-            row |= _percents(of_model.plans)
+            row |= {"model": f"{labelled.model} ({mark}, people)", "avg_len": _length(labelled.plans)}
+            row |= _percents(labelled.plans)
         else:
-            row["model"] = f"{of_model.model}, {mark} image, people"
+            row["model"] = f"{labelled.model}, {mark} image, people"
             for setting in SETTINGS:
-                plans = [plan for plan in of_model.plans if plan.setting == setting]
+                plans = [plan for plan in labelled.plans if plan.setting == setting]
                 row[f"{setting}_avg_len"] = _length(plans)
                 row |= {f"{setting}_{title}": value for title, value in _percents(plans).items()}
         yield row
 
 
-def table5_rows(judged: Sequence[Labelled], planned: Sequence[Planned]) -> Iterator[dict[str, Value]]:
+def table5_rows(people: Sequence[Labelled], planned: Sequence[Planned]) -> Iterator[dict[str, Value]]:
     """Yield the agreement of each run's classifier with people, on identical plans."""
     from sklearn.metrics import matthews_corrcoef
 
     labels = {
-        (plan.id, tuple(official_steps(plan.candidate))): plan.correct for of_model in judged for plan in of_model.plans
+        (plan.id, tuple(official_steps(plan.candidate))): plan.correct for labelled in people for plan in labelled.plans
     }
     for run in planned:
         pairs = [
@@ -207,9 +207,9 @@ def read_judgements(folders: Sequence[Path]) -> list[JudgedPlan]:
 def marked_by(people: Sequence[Labelled], judged: Sequence[JudgedPlan]) -> list[Marked]:
     """Return the errors that people marked in each model's plans, then those that each judge marked."""
     marked = []
-    for of_model in people:
-        name = of_model.model if of_model.has_images else f"{of_model.model} (w/o images)"
-        plans = tuple((plan.id, plan.candidate, plan.errors) for plan in of_model.plans)
+    for labelled in people:
+        name = labelled.model if labelled.has_images else f"{labelled.model} (w/o images)"
+        plans = tuple((plan.id, plan.candidate, plan.errors) for plan in labelled.plans)
         marked.append(Marked(f"{name}, people", plans))
     for model, images, judge in dict.fromkeys((plan.model, plan.images, plan.judge_name) for plan in judged):
         of_judge = [plan for plan in judged if (plan.model, plan.images, plan.judge_name) == (model, images, judge)]
@@ -221,7 +221,7 @@ def marked_by(people: Sequence[Labelled], judged: Sequence[JudgedPlan]) -> list[
 
 def error_rows(marked: Sequence[Marked]) -> list[Mapping[str, Any]]:
     """Return types of errors by model (Fig. 6), each with an example (Table 8)."""
-    return [_row(key, title, one) for key, title in ERRORS.items() for one in marked]
+    return [_row(key, title, model) for key, title in ERRORS.items() for model in marked]
 
 
 def agreement_rows(judged: Sequence[JudgedPlan]) -> list[dict[str, Any]]:
@@ -241,10 +241,10 @@ def agreement_rows(judged: Sequence[JudgedPlan]) -> list[dict[str, Any]]:
 
 def errors_figure(marked: Sequence[Marked]) -> Figure | None:
     """Draw the shares of all errors by type, as in Fig. 6; None without errors."""
-    means = {one.name: [Mean(one.share(key)) for key in ERRORS] for one in marked if one.total}
+    means = {model.name: [Mean(model.share(key)) for key in ERRORS] for model in marked if model.total}
     if not means:
         return None
-    top = max(mean.value or 0 for of_one in means.values() for mean in of_one)
+    top = max(mean.value or 0 for bars in means.values() for mean in bars)
     draw = partial(draw_bars, _SHORT, means, "of all errors, %", min(100, 1.15 * top))
     return Figure("actplan_errors", "Types of errors", note("errors_caption"), draw, spoken(_SHORT, means, 1))
 

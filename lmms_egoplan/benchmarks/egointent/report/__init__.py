@@ -37,7 +37,7 @@ from lmms_egoplan.report.tables import Column, Table, Value, name_of, number, re
 
 # Number of frames that the gallery shows.
 _FRAMES = 12
-# Mean of the three ratings from which the gallery marks a step right, and below which it marks it wrong.
+# The gallery marks a step as right if the mean of its ratings is at least RIGHT, and as wrong if it is below WRONG.
 RIGHT, WRONG = 75, 25
 note = read_notes(
     __file__, right=RIGHT, wrong=WRONG, steps=OFFICIAL, resamples=RESAMPLES, fewest_clusters=FEWEST_CLUSTERS
@@ -74,8 +74,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
         of_release = [run for run in self.tasks if run.is_release]
         yield self._with_published("leaderboard", of_release, {"overall": "overall", **RELEASE_NAMES})
         yield self._score_table()
-        # Tables with the numbers of the heat maps, including runs without samples. Goal-Step steps have a separate
-        # table.
+        # These tables contain the numbers of the heat maps, and also runs without samples.
         for kind in (False, True):
             if runs := [run for run in self.tasks if run.is_goalstep is kind]:
                 yield self._groups(runs, is_goalstep=kind)
@@ -106,8 +105,8 @@ class EgoIntentReport(BenchmarkReport[Graded]):
                     ratings = [step.record.graded.ratings[field] for step in run.of(name) for field in fields_of(name)]
                     rated = sum(rating is not None for rating in ratings)
                 if mean.questions != 0:
-                    over = {"steps": mean.questions, "videos": mean.clusters, "rated": rated}
-                    rows.append({"score_of": _TITLES[name], "model": run.name, **mean.cells("score"), **over})
+                    counts = {"steps": mean.questions, "videos": mean.clusters, "rated": rated}
+                    rows.append({"score_of": _TITLES[name], "model": run.name, **mean.cells("score"), **counts})
         return self.table("scores", rows)
 
     def _groups(self, graded: Sequence[Graded], *, is_goalstep: bool) -> Table:
@@ -132,7 +131,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     @cached_property
     def _kinds(self) -> list[list[Graded]]:
-        """Runs with samples, those about the benchmark's steps separate from those about Goal-Step's."""
+        """Runs with samples, grouped by kind of step: the benchmark's, then Goal-Step's. Empty groups are omitted."""
         kinds = [[run for run in self.tasks if run.answers and run.is_goalstep is kind] for kind in (False, True)]
         return [kind for kind in kinds if kind]
 

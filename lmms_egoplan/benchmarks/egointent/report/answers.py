@@ -1,4 +1,4 @@
-"""Read what runs answered to EgoIntent's steps, and how the answers were rated."""
+"""Read the answers of runs to EgoIntent's steps, with their ratings."""
 
 import json
 import math
@@ -25,7 +25,7 @@ from lmms_egoplan.report.tables import Value, counted
 from lmms_egoplan.validation import AnyText, Checked, Seconds, read_as
 
 OFFICIAL = PAPER["steps"]
-# The metric for each column of tables that contains a fraction.
+# The metric for each column with a fraction.
 SHARES = {name: name for name in ("coverage", "parsed", "judged", "truncated", "unverified", "suspect")}
 SHARES["judged"] = "judge_coverage"
 SCORES = ("overall", *FIELDS, *ENVIRONMENTS)
@@ -58,7 +58,7 @@ class _LoggedDoc(Checked):
 
 @dataclass(frozen=True)
 class Graded(ScoredTask):
-    """One task of a run; for Goal-Step steps, its name says so.
+    """One task of a run. For Goal-Step steps, its name ends with `GOALSTEP_STEPS` in brackets.
 
     An answer's key is the step's id and video, its record a `LoggedStep`, and its cluster the video. Its groups are
     ``environment`` and ``group``: the step's scenario, or the category of the goal for a Goal-Step step.
@@ -103,19 +103,19 @@ class Graded(ScoredTask):
 
     @property
     def question_set(self) -> str:
-        """Question set of the results; for Goal-Step steps their own."""
+        """Question set of the results; `GOALSTEP_STEPS` for Goal-Step steps."""
         return GOALSTEP_STEPS if self.is_goalstep else super().question_set
 
     @property
     def coverage(self) -> float | None:
-        """The fraction of steps that the model was asked about, minus the fields without a rating."""
+        """The fraction of the steps that the score covers, without the share of fields that are not judged."""
         asked, total = self.asked, OFFICIAL if self.is_official else self.annotated
         unjudged = (self.number("parsed") or 0) * (1 - (self.number("judge_coverage") or 0))
         return None if asked is None or total is None else min(1.0, asked / total) * (1 - unjudged)
 
     @property
     def objections(self) -> tuple[str, ...]:
-        """Why the scores are not comparable: not all of the paper's steps, or not rated by a judge."""
+        """Reasons why the scores are not comparable with published ones."""
         size = self.annotated
         is_other = size not in (None, OFFICIAL) and not self.is_goalstep
         size_reason = [f"an annotation file of {counted(size, 'steps')}"] if size is not None and is_other else []
@@ -123,7 +123,7 @@ class Graded(ScoredTask):
 
     @property
     def prompts(self) -> tuple[str | None, str | None]:
-        """Versions of the prompt and of the judge prompt; the latter says if one request rates all fields."""
+        """Versions of the prompt and of the judge's prompt, with a remark if one request rates all fields."""
         metadata = self.task_run.config.get("metadata")
         versions = metadata if isinstance(metadata, dict) else {}
         prompt, judge_prompt = (
@@ -137,7 +137,8 @@ class Graded(ScoredTask):
     def conditions(self) -> dict[str, str | None]:
         """Conditions for a comparison, including the prompts and the kind of steps."""
         prompt, judge_prompt = self.prompts
-        return super().conditions | {"prompts": prompt, "judge's prompts": judge_prompt, "steps": str(self.is_goalstep)}
+        step_set = "Goal-Step" if self.is_goalstep else None
+        return super().conditions | {"prompts": prompt, "judge's prompts": judge_prompt, "step sets": step_set}
 
     @cached_property
     def means(self) -> dict[str, Mean]:
@@ -156,7 +157,7 @@ class Graded(ScoredTask):
         return [step for step in steps if name not in ENVIRONMENTS or step.groups["environment"] == name]
 
     def shares(self) -> dict[str, Value]:
-        """Return the cells next to the scores: coverage, media, judge and prompts."""
+        """Return the cells next to the scores: steps, judge, prompts, media and fractions in per cent."""
         percent = {name: self.percent(metric) for name, metric in SHARES.items()}
         percent["coverage"] = in_percent(self.coverage)
         prompts = ", ".join(version or "unknown" for version in self.prompts)
@@ -230,7 +231,7 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
 
 
 def _interval(steps: Sequence[Answer], names: Sequence[str]) -> tuple[float, float] | None:
-    """Return the 95 % interval of the mean of the fields' scores, from a bootstrap that draws videos."""
+    """Return the 95 % interval of the mean of the fields' scores, from bootstrap resamples of the videos."""
     return interval_of_sums(_counts(steps, names), [step.cluster or "" for step in steps], _score)
 
 

@@ -25,7 +25,7 @@ _CELL, _LABELS, _NARROWEST = (0.62, 0.42), (3.4, 1.7), 7.5
 _NAME = 30  # characters per line of a name
 # From bright to dark in even steps, also in greyscale; darker is higher, as in Fig. 7.
 _COLORS = "YlGnBu"
-# Text on cells and around them. A page with a dark theme may recolour the text around the cells.
+# Colours of text on cells, text around cells, and hatches. A page with a dark theme may recolour the text around cells.
 _CELL_INK, _FRAME_INK, _HATCH = "#111111", "0.15", "0.6"
 # Below this relative luminance (WCAG 2), white text is easier to read than black.
 _DARK = 0.179
@@ -102,7 +102,7 @@ def heatmap_figure(runs: Sequence[Graded]) -> Figure:
 
 
 def draw(heatmap: Heatmap) -> "Drawing":
-    """Draw a heat map, independent of matplotlib's settings for hatches."""
+    """Draw a heat map. The user's matplotlib settings for hatches are ignored."""
     import matplotlib
 
     scores = np.ma.masked_invalid([[cell.score for cell in row] for row in heatmap.cells])

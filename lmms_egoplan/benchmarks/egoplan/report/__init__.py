@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 note = read_notes(__file__, chance=CHANCE, resamples=RESAMPLES, fewest_clusters=FEWEST_CLUSTERS)
-# Line styles of the baselines, by number.
-_SIGNS = {"_blind": 3, "_narrated": 1}
+# Numbers of the baselines' line styles.
+_LINE_STYLES = {"_blind": 3, "_narrated": 1}
 
 Point = tuple[Series, float, tuple[float, float] | None]
 """A task with its accuracy and the interval."""
@@ -86,7 +86,7 @@ def _marker(task: Series) -> dict[str, Any]:
 
 
 def _top(means: Iterable[Mean]) -> float:
-    """Return the upper limit of an axis in per cent: some room above the largest value, at most 105."""
+    """Return the upper limit of an axis in per cent: 7 above the largest value and at least 57, at most 105."""
     ends = [end for mean in means for end in mean.interval or (mean.value,) if end is not None]
     return min(105.0, max([50.0, *ends]) + 7)
 
@@ -109,7 +109,7 @@ def lines_figure(key: str, by: str, label: str, groups: Groups, caption: str) ->
     ticks = [f"{group}\n{size:,} questions" for group, size in zip(groups, sizes, strict=True)]
     looks = {
         name: {"label": task.short_name, "color": shade(task.look), **_marker(task)}
-        | {"linestyle": line(_SIGNS[task.unseen]) if task.unseen else "-"}
+        | {"linestyle": line(_LINE_STYLES[task.unseen]) if task.unseen else "-"}
         for name, task in drawn.items()
     }
     top = _top(mean for task_means in means.values() for mean in task_means)
@@ -156,13 +156,13 @@ class _ChoiceReport(BenchmarkReport[Series]):
         return read_series(runs, self.QUESTIONS)
 
     def headline(self, task: Series) -> Headline:
-        """Add chance and, if choices were ranked, the accuracy by sum."""
+        """Add the accuracy of chance and, if choices were ranked, the accuracy by sum."""
         by_sum = (("by sum", task.percent("acc_sum")),) if task.is_ranked else ()
         return replace(super().headline(task), is_generated=not task.is_ranked, chance=CHANCE, beside=by_sum)
 
     @cached_property
     def docs(self) -> tuple[dict[Key, Doc], str | None]:
-        """Rows of the questions that were asked, and why prepared ones are missing.
+        """Rows of the questions that were asked, and the reason why prepared questions are missing.
 
         Questions that are not prepared are taken from lm-eval's log.
         """

@@ -62,7 +62,7 @@ class Choice:
     """An answer to a question.
 
     Attributes:
-        chosen: Index of the choice.
+        chosen: Index of the choice; None if there is no prediction.
         logprobs: Mean log-probability per token of each choice; None if the answer was written.
         text: The reply; None if the choices were ranked.
         part: The question's part, a key of `Questions.part_metrics`; None without a score.
@@ -84,8 +84,8 @@ class Series(ScoredTask):
 
     Attributes:
         of: The benchmark's questions.
-        model: The run's model, by the longest name that any run has for it.
-        look: Number of the colour and marker.
+        model: The run's model; see `_models`.
+        look: Number of the colour and marker in figures.
         is_only: True if no other task of the run has answers.
     """
 

@@ -82,7 +82,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 
     @classmethod
     def judged_samples(cls, path: Path) -> Iterator[Judged]:
-        """Yield the first judging of each answer."""
+        """Yield the first judgement of each answer."""
         return judged_samples(path)
 
     @classmethod
@@ -95,7 +95,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         )
 
     def tables(self) -> Iterator[Table | None]:
-        """Yield the tables with published scores, the tables by group, and those of pairs of runs and judges."""
+        """Yield tables with published scores, scores by group, and pairs of judges and runs."""
         rated = read_rated(self.labelled())
         yield self.published("table3", _table3_rows(self.tasks))
         yield self.table("capabilities", _score_rows(self.tasks, CAPABILITIES))
@@ -108,7 +108,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         yield self.published("table11")
 
     def figures(self) -> Iterator[Figure]:
-        """Yield bars of capabilities and dimensions, with a published model for comparison."""
+        """Yield bar charts of capabilities and dimensions, with a published model for comparison."""
         if self.tasks:
             yield self._bars("egothink_capability_bars", "Six capabilities", CAPABILITIES)
             yield self._bars("egothink_dimension_bars", "Twelve dimensions", SINGLE)
@@ -146,7 +146,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         return sorted(keys, key=lambda key: DIMENSION_NAMES.index(dimension_of(str(key[0]))))
 
     def question(self, key: Key, answers: Sequence[Answer]) -> dict[str, Any]:
-        """Return the prepared question. Of the harnesses, only lm-eval logs its text, and none its image."""
+        """Return the prepared question, or the text that lm-eval logged. No harness logs the image."""
         question_id, reference = answers[0].id, key[1]
         logged = next((answer.doc.get("question") for answer in answers if answer.doc), None)
         text, images = self._prepared[0].get(key, (logged or f"{question_id}: text not available", None))
@@ -233,7 +233,7 @@ def _judge_rows(graded: Sequence[Graded]) -> list[dict[str, Value]]:
     for first, second in combinations(graded, 2):
         second_records = second.judged
         rated = [(record, second_records[key]) for key, record in first.judged.items() if key in second_records]
-        same = [(one, other) for one, other in rated if one.answer == other.answer and one.judge != other.judge]
+        same = [pair for pair in rated if pair[0].answer == pair[1].answer and pair[0].judge != pair[1].judge]
         if same and len(same) >= _SAME_ANSWERS * len(rated):
             rows += [{**row, "first": first.name, "second": second.name} for row in _agreements(same)]
     return rows

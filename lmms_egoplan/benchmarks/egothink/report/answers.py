@@ -35,7 +35,7 @@ class Part:
         mean: Plain mean over the dimensions, 0..100; None unless every dimension has a score.
         questions: Number of questions asked.
         judged: Number of answers with a rating.
-        official: Number of official questions in these dimensions; of prepared ones if the data are not official.
+        official: Number of official questions in these dimensions. If the data are not official, of prepared questions.
         truncated: Fraction of answers that the limit on new tokens ended; None if unknown.
         suspect: Fraction of suspect answers; None without answers.
         judge: Names of the judges; None without any.
@@ -151,7 +151,7 @@ class Graded(ScoredTask):
 
 
 def judged_samples(path: Path) -> Iterator[Judged]:
-    """Implement `BenchmarkReport.judged_samples`. An answer without a rating in every repeat counts as unrated."""
+    """Implement `BenchmarkReport.judged_samples`. An answer that lacks a rating in any repeat counts as unrated."""
     stored = read_stored([path])
     for answer, row, (_, line) in zip(stored, prepared_rows(stored), read_lines(path), strict=True):
         record = parse_record(answer.where, line)
@@ -204,7 +204,7 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
 
 
 def _joined(tasks: Iterable[TaskRun], metric: str, separator: str) -> str | None:
-    """Join the distinct names of all tasks; None without any, as for runs of earlier versions."""
+    """Join the distinct names of all tasks; None if there are none, as in runs of earlier versions."""
     values = [task_run.metrics.get(metric) for task_run in tasks]
     texts = [text for text in values if isinstance(text, str) and text not in ("", "none")]
     return separator.join(sorted({name for text in texts for name in text.split(separator)})) or None

@@ -21,9 +21,9 @@ GOOD, TEXT, WEAK, MUTE, PART = (
 LENGTHS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51+", "unknown")
 
 
-def answered(skill, seed, **more):
-    """Like `actplan_answers`, but with numbered steps, an empty answer, and an instance without gold plan 1."""
-    answers = actplan_answers(COUNT, skill, seed, **more)
+def answered(skill, seed, **options):
+    """Return answers as `actplan_answers` does; every fifth has numbered steps, one is empty, one lacks gold plan 1."""
+    answers = actplan_answers(COUNT, skill, seed, **options)
     docs, responses = list(answers.docs), [json.loads(response) for (response,) in answers.responses]
     for index in range(0, COUNT, 5):
         responses[index]["official"] = [f"{n}. {step}" for n, step in enumerate(responses[index]["parsed"], 1)]
@@ -51,13 +51,13 @@ def defined(plans, measure):
 
 
 def mean(plans, measure):
-    chosen = [plan[measure] for plan in defined(plans, measure)]
-    return fmean(chosen) if chosen else None
+    values = [plan[measure] for plan in defined(plans, measure)]
+    return fmean(values) if values else None
 
 
 def interval(plans, measure):
-    chosen = defined(plans, measure)
-    estimate = bootstrap_interval([plan[measure] for plan in chosen], [plan["activity"] for plan in chosen])
+    members = defined(plans, measure)
+    estimate = bootstrap_interval([plan[measure] for plan in members], [plan["activity"] for plan in members])
     return estimate or (None, None)
 
 
@@ -67,9 +67,9 @@ def percent(value):
 
 def _normal(answers):
     """Return the answers of the task over normal activities only."""
-    chosen = [index for index, doc in enumerate(answers.docs) if doc["setting"] == "normal"]
-    docs = [answers.docs[index] | {"split_size": len(chosen)} for index in chosen]
-    return Answers(docs, [answers.responses[index] for index in chosen])
+    indices = [index for index, doc in enumerate(answers.docs) if doc["setting"] == "normal"]
+    docs = [answers.docs[index] | {"split_size": len(indices)} for index in indices]
+    return Answers(docs, [answers.responses[index] for index in indices])
 
 
 def _goal(check):
@@ -153,8 +153,8 @@ class ActPlanCounting(Counting):
         return {"gold_plan_1": [*doc["gold_plan_1"], "wait(here)"]}
 
     def answers(self, folder):
-        plans = logged_plans(folder)
-        return {name: [plan | {"score": plan["Norm. LCS"]} for plan in own] for name, own in plans.items()}
+        plans_by_run = logged_plans(folder)
+        return {name: [plan | {"score": plan["Norm. LCS"]} for plan in plans] for name, plans in plans_by_run.items()}
 
     def write_labels(self, folder, answers):
         """Write labels. All plans have commonsense, which gives one group and no slice."""
@@ -162,9 +162,9 @@ class ActPlanCounting(Counting):
         for index, plan in enumerate(answers):
             if plan["official"]:
                 (correct if index % 3 else wrong).append(plan)
-                said = {"id": plan["id"], "model": "mine", "references": ["a(b)"], "images": True, "commonsense": True}
-                said |= {"candidate": "\n".join(plan["official"]), "correct": index % 3 > 0}
-                lines.append(json.dumps(said | {"errors": {} if index % 3 else {"form": [1]}}) + "\n")
+                label = {"id": plan["id"], "model": "mine", "references": ["a(b)"], "images": True, "commonsense": True}
+                label |= {"candidate": "\n".join(plan["official"]), "correct": index % 3 > 0}
+                lines.append(json.dumps(label | {"errors": {} if index % 3 else {"form": [1]}}) + "\n")
         (folder / "annotation.json").write_text(json.dumps({"benchmark": "actplan"}))
         (folder / "plans.jsonl").write_text("".join(lines))
         return {

@@ -21,10 +21,10 @@ def write_labels(folder, plans):
     return folder
 
 
-def plan(number, description, correct, commonsense, images=True, **more):
+def plan(number, description, correct, commonsense, images=True, **changes):
     fields = {"id": f"Rs_int/making_tea/{description}/sample_{number}", "model": "mine", "references": ["a(b)"]}
     fields |= {"candidate": "walk_to(table)\ngrab(cup)", "correct": correct, "commonsense": commonsense}
-    return fields | {"images": images, "errors": {}} | more
+    return fields | {"images": images, "errors": {}} | changes
 
 
 @pytest.fixture
@@ -69,11 +69,11 @@ def test_the_classifier_is_compared_with_people(runs, logged, tmp_path):
     (task,) = [task for task in ActPlanReport(runs).tasks if task.name == GOOD]
     answers = [answer for answer in task.answers.values() if answer.record.score.bleurt is not None]
     assert len(answers) == len(samples)
-    said = [answer.record.score.bleurt for answer in answers]
-    said[0] = not said[0]
+    verdicts = [answer.record.score.bleurt for answer in answers]
+    verdicts[0] = not verdicts[0]
     plans = [
         plan(0, 0, verdict, True) | {"id": answer.id, "candidate": "\n".join(answer.record.score.official)}
-        for answer, verdict in zip(answers, said, strict=True)
+        for answer, verdict in zip(answers, verdicts, strict=True)
     ]
     rows = {row["vlm"]: row for row in run_rows(section(runs, write_labels(tmp_path / "own", plans)), "actplan_table5")}
     assert rows[GOOD]["all_acc"] == near(100 * (len(answers) - 1) / len(answers))

@@ -27,22 +27,22 @@ from report.joined import near, rows, run_rows
 
 
 def test_every_score_is_the_mean_over_the_plans_it_is_defined_for(section, logged):
-    found = {(row["measure"], row["model"]): row for row in run_rows(section, "actplan_scores") if row["model"] != MUTE}
+    cells = {(row["measure"], row["model"]): row for row in run_rows(section, "actplan_scores") if row["model"] != MUTE}
     expected = set()
     for name, plans in logged.items():
         for measure in [key for key in plans[0] if key[0].isupper()]:
-            chosen = defined(plans, measure)
-            if not chosen:
+            defined_plans = defined(plans, measure)
+            if not defined_plans:
                 continue
             expected.add((measure, name))
-            row = found[measure, name]
+            row = cells[measure, name]
             assert row["value"] == near(mean(plans, measure))
             assert (row["low"], row["high"]) == near(interval(plans, measure))
-            assert row["plans"] == len(chosen)
-            assert row["activities"] == len({plan["activity"] for plan in chosen})
-            assert row["coverage"] == near(100 * len(chosen) / (825 if name == PART else 1187))
+            assert row["plans"] == len(defined_plans)
+            assert row["activities"] == len({plan["activity"] for plan in defined_plans})
+            assert row["coverage"] == near(100 * len(defined_plans) / (825 if name == PART else 1187))
             assert row["truncated"] == (None if name == WEAK else near(100 * mean(plans, "Truncated")))
-    assert set(found) == expected
+    assert set(cells) == expected
     assert ("Correct by classifier", GOOD) in expected
     assert ("Correct by classifier", WEAK) not in expected
     assert {name for measure, name in expected if measure.startswith("Goal conditions")} == {GOOD}
@@ -57,8 +57,8 @@ def test_means_exclude_plans_with_an_undefined_measure(section):
 
 
 def test_table_4_has_both_gold_plans_among_the_published_rows(section, logged):
-    found = {row["model"]: row for row in run_rows(section, "actplan_table4")}
-    assert set(found) == {
+    own_rows = {row["model"]: row for row in run_rows(section, "actplan_table4")}
+    assert set(own_rows) == {
         GOOD,
         f"{GOOD}, gold plan 2",
         WEAK,
@@ -69,7 +69,7 @@ def test_table_4_has_both_gold_plans_among_the_published_rows(section, logged):
     }
     for name in (GOOD, WEAK):
         for model, suffix in ((name, ""), (f"{name}, gold plan 2", ", gold plan 2")):
-            row, norm = found[model], f"Norm. LCS{suffix}"
+            row, norm = own_rows[model], f"Norm. LCS{suffix}"
             assert row["lcs"] == near(mean(logged[name], f"LCS{suffix}, steps" if suffix else "LCS, steps"))
             assert row["norm_lcs"] == near(mean(logged[name], norm))
             assert (row["low"], row["high"]) == near(interval(logged[name], norm))
@@ -77,10 +77,10 @@ def test_table_4_has_both_gold_plans_among_the_published_rows(section, logged):
             assert row["encoder"] == "all-MiniLM-L6-v2"
         for setting in ("normal", "counterfactual"):
             of_setting = [plan for plan in logged[name] if plan["setting"] == setting]
-            assert found[name][f"norm_lcs_{setting}"] == near(mean(of_setting, "Norm. LCS"))
+            assert own_rows[name][f"norm_lcs_{setting}"] == near(mean(of_setting, "Norm. LCS"))
     (table,) = (table for table in section.tables if table.key == "actplan_table4")
     assert not any(row.is_own for row in table.rows)
-    scores = [row["norm_lcs"] for row in rows(section, "actplan_table4") if row["model"] not in found]
+    scores = [row["norm_lcs"] for row in rows(section, "actplan_table4") if row["model"] not in own_rows]
     assert scores == sorted(scores, reverse=True)
     assert len(scores) == 4
 
@@ -108,23 +108,23 @@ def test_published_columns_contain_only_their_measure(section):
 
 
 def test_contradictions_of_the_paper_are_below_the_tables(section):
-    found = {table.key: table.notes for table in section.tables}
+    notes = {table.key: table.notes for table in section.tables}
     for table in (f"table{number}" for number in range(3, 8)):
         assert load_table("actplan", table).notes
-        assert set(load_table("actplan", table).notes) <= set(found[f"actplan_{table}"])
-    for key, told in (
+        assert set(load_table("actplan", table).notes) <= set(notes[f"actplan_{table}"])
+    for key, fact in (
         ("actplan_table3", "391 object categories"),
         ("actplan_table4", "more than two gold sequences"),
         ("actplan_table5", "x is a sentence for gold plan"),
         ("actplan_table6", "ChatGPT was not asked with images"),
     ):
-        assert any(told in note for note in found[key])
+        assert any(fact in note for note in notes[key])
 
 
 def test_the_classifiers_verdicts_are_next_to_table_3(section, logged):
-    found = {row["model"]: row for row in run_rows(section, "actplan_table3")}
-    assert set(found) == {GOOD, MUTE, PART}
-    row, plans = found[GOOD], logged[GOOD]
+    own_rows = {row["model"]: row for row in run_rows(section, "actplan_table3")}
+    assert set(own_rows) == {GOOD, MUTE, PART}
+    row, plans = own_rows[GOOD], logged[GOOD]
     assert row["total_classified"] == near(100 * mean(plans, "Correct by classifier"))
     assert (row["low"], row["high"]) == near(tuple(100 * end for end in interval(plans, "Correct by classifier")))
     for setting in ("normal", "counterfactual"):
@@ -153,11 +153,11 @@ def test_the_ablation_has_the_runs_that_were_asked_without_images(section, logge
 def test_a_run_without_samples_has_the_scores_of_the_harness(section, runs):
     (run,) = (run for run in runs if run.name == MUTE)
     metrics = run.tasks["actplan"].metrics
-    found = {row["measure"]: row for row in run_rows(section, "actplan_scores") if row["model"] == MUTE}
-    assert found["Norm. LCS"]["value"] == metrics["lcs_norm"]
-    assert found["Norm. LCS"]["plans"] == COUNT - 1
-    assert found["Form validity"]["plans"] is None
-    assert {(row["low"], row["high"], row["activities"]) for row in found.values()} == {(None, None, None)}
+    scores = {row["measure"]: row for row in run_rows(section, "actplan_scores") if row["model"] == MUTE}
+    assert scores["Norm. LCS"]["value"] == metrics["lcs_norm"]
+    assert scores["Norm. LCS"]["plans"] == COUNT - 1
+    assert scores["Form validity"]["plans"] is None
+    assert {(row["low"], row["high"], row["activities"]) for row in scores.values()} == {(None, None, None)}
     for key, by in (("actplan_by_length", "length"), ("actplan_by_activity_type", "activity_type")):
         groups = {row["group"]: row for row in run_rows(section, key) if row["model"] == MUTE}
         assert set(groups) == set(metrics[f"by_{by}"])
@@ -176,11 +176,11 @@ def test_only_all_official_instances_compare_with_the_published_rows(runs, asked
         name: replace(task, samples=None, metrics=task.metrics | {"num_plans": asked})
         for name, task in run.tasks.items()
     }
-    found = ActPlanReport([replace(run, tasks=tasks)]).section()
+    result = ActPlanReport([replace(run, tasks=tasks)]).section()
     rows_by_table = {
-        table.key: [row for row in table.rows if row.is_own] for table in found.tables if "Table" in table.source
+        table.key: [row for row in table.rows if row.is_own] for table in result.tables if "Table" in table.source
     }
-    separate_tables = [table for table in found.tables if table.key.endswith("_apart")]
+    separate_tables = [table for table in result.tables if table.key.endswith("_apart")]
     assert any(rows_by_table.values()) == (asked == 1187)
     assert bool(separate_tables) == (asked == 1186)
     assert all(row.values[-1] == "1,186 of 1,187 instances" for table in separate_tables for row in table.rows)
@@ -199,10 +199,10 @@ def test_tables_can_be_written(section):
     [("actplan_by_length", "length", LENGTHS), ("actplan_by_activity_type", "activity_type", ACTIVITY_TYPES)],
 )
 def test_breakdowns_are_means_of_the_groups(section, logged, key, by, order):
-    found = run_rows(section, key)
-    assert [row["group"] for row in found] == sorted((row["group"] for row in found), key=order.index)
+    breakdown = run_rows(section, key)
+    assert [row["group"] for row in breakdown] == sorted((row["group"] for row in breakdown), key=order.index)
     for name, plans in logged.items():
-        rows_of_run = {row["group"]: row for row in found if row["model"] == name}
+        rows_of_run = {row["group"]: row for row in breakdown if row["model"] == name}
         assert set(rows_of_run) == {plan[by] for plan in plans}
         for group, row in rows_of_run.items():
             members = [plan for plan in plans if plan[by] == group]
@@ -218,7 +218,7 @@ def test_breakdowns_are_means_of_the_groups(section, logged, key, by, order):
 
 
 def test_the_table_compares_the_settings(section, logged):
-    found = {(row["measure"], row["model"]): row for row in run_rows(section, "actplan_by_setting")}
+    scores = {(row["measure"], row["model"]): row for row in run_rows(section, "actplan_by_setting")}
     for name in (GOOD, TEXT, WEAK):
         for measure in (
             "Norm. LCS",
@@ -228,9 +228,9 @@ def test_the_table_compares_the_settings(section, logged):
             "Correct by classifier",
         ):
             if not defined(logged[name], measure):
-                assert (measure, name) not in found
+                assert (measure, name) not in scores
                 continue
-            row, means = found[measure, name], []
+            row, means = scores[measure, name], []
             for setting in ("normal", "counterfactual"):
                 plans = [plan for plan in logged[name] if plan["setting"] == setting]
                 means.append(mean(plans, measure))
@@ -238,7 +238,7 @@ def test_the_table_compares_the_settings(section, logged):
                 assert (row[f"{setting}_low"], row[f"{setting}_high"]) == near(interval(plans, measure))
                 assert row[f"{setting}_plans"] == len(defined(plans, measure))
             assert row["difference"] == near(means[0] - means[1])
-    part = found["Norm. LCS", PART]
+    part = scores["Norm. LCS", PART]
     assert (part["counterfactual"], part["counterfactual_plans"], part["difference"]) == (None, None, None)
 
 
@@ -304,7 +304,7 @@ def test_figures_show_the_intervals_of_the_tables(section, key, low, high, scale
     (axes,) = figure.draw().axes
     drawn = sorted(tuple(segment[:, 1]) for lines in axes.collections for segment in lines.get_segments())
     assert len(drawn) == len(expected) >= least
-    assert all(ends == near(told) for ends, told in zip(drawn, expected, strict=True))
+    assert all(ends == near(row_ends) for ends, row_ends in zip(drawn, expected, strict=True))
 
 
 def test_figures_distinguish_runs_without_colour(section):
@@ -317,11 +317,11 @@ def test_figures_distinguish_runs_without_colour(section):
 
 
 def test_without_a_classifier_there_is_no_figure_of_correctness(written):
-    found = ActPlanReport(read_runs([written / "runs" / f"org__{WEAK}"]).runs).section()
-    assert [figure.key for figure in found.figures] == [
+    report_section = ActPlanReport(read_runs([written / "runs" / f"org__{WEAK}"]).runs).section()
+    assert [figure.key for figure in report_section.figures] == [
         "actplan_by_setting", "actplan_by_length", "actplan_by_activity_type",
     ]  # fmt: skip
-    assert f"No classifier, and therefore no correctness: {WEAK}." in found.remarks
-    titles = {table.key: table.title for table in found.tables}
+    assert f"No classifier, and therefore no correctness: {WEAK}." in report_section.remarks
+    titles = {table.key: table.title for table in report_section.tables}
     assert [titles[f"actplan_table{n}"].partition(":")[0] for n in (3, 5, 6, 7)] == ["Published"] * 4
-    assert not any(run_rows(found, f"actplan_table{number}") for number in (3, 5, 6, 7))
+    assert not any(run_rows(report_section, f"actplan_table{number}") for number in (3, 5, 6, 7))

@@ -35,7 +35,7 @@ def score(steps, name):
 
 
 class EgoIntentCounting(Counting):
-    """The score of a step is the mean of its ratings; the main score is over all steps, also those without some."""
+    """A step's score is the mean of its ratings. The main score covers all steps, even if some ratings are missing."""
 
     TASK = "egointent"
     HEADLINE = ("overall", 2)
@@ -70,8 +70,8 @@ class EgoIntentCounting(Counting):
         unjudged = sum(rating is None for step in answers for rating in step["ratings"].values())
         return len(answers) / 3014 * (1 - unjudged / (3 * len(answers)))
 
-    def check_ends(self, shown, answers):
-        """By a slow bootstrap with other draws."""
+    def check_ends(self, figures, answers):
+        """Compare the interval with a slow bootstrap that draws other resamples."""
         of_video = {}
         for step in answers:
             of_video.setdefault(step["video_id"], []).append(step)
@@ -81,14 +81,14 @@ class EgoIntentCounting(Counting):
             for _ in range(1000)
         ]
         slow = np.percentile(drawn, (2.5, 97.5))
-        assert ends(shown) == pytest.approx(slow, abs=0.15 * (slow[1] - slow[0]))
+        assert ends(figures) == pytest.approx(slow, abs=0.15 * (slow[1] - slow[0]))
 
-    def check_ends_of_slice(self, shown, answers, section, attribute):
-        assert (shown["low"] is None) == (len({step["video_id"] for step in answers}) < 10)
+    def check_ends_of_slice(self, figures, answers, section, attribute):
+        assert (figures["low"] is None) == (len({step["video_id"] for step in answers}) < 10)
         if attribute == "environment":
             table = {(row["score_of"].lower(), row["model"]): row for row in rows(section, "egointent_scores")}
-            row = table[shown["name"], shown["run"]]
-            assert (shown["value"], *ends(shown)) == pytest.approx((row["score"], row["low"], row["high"]))
+            row = table[figures["name"], figures["run"]]
+            assert (figures["value"], *ends(figures)) == pytest.approx((row["score"], row["low"], row["high"]))
 
     def check_pair(self, pair):
         assert ("judges" in pair["why"]) == ("Third-7B" in (pair["first"], pair["second"]))

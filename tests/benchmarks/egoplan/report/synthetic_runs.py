@@ -1,4 +1,4 @@
-"""Runs of EgoPlan that never were, in both harnesses, and what is counted from their answers by other means."""
+"""Provide synthetic EgoPlan runs of both harnesses, and independent counts of their answers."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from report.joined import near
 COUNT = 91
 DOCS = egoplan_docs(COUNT)
 LETTERS = "ABCD"
-# By the name of the series in the report; "Big" is run in both harnesses.
+# Answers by the name of the series in the report. "Big" runs in both harnesses.
 ANSWERS = {
     "Big (lmms-eval)": egoplan_answers(COUNT, 0.6, 1),
     "Big (lmms-eval) (egoplan_val_clips)": egoplan_answers(COUNT, 0.5, 2),
@@ -37,7 +37,7 @@ def run_of(name):
 
 @cache
 def scores(name, by="mean"):
-    """Score of each question by its number: 1, 0, or None where a choice has no likelihood."""
+    """Return the score of each question: 1, 0, or None if a choice has no likelihood."""
     return [_score(doc, response, by) for doc, response in zip(DOCS, ANSWERS[name].responses, strict=True)]
 
 
@@ -52,21 +52,21 @@ def _score(doc, response, by):
     values = {
         "mean": [-choice["loss"] for choice in choices],
         "sum": sums,
-        "bytes": [one / other for one, other in zip(sums, bytes_, strict=True)],
+        "bytes": [total / size for total, size in zip(sums, bytes_, strict=True)],
     }[by]
     return float(LETTERS[values.index(max(values))] == doc["golden_choice_idx"])
 
 
 def percent(values):
-    known = [value for value in values if value is not None]
-    return 100 * mean(known) if known else None
+    valid_scores = [value for value in values if value is not None]
+    return 100 * mean(valid_scores) if valid_scores else None
 
 
 def interval(name, numbers=range(COUNT)):
     answer_scores = scores(name)
-    known = [number for number in numbers if answer_scores[number] is not None]
+    valid = [number for number in numbers if answer_scores[number] is not None]
     return bootstrap_interval(
-        [100 * answer_scores[number] for number in known], [DOCS[number]["video_id"] for number in known]
+        [100 * answer_scores[number] for number in valid], [DOCS[number]["video_id"] for number in valid]
     )
 
 

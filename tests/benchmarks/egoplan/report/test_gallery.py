@@ -1,4 +1,4 @@
-"""EgoPlan's questions in the report, and runs that are not whole or whose questions are not at hand."""
+"""Test EgoPlan's questions in the report, and runs that are incomplete or whose questions are not available."""
 
 import json
 import math
@@ -100,7 +100,7 @@ def test_without_prepared_data_lm_eval_has_its_questions(tmp_path, monkeypatch, 
 
 
 def test_questions_of_other_data_do_not_match(tmp_path, bert):
-    """They have the same ids."""
+    """The other data have the same ids."""
     write_run(tmp_path, "lmms-eval", "org/Small", {"egoplan_val": egoplan_answers(40, 0.5)})
     runs = read_runs([tmp_path]).runs
     remarks = EgoPlanReport(runs, Inputs(bert)).section().remarks
@@ -108,7 +108,7 @@ def test_questions_of_other_data_do_not_match(tmp_path, bert):
 
 
 def test_questions_about_other_videos_do_not_match(runs, bert):
-    """They have the same ids and right letters, in an annotation file of the same length."""
+    """The ids, the right letters and the length of the annotation file are equal."""
     run = next(run for run in runs if run.name == "Small")
     task_run = run.tasks["egoplan_val"]
     moved = {"acc": {"score": 1.0, "video_id": "P99_9"}}
@@ -130,9 +130,9 @@ def test_questions_about_other_videos_do_not_match(runs, bert):
         {"doc": {"question": "What next?"}},
     ],
 )
-def test_samples_of_another_form_are_named(runs, damage):
+def test_malformed_samples_are_named(runs, damage):
     run = next(run for run in runs if run.name == "Small")
     task_run = run.tasks["egoplan_val"]
     damaged = replace(task_run, samples=(task_run.samples[0] | damage, *task_run.samples[1:]))
-    with pytest.raises(LmmsEgoplanError, match=r"run Small, samples of egoplan_val: .*Run again"):
+    with pytest.raises(LmmsEgoplanError, match=r"run Small, samples of egoplan_val: .*run again: .*--log_samples"):
         EgoPlanReport([replace(run, tasks={"egoplan_val": damaged})]).section()

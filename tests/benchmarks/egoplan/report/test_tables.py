@@ -77,7 +77,7 @@ def test_table_3_separates_the_domains(section):
 
 
 @pytest.mark.parametrize(
-    ("changed", "compares"),
+    ("new_metrics", "compares"),
     [
         ({}, True),
         ({"predictions": 3354}, False),
@@ -85,9 +85,9 @@ def test_table_3_separates_the_domains(section):
         ({"predictions": 91, "num_questions": 91, "split_size": 91}, False),
     ],
 )
-def test_only_the_complete_official_file_is_compared_with_published_rows(runs, bert, changed, compares):
+def test_only_the_complete_official_file_is_compared_with_published_rows(runs, bert, new_metrics, compares):
     run = next(run for run in runs if run.name == "Small")
-    metrics = {"predictions": 3355, "num_questions": 3355, "split_size": 3355} | changed
+    metrics = {"predictions": 3355, "num_questions": 3355, "split_size": 3355} | new_metrics
     task = replace(run.tasks["egoplan_val"], samples=None, metrics=run.tasks["egoplan_val"].metrics | metrics)
     report_section = EgoPlanReport([replace(run, tasks={"egoplan_val": task})], Inputs(bert)).section()
     for key in ("egoplan_table1", "egoplan_table3"):
@@ -148,13 +148,13 @@ AUDITED = {"ranking_audit_difference": 2e-3, "ranking_tolerance": 1e-4}
 
 def with_metrics(runs, name, metrics):
     """Replace the metrics of one run."""
-    changed = []
+    changed_runs = []
     for run in runs:
         task = run.tasks.get("egoplan_val")
         if run.name == name:
             run = replace(run, tasks={"egoplan_val": replace(task, metrics=task.metrics | metrics)})
-        changed.append(run)
-    return EgoPlanReport(changed)
+        changed_runs.append(run)
+    return EgoPlanReport(changed_runs)
 
 
 def test_a_run_beyond_its_tolerance_is_neither_ranked_nor_compared(runs, section, bert):
@@ -169,9 +169,9 @@ def test_a_run_beyond_its_tolerance_is_neither_ranked_nor_compared(runs, section
     assert [("0.002" in cell) for cell in row.values[1:]].count(True) == 1
 
 
-@pytest.mark.parametrize("changed", [{"ranking_audit_difference": 9e-5}, {"ranking_audit_difference": float("nan")}])
-def test_a_run_within_its_tolerance_or_without_audits_is_compared(runs, changed):
-    report = with_metrics(runs, "Small", AUDITED | changed)
+@pytest.mark.parametrize("audits", [{"ranking_audit_difference": 9e-5}, {"ranking_audit_difference": float("nan")}])
+def test_a_run_within_its_tolerance_or_without_audits_is_compared(runs, audits):
+    report = with_metrics(runs, "Small", AUDITED | audits)
     assert any(table is not None and table.key == "egoplan_comparisons" for table in report.tables())
     assert not any("nats" in reason for line in report.headlines for reason in line.apart)
 
@@ -190,11 +190,11 @@ def check_groups(section, key, groups):
     table_rows = run_rows(section, key)
     assert len(table_rows) == len(set(groups.values())) * len(ANSWERS)
     for row in table_rows:
-        (name,) = (each for each in ANSWERS if (run_of(each), task_of(each)) == (row["run"], row["task"]))
+        (name,) = (name for name in ANSWERS if (run_of(name), task_of(name)) == (row["run"], row["task"]))
         numbers = [number for number in range(COUNT) if groups[number] == row["group"]]
-        known = [scores(name)[number] for number in numbers if scores(name)[number] is not None]
-        assert row["acc"] == near(percent(known))
-        assert row["questions"] == len(known)
+        valid_scores = [scores(name)[number] for number in numbers if scores(name)[number] is not None]
+        assert row["acc"] == near(percent(valid_scores))
+        assert row["questions"] == len(valid_scores)
         by_sum = [scores(name, "sum")[number] for number in numbers]
         assert row["acc_sum"] == (None if row["task"] == "egoplan_val_generate" else near(percent(by_sum)))
         ends = interval(name, numbers)
@@ -280,7 +280,7 @@ def test_a_name_that_ends_two_paths_matches_neither(tmp_path, bert):
 
 
 def lines(axes, label):
-    (line,) = (each for each in axes.get_lines() if each.get_label() == label)
+    (line,) = (line for line in axes.get_lines() if line.get_label() == label)
     return line
 
 
@@ -290,26 +290,26 @@ def test_lines_of_runs_baselines_and_chance(section, key):
     labels = [text.get_text() for text in axes.figure.legends[0].get_texts()]
     assert sorted(labels) == ["Big (lm-eval), blind", "Big (lm-eval), narrated", "Big (lmms-eval)", "Small"]
     styles = {label: lines(axes, label) for label in labels}
-    assert {label: each.get_linestyle() for label, each in styles.items()} == {
+    assert {label: line.get_linestyle() for label, line in styles.items()} == {
         "Big (lm-eval), blind": ":",
         "Big (lm-eval), narrated": "--",
         "Big (lmms-eval)": "-",
         "Small": "-",
     }
-    markers = {label: each.get_marker() for label, each in styles.items()}
+    markers = {label: line.get_marker() for label, line in styles.items()}
     assert markers["Big (lm-eval), blind"] == markers["Big (lmms-eval)"] != markers["Small"]
     for name, label in (("Small", "Small"), ("Big (lm-eval) (egoplan_val_narrated)", "Big (lm-eval), narrated")):
         expected = [
             row["acc"] for row in run_rows(section, key) if (row["run"], row["task"]) == (run_of(name), task_of(name))
         ]
         assert list(styles[label].get_ydata()) == near(expected)
-    assert any(list(each.get_ydata()) == [25, 25] for each in axes.get_lines())
+    assert any(list(line.get_ydata()) == [25, 25] for line in axes.get_lines())
 
 
 def test_the_figure_of_all_accuracies(section):
     (axes,) = figure(section, "egoplan_accuracy").draw().axes
     names = [text.get_text() for text in axes.get_yticklabels()]
-    points = {each.get_ydata()[0]: each.get_xdata()[0] for each in axes.get_lines() if len(each.get_xdata()) == 1}
+    points = {line.get_ydata()[0]: line.get_xdata()[0] for line in axes.get_lines() if len(line.get_xdata()) == 1}
     accuracies = {names[y]: acc for y, acc in points.items()}
     assert accuracies["Big (lmms-eval)"] == near(percent(scores("Big (lmms-eval)")))
     assert accuracies["Big (lm-eval), narrated"] == near(percent(scores("Big (lm-eval) (egoplan_val_narrated)")))
@@ -320,8 +320,8 @@ def test_the_figure_of_all_accuracies(section):
 def test_names_are_not_parsed_as_formulas(written, bert):
     (run,) = (run for run in read_runs([written / "runs"]).runs if run.name == "Small")
     report_section = EgoPlanReport([replace(run, name="a$b_c$d")], Inputs(bert)).section()
-    for each in report_section.figures:
-        drawing = each.draw()
+    for report_figure in report_section.figures:
+        drawing = report_figure.draw()
         drawing.draw_without_rendering()
         texts = [text for text in drawing.findobj(Text) if "a$b_c$d" in text.get_text()]
         assert texts

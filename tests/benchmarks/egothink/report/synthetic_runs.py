@@ -107,8 +107,8 @@ class EgoThinkCounting(Counting):
         lines = []
         for number, answer in enumerate(answers):
             groups[[*groups][number % 3]].append(answer)
-            said = {"id": answer["id"], "model": self.LABELLED, "answer": answer["answer"], "rating": number % 3 / 2}
-            lines.append(json.dumps(said) + "\n")
+            label = {"id": answer["id"], "model": self.LABELLED, "answer": answer["answer"], "rating": number % 3 / 2}
+            lines.append(json.dumps(label) + "\n")
         (folder / "annotation.json").write_text(json.dumps({"benchmark": "egothink"}))
         (folder / "people.jsonl").write_text("".join(lines))
         return {"people's rating": groups}

@@ -57,8 +57,8 @@ def test_only_complete_official_runs_with_a_judge_are_compared(runs, changed, co
     tasks = {}
     for name, dimension in EGOTHINK_TASKS.items():
         task = runs[0].tasks[name]
-        whole = {"num_questions": dimension.instances, "judge_coverage": 1.0}
-        tasks[name] = replace(task, samples=None, metrics=task.metrics | whole | (changed if len(tasks) == 3 else {}))
+        full = {"num_questions": dimension.instances, "judge_coverage": 1.0}
+        tasks[name] = replace(task, samples=None, metrics=task.metrics | full | (changed if len(tasks) == 3 else {}))
     report_section = EgoThinkReport([replace(runs[0], tasks=tasks)]).section()
     assert [not row.why for row in joined(report_section, "egothink_table3").rows if row.is_own] == [compares]
 

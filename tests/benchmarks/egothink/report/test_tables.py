@@ -300,7 +300,7 @@ def test_the_report_command_accepts_judged_files_with_runs(judged, run, tmp_path
     assert result.exit_code == 0, result.output
     assert "Judge noise" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert (tmp_path / "out" / "tables" / "egothink_judge_noise.csv").read_text().count("judged,judge-b") == 3
-    assert "Not read" not in result.stderr
+    assert "Skipped:" not in result.stderr
 
 
 def test_files_without_a_run_of_the_benchmark_are_named(judged, tmp_path, monkeypatch):

@@ -20,9 +20,9 @@ class ActPlanLCS(evaluate_metrics.PlanMetric):
 
     def _info(self) -> evaluate.MetricInfo:
         text = datasets.Value("string")
-        one = datasets.Features({"predictions": text, "references": text})
-        several = datasets.Features({"predictions": text, "references": datasets.Sequence(text)})
-        return metric_info("actplan_lcs", [one, several])
+        single_gold_plans = datasets.Features({"predictions": text, "references": text})
+        lists_of_gold_plans = datasets.Features({"predictions": text, "references": datasets.Sequence(text)})
+        return metric_info("actplan_lcs", [single_gold_plans, lists_of_gold_plans])
 
     def _compute(
         self, predictions: list[str], references: list[str] | list[list[str]], encoder: str | None = None

@@ -1,4 +1,4 @@
-"""A backend that answers every second question with the reference, and the others with "I do not know."."""
+"""A backend that answers every second question with the reference, and all others with "I do not know"."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from lmms_eval.api.model import lmms
 UNKNOWN = "I do not know."
 
 
-class Told(lmms):
-    """Backend with reference answers.
+class AnswerKey(lmms):
+    """Reference answers as a backend.
 
     Args:
         field: The document's field with the answer: a text, or a list of lines.
@@ -38,4 +38,4 @@ class Told(lmms):
 def manifests() -> Any:
     from lmms_eval.models.registry_v2 import ModelManifest
 
-    return ModelManifest("told", simple_class_path="told.Told")
+    return ModelManifest("answer_key", simple_class_path="answer_key.AnswerKey")
