@@ -163,6 +163,11 @@ def test_goalstep_runs_are_named_and_never_marked_best(goalstep_runs, both_kinds
         "Own-7B": "overall",
         "Goal-7B": "overall (Goal-Step steps)",
     }
+    assert {line.run: "Goal-Step" in line.protocol for line in both_kinds.headlines} == {
+        "Own-7B": False,
+        "Goal-7B": True,
+    }
+    assert not any("False" in line.protocol for line in both_kinds.headlines)
     assert any(remark.startswith(f"{NAME}: steps, labels and cuts are Goal-Step's") for remark in both_kinds.remarks)
     kinds = {tuple(sorted(item.facts)) for item in EgoIntentReport(goalstep_runs).items() if NAME in item.answers}
     assert kinds == {("category", "environment", "references")}
