@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 
-_KINDS: list[dict[str, Any]] = yaml_beside(__file__)
+_KINDS: list[dict[str, Any]] = module_yaml(__file__)
 
 
 def kind_of(record: Any) -> dict[str, Any]:

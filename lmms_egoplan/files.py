@@ -57,7 +57,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
         unfinished.replace(path)
 
 
-def hold(path: Path) -> sqlite3.Connection | None:
+def lock_file(path: Path) -> sqlite3.Connection | None:
     """Lock a file against other processes until the lock is closed or this process ends.
 
     Returns:
@@ -90,7 +90,7 @@ def only_process(folder: Path, doing: str) -> Iterator[None]:
         OSError: the folder is not writable.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    guard = hold(folder / _LOCK)
+    guard = lock_file(folder / _LOCK)
     if guard is None:
         raise LmmsEgoplanError(
             f"{folder} is in use: another process {doing} there. Wait until it has finished, or set another --out."

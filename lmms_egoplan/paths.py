@@ -25,7 +25,7 @@ def data_root() -> Path:
     return Path(configured).expanduser() if configured else Path.home() / ".cache" / "lmms_egoplan"
 
 
-def yaml_beside(module: str) -> Any:
+def module_yaml(module: str) -> Any:
     """Read the YAML file next to a module that has the module's name.
 
     Args:
@@ -34,7 +34,7 @@ def yaml_beside(module: str) -> Any:
     return yaml.safe_load(Path(module).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
-def rows_beside(module: str) -> list[dict[str, str]]:
+def module_rows(module: str) -> list[dict[str, str]]:
     """Read the CSV file next to a module that has the module's name. Each row maps columns to cells.
 
     Args:

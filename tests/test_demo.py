@@ -30,6 +30,7 @@ from lmms_egoplan.benchmarks.registry import BENCHMARKS, DEMO_SETS
 from lmms_egoplan.cli import app
 from lmms_egoplan.demo import DATA
 from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
+from lmms_egoplan.demo.folder import _EXPECTED_WARNINGS
 from lmms_egoplan.demo.run import serve_judge, verdict_on
 from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.judging.judge import judge_all
@@ -498,7 +499,7 @@ def test_demo_from_scenes_to_scores(tmp_path):
     check_marks(out)
     log = (out / "lmms-eval.log").read_text()
     assert "Ranking" in log
-    assert log.index("This is intended") < log.index("Both target_delimiter")
+    assert log.index(_EXPECTED_WARNINGS) < log.index("Both target_delimiter")
     assert "users-own" not in log + result.output
     written = [path for path in out.rglob("*") if path.is_file()]
     assert not [path for path in written if b"users-own" in path.read_bytes()]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import hold, resolve_inside
+from lmms_egoplan.files import lock_file, resolve_inside
 
 
 def test_resolves_names_inside(tmp_path):
@@ -49,10 +49,10 @@ def test_never_leaves_the_root(parts):
 
 
 def test_a_file_is_locked_once_and_needs_its_folder(tmp_path):
-    lock = hold(tmp_path / "lock")
+    lock = lock_file(tmp_path / "lock")
     assert lock is not None
-    assert hold(tmp_path / "lock") is None
+    assert lock_file(tmp_path / "lock") is None
     lock.close()
-    assert hold(tmp_path / "lock") is not None
+    assert lock_file(tmp_path / "lock") is not None
     with pytest.raises(OSError, match="absent/lock"):
-        hold(tmp_path / "absent" / "lock")
+        lock_file(tmp_path / "absent" / "lock")

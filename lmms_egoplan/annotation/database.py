@@ -22,8 +22,8 @@ from typing import Any
 
 from lmms_egoplan.annotation.flow import QUALIFICATION, Item, Stage
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.files import hold, write_whole
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.files import lock_file, write_whole
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import clean_text
 
 # Increase when the tables change.
@@ -36,7 +36,7 @@ _NOT_READ, _NOT_SAVED = "cannot read the database", "nothing was saved"
 LEAD, SENIOR, ANNOTATOR = "lead", "senior", "annotator"
 
 _TABLES = Path(__file__).with_name("tables.sql").read_text(encoding="utf-8")
-QUERIES: dict[str, str] = yaml_beside(str(Path(__file__).with_name("queries")))
+QUERIES: dict[str, str] = module_yaml(str(Path(__file__).with_name("queries")))
 
 
 class StoreError(LmmsEgoplanError):
@@ -160,7 +160,7 @@ class Database:
         with ExitStack() as connections:
             if exclusive:
                 # Prevents a second server. The lock ends with the process.
-                lock = hold(path.resolve().with_name(f"{path.resolve().name}.lock"))
+                lock = lock_file(path.resolve().with_name(f"{path.resolve().name}.lock"))
                 if lock is None:
                     raise StoreError(f"{path}: in use by another server; stop that one first")
                 connections.enter_context(closing(lock))

@@ -21,15 +21,15 @@ from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, Record, fields_of_keys, load, read_annotations
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines, read_text
-from lmms_egoplan.media.footage import tell_of_lost
+from lmms_egoplan.media.footage import warn_of_lost
 from lmms_egoplan.media.frames import frame_times
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import csv_text
 from lmms_egoplan.validation import is_text
 
 AUDIT = "audit.csv"
 _NONE = "n/a"
-_PAPER: dict[str, dict[str, Any]] = yaml_beside(__file__)
+_PAPER: dict[str, dict[str, Any]] = module_yaml(__file__)
 _REVISE, _REVIEW = "revise", "review"
 _CUT, _BOUNDARY = "end_sec", "boundary"
 _ENVIRONMENT, _SCENARIO = "environment", "scenario"
@@ -159,7 +159,7 @@ def read_items(annotations: Path, videos: Path, *, skip_missing: bool = False) -
     """
     records = read_annotations(annotations)
     footage, missing = record_footage(records, videos, skip_missing=skip_missing)
-    tell_of_lost(missing)
+    warn_of_lost(missing)
     return [
         _item(record, footage[record.step_id].path, raw.value)
         for record, raw in zip(records, load(annotations), strict=True)

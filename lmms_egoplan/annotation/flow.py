@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.forms import Form, Values
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 
 LABELLED = ("egoplan", "egothink", "egointent", "actplan")
 """Benchmarks with a flow and a rendered set to try it on."""
@@ -18,7 +18,7 @@ FLOWS = (*LABELLED, "actplan-circumstances", "actplan-plans")
 ADJUDICATION = "adjudication"
 QUALIFICATION = "qualification"
 GUIDES: dict[str, tuple[str, ...]] = {
-    name: tuple(paragraphs) for name, paragraphs in yaml_beside(str(Path(__file__).with_name("guides"))).items()
+    name: tuple(paragraphs) for name, paragraphs in module_yaml(str(Path(__file__).with_name("guides"))).items()
 }
 """The annotators' guides, as paragraphs by flow name."""
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from lmms_egoplan.benchmarks.splits import SPLITS
 from lmms_egoplan.demo import DemoSet
-from lmms_egoplan.paths import rows_beside, yaml_beside
+from lmms_egoplan.paths import module_rows, module_yaml
 from lmms_egoplan.storage import PreparedData
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Benchmark:
 
 def published_together() -> list[dict[str, str]]:
     """Read ``model_cards.csv``: scores of models in several benchmarks, as published in model cards."""
-    return rows_beside(str(Path(__file__).with_name("model_cards")))
+    return module_rows(str(Path(__file__).with_name("model_cards")))
 
 
 def load_scorers(names: Collection[str]) -> None:
@@ -85,5 +85,5 @@ def _load(target: str) -> Any:
     return resolve_name(f"{__package__}.{target}")
 
 
-BENCHMARKS = TypeAdapter(tuple[Benchmark, ...]).validate_python(yaml_beside(__file__))
+BENCHMARKS = TypeAdapter(tuple[Benchmark, ...]).validate_python(module_yaml(__file__))
 DEMO_SETS = {benchmark.name: benchmark.demo for benchmark in BENCHMARKS}

@@ -2,9 +2,9 @@
 
 from pydantic import TypeAdapter
 
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.storage import PreparedData
 
 EGOPLAN, EGOPLAN_BENCH2, EGOTHINK, EGOINTENT, ACTPLAN = SPLITS = TypeAdapter(list[PreparedData]).validate_python(
-    yaml_beside(__file__)
+    module_yaml(__file__)
 )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 
 if TYPE_CHECKING:
     from transformers import CLIPImageProcessor, LlavaForConditionalGeneration, LlavaProcessor, PreTrainedTokenizerFast
@@ -20,7 +20,7 @@ _ENDING = (12, 1.2)
 _DIMENSION = 64
 _MODULE = "sentence_transformers.sentence_transformer.modules.static_embedding.StaticEmbedding"
 
-_PARTS = yaml_beside(__file__)
+_PARTS = module_yaml(__file__)
 
 
 def write_checkpoint(folder: Path) -> None:

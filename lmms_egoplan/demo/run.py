@@ -16,11 +16,11 @@ from lmms_egoplan.demo import DATA, DemoSet
 from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
 from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, DemoFolder
 from lmms_egoplan.demo.sets import copy_set
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 
 _CHECKPOINT, _ENCODER, _DATA, _RESULTS, _REPORT = "random-weights", "encoder", "data", "results", "report"
 _SCRIPTED = ("scripted-good", "scripted-poor")
-_TEXTS = yaml_beside(__file__)
+_TEXTS = module_yaml(__file__)
 MODEL = "scripted-judge"
 # It contains the lowest rating on each benchmark's scale.
 _DEFAULT_REPLY = "The demo has no verdict on this answer: no scripted model gives it.\nRating: [[0]]\n[[0]]"

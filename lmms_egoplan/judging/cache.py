@@ -23,7 +23,7 @@ from typing import Any
 from loguru import logger
 
 from lmms_egoplan.judging.judgement import Judgement, Prompt
-from lmms_egoplan.paths import data_root, yaml_beside
+from lmms_egoplan.paths import data_root, module_yaml
 
 # Other processes lock the file only for one transaction. This long limit is for busy or slow file systems.
 _BUSY_S = 60.0
@@ -42,7 +42,7 @@ class CacheError(RuntimeError):
     """The database of judgements cannot be used. The message names the file and the remedy."""
 
 
-_SCHEMA = yaml_beside(__file__)
+_SCHEMA = module_yaml(__file__)
 # Table name -> column name -> SQL type and constraint.
 _COLUMNS: dict[str, dict[str, str]] = _SCHEMA["tables"]
 _OUTCOMES = ("replies", "judgements", "failures")

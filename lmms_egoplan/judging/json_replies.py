@@ -16,7 +16,7 @@ from lmms_egoplan.judging.judge import complete_all
 from lmms_egoplan.judging.judgement import Judgement, Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import is_ended, without_thinking
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import quoted
 
@@ -27,7 +27,7 @@ NOT_JSON = "reply that is not JSON"
 SEVERAL = "reply with different JSON values"
 REPEATED_KEY = "reply with a key given more than once"
 
-_PATTERNS = {name: re.compile(pattern, re.VERBOSE | re.DOTALL) for name, pattern in yaml_beside(__file__).items()}
+_PATTERNS = {name: re.compile(pattern, re.VERBOSE | re.DOTALL) for name, pattern in module_yaml(__file__).items()}
 _LITERALS = {"True": "true", "False": "false", "None": "null"}
 _ESCAPES = {'"': '\\"', "\\'": "'"}
 # For some longer texts, json-repair takes minutes.

@@ -9,10 +9,10 @@ from typing import Any
 
 from lmms_egoplan.jsonl import decode, decode_objects, repeated_keys
 from lmms_egoplan.judging.judgement import Judgement, RatingScale
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import clean_text
 
-_TABLES = yaml_beside(__file__)
+_TABLES = module_yaml(__file__)
 # Finish reasons of OpenAI and others: ended by the model, cut at a token limit, or stopped.
 _FINISH = {how: frozenset(reasons) for how, reasons in _TABLES["finish"].items()}
 _PATTERNS = {

@@ -39,7 +39,7 @@ class Lost(NamedTuple):
     ids: list[Any]
 
 
-def tell_of_lost(lost: Sequence[Lost]) -> None:
+def warn_of_lost(lost: Sequence[Lost]) -> None:
     """Log the number of items without footage."""
     if lost:
         logger.warning(f"Skipped without footage: {sum(len(group.ids) for group in lost)}. First: {lost[0].reason}")

@@ -14,10 +14,10 @@ from PIL import Image
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import Clip
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.planner.planner import Outcome
 
-_KITCHEN = yaml_beside(__file__)
+_KITCHEN = module_yaml(__file__)
 ACTIONS: dict[str, dict[str, str]] = _KITCHEN["actions"]
 """For each action, the element that moves, and its target: the goal state (``done``) or the first one (``undone``)."""
 GOALS: dict[str, list[str]] = _KITCHEN["goals"]

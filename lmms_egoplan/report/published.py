@@ -14,7 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report.document import Reference
 from lmms_egoplan.report.tables import WOULD_RANK, Column, Row, Table, Value, known, read_notes
 
@@ -26,7 +26,7 @@ Cell = str | float | None
 OwnRow = Mapping[str, Value | tuple[str, ...] | list[str]]
 """A run's values by column. The key ``apart`` has the reasons why the row is not comparable."""
 
-_HEADINGS = yaml_beside(__file__)
+_HEADINGS = module_yaml(__file__)
 note = read_notes(__file__)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS, yaml_beside
+from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS, module_yaml
 
 CHECKPOINT = r"(?:checkpoint|ckpt|step|epoch|iter)[-_]?\d+"
 """Regular expression for a checkpoint's number in the name of a model or folder. Use it with IGNORECASE."""
@@ -40,7 +40,7 @@ _KEYS = re.compile(
     re.IGNORECASE,
 )
 _REVISION = re.compile(r"(?:^|,)\s*revision=([^,]+)")
-_NAMES = yaml_beside(__file__)
+_NAMES = module_yaml(__file__)
 _IN_ENVIRONMENT = re.compile(r"^(?:\[pip3\] )?(torch|numpy|transformers)(?:==| version: ?)(\S+)$", re.MULTILINE)
 _SETTINGS = ("batch_size", "device", "limit", "num_fewshot", "gen_kwargs", "system_instruction", "max_batch_size")
 _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")

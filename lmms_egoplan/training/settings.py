@@ -4,11 +4,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.validation import problem
 
 Positive = Annotated[int, Field(ge=1)]
-_ARGUMENTS = yaml_beside(__file__)
+_ARGUMENTS = module_yaml(__file__)
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 

@@ -13,7 +13,7 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.outputs import naming
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.loss import Scores, batch_loss, count_violations
 from lmms_egoplan.training.questions import Failed, Questions, collate
@@ -192,7 +192,7 @@ def training_arguments(settings: TuningSettings, folder: Path, steps: int, *, ev
         LmmsEgoplanError: The batch cannot be divided among processes and passes, or a ``trainer`` argument is invalid.
     """
     values: dict[str, Any] = {
-        **yaml_beside(__file__),
+        **module_yaml(__file__),
         "output_dir": str(folder),
         "max_steps": steps,
         "per_device_train_batch_size": settings.per_device_batch_size,

@@ -8,7 +8,7 @@ from drawing import Colour, Point, Thing, draw_view
 from PIL import Image
 from pydantic import TypeAdapter
 
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 
 FPS = 10
 STEP_FRAMES = 14
@@ -114,4 +114,4 @@ def _ease(time: float) -> float:
     return time * time * (3 - 2 * time)
 
 
-SCENES = TypeAdapter(tuple[Scene, ...]).validate_python(yaml_beside(__file__)["scenes"])
+SCENES = TypeAdapter(tuple[Scene, ...]).validate_python(module_yaml(__file__)["scenes"])

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.validation import quoted
 
 Bound = Mapping[str, str]
@@ -41,7 +41,7 @@ class Predicate:
     place: bool = False
 
 
-_DATA = yaml_beside(__file__)
+_DATA = module_yaml(__file__)
 _FORMS: dict[str, str] = _DATA["forms"]
 PREDICATES = {
     name: Predicate(tuple(fields["arguments"]), fields.get("place", False))

@@ -32,7 +32,7 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
 from lmms_egoplan.judging.settings import language_model
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.prepared_counts import SkipMissing, print_counts
 from lmms_egoplan.report.published import load_table
 from lmms_egoplan.report.samples import write_folder
@@ -47,7 +47,7 @@ Instances = Annotated[
         help="The release's folder `annotation` with tasks and images (default: the prepared data).",
     ),
 ]
-_TITLES = yaml_beside(__file__)
+_TITLES = module_yaml(__file__)
 # Rows of Table 5 by classifier and the model that wrote the plans: MCC on val, accuracies in percent.
 TABLE_5 = {
     classifier: {str(row["vlm"]): row for row in rows}

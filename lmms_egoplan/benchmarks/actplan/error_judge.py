@@ -18,10 +18,10 @@ from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import without_marks
 from lmms_egoplan.media.image_files import jpeg_url
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.validation import AnyText, Checked, Text, quoted, read_as
 
-_TEXTS: dict[str, str] = yaml_beside(__file__)
+_TEXTS: dict[str, str] = module_yaml(__file__)
 _PROMPT_VERSION = _TEXTS["version"]
 # EgoThink's judge. The model must read images.
 DEFAULT_JUDGE = "gpt-4o-2024-11-20"

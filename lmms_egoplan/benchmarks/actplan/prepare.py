@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lmms_egoplan.benchmarks.actplan import instances
 from lmms_egoplan.benchmarks.splits import ACTPLAN
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.progress import track
 from lmms_egoplan.storage import compare_counts, refusal, split_dir
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datasets import Features
 
 SPLIT = "test"
-_COUNTS = yaml_beside(__file__)
+_COUNTS = module_yaml(__file__)
 # The paper's numbers, and the ranges that match them if more than one number does.
 PAPER = {name: count["paper"] for name, count in _COUNTS.items()}
 _RANGES = {name: count["agrees"] for name, count in _COUNTS.items() if "agrees" in count}

@@ -9,10 +9,10 @@ from itertools import dropwhile, pairwise
 from typing import Any, NamedTuple
 
 from lmms_egoplan.judging.text import without_thinking
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import clean_text, compile_patterns
 
-_DATA = yaml_beside(__file__)
+_DATA = module_yaml(__file__)
 _RE = compile_patterns(_DATA["patterns"])
 _KEYS: dict[str, list[str]] = _DATA["keys"]
 _PROSE, _LABELS, _OTHER_TITLES, _LINKS = (frozenset(words.split()) for words in _DATA["words"].values())

@@ -8,9 +8,9 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Problem
 from lmms_egoplan.benchmarks.actplan.reply import ascii_form
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 
-_DATA: Mapping[str, Mapping[str, Any]] = yaml_beside(__file__)
+_DATA: Mapping[str, Mapping[str, Any]] = module_yaml(__file__)
 STATES: Mapping[str, Mapping[str, bool]] = {
     effect: fields.get("states", {}) for effect, fields in _DATA["effects"].items()
 }

@@ -32,7 +32,7 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import sanitize
 from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.media.image_files import jpeg_url
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 
 # Bump when the prompts or the images for the judge change: scores of different versions are not comparable.
 DIAGNOSTICS_VERSION = "3"
@@ -45,7 +45,7 @@ SCORES = {
     "npf": ("next_step_plan",),
 }
 
-_PROMPTS = yaml_beside(__file__)
+_PROMPTS = module_yaml(__file__)
 
 # Must read images, unlike the judge of `scoring`.
 DEFAULT_JUDGE = "Qwen/Qwen3-VL-32B-Instruct"

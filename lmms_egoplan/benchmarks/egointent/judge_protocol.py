@@ -14,13 +14,13 @@ from statistics import fmean
 
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, RELEASE_NAMES
 from lmms_egoplan.judging.judgement import RatingScale
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 
 # Bump when a prompt or the reading of verdicts changes: ratings of different versions are not comparable. The release's
 # prompt uses its definitions. If one request covers several fields, it also uses the release's field names.
 JUDGE_VERSION, RELEASE_JUDGE_VERSION = "1.1", "3"
 
-_PROMPTS = yaml_beside(__file__)
+_PROMPTS = module_yaml(__file__)
 
 _NUMBER = re.compile(r"(?:[0-9]{1,2}|100)(?:\.[0-9]*)?")
 _BEST = 100.0

@@ -16,11 +16,11 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside
 from lmms_egoplan.media.footage import Footage, Lost, find_footage
 from lmms_egoplan.media.frames import FrameError, frame_times
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.storage import compare_counts, fingerprint, refusal, table
 
 SPLIT = "test"
-_COUNTS = yaml_beside(__file__)
+_COUNTS = module_yaml(__file__)
 PAPER = {"steps": EGOINTENT.official[SPLIT], **{name: count["paper"] for name, count in _COUNTS.items()}}
 LABELS = {name: count["label"] for name, count in _COUNTS.items() if "label" in count}
 # Tolerance in seconds by which a step may start before its video or end after it. Annotated times are rounded, and the

@@ -7,7 +7,7 @@ the fields, one with those of the release of August 2026.
 from collections.abc import Mapping
 from typing import Any
 
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 
 # Sec. 3.2. Prepared data and logged records use these names for all versions of the task.
 FIELDS = ("local_intent", "global_intent", "next_step_plan")
@@ -21,7 +21,7 @@ ALIASES = {"procedural_intent": "global_intent", "next_plan": "next_step_plan", 
 # Bump with every change of the prompt: scores of different versions are not comparable.
 PROMPT_VERSION, RELEASE_PROMPT_VERSION = "1", "3"
 
-_PROMPTS: dict[str, str] = yaml_beside(__file__)
+_PROMPTS: dict[str, str] = module_yaml(__file__)
 PROMPT, RELEASE_PROMPT = _PROMPTS["prompt"], _PROMPTS["release_prompt"]
 
 

@@ -19,14 +19,14 @@ from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.file_kinds import check_kind
 from lmms_egoplan.jsonl import REPEATED, JsonObject, check_record, decode_objects, parse, read_csv, read_text
-from lmms_egoplan.paths import LMMS_EVAL_TASKS, yaml_beside
+from lmms_egoplan.paths import LMMS_EVAL_TASKS, module_yaml
 from lmms_egoplan.storage import without_bars
 from lmms_egoplan.validation import Checked, Expected, Seconds, Text, expected, is_text, listing, quoted
 
 HUB = "hub"
 HUB_DATASET = "py2279105943/EgoIntent"
 
-_FIELD_OF = {name: field for field, names in yaml_beside(__file__).items() for name in names}
+_FIELD_OF = {name: field for field, names in module_yaml(__file__).items() for name in names}
 _NEEDED = ("video_id", "start_sec", "end_sec", "local_intent", "global_intent", "next_step_plan")
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".parquet")
 # Shards of one table, as the hub names them: test-00000-of-00002.parquet.

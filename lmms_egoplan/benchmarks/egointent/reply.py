@@ -15,10 +15,10 @@ from itertools import groupby, takewhile
 
 from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, PROMPT, RELEASE_PROMPT
 from lmms_egoplan.jsonl import decode
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import clean_text, compile_patterns
 
-_TABLES = yaml_beside(__file__)
+_TABLES = module_yaml(__file__)
 _RE = compile_patterns(_TABLES["patterns"], re.VERBOSE)
 _FIELD_OF = {name.replace("_", ""): field for name, field in (*zip(FIELDS, FIELDS, strict=True), *ALIASES.items())}
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3001: ord(","), 0x3000: ord(" ")}

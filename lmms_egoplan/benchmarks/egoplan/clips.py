@@ -27,7 +27,7 @@ from lmms_egoplan.media.frames import (
     stream_video_frames,
     write_video,
 )
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.progress import progress_bar
 
 # The file suffixes that lmms-eval's own task accepts.
@@ -55,7 +55,7 @@ cut off: The clip continues after the progress. Later frames are not shown.
 other rate: The clip lasts as long as the progress, with a different number of frames.
 """
 
-FITS: dict[Fit, str] = yaml_beside(__file__)
+FITS: dict[Fit, str] = module_yaml(__file__)
 """The description that `data prepare` prints for each fit."""
 
 

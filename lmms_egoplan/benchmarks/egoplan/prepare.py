@@ -13,7 +13,7 @@ from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, HUB, Q
 from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video, read_video_info, record_problem
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.footage import Footage, Lost, find_footage, tell_of_lost
+from lmms_egoplan.media.footage import Footage, Lost, find_footage, warn_of_lost
 from lmms_egoplan.media.frames import FrameError
 from lmms_egoplan.storage import PreparedData, compare_counts, fingerprint, refusal, table
 
@@ -167,7 +167,7 @@ def check_media(questions: Sequence[Question], roots: Roots, *, skip_missing: bo
         LmmsEgoplanError: A folder or frames are missing. With `skip_missing`, only if no question has all frames.
     """
     media = find_media("annotations", questions, Media(roots, skip_missing=skip_missing))
-    tell_of_lost(media.lost)
+    warn_of_lost(media.lost)
     return {sample_id: footage.path for sample_id, footage in media.footage.items()}
 
 

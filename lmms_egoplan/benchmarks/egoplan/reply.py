@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.judging.text import without_thinking
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import compile_patterns
 
 # Marks around an answer, all replaced by LaTeX commands. GLM's box is one of them.
@@ -24,7 +24,7 @@ _SIGNS = dict(
 )
 _LOOK_BACK = 300
 
-_RE = compile_patterns(yaml_beside(__file__))
+_RE = compile_patterns(module_yaml(__file__))
 _Texts = Mapping[str, str]
 """Texts of the choices by letter, in lower case; none is empty."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 
 from lmms_egoplan.benchmarks.splits import EGOTHINK
-from lmms_egoplan.paths import rows_beside
+from lmms_egoplan.paths import module_rows
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Dimension:
         return f"egothink_{self.capability}_{self.name}"
 
 
-DIMENSIONS = TypeAdapter(tuple[Dimension, ...]).validate_python(rows_beside(__file__))
+DIMENSIONS = TypeAdapter(tuple[Dimension, ...]).validate_python(module_rows(__file__))
 """In the order of Tables 3 and 4."""
 BY_NAME = {dimension.name: dimension for dimension in DIMENSIONS}
 DIMENSION_NAMES = tuple(BY_NAME)

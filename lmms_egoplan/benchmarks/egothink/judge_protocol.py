@@ -3,13 +3,13 @@
 import re
 
 from lmms_egoplan.judging.judgement import RatingScale
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import compile_patterns
 
 # The ratings that Table 7 allows.
 LEVELS = (0.0, 0.5, 1.0)
 
-_TEXTS = yaml_beside(__file__)
+_TEXTS = module_yaml(__file__)
 JUDGE_PROMPT: str = _TEXTS["prompt"]
 """Table 7, verbatim."""
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 
 _QUESTION = "{question}"
 _IMAGE = "<image>"
@@ -36,7 +36,7 @@ class PromptFamily:
     model_types: Sequence[str] = ()
 
 
-FAMILIES = tuple(PromptFamily(**row) for row in yaml_beside(__file__))
+FAMILIES = tuple(PromptFamily(**row) for row in module_yaml(__file__))
 
 # Key of a block that contains a block for each model type instead of prompts.
 _BY_MODEL_TYPE = "by_model_type"

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from lmms_egoplan.benchmarks.actplan.bddl import Formula, Problem, literals_of
 from lmms_egoplan.benchmarks.actplan.steps import lemma_of, names_of_type, singulars
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 
-_DATA: dict[str, Any] = yaml_beside(__file__)
+_DATA: dict[str, Any] = module_yaml(__file__)
 # Descriptions do not name the agent (the release's prompts address the reader).
 _AGENT = "agent"
 _WORDS = {group: frozenset(words) for group, words in _DATA["words"].items()}

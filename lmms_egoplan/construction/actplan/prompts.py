@@ -3,9 +3,9 @@
 from typing import Any
 
 from lmms_egoplan.benchmarks.actplan.bddl import Problem, predicates_text
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 
-_PROMPTS: dict[str, Any] = yaml_beside(__file__)
+_PROMPTS: dict[str, Any] = module_yaml(__file__)
 SCHEMAS: dict[str, dict[str, Any]] = _PROMPTS["schemas"]
 """JSON schemas of the replies, by prompt."""
 # Sec. 3.2 and 3.3 name ChatGPT; this model of it also reads images.

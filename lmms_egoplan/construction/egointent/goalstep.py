@@ -23,11 +23,11 @@ from lmms_egoplan.benchmarks.egointent.visuals import FPS
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside, write_whole
 from lmms_egoplan.jsonl import check_record, json_lines, read_json
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.validation import Checked, Expected, Seconds, listing, quoted
 
 # Indoor or outdoor by goal category, or by the part before its colon.
-_ENVIRONMENTS: dict[str, str] = yaml_beside(__file__)
+_ENVIRONMENTS: dict[str, str] = module_yaml(__file__)
 _VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".avi", ".webm")
 _GROUP = "grp-"
 

@@ -11,11 +11,11 @@ from lmms_egoplan.jsonl import check_record
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import Kind
 
-PROMPTS: dict[str, Any] = yaml_beside(__file__)
+PROMPTS: dict[str, Any] = module_yaml(__file__)
 
 
 def ask(

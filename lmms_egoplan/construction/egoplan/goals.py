@@ -12,7 +12,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json, repetition
 from lmms_egoplan.judging.json_replies import NOT_JSON, ask_json
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, quoted
 
@@ -23,7 +23,7 @@ DEFAULT_MODEL = "gpt-4o-2024-11-20"
 FEWEST_ACTIONS, MOST_ACTIONS = 4, 20
 # The paper sets no limit. A longer text is a report of events, not a goal.
 MOST_CHARACTERS = 300
-_TEXTS: dict[str, Any] = yaml_beside(__file__)
+_TEXTS: dict[str, Any] = module_yaml(__file__)
 PROMPT: str = _TEXTS["prompt"]
 """Figure 10, verbatim."""
 

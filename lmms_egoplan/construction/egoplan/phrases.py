@@ -10,7 +10,7 @@ from lmms_egoplan.construction.ego4d import is_latin
 from lmms_egoplan.construction.egoplan.narrations import Action, Sentence, Video, by_start, ego4d_action
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.settings import JudgeSettings
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import is_text, quoted
 
@@ -18,7 +18,7 @@ from lmms_egoplan.validation import is_text, quoted
 _SENTENCES_PER_REQUEST = 50
 # A brief phrase has at most this many words.
 _MOST_WORDS = 12
-PROMPT: str = yaml_beside(__file__)["prompt"]
+PROMPT: str = module_yaml(__file__)["prompt"]
 
 NO_PHRASES = "reply that is not a list of one phrase per sentence"
 BAD_PHRASE = "reply that is not a brief phrase"

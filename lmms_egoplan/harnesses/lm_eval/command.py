@@ -8,7 +8,7 @@ import typer
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, load_scorers
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.requirements import require
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.ranking.audits import failed_audits
 
 RANKERS = {
@@ -27,7 +27,7 @@ def lm_eval(context: typer.Context) -> None:
     --model hf-vlm-ranker --model_args pretrained=Qwen/Qwen2.5-VL-7B-Instruct --apply_chat_template`
     """
     if not context.args or {"-h", "--help"}.intersection(context.args):
-        typer.echo(yaml_beside(__file__)["before_its_own_help"].format(task=BENCHMARKS[0].tasks[0]))
+        typer.echo(module_yaml(__file__)["before_its_own_help"].format(task=BENCHMARKS[0].tasks[0]))
     require("lm_eval", "lm-eval", "lmms-egoplan[lm-eval]")
     import lm_eval as harness
     from lm_eval.__main__ import cli_evaluate

@@ -124,7 +124,7 @@ class JudgedFilter(RequestFilter):
         return settings.shared_by(num_processes())
 
 
-class AsTheyAre(RequestFilter):
+class Unchanged(RequestFilter):
     """A filter that does not change replies, except to make them writable for the log."""
 
     def apply(self, resps: Sequence[Sequence[str]], _docs: Any) -> list[str]:

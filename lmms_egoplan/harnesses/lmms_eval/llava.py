@@ -5,12 +5,12 @@ from typing import Any
 from loguru import logger
 
 from lmms_egoplan.harnesses.lmms_eval.hf_vlm import HFVLM
-from lmms_egoplan.paths import rows_beside
+from lmms_egoplan.paths import module_rows
 
 DEFAULT_CHECKPOINT = "llava-hf/llava-1.5-7b-hf"
 
 # Original checkpoints and their transformers ports.
-PORTS = {row["original"]: row["port"] for row in rows_beside(__file__)}
+PORTS = {row["original"]: row["port"] for row in module_rows(__file__)}
 
 
 class Llava(HFVLM):

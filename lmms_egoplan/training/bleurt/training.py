@@ -24,7 +24,7 @@ from lmms_egoplan.benchmarks.actplan.bleurt import (
 from lmms_egoplan.benchmarks.actplan.plans import read_activities, read_labelled_plans
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.training.bleurt.pairs import Recipe, TrainingPairs
 from lmms_egoplan.training.run_folder import RunFolder, render_card
 
@@ -273,7 +273,7 @@ def _arguments(folder: RunFolder, recipe: Recipe) -> "TrainingArguments":
         bf16=torch.cuda.is_available() and torch.cuda.is_bf16_supported(),
         seed=recipe.seed,
         data_seed=recipe.seed,
-        **yaml_beside(__file__),
+        **module_yaml(__file__),
     )
     if max(arguments.n_gpu, arguments.world_size) > 1:
         raise LmmsEgoplanError("training uses one GPU in one process; choose a GPU: CUDA_VISIBLE_DEVICES=0")

@@ -10,7 +10,7 @@ from PIL import Image
 
 from lmms_egoplan.demo.checkpoint import llava, llava_processor, train_tokenizer
 from lmms_egoplan.media.sampling import evenly_spaced
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.training.egoplan.worlds import PAUSE_FRAMES, procedures, vary
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def train_on_captions(folder: Path, texts: Sequence[str], updates: tuple[int, in
             learning_rate=learning_rate,
             warmup_steps=max_steps // 10,
             seed=seed,
-            **yaml_beside(__file__),
+            **module_yaml(__file__),
         )
         collate = _Collator(processor, question, (1, most_frames), seed)
         Trainer(model, arguments, train_dataset=range(max_steps * batch_size), data_collator=collate).train()

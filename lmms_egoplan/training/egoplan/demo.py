@@ -12,12 +12,12 @@ from rich.table import Table
 from lmms_egoplan.benchmarks.egoplan.metrics import SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.protocol import QUESTION
 from lmms_egoplan.demo.folder import LOG, OWN_COMMAND, DemoFolder
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.training.egoplan import rendered
 from lmms_egoplan.training.egoplan.captions import train_on_captions
 from lmms_egoplan.training.egoplan.worlds import procedures
 
-_DEMO = yaml_beside(__file__)
+_DEMO = module_yaml(__file__)
 FOLDER = "egoplan"
 TASK, BLIND = "egoplan_val", "egoplan_val_blind"
 BEFORE, TUNED, WITHOUT_VIDEO = "before tuning", "tuned", "tuned, without the video"

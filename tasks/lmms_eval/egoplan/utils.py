@@ -16,7 +16,7 @@ from lmms_egoplan.benchmarks.egoplan.protocol import THINKING, lettered_question
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.coverage import coverage  # noqa: F401
-from lmms_egoplan.harnesses.lmms_eval.filters import AsTheyAre  # noqa: F401
+from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
 from lmms_egoplan.media.sampling import VisualInput
 
 _SPLITS = {

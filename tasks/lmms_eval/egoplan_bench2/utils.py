@@ -7,7 +7,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.protocol import BENCH2_THINKING, bench2_prompt
 from lmms_egoplan.benchmarks.splits import EGOPLAN_BENCH2
-from lmms_egoplan.harnesses.lmms_eval.filters import AsTheyAre  # noqa: F401
+from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
 from lmms_egoplan.media.sampling import VisualInput
 
 _SPLITS = {

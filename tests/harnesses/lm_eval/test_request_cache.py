@@ -113,14 +113,14 @@ CHANGES = {
     "samples": ("egoplan_val", {}, {"samples": [1, 3]}),
     "other samples": ("egoplan_val", {"samples": [1, 2]}, {"samples": [1, 3]}),
 }
-CHANGES_BESIDE_THE_DOCUMENTS = {
+OTHER_CHANGES = {
     "gen_kwargs": (COUNTING, {}, {"config": {"generation_kwargs": {"max_gen_toks": 5}}}),
     "words": ("egoplan_val", {}, {"config": {"doc_to_text": "{{question}} Answer."}}),
     "choices": ("egoplan_val", {}, {"config": {"target_delimiter": ""}}),
     "chat template": ("egoplan_val_blind", CHAT | {"chat_template": shout}, CHAT | {"chat_template": whisper}),
 }
 CASES = [pytest.param(*case, id=name) for name, case in CHANGES.items()]
-CASES += [pytest.param(*case, id=name) for name, case in CHANGES_BESIDE_THE_DOCUMENTS.items()]
+CASES += [pytest.param(*case, id=name) for name, case in OTHER_CHANGES.items()]
 
 
 @pytest.mark.parametrize(("name", "usual", "change"), CASES)

@@ -11,11 +11,11 @@ from typing import Any
 from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, INSTANCES, SETTINGS
 from lmms_egoplan.benchmarks.actplan.metrics import LENGTH_BINS, length_bin
 from lmms_egoplan.benchmarks.actplan.scoring import PlanScore
-from lmms_egoplan.paths import yaml_beside
+from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, in_percent, logged, mean_of
 from lmms_egoplan.report.tables import Value, counted
 
-_DATA = yaml_beside(__file__)
+_DATA = module_yaml(__file__)
 MEASURES: dict[str, str] = _DATA["measures"]
 GROUPS = {
     "setting": SETTINGS,

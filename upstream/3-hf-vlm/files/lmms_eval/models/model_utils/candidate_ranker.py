@@ -243,7 +243,7 @@ class RotaryLimits:
 
 
 class MaskKinds:
-    """Build the packed attention masks that the layers of a text model need."""
+    """Build the attention masks for packed candidates, one for each type of layer in a text model."""
 
     def __init__(self, text_config: Any) -> None:
         self._window = getattr(text_config, "sliding_window", None)
@@ -336,7 +336,7 @@ def _rope_delta(model: torch.nn.Module) -> int:
 _ROWS = 8192
 
 
-# Logits of more tokens are not recomputed. Models without `logits_to_keep` return them for the whole context.
+# Maximum number of tokens whose logits are recomputed. Models without `logits_to_keep` return the whole context's.
 _MOST_TOKENS = 1024
 
 

@@ -164,7 +164,7 @@ def judge(field: str, reference: str, prediction: str) -> float | None:
 def read_rating(verdict: str) -> float | None:
     """Read the rating of one field: ``[[n]]``, a number from 0 to 100, alone on the last non-empty line.
 
-    Only emphasis, quotation marks and a full stop may surround it. Returns None for any other verdict.
+    Only emphasis, quotation marks and a full stop may surround it. For any other verdict, return None.
     """
     contents = next(_last_lines(verdict), [])
     return _number(contents[0]) if len(contents) == 1 else None
