@@ -155,7 +155,7 @@ def claimed_folder(out: Path, command: str, inputs: Sequence[Path] = ()) -> Iter
         LmmsEgoplanError: the path or a parent is a file; the folder has other content; an input would be replaced.
     """
     if out.exists() and not out.is_dir():
-        raise LmmsEgoplanError(f"--out {out} is a file; set a folder")
+        raise LmmsEgoplanError(f"--out {out}: is a file; use a folder")
     manifest = _read(out)
     if manifest.command != command and out.is_dir() and any(out.iterdir()):
         owner = f"`lmms-egoplan {manifest.command}` wrote it" if manifest.command else "it contains other files"
