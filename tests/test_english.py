@@ -17,7 +17,7 @@ RULES = yaml.safe_load(Path(__file__).with_name("english.yaml").read_text(encodi
 PHRASES = {advice: re.compile(pattern, re.IGNORECASE) for advice, pattern in RULES["phrases"].items()}
 ROOMS = ("lmms_egoplan", "tasks", "docs", "perf", "tests", "upstream", ".")
 SUFFIXES = {".py", ".md", ".yaml", ".jinja", ".html"}
-# Data, prompts, published tables, and files that upstream/generate writes.
+# Data, prompts, published tables, and files for the harnesses.
 EXCLUDED = re.compile(
     r"lmms_egoplan/demo/data/|/published/|upstream/[^/]+/files/|tests/(test_english.py|english.yaml)$|[^/]*\.egg-info/|"
     + "|".join(re.escape(f"lmms_egoplan/{name}") for name in PROMPTS)

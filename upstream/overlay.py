@@ -1,23 +1,25 @@
 """Apply a pull request to a copy of a harness, in a temporary environment that cannot import this package.
 
 The environment contains a copy of the harness, and links to everything else that this interpreter has installed. To
-apply a pull request, `Check` removes the lines of `removed.txt`, applies `changes.patch` and copies `files/`.
+apply a pull request, `Check` applies `changes.patch` and copies `files/`, first those of the pull requests it requires.
+A step that cannot run is a failure.
 """
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import venv
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
+
+from patches import PatchError, apply_patch, changed_files, new_files, requirements
 
 SUPPORT = Path(__file__).resolve().parent / "support"
 TESTS = Path(__file__).resolve().parents[1] / "tests"
@@ -26,8 +28,6 @@ SOURCE_FOLDERS = ("site-packages", "dist-packages")
 
 # A developer's shell or a CI may set these variables; a maintainer's shell has none of them.
 UNSET = ("PYTHONPATH", "PYTHONHOME", "LMMS_EVAL_PLUGINS", "LMMS_CACHE_RUN_ID", "VIRTUAL_ENV")
-
-CHANGED = re.compile(r"^\+\+\+ b/(.+\.py)$", re.MULTILINE)
 
 BLOCK = f"""import sys
 
@@ -39,17 +39,6 @@ class Blocked:
 
 
 sys.meta_path.insert(0, Blocked())
-"""
-
-# Line width and import order from each harness's own configuration.
-RUFF_LMMS_EVAL = "line-length = 240\n"
-ISORT = ["--profile", "black", "--project", "lmms_eval"]
-RUFF_LM_EVAL = """[lint]
-select = ["E4", "E7", "E9", "F", "I", "W605"]
-
-[lint.isort]
-lines-after-imports = 2
-known-first-party = ["lm_eval"]
 """
 
 
@@ -68,6 +57,7 @@ class Check:
         self._temporary = tempfile.TemporaryDirectory(prefix="upstream-")
         self.work = Path(self._temporary.name) / "work"
         self.work.mkdir()
+        self._applied: set[Path] = set()
 
     def __enter__(self) -> "Check":
         try:
@@ -75,7 +65,7 @@ class Check:
         except PackageNotFoundError:
             fail(f"{self.harness} is not installed for {sys.executable}; install this project with its test extra")
         if installed != self.release:
-            print(f"note    {self.harness} {installed} is installed; the change applies to {self.release}")
+            fail(f"{self.harness} {installed} is installed; this check needs {self.release}: install that release")
         if shutil.which("git") is None:
             fail("git is not installed; install it to apply patches")
         return self
@@ -86,25 +76,9 @@ class Check:
     @cached_property
     def site(self) -> Path:
         """The environment's site-packages folder; the environment is created on first use."""
-        environment = Path(self._temporary.name) / "environment"
-        venv.EnvBuilder(system_site_packages=True, with_pip=False, symlinks=True).create(environment)
-        (site,) = environment.glob("lib/python*/site-packages")
-        for folder in map(Path, sys.path):
-            for entry in sorted(folder.iterdir()) if folder.name in SOURCE_FOLDERS and folder.is_dir() else ():
-                target = site / entry.name
-                if (
-                    entry.name.startswith((OURS, "__"))
-                    or entry.suffix == ".pth"
-                    or target.is_symlink()
-                    or target.exists()
-                ):
-                    continue
-                if entry.name == self.harness:
-                    shutil.copytree(entry, target)
-                else:
-                    target.symlink_to(entry)
-        (site / "_no_package.py").write_text(BLOCK)
-        (site / "_no_package.pth").write_text("import _no_package\n")
+        site = environment(Path(self._temporary.name) / "environment", self.harness)
+        (source,) = (folder / self.harness for folder in source_folders() if (folder / self.harness).is_dir())
+        shutil.copytree(source, site / self.harness)
         process = self._start([self.python(site), "-c", f"import {OURS}"])
         if "is blocked here" not in process.stderr:
             fail(f"importing {OURS} is not blocked", process.stdout + process.stderr)
@@ -115,74 +89,72 @@ class Check:
         return site.parents[2] / "bin" / "python"
 
     def apply(self, *pull_requests: Path) -> None:
-        """Apply pull requests to the harness; by default, this check's own."""
-        for folder in pull_requests or (self.pull_request,):
-            self._remove_lines(folder / "removed.txt")
-            patch = folder / "changes.patch"
-            if patch.exists():
-                command = ["git", "apply", "--unidiff-zero", patch]
-                variables = os.environ | {"GIT_CEILING_DIRECTORIES": self._temporary.name}  # ignores any repository
-                done = subprocess.run(
-                    command, cwd=self.site, env=variables, capture_output=True, text=True, check=False
-                )
-                if done.returncode:
-                    fail(f"{patch.parent.name}/{patch.name} does not apply", done.stderr)
-                changed = [self.site / name for name in CHANGED.findall(patch.read_text(encoding="utf-8"))]
-                if folder == self.pull_request and changed:
-                    self._check_format(changed, "changed files")
-            self.copy_files(folder)
-        ok("applied: " + ", ".join(folder.name for folder in pull_requests or (self.pull_request,)))
+        """Apply pull requests to the harness, each after those it requires; by default, this check's own."""
+        try:
+            ordered = [
+                path
+                for folder in pull_requests or (self.pull_request,)
+                for path in (*requirements(folder), folder)
+                if path not in self._applied
+            ]
+            for folder in dict.fromkeys(ordered):
+                if folder == self.pull_request:
+                    self._apply_own()
+                else:
+                    apply_patch(folder, self.site, self.release)
+                self.copy_files(folder)
+                self._applied.add(folder)
+        except PatchError as error:
+            fail(str(error))
+        ok("applied: " + ", ".join(folder.name for folder in dict.fromkeys(ordered)))
 
-    def _remove_lines(self, listed: Path) -> None:
-        """Remove lines from the harness; each entry of `listed` names a file and ranges of its lines."""
-        for line in listed.read_text(encoding="utf-8").splitlines() if listed.exists() else ():
-            name, *ranges = line.split()
-            removed = {number for line_range in ranges for number in range(*span(line_range))}
-            file = self.site / name
-            lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-            file.write_text("".join(text for number, text in enumerate(lines, 1) if number not in removed))
+    def _apply_own(self) -> None:
+        changed = [self.site / path for path in changed_files(self.pull_request) if path.suffix == ".py"]
+        before = self._findings(changed)
+        apply_patch(self.pull_request, self.site, self.release)
+        if changed:
+            self._check_format(changed, "changed files", before)
 
     def copy_files(self, folder: Path) -> None:
         """Copy a pull request's new files to the harness; files outside its package go to `work`."""
-        for file in sorted(path for path in (folder / "files").rglob("*") if path.is_file()):
-            if "__pycache__" in file.parts:
-                continue
-            relative = file.relative_to(folder / "files")
+        for relative in new_files(folder):
             target = (self.site if relative.parts[0] == self.harness else self.work) / relative
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(file, target)
+            shutil.copy(folder / "files" / relative, target)
 
     def formatted(self) -> None:
-        """Check the new files with the harness's formatter settings; `apply` checks the changed files."""
-        new_files = [path for path in (self.pull_request / "files").rglob("*.py") if "__pycache__" not in path.parts]
-        for path in new_files:
+        """Check the new files with the harness's ruff settings; `apply` checks the changed files."""
+        files = [self.pull_request / "files" / path for path in new_files(self.pull_request)]
+        for path in files:
             if OURS in path.read_text(encoding="utf-8").replace("-", "_"):
                 fail(f"{path} names {OURS}")
-        if not new_files:
-            return
-        self._check_format(new_files, "new files")
-        if self.harness == "lmms_eval" and find_spec("isort") is None:
-            skipped("isort is not installed, so the order of imports is not checked")
-        elif self.harness == "lmms_eval":  # only new files: some files of the release fail this check
-            self._format([sys.executable, "-m", "isort", *ISORT, "--check", "--diff", *new_files], "isort, new files")
+        if code := [path for path in files if path.suffix == ".py"]:
+            self._check_format(code, "new files", Counter())
 
-    def _check_format(self, files: Sequence[Path], which: str) -> None:
-        settings = self.work / "ruff.toml"
-        settings.write_text(RUFF_LMMS_EVAL if self.harness == "lmms_eval" else RUFF_LM_EVAL)
-        ruff = shutil.which("ruff")
-        options = ["--config", settings, "--no-cache"]
-        if ruff is None:
-            skipped("ruff is not installed, so the format is not checked")
-        else:
-            self._format([ruff, "format", "--check", "--diff", *options, *files], f"ruff format, {which}")
-        if self.harness == "lm_eval" and ruff is not None:
-            self._format([ruff, "check", *options, *files], f"ruff check, {which}")
-
-    def _format(self, command: Sequence[object], name: str) -> None:
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    def _check_format(self, files: Sequence[Path], which: str, before: Counter[str]) -> None:
+        done = self._ruff("format", "--check", "--diff", *files)
         if done.returncode:
-            fail(name, done.stdout + done.stderr)
-        ok(f"{name}: clean")
+            fail(f"ruff format, {which}", done.stdout + done.stderr)
+        if added := self._findings(files) - before:
+            fail(f"ruff check, {which}", "\n".join(added.elements()))
+        ok(f"ruff format and check, {which}: clean")
+
+    def _findings(self, files: Sequence[Path]) -> Counter[str]:
+        """Run ``ruff check``, and count equal findings."""
+        if not files:
+            return Counter()
+        done = self._ruff("check", "--output-format", "json", *files)
+        if done.returncode not in (0, 1):
+            fail("ruff check", done.stdout + done.stderr)
+        return Counter(f"{item['filename']}: {item['code']} {item['message']}" for item in json.loads(done.stdout))
+
+    def _ruff(self, command: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        ruff = shutil.which("ruff", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+        if ruff is None:
+            fail("ruff is not installed, so the format cannot be checked; install ruff")
+        words = [ruff, command, "--config", SUPPORT / "pre_commit" / f"{self.harness}.ruff.toml", "--no-cache"]
+        words = [str(word) for word in (*words, *arguments)]
+        return subprocess.run(words, cwd=self.work, capture_output=True, text=True, check=False)
 
     def run(self, *arguments: object, fails_with: str | None = None, **variables: object) -> str:
         """Run the environment's Python with these arguments, and return its output.
@@ -254,18 +226,32 @@ class Check:
         return folders
 
 
-def span(lines: str) -> tuple[int, int]:
-    """Return the first line and the one after the last, from ``first-last``."""
-    first, last = lines.split("-")
-    return int(first), int(last) + 1
+def source_folders() -> list[Path]:
+    """Return the folders where this interpreter's packages are installed."""
+    return [folder for folder in map(Path, sys.path) if folder.name in SOURCE_FOLDERS and folder.is_dir()]
+
+
+def environment(folder: Path, harness: str) -> Path:
+    """Create an environment with this interpreter's packages, except this package and the harness.
+
+    Returns:
+        The environment's site-packages folder.
+    """
+    venv.EnvBuilder(system_site_packages=True, with_pip=False, symlinks=True).create(folder)
+    (site,) = folder.glob("lib/python*/site-packages")
+    for source in source_folders():
+        for entry in sorted(source.iterdir()):
+            target = site / entry.name
+            is_excluded = entry.name.startswith((OURS, "__")) or entry.suffix == ".pth" or entry.name == harness
+            if not is_excluded and not target.is_symlink() and not target.exists():
+                target.symlink_to(entry)
+    (site / "_no_package.py").write_text(BLOCK)
+    (site / "_no_package.pth").write_text("import _no_package\n")
+    return site
 
 
 def ok(text: str) -> None:
     print(f"ok      {text}", flush=True)
-
-
-def skipped(text: str) -> None:
-    print(f"skipped {text}", flush=True)
 
 
 def fail(text: str, output: str = "") -> NoReturn:

@@ -14,10 +14,14 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 
 
 class Reference:
-    """Scores from a checkpoint in float32 on the CPU."""
+    """Scores from a checkpoint on the CPU, in float32.
 
-    def __init__(self, pretrained: str | Path) -> None:
-        self.model = AutoModelForImageTextToText.from_pretrained(pretrained, dtype=torch.float32).eval()
+    Args:
+        weights: Precision of the weights, before they are converted to float32.
+    """
+
+    def __init__(self, pretrained: str | Path, weights: torch.dtype = torch.float32) -> None:
+        self.model = AutoModelForImageTextToText.from_pretrained(pretrained, dtype=weights).float().eval()
         self.processor = AutoProcessor.from_pretrained(pretrained)
 
     @torch.inference_mode()
@@ -80,8 +84,9 @@ def manifests() -> Any:
     return ModelManifest("full_pass", simple_class_path="full_pass.FullPass")
 
 
-if __name__ == "__main__":
-    reference = Reference(sys.argv[1])
+if __name__ == "__main__":  # full_pass.py CHECKPOINT[:bfloat16] FILE ...
+    pretrained, _, weights = sys.argv[1].partition(":")
+    reference = Reference(pretrained, getattr(torch, weights or "float32"))
     for file in sys.argv[2:]:
         scores = []
         for row in json.loads(Path(file).read_text()):

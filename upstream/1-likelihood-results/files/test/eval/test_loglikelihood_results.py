@@ -101,15 +101,15 @@ def test_multiple_choice_task_is_scored(name: str, tasks: TaskManager) -> None:
 
 @pytest.mark.parametrize("pair", [(0.5, True), [0.5, True]])
 def test_likelihood_stays_a_pair(pair) -> None:
-    assert instance.unwrap_response(pair, "loglikelihood") == (pair, None)
+    assert instance.unwrap_generation_output(pair, "loglikelihood") == (pair, None)
 
 
 def test_wrapped_likelihood_is_unwrapped() -> None:
     counts = TokenCounts(output_tokens=3)
-    assert instance.unwrap_response(GenerationResult((0.5, True), counts), "loglikelihood") == ((0.5, True), counts)
+    assert instance.unwrap_generation_output(GenerationResult((0.5, True), counts), "loglikelihood") == ((0.5, True), counts)
 
 
 @pytest.mark.parametrize("request_type", ["generate_until", "generate_until_multi_round"])
 def test_generated_text_is_unwrapped(request_type: str) -> None:
-    assert instance.unwrap_response(42, request_type) == ("42", None)
-    assert instance.unwrap_response(["first", "second"], request_type) == (["first", "second"], None)
+    assert instance.unwrap_generation_output(42, request_type) == ("42", None)
+    assert instance.unwrap_generation_output(["first", "second"], request_type) == (["first", "second"], None)

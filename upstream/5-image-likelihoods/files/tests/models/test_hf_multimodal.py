@@ -8,6 +8,26 @@ from lm_eval.api.instance import Instance
 from lm_eval.models.hf_vlms import HFMultimodalLM
 
 
+WORDS = [
+    "what",
+    "comes",
+    "next",
+    "?",
+    "wash",
+    "take",
+    "the",
+    "mug",
+    "open",
+    "drawer",
+    "and",
+    "knife",
+]
+SPECIAL_TOKENS = {
+    "unk_token": "<unk>",
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+    "pad_token": "<pad>",
+}
 CHOICES = [" wash", " take the mug", " open the drawer and take the knife"]
 CONTEXT = "<image> what comes next ?"
 
@@ -15,10 +35,9 @@ CONTEXT = "<image> what comes next ?"
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     """A LLaVA of two layers with random weights."""
-    words = "what comes next ? wash take the mug open drawer and knife".split()
-    tokens = ["<unk>", "<s>", "</s>", "<pad>", "<image>", *words]
+    tokens = [*SPECIAL_TOKENS.values(), "<image>", *WORDS]
     vocabulary = {token: number for number, token in enumerate(tokens)}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, SPECIAL_TOKENS["unk_token"]))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     processor = transformers.LlavaProcessor(
         transformers.CLIPImageProcessor(
@@ -26,11 +45,8 @@ def checkpoint(tmp_path_factory):
         ),
         transformers.PreTrainedTokenizerFast(
             tokenizer_object=tokenizer,
-            bos_token="<s>",
-            eos_token="</s>",
-            unk_token="<unk>",
-            pad_token="<pad>",
             additional_special_tokens=["<image>"],
+            **SPECIAL_TOKENS,
         ),
         patch_size=14,
         vision_feature_select_strategy="default",
@@ -113,7 +129,7 @@ def test_the_image_matters(lm):
     assert abs(red - blue) > 1e-3
 
 
-def test_greedy_is_what_generate_gives(lm):
+def test_greedy_flag_matches_generate(lm):
     inputs = lm.tok_batch_multimodal_encode([CONTEXT], [[picture("navy")]])
     generated = lm.model.generate(**inputs, max_new_tokens=1, do_sample=False)[0, -1:]
     greedy = " " + lm.tok_decode(generated)
@@ -142,7 +158,7 @@ def test_requests_with_and_without_images_keep_their_order(lm):
         (CONTEXT + " mug" * 60, " wash", "max_length=64"),
     ],
 )
-def test_what_cannot_be_scored_is_an_error(lm, context, continuation, message):
+def test_invalid_requests_raise(lm, context, continuation, message):
     images = [picture("navy")]
     with pytest.raises(ValueError, match=message):
         lm.loglikelihood([request(context, continuation, images)], disable_tqdm=True)

@@ -1,41 +1,36 @@
-"""EgoPlan-Bench with the paper's evaluation: rank the candidate actions by likelihood (arXiv 2312.06722, sec. 3.5).
+"""EgoPlan-Bench, ranked by likelihood as in its paper (arXiv 2312.06722, sec. 3.5).
 
-Neither annotations nor videos are redistributed. Set three environment variables to their locations:
+The model's choice is the candidate action with the lowest mean loss per token. The task ``egoplan`` asks for a letter
+instead, and its scores are not comparable. The model sees frames of the whole progress, evenly spaced; the last one
+is the current observation. Nothing is redistributed; set these environment variables:
 
-* ``EGOPLAN_ANNOTATIONS``: ``EgoPlan_validation.json`` of https://github.com/ChenYi99/EgoPlan
-* ``EGOPLAN_EPIC_KITCHENS_DIR``: EPIC-KITCHENS' RGB frames, ``P01/rgb_frames/P01_01/frame_0000000001.jpg``
-* ``EGOPLAN_EGO4D_DIR``: Ego4D's videos, ``<video_id>.mp4``
+* ``EGOPLAN_ANNOTATIONS``: ``EgoPlan_validation.json`` from https://github.com/ChenYi99/EgoPlan
+* ``EGOPLAN_EPIC_KITCHENS_DIR``: EPIC-KITCHENS frames, ``P01/rgb_frames/P01_01/frame_0000000001.jpg``
+* ``EGOPLAN_EGO4D_DIR``: Ego4D videos, ``<video_id>.mp4``
 """
 
 import os
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
+import cv2
 from PIL import Image
 
+ANNOTATIONS = os.environ.get("EGOPLAN_ANNOTATIONS", "EgoPlan_validation.json")
 LETTERS = "ABCD"
-EPIC_KITCHENS = "EpicKitchens"
-
-Segment = tuple[int, int]
+NUM_FRAMES = 8
 
 
-def __getattr__(name: str) -> str:
-    """Return ``ANNOTATIONS``, which the task's YAML uses: read when the task is loaded, not when it is listed."""
-    if name == "ANNOTATIONS":
-        return str(_path("EGOPLAN_ANNOTATIONS", "EgoPlan_validation.json"))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def egoplan_doc_to_visual(doc: dict[str, Any], lmms_eval_specific_kwargs: dict[str, Any] | None = None) -> list[Image.Image]:
-    """Return frames of the whole progress; the last one is the current observation."""
-    num_frames = (lmms_eval_specific_kwargs or {}).get("num_frames", UNIFORM_FRAMES)
-    past = [(action["start_frame"], action["stop_frame"]) for action in doc["task_progress_metadata"]]
-    numbers = uniform_frames(past, doc["current_observation_frame"], num_frames)
+def egoplan_doc_to_visual(doc: dict[str, Any]) -> list[Image.Image]:
+    """Return the frames of the progress; without past actions, all of them are the current observation."""
+    last = doc["current_observation_frame"]
+    first = min([action["start_frame"] for action in doc["task_progress_metadata"]], default=last)
+    numbers = [first + index * (last - first) // (NUM_FRAMES - 1) for index in range(NUM_FRAMES)]
     video_id = doc["video_id"]
-    if doc["video_source"] == EPIC_KITCHENS:  # frame files are numbered from 1
-        folder = _path("EGOPLAN_EPIC_KITCHENS_DIR", video_id.split("_")[0], "rgb_frames", video_id)
-        return [_read_image(folder / f"frame_{number:010d}.jpg") for number in numbers]
-    return _read_frames(_path("EGOPLAN_EGO4D_DIR", f"{video_id}.mp4"), numbers)
+    if doc["video_source"] == "EpicKitchens":
+        folder = Path(os.environ["EGOPLAN_EPIC_KITCHENS_DIR"]) / video_id.split("_")[0] / "rgb_frames" / video_id
+        return [Image.open(folder / f"frame_{number:010d}.jpg").convert("RGB") for number in numbers]
+    return _read_frames(Path(os.environ["EGOPLAN_EGO4D_DIR"]) / f"{video_id}.mp4", numbers)
 
 
 def egoplan_doc_to_choice(doc: dict[str, Any]) -> list[str]:
@@ -48,82 +43,15 @@ def egoplan_doc_to_target(doc: dict[str, Any]) -> int:
     return LETTERS.index(doc["golden_choice_idx"])
 
 
-# The project's default for models without multi-clip input.
-UNIFORM_FRAMES = 8
-
-
-def uniform_frames(past: Sequence[Segment], observation: int, num_frames: int = UNIFORM_FRAMES) -> list[int]:
-    """Return evenly spaced frames of the whole progress, from the first past action's start to the observation.
-
-    Args:
-        past: (start, stop) frame numbers of the past actions, ordered by start; may be empty.
-        observation: Number of the current observation's frame.
-        num_frames: At least 1.
-
-    Returns:
-        At most `num_frames` strictly increasing numbers that end with `observation`; fewer if the span has fewer
-        frames. Without past actions, only the observation.
-
-    Raises:
-        ValueError: `num_frames` is below 1, or a past action starts after the observation.
-    """
-    _check(past, observation, num_frames=num_frames)
-    first = past[0][0] if past else observation
-    return evenly_spaced(first, observation, min(num_frames, observation - first + 1))
-
-
-def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
-    for name, count in counts.items():
-        if count < 1:
-            raise ValueError(f"{name} must be at least 1, got {count}")
-    for start, stop in past:
-        if start > min(stop, observation):
-            raise ValueError(f"past action {start}-{stop} starts after its stop or the observation, {observation}")
-
-
-def evenly_spaced(first: int, last: int, count: int) -> list[int]:
-    """Return `count` (at least 1) evenly spaced numbers from `first` to `last`, rounded half up; 1 gives `last`.
-
-    >>> evenly_spaced(0, 9, 4)
-    [0, 3, 6, 9]
-    """
-    gaps = count - 1
-    if gaps == 0:
-        return [last]
-    return [first + (2 * i * (last - first) + gaps) // (2 * gaps) for i in range(count)]
-
-
-def _path(variable: str, *parts: str) -> Path:
-    """Return an environment variable's path if it is a file; otherwise join it with the parts."""
-    root = os.environ.get(variable)
-    if not root:
-        raise ValueError(f"egoplan_ranked: set {variable} (see lmms_eval/tasks/egoplan_ranked/README.md)")
-    path = Path(root).expanduser()
-    path = path if path.is_file() else path.joinpath(*parts)
-    if not path.exists():
-        raise FileNotFoundError(f"egoplan_ranked: no {path}; {variable} is {root}")
-    return path
-
-
-def _read_image(path: Path) -> Image.Image:
-    with Image.open(path) as image:
-        return image.convert("RGB")
-
-
-def _read_frames(path: Path, numbers: Sequence[int]) -> list[Image.Image]:
-    """Read frames of a video with a constant frame rate, by index from 0."""
-    import av
-
+def _read_frames(path: Path, numbers: list[int]) -> list[Image.Image]:
+    """Read frames of a video by number, from 0."""
+    video = cv2.VideoCapture(str(path))
     images = []
-    with av.open(str(path)) as container:
-        stream = container.streams.video[0]
-        start = float((stream.start_time or 0) * stream.time_base)
-        for number in numbers:
-            time = start + number / float(stream.average_rate)
-            earliest = time - 0.5 / float(stream.average_rate)
-            container.seek(int(time / stream.time_base), stream=stream)
-            frame = next((frame for frame in container.decode(stream) if frame.time >= earliest), None)
-            if frame is None:
-                raise ValueError(f"egoplan_ranked: {path} has no frame {number}")
-            images.append(frame.to_image())
+    for number in numbers:
+        video.set(cv2.CAP_PROP_POS_FRAMES, number)
+        is_read, frame = video.read()
+        if not is_read:
+            raise FileNotFoundError(f"egoplan_ranked: no frame {number} in {path}")
+        images.append(Image.fromarray(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)))
+    video.release()
     return images
