@@ -257,7 +257,7 @@ def test_plans_for_other_texts_and_views_are_rejected(sources, monkeypatch):
         (("--images", "bddl"), "no tour"),
         (("--examples", "tours"), "no BDDL problem"),
         (("--views", "views.csv"), "views.csv: home/x/0/sample_0"),
-        (("--out", "views.csv"), "--out views.csv is a file"),
+        (("--out", "views.csv"), "--out views.csv: is a file"),
         (("", "built/activities"), "built/activities: no such folder"),
     ],
 )
