@@ -222,9 +222,10 @@ def test_build_names_the_hunk_that_does_not_apply(checkout, tmp_path):
 
 
 @pytest.mark.whole
-@by_name
-def test_the_branch_builds_on_the_release(folder, tmp_path):
-    """Every step except the linters, which need the package registry."""
+@pytest.mark.parametrize("name", ["3b-shared-context", "4c-actplan", "4d-egothink-scores"])
+def test_the_branch_builds_on_the_release(name, tmp_path):
+    """A feature with requirements, a task and a fix: every step except the linters, which need the package registry."""
+    folder = UPSTREAM / name
     checkout = commit(release(patches.harness_of(folder), tmp_path / "checkout"))
     status, output = build(folder.name, checkout, tmp_path / "out", "--no-linters")
     assert status == 0, output
