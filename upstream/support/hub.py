@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from support.serving import QuietHandler, serve
 
 
 @contextmanager
@@ -18,7 +18,7 @@ def hub(name: str, folder: Path) -> Iterator[str]:
     revision = hashlib.sha1(json.dumps(contents).encode()).hexdigest()
     api, raw = f"/api/datasets/{name}", f"/datasets/{name}/resolve/"
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             path = unquote(urlsplit(self.path).path)
             if path.startswith(raw):
@@ -48,16 +48,8 @@ def hub(name: str, folder: Path) -> Iterator[str]:
             if self.command != "HEAD":
                 self.wfile.write(body)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
     def entry(file: str) -> dict[str, object]:
         return {"type": "file", "path": file, "size": files[file].stat().st_size, "oid": contents[file]}
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serve(Handler) as url:
+        yield url

@@ -1,17 +1,17 @@
 """A local judge server that applies a rule instead of a model; scores can be computed by hand."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from support.serving import QuietHandler, serve
 
 
 @contextmanager
 def judge(rule: Callable[[str], str]) -> Iterator[str]:
     """Serve chat completions that apply the rule to the last message; yield the URL."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             message = {"role": "assistant", "content": rule(request["messages"][-1]["content"])}
@@ -24,13 +24,5 @@ def judge(rule: Callable[[str], str]) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body.encode())
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1/chat/completions"
-    finally:
-        server.shutdown()
-        server.server_close()
+    with serve(Handler) as url:
+        yield f"{url}/v1/chat/completions"
