@@ -13,7 +13,8 @@ from patience import FOREVER_S
 
 ROOT = Path(__file__).resolve().parents[1]
 MAKING = ("annotation", "construction", "planner", "training")
-SKIPPED = ("benchmarks", "harnesses", "judging", "media", "ranking", "runs", "test_docs.py", "test_upstream.py")
+BENCHMARKS = tuple(f"benchmarks/{name}" for name in ("actplan", "egointent", "egoplan", "egothink"))
+SKIPPED = (*BENCHMARKS, "harnesses", "judging", "media", "ranking", "runs", "test_docs.py", "test_upstream.py")
 PAGES = ("annotation", "building-*", "planning", "tuning-on-egoplan-it")
 
 pytestmark = [
