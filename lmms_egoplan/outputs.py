@@ -21,6 +21,7 @@ from pydantic import Field
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_json
+from lmms_egoplan.processes import is_first_process
 from lmms_egoplan.validation import Checked, read_as
 
 MANIFEST = ".lmms-egoplan.json"
@@ -65,6 +66,8 @@ _running: list[_Output] = []
 def claiming(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a command's function in the checks for its parameter ``out``, a folder (metavar DIR) or a file (FILE).
 
+    In a run with several processes, only the first one checks: it may already write while another one starts.
+
     Raises:
         TypeError: the parameter has another metavar.
     """
@@ -78,7 +81,7 @@ def claiming(command: str, run: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(run)
     def claim(*args: Any, **kwargs: Any) -> Any:
         out: Path | None = kwargs["out"]
-        if out is None:
+        if out is None or not is_first_process():
             return run(*args, **kwargs)
         arguments = (value for name, value in kwargs.items() if name not in ("out", "config"))
         values = [value for argument in arguments for value in (argument if isinstance(argument, list) else [argument])]

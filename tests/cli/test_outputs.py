@@ -6,7 +6,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Literal, get_args, get_origin
+from typing import Annotated, Literal, get_args, get_origin
 
 import pytest
 import typer
@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from lmms_egoplan.cli import app
 from lmms_egoplan.cli.commands import command_tree
-from lmms_egoplan.outputs import MANIFEST
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.outputs import MANIFEST, claiming
 from volumes import volume_of
 
 
@@ -126,3 +127,21 @@ for number in range(40):
     writers = [subprocess.Popen([sys.executable, "-c", program, out, str(number)]) for number in range(4)]
     assert [writer.wait() for writer in writers] == [0] * 4
     assert len(json.loads((out / MANIFEST).read_text())["single"]) == 160
+
+
+def test_only_the_first_process_of_a_run_checks_the_folder(tmp_path, monkeypatch):
+    """Another process may start while the first one writes its manifest."""
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / f"{MANIFEST}.123").write_text("{")
+    command = claiming("command", writing)
+    monkeypatch.setenv("RANK", "1")
+    command(out=out)
+    assert (out / "written").exists()
+    monkeypatch.setenv("RANK", "0")
+    with pytest.raises(LmmsEgoplanError, match="other files"):
+        command(out=out)
+
+
+def writing(out: Annotated[Path, typer.Option(metavar="DIR")]) -> None:
+    (out / "written").write_text("")
