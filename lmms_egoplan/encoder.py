@@ -17,7 +17,9 @@ ENCODER_VARIABLE = "LMMS_EGOPLAN_ENCODER"
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 
 _LOADING = Lock()
-_NO_ENCODER = "the folder has no modules.json, which sentence-transformers writes for every encoder"
+_MODULES = "modules.json"
+_TIMEOUT_S = 4
+_NO_ENCODER = f"the folder has no {_MODULES}, which sentence-transformers writes for every encoder"
 _NOT_FOUND = "not a folder, and the hub has no sentence encoder of this name or is unreachable"
 _HOW = (
     f"Set {ENCODER_VARIABLE} to the folder of a local copy. To download one on a machine with network access: "
@@ -64,6 +66,25 @@ def _load(name: str) -> "SentenceTransformer":
     if not np.isfinite(first).all() or not np.isfinite(second).all() or np.allclose(first, second):
         raise LmmsEgoplanError(_message(name, "it encodes different words alike; weights or vocabulary are damaged"))
     return encoder
+
+
+def check_files(name: str) -> None:
+    """Check that an encoder's files exist, without loading it or its library.
+
+    Raises:
+        LmmsEgoplanError: the folder is no sentence encoder, or the hub's cache lacks it and the hub cannot be reached.
+    """
+    from huggingface_hub import hf_hub_download
+
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        if not (folder / _MODULES).is_file():
+            raise LmmsEgoplanError(_message(name, _NO_ENCODER))
+        return
+    try:
+        hf_hub_download(name, _MODULES, etag_timeout=_TIMEOUT_S)
+    except Exception as error:  # libraries raise many types of errors
+        raise LmmsEgoplanError(_message(name, _NOT_FOUND)) from error
 
 
 def _message(name: str, problem: str) -> str:

@@ -147,6 +147,21 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
+def check_folder(out: Path, command: str) -> _Manifest:
+    """Check that a folder is new, empty, or belongs to the same command; return its manifest.
+
+    Raises:
+        LmmsEgoplanError: the path is a file, or the folder has other content.
+    """
+    if out.exists() and not out.is_dir():
+        raise LmmsEgoplanError(f"--out {out}: is a file; use a folder")
+    manifest = _read(out)
+    if manifest.command != command and out.is_dir() and any(out.iterdir()):
+        owner = f"`lmms-egoplan {manifest.command}` wrote it" if manifest.command else "it contains other files"
+        raise LmmsEgoplanError(f"--out {out}: {owner}; set a new or empty folder")
+    return manifest
+
+
 @contextmanager
 def claimed_folder(out: Path, command: str, inputs: Sequence[Path] = ()) -> Iterator[None]:
     """Create a folder, or reuse one of the same command. At the end, list its new files in the manifest.
@@ -157,12 +172,7 @@ def claimed_folder(out: Path, command: str, inputs: Sequence[Path] = ()) -> Iter
     Raises:
         LmmsEgoplanError: the path or a parent is a file; the folder has other content; an input would be replaced.
     """
-    if out.exists() and not out.is_dir():
-        raise LmmsEgoplanError(f"--out {out}: is a file; use a folder")
-    manifest = _read(out)
-    if manifest.command != command and out.is_dir() and any(out.iterdir()):
-        owner = f"`lmms-egoplan {manifest.command}` wrote it" if manifest.command else "it contains other files"
-        raise LmmsEgoplanError(f"--out {out}: {owner}; set a new or empty folder")
+    manifest = check_folder(out, command)
     before = _versions(out)
     listed = before.keys() & {*manifest.files}
     for path in inputs:

@@ -17,6 +17,8 @@ def _installed_tasks() -> Path:
 
 LMMS_EVAL_TASKS = _installed_tasks() / "lmms_eval"
 LM_EVAL_TASKS = _installed_tasks() / "lm_eval"
+TASK_FOLDERS = {"lmms-eval": LMMS_EVAL_TASKS, "lm-eval": LM_EVAL_TASKS}
+"""The folder of each harness's tasks."""
 
 
 def data_root() -> Path:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from lmms_egoplan.benchmarks.splits import SPLITS
 from lmms_egoplan.demo import DemoSet
 from lmms_egoplan.paths import module_rows, module_yaml
-from lmms_egoplan.storage import PreparedData
+from lmms_egoplan.storage import DataMissingError, PreparedData
 
 if TYPE_CHECKING:
     from lmms_egoplan.report.benchmark import BenchmarkReport
@@ -31,8 +31,9 @@ class Benchmark:
         tasks: Names for ``--tasks`` in both harnesses, the main one first.
         report: Module and class of its `BenchmarkReport`, relative to this package.
         demo: Its part of the demo.
-        judges: Module for each YAML file or folder of lmms-eval tasks. The module has ``DEFAULT_JUDGE``, the name of
-            the default judge, and optionally ``OTHERWISE``, a hint for runs without a judge; see `announce_judge`.
+        judges: Module for each YAML file or folder of tasks. The module has ``DEFAULT_JUDGE``, the name of the default
+            judge; optionally ``OTHERWISE``, a hint for runs without a judge (see `announce_judge`); and a function
+            ``estimate``, which judges answers like the references of some rows.
         suite: Its tasks in the suite of all benchmarks, in both harnesses.
         suite_thinking: Tasks of the suite for models that think before they answer. Default: `suite`.
         suite_splits: Splits that the suite needs. Default: all.
@@ -55,14 +56,31 @@ class Benchmark:
         """Load the prepared splits and their official sizes."""
         return next(splits for splits in SPLITS if splits.benchmark == self.name)
 
+    def absence(self) -> str | None:
+        """Return why the suite cannot run this benchmark; None if all required splits are prepared.
+
+        Raises:
+            LmmsEgoplanError: a split is damaged or has another format.
+        """
+        splits = self.load_splits()
+        try:
+            for split in self.suite_splits or splits.official:
+                splits.folder(split)
+        except DataMissingError as error:
+            return str(error)
+        return None
+
     def load_report(self) -> "type[BenchmarkReport]":
         """Load the report class."""
         return _load(self.report)
 
     def load_judges(self, names: Collection[str]) -> list[tuple[str, str]]:
         """Load the default judges of tasks by YAML file or folder, each with the hint for runs without a judge."""
-        modules = [_load(module) for tasks, module in self.judges.items() if tasks in names]
-        return [(module.DEFAULT_JUDGE, getattr(module, "OTHERWISE", "")) for module in modules]
+        return [(module.DEFAULT_JUDGE, getattr(module, "OTHERWISE", "")) for module in self.judge_modules(names)]
+
+    def judge_modules(self, names: Collection[str]) -> list[Any]:
+        """Load the modules of the judges of tasks by YAML file or folder."""
+        return [_load(module) for tasks, module in self.judges.items() if tasks in names]
 
 
 def published_together() -> list[dict[str, str]]:

@@ -25,9 +25,11 @@ from lmms_egoplan.processes import end_on_signals, exit_code
 _PACKAGE = Path(lmms_egoplan.__file__).parent
 # These commands have their own help and print their own errors.
 _PASSED_THROUGH = ("lm-eval",)
+# Words after ``--`` are options of a harness.
+_WITH_OPTIONS = ("run",)
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 # Commands that help lists first.
-_FIRST = ("demo", "data", "show", "report", "lm-eval", "tasks-path", "status", "prepare")
+_FIRST = ("demo", "data", "run", "show", "report", "lm-eval", "tasks-path", "status", "prepare")
 _MOST_SUGGESTIONS = 3
 _LEAST_LIKENESS = 0.65
 
@@ -52,7 +54,7 @@ def load_command(path: str) -> "Command":
     module, _, name = command_tree()[1][path].partition(":")
     function = getattr(import_module(f"lmms_egoplan.{module}"), name)
     app = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
-    settings = _PASS_THROUGH if path in _PASSED_THROUGH else None
+    settings = _PASS_THROUGH if path in _PASSED_THROUGH else {"allow_extra_args": path in _WITH_OPTIONS}
     word = path.rpartition(" ")[2]
     app.command(word, cls=Command, help=inspect.getdoc(function), context_settings=settings)(claiming(path, function))
     command = typer.main.get_command(app)

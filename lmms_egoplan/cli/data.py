@@ -10,10 +10,8 @@ from rich.table import Table
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.paths import LM_EVAL_TASKS, LMMS_EVAL_TASKS, data_root
+from lmms_egoplan.paths import TASK_FOLDERS, data_root
 from lmms_egoplan.storage import load_summary, prepared_splits
-
-_FOLDERS = {"lmms-eval": LMMS_EVAL_TASKS, "lm-eval": LM_EVAL_TASKS}
 
 
 def status() -> None:
@@ -87,4 +85,4 @@ def tasks_path(
     Example: `lm-eval --include_path $(lmms-egoplan tasks-path --harness lm-eval) --tasks egoplan_val_blind --model hf`,
     or `lmms-eval tasks list --include-path $(lmms-egoplan tasks-path)`
     """
-    typer.echo(_FOLDERS[harness])
+    typer.echo(TASK_FOLDERS[harness])

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, published_together
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.launch.state import read_state, show_progress
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.report.benchmark import read_reports
 from lmms_egoplan.report.page import build_report
@@ -137,10 +138,16 @@ def show(
     The scores come from the harness's results files. If there are samples next to them, the report's summary of each
     benchmark follows, with 95 % intervals. Each version of a task has separate tables. The command writes no files.
 
+    A folder of `lmms-egoplan run` also shows how far the run is, even while it works or after it was killed.
+
     The exit code is 1 if a path has no results. Use this to detect failed runs, since lmms-eval itself exits with 0.
 
     Example: `lmms-egoplan show runs/qwen runs/llava`
     """
+    working = [path for path in runs if (state := read_state(path)) and show_progress(path, state)]
+    runs = [path for path in runs if path not in working]
+    if working and not runs:
+        return
     read = read_scores(runs, BENCHMARKS)
     try:
         reports, has_samples = _checked_reports(read.runs)

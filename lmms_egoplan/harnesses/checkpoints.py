@@ -1,6 +1,5 @@
 """Check a model's arguments and its checkpoint before the weights are loaded."""
 
-import difflib
 import hashlib
 import inspect
 import json
@@ -13,7 +12,7 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor,
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version
-from lmms_egoplan.harnesses.requirements import require_vllm
+from lmms_egoplan.harnesses.requirements import require_vllm, unknown_arguments
 from lmms_egoplan.jsonl import decode
 
 # Parameters that accept arbitrary names.
@@ -34,11 +33,8 @@ def check_arguments(model: str, names: Iterable[str], *takers: Callable[..., Any
     """
     parameters = [parameter for taker in takers for parameter in inspect.signature(taker).parameters.values()]
     valid_names = {parameter.name for parameter in parameters if parameter.kind not in _OPEN} - {"self"}
-    for name in sorted({*names} - valid_names):
-        near = difflib.get_close_matches(name, valid_names, n=1, cutoff=0.8 if is_open else 0.6)
-        if near or not is_open:
-            hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(sorted(valid_names))}"
-            raise LmmsEgoplanError(f"{model}: --model_args has no argument {name}; {hint}")
+    for name, hint in unknown_arguments(names, valid_names, is_open=is_open):
+        raise LmmsEgoplanError(f"{model}: --model_args has no argument {name}; {hint}")
 
 
 def check_vllm_arguments(model: str, names: Iterable[str], *takers: Callable[..., Any]) -> None:

@@ -1,6 +1,8 @@
-"""Check that a harness or vLLM is installed before a command needs it."""
+"""Check that a harness or vLLM is installed, and that a model accepts its arguments, before it is loaded."""
 
+import difflib
 import importlib.util
+from collections.abc import Collection, Iterable, Iterator
 
 import typer
 
@@ -32,3 +34,19 @@ def require(module: str, name: str, requirement: str) -> None:
             raise
         typer.echo(f"lmms-egoplan: {name} is not installed. Install it with: pip install '{requirement}'", err=True)
         raise typer.Exit(1) from None
+
+
+def unknown_arguments(
+    names: Iterable[str], valid_names: Collection[str], *, is_open: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Yield each unknown argument with a hint, in alphabetical order.
+
+    Args:
+        names: The argument names to check.
+        valid_names: The known names.
+        is_open: Whether further names are accepted, so that only near misses of known ones are unknown.
+    """
+    for name in sorted({*names} - {*valid_names}):
+        near = difflib.get_close_matches(name, valid_names, n=1, cutoff=0.8 if is_open else 0.6)
+        if near or not is_open:
+            yield name, f"did you mean {near[0]}?" if near else f"use one of {', '.join(sorted(valid_names))}"

@@ -11,7 +11,6 @@ from loguru import logger
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.processes import is_first_process
-from lmms_egoplan.storage import DataMissingError
 
 NAME = "egocentric_planning_suite"
 
@@ -25,18 +24,14 @@ def __getattr__(name: str) -> dict[str, Any]:
 @cache
 def _absence(benchmark: Benchmark) -> str | None:
     """Return, and log once, why the suite skips a benchmark; None if all required splits are prepared."""
-    splits = benchmark.load_splits()
     try:
-        for split in benchmark.suite_splits or splits.official:
-            splits.folder(split)
-    except DataMissingError as error:
-        if is_first_process():
-            logger.warning(f"{NAME}: skipping {benchmark.title}: {error}")
-        return str(error)
+        absence = benchmark.absence()
     except LmmsEgoplanError as error:
         logger.error(f"{NAME}: {error}")
         raise
-    return None
+    if absence and is_first_process():
+        logger.warning(f"{NAME}: skipping {benchmark.title}: {absence}")
+    return absence
 
 
 def _members(*, is_thinking: bool) -> dict[str, Any]:

@@ -114,8 +114,16 @@ class Asking:
             LmmsEgoplanError: the price file lacks a model.
             typer.Exit: the estimate is printed.
         """
-        if not self.is_estimate:
-            return
+        if self.is_estimate:
+            self.print_estimate()
+            raise typer.Exit
+
+    def print_estimate(self) -> None:
+        """Print the requests and tokens of the steps, and their price if there is a file of prices.
+
+        Raises:
+            LmmsEgoplanError: the price file lacks a model.
+        """
         for step in self.steps:
             typer.echo("{}: {:,} requests, ~{:,} prompt tokens, at most {:,} reply tokens of {}".format(*step))
         requests = sum(step.requests for step in self.steps)
@@ -134,7 +142,6 @@ class Asking:
             typer.echo(
                 f"Price: ~{for_prompts:,.2f} for prompts, at most {for_replies:,.2f} for replies, by {self.prices}"
             )
-        raise typer.Exit
 
     def check_losses(self) -> None:
         """Raise `LmmsEgoplanError` if more than `MOST_LOST` of the prompts have no usable reply."""

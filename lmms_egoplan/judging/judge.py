@@ -150,7 +150,6 @@ def probe(settings: JudgeSettings) -> str:
     """
     if settings.model == DEMO:
         return DEMO
-    _announce(settings)
 
     async def ask() -> str:
         from lmms_egoplan.judging.client import Client
@@ -294,7 +293,8 @@ class Run:
             if stored.endpoint != settings.where:
                 elsewhere[stored.endpoint] += len(answers[prompt])
         cached = sum(len(answers[prompt]) for prompt in self.judgements)
-        self._progress = Progress(self._words, title, sum(map(len, answers.values())), cached)
+        is_hidden = settings.asking.is_estimate
+        self._progress = Progress(self._words, title, sum(map(len, answers.values())), cached, is_hidden=is_hidden)
         self._progress.elsewhere = elsewhere
         for key, judgement in failed.items():
             self._settle(key, judgement)
@@ -522,6 +522,7 @@ def _try(settings: JudgeSettings) -> None:
                 pass
         except CacheError as error:
             raise JudgeError(str(error)) from None
+        _announce(settings)
     logger.info(f"Judge: {probe(settings)}")
 
 

@@ -37,7 +37,7 @@ class Progress(tqdm):
         waiting: Start time of each open request, by prompt.
     """
 
-    def __init__(self, words: Words, title: str, total: int, cached: int = 0) -> None:
+    def __init__(self, words: Words, title: str, total: int, cached: int = 0, *, is_hidden: bool = False) -> None:
         """Open the bar.
 
         Args:
@@ -45,6 +45,7 @@ class Progress(tqdm):
             title: short name of the task; "" for no title.
             total: number of answers.
             cached: number of answers that are already rated.
+            is_hidden: show no bar.
         """
         self._words, self._title, self._started = words, title, time.monotonic()
         self.counts = Counter(cached=cached)
@@ -58,7 +59,7 @@ class Progress(tqdm):
             bar_format=_LINE,
             dynamic_ncols=True,
             leave=False,  # the log line replaces the bar
-            disable=not is_first_process(),
+            disable=is_hidden or not is_first_process(),
         )
 
     @property

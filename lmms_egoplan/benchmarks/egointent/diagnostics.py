@@ -12,7 +12,7 @@ The prompts in ``diagnostics.yaml`` are the project's own, with the release's na
 As in `metrics`, a score is 0 if one of its fields is missing. A score that no judge has rated only lowers the coverage.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,14 @@ from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE
 from lmms_egoplan.benchmarks.egointent.metrics import mean_of_ratings, values_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
-from lmms_egoplan.benchmarks.egointent.scoring import KEPT, JudgedStep, Prediction, Rating, check_judged
+from lmms_egoplan.benchmarks.egointent.scoring import (
+    KEPT,
+    JudgedStep,
+    Prediction,
+    Rating,
+    assumed_predictions,
+    check_judged,
+)
 from lmms_egoplan.benchmarks.egointent.visuals import thin
 from lmms_egoplan.judging.judge import Judge
 from lmms_egoplan.judging.judgement import DEMO, Judgement, JudgeRequest
@@ -142,6 +149,11 @@ def diagnose(predictions: Sequence[Prediction], settings: JudgeSettings | None) 
             for (index, name, _), judgement in zip(requests, judgements, strict=True):
                 judged[index][name] = judgement
     return Diagnosis.of_all(predictions, judged, "EgoIntent diagnostics", "scores")
+
+
+def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:
+    """Add the requests for answers like the references to the estimate of `settings`, with all frames of a step."""
+    diagnose(assumed_predictions(rows), settings)
 
 
 def _log_cost(predictions: Sequence[Prediction], prompts: Sequence[Mapping[str, str]], settings: JudgeSettings) -> None:

@@ -4,8 +4,9 @@
 has records of the same form with other ratings.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from annotated_types import Predicate
@@ -257,6 +258,31 @@ def grade(
             for (index, fields), judgement in zip(batch, judgements, strict=True):
                 judged[index] |= _by_field(fields, judgement)
     return GradedStep.of_all(predictions, judged, "EgoIntent", "predicted fields")
+
+
+def assumed_predictions(rows: Iterable[Mapping[str, Any]]) -> list[Prediction]:
+    """Return predictions that equal the references, to estimate the requests to a judge."""
+    return [
+        Prediction(
+            step_id=row["step_id"],
+            fields={field: row[field] for field in FIELDS},
+            truncated=None,
+            frames_shown=row["num_frames"],
+            frames_sampled=row["num_frames"],
+            references={field: row[field] for field in FIELDS},
+            load_images=partial(_blank_images, row["num_frames"]),
+        )
+        for row in rows
+    ]
+
+
+def _blank_images(count: int) -> list[Image.Image]:
+    return [Image.new("RGB", (1, 1))] * count
+
+
+def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:
+    """Add the requests for answers like the references to the estimate of `settings`, one for each field."""
+    grade(assumed_predictions(rows), settings, release=True)
 
 
 def _request(prediction: Prediction, fields: Sequence[str], *, release: bool) -> JudgeRequest:

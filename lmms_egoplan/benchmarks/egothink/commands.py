@@ -108,6 +108,7 @@ def judge(
     if not estimate:
         probe(settings)
     repeated = grade_repeatedly(answers, settings, repeats)
+    settings.asking.finish_estimate()
     judged = repeated[0]
     unjudged = sum(None in (answer.rating for answer in same) for same in zip(*repeated, strict=True))
     written = written_path(out, unjudged)

@@ -1,8 +1,8 @@
 """Grade single answers with a judge (sec. 4.1)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, StrictBool, StrictFloat
 
@@ -85,6 +85,11 @@ def grade(answers: Sequence[Answer], settings: JudgeSettings | None) -> list[Jud
     return grade_repeatedly(answers, settings, 1)[0]
 
 
+def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:
+    """Add the requests for answers like the references to the estimate of `settings`."""
+    grade([Answer(row["id"], row["question"], row["answer"], row["answer"], None) for row in rows], settings)
+
+
 def grade_repeatedly(
     answers: Sequence[Answer], settings: JudgeSettings | None, repeats: int
 ) -> list[list[JudgedAnswer]]:
@@ -109,7 +114,6 @@ def grade_repeatedly(
         dimensions = {dimension_of(answer.id) for answer in answers}
         judge = Judge("EgoThink", settings, f"The answers are saved. To judge the rest later: {_JUDGE_LATER}")
         judgements = judge.rate(requests, SCALE, dimensions.pop() if len(dimensions) == 1 else "")
-        settings.asking.finish_estimate()
     judged = [
         JudgedAnswer(
             id=answer.id,

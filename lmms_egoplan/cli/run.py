@@ -1,0 +1,196 @@
+"""``lmms-egoplan run``: from a checkpoint to a report."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from lmms_egoplan.cli.report import report
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import only_process, write_whole
+from lmms_egoplan.harnesses.backends import find_backend
+from lmms_egoplan.judging.asking import Asking
+from lmms_egoplan.launch.checks import coverage_remarks, find_problems, gpu_memory
+from lmms_egoplan.launch.estimate import TaskEstimate, estimate, print_estimate
+from lmms_egoplan.launch.plan import DEFAULT_BACKENDS, VLLM_BACKENDS, Harness, Launcher, Plan, read_arguments
+from lmms_egoplan.launch.state import write_state
+from lmms_egoplan.launch.tasks import choose_tasks
+from lmms_egoplan.outputs import claimed_folder, claiming
+from lmms_egoplan.report.run import TaskRun, member
+from lmms_egoplan.report.runs import read_scores
+from lmms_egoplan.report.samples import short_name
+
+Value = TypeVar("Value")
+
+
+def run(
+    context: typer.Context,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="Checkpoint: a folder or a name on the hub. For an API: the model's name."
+        ),
+    ],
+    benchmarks: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Benchmark or task. Can be repeated, or a list with commas. Default: all prepared ones.",
+        ),
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="The harness's backend, such as `hf_vlm`, `vllm_ranker` or `async_openai`.")
+    ] = None,
+    model_args: Annotated[
+        str, typer.Option(metavar="NAME=VALUE,...", help="Further arguments of the backend, such as `dtype=bfloat16`.")
+    ] = "",
+    harness: Annotated[Harness, typer.Option(help="Harness that runs the tasks.")] = "lmms-eval",
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder of the run. Default: `runs/` and the model's name."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of questions per task, to try a run.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only check what the run needs, without starting it.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check, then print the command or script.")] = False,
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help='Prices per million tokens for the estimate: `{"JUDGE": {"input": 2.5, "output": 10}}`.',
+        ),
+    ] = None,
+    launcher: Annotated[
+        Launcher, typer.Option(help="How to start several processes. `slurm`, and several nodes, write a script.")
+    ] = "none",
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Processes or GPUs per node. Default: all GPUs of this machine.")
+    ] = None,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes.")] = 1,
+) -> None:
+    """Run benchmarks on a model, from the check of everything it needs to the report.
+
+    The command first checks data, checkpoint, arguments, judge, memory and disk, without loading weights, and names all
+    problems at once. It then prints an estimate and the harness's command, runs it, and writes the report to
+    `DIR/report`. To resume an interrupted run, repeat the command: answers in `DIR/cache` are reused. To watch it:
+    `lmms-egoplan show DIR`.
+
+    Options after `--` go to the harness unchanged.
+
+    Example: `lmms-egoplan run Qwen/Qwen2.5-VL-7B-Instruct --benchmarks egoplan,egothink --model-args dtype=bfloat16
+    -- --batch_size 4`
+    """
+    names = [name.strip() for text in benchmarks or () for name in text.split(",") if name.strip()]
+    problems: list[str] = []
+    backend = backend or (VLLM_BACKENDS if launcher == "vllm" else DEFAULT_BACKENDS)[harness]
+    known = _collected(problems, find_backend, harness, backend)
+    plan = Plan(
+        model=model,
+        backend_name=backend,
+        model_args=_collected(problems, read_arguments, model_args) or {},
+        harness=harness,
+        tasks=_collected(problems, choose_tasks, harness, names, ranks=known is None or known.ranks) or [],
+        limit=limit,
+        launcher=launcher,
+        processes=processes or (1 if launcher == "none" else len(gpu_memory()) or 1),
+        nodes=nodes,
+        options=context.args,
+        out=folder or Path("runs", re.sub(r"[^\w.-]+", "-", short_name(model)).strip("-") or "run"),
+    )
+    if prices is not None:
+        _collected(problems, Asking, is_estimate=True, prices=prices)
+    problems += find_problems(plan)
+    problems = list(dict.fromkeys(problems))
+    if problems:
+        raise LmmsEgoplanError("\n".join(problems))
+    for remark in coverage_remarks(plan):
+        typer.echo(remark, err=True)
+    if check:
+        typer.echo("Nothing is missing.")
+        return
+    text = plan.render_script() if plan.script else f"{shlex.join(plan.command())}\n"
+    if dry_run:
+        typer.echo(text, nl=False)
+        return
+    estimates, steps = estimate(plan)
+    print_estimate(estimates, steps, prices)
+    with claimed_folder(plan.out, "run"), only_process(plan.out, "runs"):
+        if plan.script is not None:
+            write_state(plan, estimates, _own_command())
+            write_whole(plan.script, text)
+            how = "sbatch" if plan.launcher == "slurm" else "bash"
+            typer.echo(f"Written to {plan.script}. Start it with: {how} {shlex.quote(str(plan.script))}")
+            return
+        if _missing(plan):
+            typer.echo(f"\n$ {text}")
+            _evaluate(plan, estimates)
+        else:
+            typer.echo(f"All tasks have results in {plan.results}; nothing to run.")
+        claiming("report", report)(
+            runs=[plan.results], out=plan.out / "report", name=None, similarity=None, form="text"
+        )
+
+
+def _collected(problems: list[str], function: Callable[..., Value], *args: Any, **kwargs: Any) -> Value | None:
+    """Call a function. Add its error to the problems, and return None then."""
+    try:
+        return function(*args, **kwargs)
+    except LmmsEgoplanError as error:
+        problems.append(str(error))
+        return None
+
+
+def _evaluate(plan: Plan, estimates: Sequence[TaskEstimate]) -> None:
+    """Run the harness.
+
+    Raises:
+        LmmsEgoplanError: A task has no result, or the harness failed.
+    """
+    earlier = {*plan.results.rglob("*.json")}
+    with subprocess.Popen(plan.command(), env=os.environ | plan.environment()) as process:
+        write_state(plan, estimates, _own_command(), process.pid)
+    ended = f" ({plan.harness} exited with {process.returncode})" if process.returncode else ""
+    scored = _scored(plan, [*({*plan.results.rglob("*.json")} - earlier)])
+    if missing := [name for name in plan.leaves if name not in scored]:
+        raise LmmsEgoplanError(
+            f"no result of {', '.join(missing)}{ended}; see the messages above. To resume, repeat the command"
+        )
+    if ended:
+        raise LmmsEgoplanError(f"the run failed{ended}; see the messages above")
+
+
+def _missing(plan: Plan) -> list[str]:
+    """Return the tasks without a result for the prepared data and the version of the task."""
+    scored = _scored(plan, [plan.results])
+    present = []
+    for name, task in plan.leaves.items():
+        data = task.benchmark.load_splits().fingerprint(task.split)
+        if any(
+            member(run.config, "metadata", "data") == data and run.version == task.version
+            for run in scored.get(name, ())
+        ):
+            present.append(name)
+    return [name for name in plan.leaves if name not in present]
+
+
+def _scored(plan: Plan, paths: list[Path]) -> dict[str, list[TaskRun]]:
+    """Return the results of the plan's tasks that have a number as their main metric, by task."""
+    scored: dict[str, list[TaskRun]] = {}
+    with suppress(LmmsEgoplanError):  # no results
+        for run in read_scores(paths).runs:
+            for name, task_run in (run.tasks | run.other_tasks).items():
+                if name in plan.leaves and task_run.number(plan.leaves[name].metric) is not None:
+                    scored.setdefault(name, []).append(task_run)
+    return scored
+
+
+def _own_command() -> str:
+    return shlex.join(["lmms-egoplan", *sys.argv[1:]])

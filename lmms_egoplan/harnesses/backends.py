@@ -1,0 +1,156 @@
+"""Look up a harness's backends and their arguments in source files, without importing a model class."""
+
+import ast
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.lm_eval.command import RANKERS
+from lmms_egoplan.paths import module_yaml
+
+_OWN = module_yaml(__file__)
+# Parameters for the checkpoint or the model's name, in the order of preference.
+_MODEL_PARAMETERS = ("pretrained", "model", "model_version", "model_name")
+# The harnesses pass these to every backend.
+_COMMON = frozenset(("batch_size", "max_batch_size", "device"))
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A harness's backend.
+
+    Attributes:
+        name: Value of ``--model``.
+        model_parameter: Argument for the checkpoint or the model's name.
+        parameters: Names of all known arguments.
+        is_open: Whether it may accept further arguments.
+        ranks: Whether it scores continuations after images.
+        needs_vllm: Whether it needs vLLM, unless a server answers.
+    """
+
+    name: str
+    model_parameter: str
+    parameters: frozenset[str]
+    is_open: bool
+    ranks: bool
+    needs_vllm: bool
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the backend loads a checkpoint, unless a server answers."""
+        return self.needs_vllm or self.model_parameter == "pretrained"
+
+
+def find_backend(harness: str, name: str) -> Backend:
+    """Return a backend of ``lmms-eval`` or ``lm-eval``.
+
+    Raises:
+        LmmsEgoplanError: There is no such backend. The message suggests similar names.
+    """
+    paths = _class_paths(harness)
+    if name not in paths:
+        plugins = {entry.name for entry in entry_points(group="lmms_eval.models")} - {"lmms_egoplan"}
+        if plugins and harness == "lmms-eval":
+            return Backend(name, "pretrained", frozenset(), is_open=True, ranks=False, needs_vllm=False)
+        near = get_close_matches(name, paths, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"see the backends of {harness}"
+        raise LmmsEgoplanError(f"--backend {name}: {harness} has no such backend; {hint}")
+    module, _, class_name = paths[name].rpartition(":")
+    names, is_open = _parameters(module, class_name)
+    own = _OWN[harness].get(name, {})
+    for part in own.get("further", ()):
+        names |= _parameters(module, part)[0]
+    return Backend(
+        name,
+        next((parameter for parameter in _MODEL_PARAMETERS if parameter in names), "pretrained"),
+        frozenset(names | _COMMON),
+        own.get("is_open", is_open),
+        ranks=bool(own),
+        needs_vllm="vllm" in name,
+    )
+
+
+@cache
+def literal(module: str, variable: str) -> Any:
+    """Return a variable of an installed module that is a literal, without importing the module.
+
+    Raises:
+        LmmsEgoplanError: The module has no such variable.
+    """
+    for node in _tree(module).body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name) and target.id == variable and isinstance(node, ast.Assign | ast.AnnAssign):
+            value = node.value.args[0] if isinstance(node.value, ast.Call) else node.value  # OrderedDict([...])
+            return ast.literal_eval(value)  # type: ignore[arg-type]
+    raise LmmsEgoplanError(f"{module} has no {variable}; install a version of the package that this one supports")
+
+
+def _class_paths(harness: str) -> dict[str, str]:
+    """Return the class of each backend, as ``module:class``."""
+    if harness == "lm-eval":
+        return literal("lm_eval.models", "MODEL_MAPPING") | RANKERS
+    own = {name: entry["path"] for name, entry in _OWN[harness].items()}
+    kinds = {"simple": "AVAILABLE_SIMPLE_MODELS", "chat": "AVAILABLE_CHAT_TEMPLATE_MODELS"}
+    paths = {
+        name: f"lmms_eval.models.{kind}.{name}:{class_name}"
+        for kind, variable in kinds.items()
+        for name, class_name in literal("lmms_eval.models", variable).items()
+    }
+    aliases = literal("lmms_eval.models", "MODEL_ALIASES")
+    return paths | {alias: paths[name] for name, names in aliases.items() if name in paths for alias in names} | own
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    """Parse a module's source file."""
+    package, *parts = module.split(".")
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise LmmsEgoplanError(f"{package.replace('_', '-')} is not installed")
+    path = Path(spec.origin).parent.joinpath(*parts)
+    return ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8"))
+
+
+def _parameters(module: str, class_name: str) -> tuple[set[str], bool]:
+    """Return the parameters of a class, and whether it may accept more. A dataclass's parameters are its fields."""
+    try:
+        tree = _tree(module)
+    except OSError:  # a backend whose name differs from its module's
+        return set(), True
+    node = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == class_name), None)
+    if node is None:
+        return set(), True
+    if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
+        return {ast.unparse(line.target) for line in node.body if isinstance(line, ast.AnnAssign)}, False
+    init = next((line for line in node.body if getattr(line, "name", "") == "__init__"), None)
+    arguments = init.args if isinstance(init, ast.FunctionDef) else None
+    names = {argument.arg for argument in (*arguments.args, *arguments.kwonlyargs)} if arguments else set()
+    is_open = arguments is not None and arguments.kwarg is not None
+    if arguments is None or is_open:
+        for parent_module, parent in _parents(module, tree, node):
+            inherited, is_parent_open = _parameters(parent_module, parent)
+            names |= inherited
+            is_open |= is_parent_open
+    return names - {"self"}, is_open
+
+
+def _parents(module: str, tree: ast.Module, class_node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """Yield module and name of the parent classes that are in the same module, this package or a harness."""
+    imported = {
+        alias.asname or alias.name: (node.module or "", alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    local = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    for base in map(ast.unparse, class_node.bases):
+        if base in local:
+            yield module, base
+        elif imported.get(base, ("",))[0].partition(".")[0] in ("lmms_egoplan", "lmms_eval", "lm_eval"):
+            yield imported[base]

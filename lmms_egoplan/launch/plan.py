@@ -1,0 +1,179 @@
+"""Describe a run of a harness, and make its command line or script."""
+
+import hashlib
+import json
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from jinja2 import Environment, StrictUndefined
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.backends import Backend, find_backend
+from lmms_egoplan.launch.tasks import Task, leaf_tasks
+from lmms_egoplan.paths import LM_EVAL_TASKS
+
+Harness = Literal["lmms-eval", "lm-eval"]
+Launcher = Literal["none", "torchrun", "accelerate", "vllm", "slurm"]
+
+DEFAULT_BACKENDS = {"lmms-eval": "hf_vlm", "lm-eval": "hf-vlm-ranker"}
+VLLM_BACKENDS = {"lmms-eval": "vllm_ranker", "lm-eval": "vllm-vlm-ranker"}
+_MODULES = {"lmms-eval": ["lmms_eval"], "lm-eval": ["lmms_egoplan", "lm-eval"]}
+# A comma outside braces and brackets, since values may be JSON.
+_COMMA = re.compile(r",(?![^{\[]*[}\]])")
+_SCRIPT = Path(__file__).with_name("script.sh.jinja")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A run of one model in one harness.
+
+    Attributes:
+        model: Checkpoint, or name of the model at an API.
+        backend_name: Value of ``--model``.
+        model_args: Arguments of ``--model_args``, except the model.
+        harness: ``lmms-eval`` or ``lm-eval``.
+        tasks: Values of ``--tasks``.
+        limit: Maximum number of questions per task; None for all.
+        launcher: How to start several processes.
+        processes: Number of processes or GPUs per node.
+        nodes: Number of nodes.
+        options: Further options for the harness.
+        out: Folder of the run.
+    """
+
+    model: str
+    backend_name: str
+    model_args: Mapping[str, str]
+    harness: Harness
+    tasks: Sequence[str]
+    limit: int | None
+    launcher: Launcher
+    processes: int
+    nodes: int
+    options: Sequence[str]
+    out: Path
+
+    @property
+    def results(self) -> Path:
+        """Folder of the harness's results."""
+        return self.out / "results"
+
+    @property
+    def cache(self) -> Path:
+        """Folder of the harness's response cache."""
+        return self.out / "cache"
+
+    @property
+    def script(self) -> Path | None:
+        """Path of the script that starts the run; None if the run starts here."""
+        if self.launcher == "slurm":
+            return self.out / "run.sbatch"
+        return self.out / "run.sh" if self.nodes > 1 else None
+
+    @cached_property
+    def backend(self) -> Backend:
+        """The backend.
+
+        Raises:
+            LmmsEgoplanError: The harness has no such backend.
+        """
+        return find_backend(self.harness, self.backend_name)
+
+    @cached_property
+    def leaves(self) -> dict[str, Task]:
+        """The tasks that ask questions, by name."""
+        return leaf_tasks(self.harness, self.tasks)
+
+    @property
+    def loads_checkpoint(self) -> bool:
+        """Whether this machine loads the model."""
+        return self.backend.is_local and "base_url" not in self.model_args
+
+    def settings(self) -> dict[str, object]:
+        """Return the settings that determine the answers, for comparison with an earlier run in the same folder."""
+        return {
+            "model": self.model,
+            "backend": self.backend_name,
+            "model_args": dict(self.model_args),
+            "harness": self.harness,
+            "limit": self.limit,
+            "options": [*self.options],
+        }
+
+    def command(self) -> list[str]:
+        """Return the command that runs the harness here."""
+        module = [*_MODULES[self.harness]]
+        if self.launcher == "torchrun":
+            launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={self.processes}"]
+        elif self.launcher == "accelerate":
+            launcher = ["-m", "accelerate.commands.launch", f"--num_processes={self.processes}"]
+        else:
+            launcher = []
+        return [sys.executable, *launcher, "-m", *module, *self.arguments()]
+
+    def arguments(self) -> list[str]:
+        """Return the harness's arguments."""
+        arguments = {self.backend.model_parameter: self.model, **self.model_args}
+        if self.launcher == "vllm":
+            arguments = {"tensor_parallel_size": str(self.processes)} | arguments
+            if self.nodes > 1:
+                arguments |= {"pipeline_parallel_size": str(self.nodes), "distributed_executor_backend": "ray"}
+        words = ["--model", self.backend_name]
+        words += ["--model_args", ",".join(f"{name}={value}" for name, value in arguments.items())]
+        words += ["--tasks", ",".join(self.tasks)]
+        if self.harness == "lm-eval":
+            words += ["--include_path", str(LM_EVAL_TASKS), "--apply_chat_template"]
+        words += ["--output_path", str(self.results), "--log_samples"]
+        words += ["--use_cache", str(self.cache if self.harness == "lmms-eval" else self.cache / "answers")]
+        if self.limit is not None:
+            words += ["--limit", str(self.limit)]
+        return [*words, *self.options]
+
+    def environment(self) -> dict[str, str]:
+        """Return variables for the harness. A fixed ID lets lmms-eval resume its own backends, too."""
+        if self.backend.ranks:
+            return {}
+        settings = json.dumps(self.settings(), sort_keys=True)
+        return {"LMMS_CACHE_RUN_ID": f"run-{hashlib.sha256(settings.encode()).hexdigest()[:16]}"}
+
+    def render_script(self) -> str:
+        """Return the script for several nodes or Slurm."""
+        environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        template = environment.from_string(_SCRIPT.read_text(encoding="utf-8"))
+        return (
+            template.render(
+                plan=self,
+                python=shlex.quote(sys.executable),
+                module=" ".join(_MODULES[self.harness]),
+                arguments=shlex.join(self.arguments()),
+                folder=shlex.quote(str(Path.cwd())),
+                name=self.out.name,
+                log=shlex.quote(str(self.out / "slurm-%j.log")),
+                results=shlex.quote(str(self.results)),
+                report=shlex.quote(str(self.out / "report")),
+            )
+            + "\n"
+        )
+
+
+def read_arguments(text: str) -> dict[str, str]:
+    """Split ``name=value,name=value``, as in ``--model_args``.
+
+    Raises:
+        LmmsEgoplanError: A part has no name or no ``=``.
+    """
+    arguments: dict[str, str] = {}
+    for part in filter(None, map(str.strip, _COMMA.split(text))):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise LmmsEgoplanError(f"--model-args {part}: expected name=value,name=value")
+        if name.strip() in arguments:
+            raise LmmsEgoplanError(f"--model-args {name.strip()}: set twice; keep one")
+        arguments[name.strip()] = value.strip()
+    return arguments

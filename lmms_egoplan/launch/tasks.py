@@ -1,0 +1,104 @@
+"""Look up this package's tasks in their YAML files, without importing a harness."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.benchmarks.registry import BENCHMARKS, Benchmark
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.paths import TASK_FOLDERS
+from lmms_egoplan.report.run import read_task_file, version_text
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task that asks questions, not a group.
+
+    Attributes:
+        name: Value of ``--tasks``.
+        benchmark: Its benchmark.
+        split: Its split of the prepared data.
+        ranks: Whether the model ranks choices by likelihood instead of writing an answer.
+        metric: Its main metric.
+        judges: Modules of its judges, see `Benchmark.judges`; empty without a judge.
+        version: Version of the task.
+    """
+
+    name: str
+    benchmark: Benchmark
+    split: str
+    ranks: bool
+    metric: str
+    judges: tuple[Any, ...]
+    version: str
+
+
+def choose_tasks(harness: str, names: Sequence[str], *, ranks: bool) -> list[str]:
+    """Return the tasks and groups of benchmarks, tasks and groups; without names, those of all prepared benchmarks.
+
+    Args:
+        harness: ``lmms-eval`` or ``lm-eval``.
+        names: Names of benchmarks, tasks and groups.
+        ranks: Whether the backend ranks. If not, a benchmark stands for its tasks with written answers.
+
+    Raises:
+        LmmsEgoplanError: A name is unknown, or there are no names and no benchmark is prepared.
+    """
+    suites = {
+        benchmark.name: [task for task in benchmark.suite if ranks or not _ranks(harness, task)]
+        for benchmark in BENCHMARKS
+    }
+    if not names:
+        names = [benchmark.name for benchmark in BENCHMARKS if benchmark.suite and not benchmark.absence()]
+        if not names:
+            raise LmmsEgoplanError("data: no benchmark is prepared; prepare one: lmms-egoplan data prepare --help")
+    known = _files(harness)
+    for name in names:
+        if name not in suites and name not in known:
+            near = get_close_matches(name, [*suites, *known], n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(suites)}, or a task"
+            raise LmmsEgoplanError(f"--benchmarks {name}: no such benchmark or task for {harness}; {hint}")
+    return list(dict.fromkeys(task for name in names for task in suites.get(name, [name])))
+
+
+def task_file(harness: str, name: str) -> Path | None:
+    """Return the YAML file of a task or group; None if the harness has none of this name."""
+    return _files(harness).get(name)
+
+
+def leaf_tasks(harness: str, names: Iterable[str]) -> dict[str, Task]:
+    """Return the tasks that ask questions, by name: those of groups, and all others."""
+    return {task.name: task for name in names for task in _leaves(harness, name)}
+
+
+def _ranks(harness: str, name: str) -> bool:
+    return all(task.ranks for task in _leaves(harness, name))
+
+
+def _leaves(harness: str, name: str) -> Iterator[Task]:
+    path = _files(harness)[name]
+    content = read_task_file(path)
+    if "group" in content:
+        for member in content["task"]:
+            yield from _leaves(harness, member)
+        return
+    benchmark = next(benchmark for benchmark in BENCHMARKS if benchmark.name == path.parent.name)
+    yield Task(
+        name,
+        benchmark,
+        content["test_split"],
+        ranks=content["output_type"] == "multiple_choice",
+        metric=content["metric_list"][0]["metric"],
+        judges=tuple(benchmark.judge_modules({path.name, path.parent.name})),
+        version=version_text(content["metadata"]["version"]),
+    )
+
+
+@cache
+def _files(harness: str) -> dict[str, Path]:
+    """Return the YAML file of each task and group."""
+    paths = (path for path in sorted(TASK_FOLDERS[harness].glob("*/*.yaml")) if not path.name.startswith("_"))
+    return {path.stem: path for path in paths}

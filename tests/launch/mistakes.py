@@ -1,0 +1,202 @@
+"""Natural mistakes of somebody who types ``lmms-egoplan run`` for the first time."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lmms_egoplan.benchmarks.registry import DEMO_SETS
+from lmms_egoplan.demo.checkpoint import write_checkpoint, write_encoder
+from lmms_egoplan.demo.sets import copy_set
+
+CHECKPOINT, DATA, ENCODER = "checkpoint", "data", "encoder"
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A mistake.
+
+    name: what is wrong.
+    arguments: the command's arguments after ``run``.
+    facts: texts that the message must contain.
+    environment: additional variables.
+    make: function that changes a copy of the folder.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    facts: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+    make: Callable[[Path], Any] = lambda folder: None
+
+
+def prepare_folder(folder: Path) -> None:
+    """Write a tiny checkpoint, an encoder, and the demo's EgoPlan, EgoThink and ActPlan sets, prepared."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_checkpoint(folder / CHECKPOINT)
+    write_encoder(folder / ENCODER)
+    for name in ("egoplan", "egothink", "actplan"):
+        copy_set(DEMO_SETS[name], folder)
+        prepare(folder, name)
+
+
+def prepare(folder: Path, name: str) -> None:
+    command = [sys.executable, "-m", "lmms_egoplan", "data", "prepare", *DEMO_SETS[name].prepare]
+    subprocess.run(command, cwd=folder, env=environment_of(folder), check=True, capture_output=True)
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    """Return the environment of a command in the folder: no judge, and no network."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LMMS_EGOPLAN", "OPENAI"))}
+    own = {"LMMS_EGOPLAN_DATA": str(folder / DATA), "LMMS_EGOPLAN_ENCODER": str(folder / ENCODER)}
+    return kept | own | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+
+
+def change_config(**values: Any) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / CHECKPOINT / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+    return change
+
+
+def lose_videos(folder: Path) -> None:
+    prepare(folder, "egoplan")
+    shutil.rmtree(folder / "egoplan" / "ego4d")
+
+
+def cut_weights(folder: Path) -> None:
+    path = folder / CHECKPOINT / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def keep_pointer(folder: Path) -> None:
+    (folder / CHECKPOINT / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+
+
+def lose_shard(folder: Path) -> None:
+    index = {"metadata": {}, "weight_map": {"a": "model.safetensors", "b": "model-00002-of-00002.safetensors"}}
+    (folder / CHECKPOINT / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def save_adapter(folder: Path) -> None:
+    (folder / "tuned").mkdir()
+    (folder / "tuned" / "adapter_config.json").write_text('{"base_model_name_or_path": "org/base"}')
+
+
+def write_own_files(folder: Path) -> None:
+    (folder / "mine").mkdir()
+    (folder / "mine" / "thesis.tex").write_text("x")
+
+
+def write_other_run(folder: Path) -> None:
+    (folder / "runs").mkdir()
+    state = {
+        "settings": {
+            **{"model": CHECKPOINT, "backend": "hf_vlm", "model_args": {"dtype": "float32"}},
+            **{"harness": "lmms-eval", "limit": None, "options": []},
+        },
+        **{"questions": {}, "requests": 0, "command": "", "started": 0.0, "package": {"name": "lmms-egoplan"}},
+    }
+    (folder / "runs" / "run.json").write_text(json.dumps(state))
+    (folder / "runs" / ".lmms-egoplan.json").write_text(json.dumps({"command": "run"}))
+
+
+EGOPLAN = (CHECKPOINT, "--benchmarks", "egoplan")
+EGOTHINK = (CHECKPOINT, "--benchmarks", "egothink")
+ACTPLAN = (CHECKPOINT, "--benchmarks", "actplan")
+NO_JUDGE = {"LMMS_EGOPLAN_JUDGE_BASE_URL": "http://127.0.0.1:9/v1", "LMMS_EGOPLAN_JUDGE_MODEL": "judge"}
+
+MISTAKES = [
+    Mistake("folder misspelt", ("chekpoint", *EGOPLAN[1:]), ("chekpoint", "did you mean checkpoint?")),
+    Mistake("benchmark misspelt", (CHECKPOINT, "--benchmarks", "egoplna"), ("egoplna", "did you mean egoplan")),
+    Mistake("split not prepared", (CHECKPOINT, "--benchmarks", "egoplan_bench2"), ("data prepare egoplan_bench2 hub",)),
+    Mistake(
+        "videos moved",
+        EGOPLAN,
+        ("EgoPlan val", "videos are missing", "/ego4d/"),
+        make=lose_videos,
+    ),
+    Mistake(
+        "dataset damaged",
+        EGOPLAN,
+        ("data: ", "damaged"),
+        make=lambda folder: [path.write_bytes(b"") for path in folder.glob(f"{DATA}/egoplan/val/val/*.arrow")],
+    ),
+    Mistake("no judge", EGOTHINK, ("EgoThink", "LMMS_EGOPLAN_JUDGE_BASE_URL")),
+    Mistake("judge does not run", EGOTHINK, ("judge at http://127.0.0.1:9/v1",), NO_JUDGE),
+    Mistake(
+        "judge without a protocol",
+        EGOTHINK,
+        ("LMMS_EGOPLAN_JUDGE_BASE_URL", "http://127.0.0.1:8000/v1"),
+        {"LMMS_EGOPLAN_JUDGE_BASE_URL": "localhost:8000"},
+    ),
+    Mistake("no encoder", ACTPLAN, ("encoder /nowhere", "hf download"), {"LMMS_EGOPLAN_ENCODER": "/nowhere"}),
+    Mistake(
+        "encoder is a model",
+        ACTPLAN,
+        (CHECKPOINT, "modules.json"),
+        {"LMMS_EGOPLAN_ENCODER": CHECKPOINT},
+    ),
+    Mistake("argument misspelt", (*EGOPLAN, "--model-args", "dtyp=float32"), ("dtyp", "did you mean dtype?")),
+    Mistake("type misspelt", (*EGOPLAN, "--model-args", "dtype=bf16"), ("dtype=bf16", "bfloat16")),
+    Mistake("argument without value", (*EGOPLAN, "--model-args", "bfloat16"), ("--model-args bfloat16", "name=value")),
+    Mistake("key in the arguments", (*EGOPLAN, "--model-args", "token=hf_abcdefghijklmnop"), ("key", "environment")),
+    Mistake("backend misspelt", (*EGOPLAN, "--backend", "hf_vml"), ("hf_vml", "did you mean hf_vlm")),
+    Mistake(
+        "backend only writes",
+        (CHECKPOINT, "--benchmarks", "egoplan_val", "--backend", "qwen2_5_vl"),
+        ("egoplan_val ", "ranks"),
+    ),
+    Mistake("vLLM not installed", (*EGOPLAN, "--backend", "vllm_ranker"), ("vllm_ranker", "lmms-egoplan[vllm]")),
+    Mistake(
+        "no server",
+        (
+            "gpt",
+            "--benchmarks",
+            "egoplan_val_generate",
+            "--backend",
+            "async_openai",
+            "--model-args",
+            "base_url=http://127.0.0.1:9/v1",
+        ),
+        ("http://127.0.0.1:9/v1", "server"),
+    ),
+    Mistake("text-only checkpoint", EGOPLAN, ("type llama", "images"), make=change_config(model_type="llama")),
+    Mistake("weights cut off", EGOPLAN, ("model.safetensors", "incomplete"), make=cut_weights),
+    Mistake("weights are a pointer", EGOPLAN, ("model.safetensors", "git lfs pull"), make=keep_pointer),
+    Mistake("shard missing", EGOPLAN, ("model-00002-of-00002.safetensors",), make=lose_shard),
+    Mistake(
+        "no processor",
+        EGOPLAN,
+        ("processor_config.json",),
+        make=lambda folder: (folder / CHECKPOINT / "processor_config.json").unlink(),
+    ),
+    Mistake(
+        "adapter instead of checkpoint",
+        ("tuned", *EGOPLAN[1:]),
+        ("run org/base --model-args peft=tuned",),
+        make=save_adapter,
+    ),
+    Mistake("adapter missing", (*EGOPLAN, "--model-args", "peft=tunned"), ("peft=tunned", "adapter_config.json")),
+    Mistake("output folder taken", (*EGOPLAN, "--out", "mine"), ("--out mine", "other files"), make=write_own_files),
+    Mistake(
+        "other settings",
+        (*EGOPLAN, "--out", "runs"),
+        ("--out runs", "(model_args: dtype=float32, now none)"),
+        make=write_other_run,
+    ),
+    Mistake(
+        "folder named like a task",
+        (CHECKPOINT, "--benchmarks", "egoplan_val"),
+        ("/egoplan_val: ", "start the run in another folder"),
+        make=lambda folder: (folder / "egoplan_val").mkdir(),
+    ),
+    Mistake("launcher forgotten", (*EGOPLAN, "--processes", "2"), ("--processes", "--launcher")),
+    Mistake("prices misspelt", (*EGOPLAN, "--prices", "price.json"), ("price.json",)),
+]
