@@ -4,9 +4,7 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -23,7 +21,7 @@ from lmms_egoplan.launch.plan import DEFAULT_BACKENDS, VLLM_BACKENDS, Harness, L
 from lmms_egoplan.launch.state import write_state
 from lmms_egoplan.launch.tasks import choose_tasks
 from lmms_egoplan.outputs import claimed_folder, claiming
-from lmms_egoplan.report.run import TaskRun, member
+from lmms_egoplan.report.run import TaskRun
 from lmms_egoplan.report.runs import read_scores
 from lmms_egoplan.report.samples import short_name
 
@@ -107,10 +105,8 @@ def run(
     )
     if prices is not None:
         _collected(problems, Asking, is_estimate=True, prices=prices)
-    problems += find_problems(plan)
-    problems = list(dict.fromkeys(problems))
-    if problems:
-        raise LmmsEgoplanError("\n".join(problems))
+    if lines := dict.fromkeys([*problems, *find_problems(plan)]):
+        raise LmmsEgoplanError("\n".join(lines))
     for remark in coverage_remarks(plan):
         typer.echo(remark, err=True)
     if check:
@@ -124,19 +120,14 @@ def run(
     print_estimate(estimates, steps, prices)
     with claimed_folder(plan.out, "run"), only_process(plan.out, "runs"):
         if plan.script is not None:
-            write_state(plan, estimates, _own_command())
+            write_state(plan, estimates)
             write_whole(plan.script, text)
             how = "sbatch" if plan.launcher == "slurm" else "bash"
             typer.echo(f"Written to {plan.script}. Start it with: {how} {shlex.quote(str(plan.script))}")
             return
-        if _missing(plan):
-            typer.echo(f"\n$ {text}")
-            _evaluate(plan, estimates)
-        else:
-            typer.echo(f"All tasks have results in {plan.results}; nothing to run.")
-        claiming("report", report)(
-            runs=[plan.results], out=plan.out / "report", name=None, similarity=None, form="text"
-        )
+        typer.echo(f"\n$ {text}")
+        results = _evaluate(plan, estimates)
+        claiming("report", report)(runs=results, out=plan.out / "report", name=None, similarity=None, form="text")
 
 
 def _collected(problems: list[str], function: Callable[..., Value], *args: Any, **kwargs: Any) -> Value | None:
@@ -148,49 +139,24 @@ def _collected(problems: list[str], function: Callable[..., Value], *args: Any, 
         return None
 
 
-def _evaluate(plan: Plan, estimates: Sequence[TaskEstimate]) -> None:
-    """Run the harness.
+def _evaluate(plan: Plan, estimates: Sequence[TaskEstimate]) -> list[Path]:
+    """Run the harness, and return its results files.
 
     Raises:
-        LmmsEgoplanError: A task has no result, or the harness failed.
+        LmmsEgoplanError: A task's main metric is not a number, or the harness failed.
     """
     earlier = {*plan.results.rglob("*.json")}
     with subprocess.Popen(plan.command(), env=os.environ | plan.environment()) as process:
-        write_state(plan, estimates, _own_command(), process.pid)
-    ended = f" ({plan.harness} exited with {process.returncode})" if process.returncode else ""
-    scored = _scored(plan, [*({*plan.results.rglob("*.json")} - earlier)])
-    if missing := [name for name in plan.leaves if name not in scored]:
-        raise LmmsEgoplanError(
-            f"no result of {', '.join(missing)}{ended}; see the messages above. To resume, repeat the command"
-        )
-    if ended:
-        raise LmmsEgoplanError(f"the run failed{ended}; see the messages above")
-
-
-def _missing(plan: Plan) -> list[str]:
-    """Return the tasks without a result for the prepared data and the version of the task."""
-    scored = _scored(plan, [plan.results])
-    present = []
-    for name, task in plan.leaves.items():
-        data = task.benchmark.load_splits().fingerprint(task.split)
-        if any(
-            member(run.config, "metadata", "data") == data and run.version == task.version
-            for run in scored.get(name, ())
-        ):
-            present.append(name)
-    return [name for name in plan.leaves if name not in present]
-
-
-def _scored(plan: Plan, paths: list[Path]) -> dict[str, list[TaskRun]]:
-    """Return the results of the plan's tasks that have a number as their main metric, by task."""
-    scored: dict[str, list[TaskRun]] = {}
-    with suppress(LmmsEgoplanError):  # no results
-        for run in read_scores(paths).runs:
-            for name, task_run in (run.tasks | run.other_tasks).items():
-                if name in plan.leaves and task_run.number(plan.leaves[name].metric) is not None:
-                    scored.setdefault(name, []).append(task_run)
-    return scored
-
-
-def _own_command() -> str:
-    return shlex.join(["lmms-egoplan", *sys.argv[1:]])
+        write_state(plan, estimates, process.pid)
+    results = sorted({*plan.results.rglob("*.json")} - earlier)
+    tasks: dict[str, TaskRun] = {}
+    for run_ in read_scores(results).runs if results else ():
+        tasks |= run_.tasks | run_.other_tasks
+    missing = [
+        name for name, task in plan.leaves.items() if name not in tasks or tasks[name].number(task.metric) is None
+    ]
+    if missing or process.returncode:
+        failures = [f"no result of {', '.join(missing)}"] * bool(missing)
+        failures += [f"{plan.harness} exited with {process.returncode}"] * bool(process.returncode)
+        raise LmmsEgoplanError(f"{'; '.join(failures)}; see the messages above. To resume, repeat the command")
+    return results

@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.backends import literal
 from lmms_egoplan.jsonl import decode
+from lmms_egoplan.report.run import member
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 _PROCESSORS = ("processor_config.json", "preprocessor_config.json")
@@ -63,21 +64,13 @@ def check_checkpoint(model: str, arguments: Mapping[str, str]) -> Iterator[str]:
     yield from _weights(model, checkpoint)
 
 
-def weight_bytes(model: str, dtype: str, revision: str = "main") -> float:
-    """Return the memory of the weights in bytes if they are loaded with a type; 0 if unknown."""
-    try:
-        checkpoint = _read(model, revision)
-    except LmmsEgoplanError:
-        return 0.0
-    config = checkpoint.config
-    stored = config.get("dtype") or config.get("torch_dtype") or _text_config(config).get("dtype")
+def weight_bytes(model: str, arguments: Mapping[str, str]) -> float:
+    """Return the memory of the weights in bytes if they are loaded with the ``dtype`` of ``--model_args``."""
+    checkpoint = _read(model, arguments.get("revision", "main"))
+    config, dtype = checkpoint.config, arguments.get("dtype")
+    stored = config.get("dtype") or config.get("torch_dtype") or member(config, "text_config", "dtype")
     factor = _BYTES[dtype] / _BYTES[stored] if dtype in _BYTES and stored in _BYTES else 1.0
     return sum(checkpoint.weights.values()) * factor
-
-
-def _text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    text = config.get("text_config")
-    return text if isinstance(text, dict) else {}
 
 
 def _read(model: str, revision: str) -> _Checkpoint:

@@ -1,13 +1,11 @@
 """Check everything that a run needs, before a model is loaded. Each problem is one line with its remedy."""
 
-import csv
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,7 +42,7 @@ def find_problems(plan: Plan) -> list[str]:
     Only `check_checkpoint` and `_judge` use the network, the former only for a checkpoint that is not in a folder.
     """
     checks: list[Callable[[Plan], Iterator[str]]] = [
-        *(_tasks, _arguments, _checkpoint, _memory, _processes, _data, _encoder, _judge, _server, _disk, _out),
+        *(_tasks, _arguments, _checkpoint, _processes, _data, _encoder, _judge, _server, _disk, _out),
     ]
     with ThreadPoolExecutor(len(checks)) as pool:
         found = list(pool.map(partial(_lines, plan), checks))
@@ -95,49 +93,40 @@ def _arguments(plan: Plan) -> Iterator[str]:
 
 
 def _checkpoint(plan: Plan) -> Iterator[str]:
-    if plan.backend_name == "scripted":
-        return iter(())
-    return check_checkpoint(plan.model, plan.model_args) if plan.backend.is_local else iter(())
-
-
-def _memory(plan: Plan) -> Iterator[str]:
-    """Compare the size of the weights with the memory of the GPUs that share them, or of this machine."""
-    if not plan.loads_checkpoint or plan.script is not None:
+    """Check the checkpoint, and compare its size with the free memory of the GPUs that share it, or of this machine."""
+    arguments = plan.model_args
+    if not plan.backend.is_local or plan.backend_name == "scripted":
         return
-    needed = weight_bytes(plan.model, plan.model_args.get("dtype", "auto"))
-    if not needed:
+    yield from check_checkpoint(plan.model, arguments)
+    if "base_url" in arguments or plan.script is not None:
         return
-    gpus = gpu_memory()
-    on_cpu = not gpus or plan.model_args.get("device", "").startswith("cpu")
-    is_split = plan.launcher == "vllm" or "device_map" in plan.model_args or "tensor_parallel_size" in plan.model_args
-    if on_cpu:
-        free, where = psutil.virtual_memory().available, "this machine's free memory"
-        needed *= plan.processes if plan.launcher in ("torchrun", "accelerate") else 1
+    needed = weight_bytes(plan.model, arguments)
+    gpus = [] if arguments.get("device", "").startswith("cpu") else gpu_memory()
+    is_split = plan.launcher == "vllm" or not {"device_map", "tensor_parallel_size"}.isdisjoint(arguments)
+    if gpus:
+        free = sum(gpus) if is_split else max(gpus)
+        memory = f"the free memory of {len(gpus)} GPUs is" if is_split else "the largest free memory of a GPU is"
     else:
-        free, where = (
-            (sum(gpus), f"the free memory of {len(gpus)} GPUs") if is_split else (max(gpus), "a GPU's free memory")
-        )
+        free, memory = psutil.virtual_memory().available // plan.processes, "the free memory per process is"
     if needed > free:
-        remedy = (
-            "use a smaller checkpoint" if on_cpu or is_split else "use --model-args device_map=auto or a smaller one"
+        yield (
+            f"{plan.model}: the weights need {needed / _GIB:.1f} GiB, but {memory} {free / _GIB:.1f} GiB; use a "
+            "smaller checkpoint, or several GPUs with --model-args device_map=auto"
         )
-        yield f"{plan.model}: the weights need {needed / _GIB:.1f} GiB, {where} is {free / _GIB:.1f} GiB; {remedy}"
 
 
 def _processes(plan: Plan) -> Iterator[str]:
-    if plan.launcher == "none" and (plan.processes > 1 or plan.nodes > 1):
+    launcher, processes, on_vllm = plan.launcher, plan.processes, plan.backend.needs_vllm
+    gpus = len(gpu_memory()) if plan.script is None and launcher != "none" else 0
+    if launcher == "none" and (processes > 1 or plan.nodes > 1):
         yield "--processes and --nodes need --launcher torchrun, accelerate, vllm or slurm"
-    if plan.launcher == "vllm" and not plan.backend.needs_vllm:
-        yield f"--launcher vllm: needs a backend on vLLM, not {plan.backend_name}"
-    if plan.launcher in ("torchrun", "accelerate") and plan.processes > 1 and plan.backend.needs_vllm:
-        yield f"--launcher {plan.launcher}: vLLM starts its own processes; use --launcher vllm"
-    gpus = gpu_memory() if plan.script is None else []
-    if gpus and plan.launcher != "none" and plan.processes > len(gpus):
-        yield f"--processes {plan.processes}: this machine has {len(gpus)} GPUs"
-    if plan.launcher == "accelerate" and plan.script is None and not gpus and plan.processes > 1:
+    if launcher != "none" and on_vllm != (launcher == "vllm"):
+        starter = "vLLM starts its own processes; use --launcher vllm" if on_vllm else "needs a backend on vLLM"
+        yield f"--launcher {launcher}: does not fit {plan.backend_name}: {starter}"
+    if gpus and processes > gpus:
+        yield f"--processes {processes}: this machine has {gpus} GPUs; use at most {gpus}"
+    if launcher == "accelerate" and plan.script is None and not gpus and processes > 1:
         yield "--launcher accelerate: starts only one process without GPUs; use --launcher torchrun"
-    if plan.launcher == "slurm" and plan.backend.needs_vllm:
-        yield "--launcher slurm: starts one process per GPU, but vLLM starts its own; use --launcher vllm"
 
 
 def _data(plan: Plan) -> Iterator[str]:
@@ -160,17 +149,13 @@ def _data(plan: Plan) -> Iterator[str]:
             )
 
 
-def coverage_remarks(plan: Plan) -> list[str]:
-    """Return a line for each split that was prepared without some of its questions."""
-    remarks = []
+def coverage_remarks(plan: Plan) -> Iterator[str]:
+    """Yield a line for each split that was prepared without some of its questions."""
     for benchmark, split in dict.fromkeys((task.benchmark.name, task.split) for task in plan.leaves.values()):
-        summary = load_summary(benchmark, split)
+        summary = load_summary(benchmark, split) or {}
         if summary and summary["questions"] < summary["split_size"]:
             counts = f"{summary['questions']} of {summary['split_size']} questions"
-            remarks.append(
-                f"{benchmark}/{split} is incomplete: {counts} are prepared, so results do not cover the rest"
-            )
-    return remarks
+            yield f"{benchmark}/{split}: only {counts} are prepared; results do not cover the others"
 
 
 def _encoder(plan: Plan) -> Iterator[str]:
@@ -181,23 +166,15 @@ def _encoder(plan: Plan) -> Iterator[str]:
 
 def _judge(plan: Plan) -> Iterator[str]:
     """Send one request to each judge."""
-    judges = {default: judge_settings(default) for default in _judged_tasks(plan)}
-    if without := [title for default, titles in _judged_tasks(plan).items() if not judges[default] for title in titles]:
+    judged = {judge.DEFAULT_JUDGE: task.benchmark.title for task in plan.leaves.values() for judge in task.judges}
+    judges = {default: judge_settings(default) for default in judged}
+    if without := [judged[default] for default, settings in judges.items() if settings is None]:
         yield (
             f"judge: {', '.join(without)} needs one; set LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY and "
             "LMMS_EGOPLAN_JUDGE_MODEL (docs/judges.md), or choose other --benchmarks"
         )
     for settings in dict.fromkeys(filter(None, judges.values())):
         probe(settings)
-
-
-def _judged_tasks(plan: Plan) -> dict[str, list[str]]:
-    """Return the judged benchmarks by default judge."""
-    judges: dict[str, dict[str, None]] = {}
-    for task in plan.leaves.values():
-        for judge in task.judges:
-            judges.setdefault(judge.DEFAULT_JUDGE, {})[task.benchmark.title] = None
-    return {default: [*titles] for default, titles in judges.items()}
 
 
 def _server(plan: Plan) -> Iterator[str]:
@@ -236,12 +213,9 @@ def _out(plan: Plan) -> Iterator[str]:
         return
     if is_running(state):
         yield f"--out {plan.out}: another process runs there; wait until it has finished, or set another folder"
-    settings = plan.settings()
-    differing = [name for name in settings if state.settings.get(name) != settings[name]]
-    if differing:
-        values = "; ".join(
-            f"{name}: {_text(state.settings.get(name))}, now {_text(settings[name])}" for name in differing
-        )
+    settings, earlier = plan.settings(), state.settings
+    differing = [name for name in settings if earlier.get(name) != settings[name]]
+    if values := "; ".join(f"{name}: {_text(earlier.get(name))}, now {_text(settings[name])}" for name in differing):
         yield f"--out {plan.out}: contains a run with other settings ({values}); set another folder"
 
 
@@ -259,14 +233,11 @@ def _existing(path: Path) -> Path:
 def gpu_memory() -> list[int]:
     """Return the free memory of each visible GPU in bytes, as ``nvidia-smi`` reports it; [] without one."""
     query = ["nvidia-smi", "--query-gpu=index,uuid,memory.free", "--format=csv,noheader,nounits"]
-    with suppress(OSError, subprocess.SubprocessError, ValueError):
+    try:
         output = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True).stdout
-        rows = [[cell.strip() for cell in row] for row in csv.reader(output.splitlines())]
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        chosen = None if visible is None else [name for name in re.split(r"\s*,\s*", visible.strip()) if name]
-        return [
-            int(free) * 2**20
-            for index, uuid, free in rows
-            if chosen is None or index in chosen or any(uuid.startswith(name) for name in chosen)
-        ]
-    return []
+    except (OSError, subprocess.SubprocessError):
+        return []
+    rows = [re.split(r"\s*,\s*", line.strip()) for line in output.splitlines()]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(index for index, *_ in rows)).split(",")
+    names = tuple(name.strip() for name in visible if name.strip())
+    return [int(free) * 2**20 for index, uuid, free in rows if index in names or uuid.startswith(names)]

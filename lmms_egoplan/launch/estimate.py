@@ -11,7 +11,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import typer
 from loguru import logger
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -75,23 +74,12 @@ def print_estimate(estimates: Sequence[TaskEstimate], steps: Sequence[EstimatedS
         tokens = "unknown" if task.tokens is None else f"~{task.tokens:,}"
         table.add_row(task.task, f"{task.questions:,}", f"~{task.images:,}", tokens)
     Console().print(table)
-    by_model: dict[str, list[EstimatedStep]] = {}
-    for step in steps:
-        by_model.setdefault(step.model, []).append(step)
-    totals = [
-        EstimatedStep(
-            "Judge",
-            sum(step.requests for step in of_model),
-            sum(step.prompt_tokens for step in of_model),
-            sum(step.reply_tokens for step in of_model),
-            model,
-        )
-        for model, of_model in by_model.items()
-    ]
+    totals = []
+    for model in dict.fromkeys(step.model for step in steps):
+        numbers = [sum(column) for column in zip(*(step[1:4] for step in steps if step.model == model), strict=True)]
+        totals.append(EstimatedStep._make(["Judge", *numbers, model]))
     if totals:
         Asking(is_estimate=True, prices=prices, steps=totals).print_estimate()
-    elif prices:
-        typer.echo("Price: no requests to a judge")
 
 
 def _estimate(plan: Plan) -> tuple[list[TaskEstimate], list[EstimatedStep]]:

@@ -24,6 +24,8 @@ Launcher = Literal["none", "torchrun", "accelerate", "vllm", "slurm"]
 DEFAULT_BACKENDS = {"lmms-eval": "hf_vlm", "lm-eval": "hf-vlm-ranker"}
 VLLM_BACKENDS = {"lmms-eval": "vllm_ranker", "lm-eval": "vllm-vlm-ranker"}
 _MODULES = {"lmms-eval": ["lmms_eval"], "lm-eval": ["lmms_egoplan", "lm-eval"]}
+CACHE = {"lmms-eval": "cache", "lm-eval": "cache/answers"}
+"""Value of ``--use_cache``, relative to the run's folder."""
 # A comma outside braces and brackets, since values may be JSON.
 _COMMA = re.compile(r",(?![^{\[]*[}\]])")
 _SCRIPT = Path(__file__).with_name("script.sh.jinja")
@@ -65,11 +67,6 @@ class Plan:
         return self.out / "results"
 
     @property
-    def cache(self) -> Path:
-        """Folder of the harness's response cache."""
-        return self.out / "cache"
-
-    @property
     def script(self) -> Path | None:
         """Path of the script that starts the run; None if the run starts here."""
         if self.launcher == "slurm":
@@ -90,11 +87,6 @@ class Plan:
         """The tasks that ask questions, by name."""
         return leaf_tasks(self.harness, self.tasks)
 
-    @property
-    def loads_checkpoint(self) -> bool:
-        """Whether this machine loads the model."""
-        return self.backend.is_local and "base_url" not in self.model_args
-
     def settings(self) -> dict[str, object]:
         """Return the settings that determine the answers, for comparison with an earlier run in the same folder."""
         return {
@@ -108,14 +100,12 @@ class Plan:
 
     def command(self) -> list[str]:
         """Return the command that runs the harness here."""
-        module = [*_MODULES[self.harness]]
-        if self.launcher == "torchrun":
-            launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={self.processes}"]
-        elif self.launcher == "accelerate":
-            launcher = ["-m", "accelerate.commands.launch", f"--num_processes={self.processes}"]
-        else:
-            launcher = []
-        return [sys.executable, *launcher, "-m", *module, *self.arguments()]
+        launchers = {
+            "torchrun": ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={self.processes}"],
+            "accelerate": ["-m", "accelerate.commands.launch", f"--num_processes={self.processes}"],
+        }
+        launcher = launchers.get(self.launcher, [])
+        return [sys.executable, *launcher, "-m", *_MODULES[self.harness], *self.arguments()]
 
     def arguments(self) -> list[str]:
         """Return the harness's arguments."""
@@ -129,8 +119,8 @@ class Plan:
         words += ["--tasks", ",".join(self.tasks)]
         if self.harness == "lm-eval":
             words += ["--include_path", str(LM_EVAL_TASKS), "--apply_chat_template"]
-        words += ["--output_path", str(self.results), "--log_samples"]
-        words += ["--use_cache", str(self.cache if self.harness == "lmms-eval" else self.cache / "answers")]
+        cache = self.out / CACHE[self.harness]
+        words += ["--output_path", str(self.results), "--log_samples", "--use_cache", str(cache)]
         if self.limit is not None:
             words += ["--limit", str(self.limit)]
         return [*words, *self.options]
@@ -144,22 +134,15 @@ class Plan:
 
     def render_script(self) -> str:
         """Return the script for several nodes or Slurm."""
-        environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-        template = environment.from_string(_SCRIPT.read_text(encoding="utf-8"))
-        return (
-            template.render(
-                plan=self,
-                python=shlex.quote(sys.executable),
-                module=" ".join(_MODULES[self.harness]),
-                arguments=shlex.join(self.arguments()),
-                folder=shlex.quote(str(Path.cwd())),
-                name=self.out.name,
-                log=shlex.quote(str(self.out / "slurm-%j.log")),
-                results=shlex.quote(str(self.results)),
-                report=shlex.quote(str(self.out / "report")),
-            )
-            + "\n"
+        environment = Environment(
+            undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
         )
+        template = environment.from_string(_SCRIPT.read_text(encoding="utf-8"))
+        paths = {"log": self.out / "slurm-%j.log", "results": self.results, "report": self.out / "report"}
+        quoted = {name: shlex.quote(str(path)) for name, path in paths.items()}
+        command = {"python": shlex.quote(sys.executable), "folder": shlex.quote(str(Path.cwd()))}
+        arguments = shlex.join([*_MODULES[self.harness], *self.arguments()])
+        return template.render(plan=self, arguments=arguments, **quoted, **command)
 
 
 def read_arguments(text: str) -> dict[str, str]:
@@ -168,12 +151,7 @@ def read_arguments(text: str) -> dict[str, str]:
     Raises:
         LmmsEgoplanError: A part has no name or no ``=``.
     """
-    arguments: dict[str, str] = {}
-    for part in filter(None, map(str.strip, _COMMA.split(text))):
-        name, equals, value = part.partition("=")
-        if not equals or not name.strip():
-            raise LmmsEgoplanError(f"--model-args {part}: expected name=value,name=value")
-        if name.strip() in arguments:
-            raise LmmsEgoplanError(f"--model-args {name.strip()}: set twice; keep one")
-        arguments[name.strip()] = value.strip()
-    return arguments
+    parts = [part.strip().partition("=") for part in _COMMA.split(text) if part.strip()]
+    if invalid := ["".join(part) for part in parts if not part[0] or not part[1]]:
+        raise LmmsEgoplanError(f"--model-args {invalid[0]}: expected name=value,name=value")
+    return {name: value for name, _, value in parts}

@@ -5,7 +5,9 @@ lmms-eval logs each response with its question (``cache/**/*.audit.jsonl``). lm-
 
 import json
 import math
+import shlex
 import sqlite3
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -26,11 +28,12 @@ from lmms_egoplan import __version__
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode, read_json
 from lmms_egoplan.launch.estimate import TaskEstimate
-from lmms_egoplan.launch.plan import Plan
-from lmms_egoplan.report.run import without_secrets
+from lmms_egoplan.launch.plan import CACHE, Plan
 from lmms_egoplan.validation import Checked, read_as
 
-STATE = "run.json"
+_STATE = "run.json"
+# Key of all tasks together, where the cache does not tell them apart.
+_ALL = "all requests"
 
 
 class RunState(Checked):
@@ -38,69 +41,63 @@ class RunState(Checked):
 
     Attributes:
         settings: See `Plan.settings`.
-        questions: Number of questions by task.
-        requests: Number of requests to the model, in all tasks.
+        totals: Number of questions by task; for lm-eval, the number of requests of all tasks.
         command: The command that repeats the run.
         started: Time of the last start, in seconds since the epoch.
-        answered: Number of requests that were already answered at that time; lm-eval only.
-        process: ID of the harness's process and its start in seconds since the epoch; None if a script starts it.
         streams: Whether the backend's answers are stored one by one.
+        process: ID of the harness's process, and its start in seconds since the epoch; None if a script starts it.
     """
 
     settings: dict[str, Any]
-    questions: dict[str, int]
-    requests: int
+    totals: dict[str, int]
     command: str
     started: float
-    process: list[float] | None = None
-    answered: int = 0
-    streams: bool = True
+    streams: bool
+    process: list[float] | None
     package: dict[str, str] = Field(default_factory=lambda: {"name": "lmms-egoplan", "version": __version__})
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a task is, or a whole run.
+    """The progress of a task.
 
     Attributes:
-        name: Name of the task; "requests" for a whole run.
-        done: Number of answered questions or requests.
-        total: Number of all questions or requests.
+        done: Number of answered questions.
+        total: Number of all questions.
         rate: Answers per second since the last start; None if unknown.
     """
 
-    name: str
     done: int
     total: int
     rate: float | None
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until all are answered at this rate; None if the rate is unknown."""
+        """Seconds until all questions are answered at this rate; None if the rate is unknown."""
         left = self.total - self.done
-        return 0.0 if left <= 0 else left / self.rate if self.rate else None
+        return left / self.rate if left and self.rate else None if left else 0.0
 
 
-def write_state(plan: Plan, estimates: Sequence[TaskEstimate], command: str, process: int | None = None) -> None:
+def write_state(plan: Plan, estimates: Sequence[TaskEstimate], process: int | None = None) -> None:
     """Write ``run.json`` when a run starts.
 
     Args:
         plan: The run.
         estimates: The estimate of each task.
-        command: The command that repeats the run.
         process: ID of the harness's process; None if a script starts it.
     """
+    is_counted = plan.harness == "lm-eval"
     state = RunState(
         settings=plan.settings(),
-        questions={task.task: task.questions for task in estimates},
-        requests=sum(task.requests for task in estimates),
-        command=without_secrets(command),
+        totals={_ALL: sum(task.requests for task in estimates)}
+        if is_counted
+        else {task.task: task.questions for task in estimates},
+        command=shlex.join(["lmms-egoplan", *sys.argv[1:]]),
         started=time.time(),
-        process=None if process is None else [process, psutil.Process(process).create_time()],
-        answered=_count_requests(plan.cache),
         streams=plan.backend.ranks,
+        process=None if process is None else [process, psutil.Process(process).create_time()],
     )
-    write_whole(plan.out / STATE, json.dumps(state.model_dump(), indent=1, ensure_ascii=False) + "\n")
+    write_whole(plan.out / _STATE, json.dumps(state.model_dump(), indent=1, ensure_ascii=False) + "\n")
 
 
 def read_state(folder: Path) -> RunState | None:
@@ -109,103 +106,79 @@ def read_state(folder: Path) -> RunState | None:
     Raises:
         LmmsEgoplanError: The file is damaged.
     """
-    path = folder / STATE
-    if not path.is_file():
-        return None
-    content = read_json(path)
-    is_own = isinstance(content, dict) and isinstance(content.get("package"), dict)
-    return read_as(RunState, str(path), content) if is_own else None
+    path = folder / _STATE
+    content = read_json(path) if path.is_file() else None
+    return read_as(RunState, str(path), content) if isinstance(content, dict) and "settings" in content else None
 
 
 def is_running(state: RunState) -> bool:
     """Return whether the harness's process of the last start works on this machine, even if its parent was killed."""
-    if state.process is None:
-        return False
-    number, created = state.process
+    number, created = state.process or (-1, 0.0)
     try:
         process = psutil.Process(int(number))
         return abs(process.create_time() - created) < 1 and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
+    except (psutil.Error, ValueError):
         return False
 
 
-def progress_of(folder: Path, state: RunState) -> list[Progress]:
-    """Return the progress of each task; for lm-eval, of the whole run."""
+def progress_of(folder: Path, state: RunState) -> dict[str, Progress]:
+    """Return the progress of each task; for lm-eval, of all tasks together."""
     now = time.time() if is_running(state) else None
-    if state.settings.get("harness") == "lm-eval":
-        done = _count_requests(folder / "cache")
-        since = max(0.0, (now or state.started) - state.started)
-        rate = (done - state.answered) / since if since and done > state.answered else None
-        return [Progress("requests", done, state.requests, rate)]
-    times = _answer_times(folder / "cache")
-    return [
-        Progress(
-            task,
-            min(len(times[task]), total),
-            total,
-            _rate([*times[task].values()], state.started, now if len(times[task]) < total else None),
-        )
-        for task, total in state.questions.items()
-    ]
+    if _ALL in state.totals:
+        return {_ALL: Progress(_count_requests(folder / CACHE["lm-eval"]), state.totals[_ALL], None)}
+    times = _answer_times(folder / CACHE["lmms-eval"])
+    progress = {}
+    for task, total in state.totals.items():
+        recent = sorted(moment for moment in times[task].values() if moment >= state.started)
+        done = min(len(times[task]), total)
+        seconds = ((done < total and now) or recent[-1]) - recent[0] if len(recent) > 1 else 0.0
+        progress[task] = Progress(done, total, (len(recent) - 1) / seconds if seconds > 0 else None)
+    return progress
 
 
 def show_progress(folder: Path, state: RunState) -> bool:
     """Print whether a run works and how far it is, unless it is finished; return whether it works without results."""
-    working = is_running(state)
-    results = [*(folder / "results").rglob("*results*.json")]
+    working, results = is_running(state), [*(folder / "results").rglob("*results*.json")]
     if not working and any(path.stat().st_mtime >= state.started for path in results):
         return False
     since = f"{datetime.fromtimestamp(state.started, timezone.utc):%Y-%m-%d %H:%M} UTC"
-    if working:
-        typer.echo(f"{folder}: running since {since}")
-    elif state.process is None:
+    if state.process is None:
         typer.echo(f"{folder}: its script was written on {since}; whether it runs now is unknown")
+    elif working:
+        typer.echo(f"{folder}: running since {since}")
     else:
         typer.echo(f"{folder}: not running; last started on {since}. To resume it: {state.command}")
-    parts = progress_of(folder, state)
-    if not state.streams and not any(part.done for part in parts):
-        backend = state.settings.get("backend")
-        typer.echo(f"Answers so far: unknown, since the harness stores those of {backend} only when it has all of them")
-    else:
-        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-        table.add_column("task", no_wrap=True, overflow="fold")
-        for title in ("answered", "of", "coverage", "per minute", "time left"):
-            table.add_column(title, justify="right")
-        for part in parts:
-            left = part.seconds_left if working or part.done >= part.total else None
-            table.add_row(
-                part.name,
-                f"{part.done:,}",
-                f"{part.total:,}",
-                f"{part.done / part.total:.0%}" if part.total else "",
-                "" if part.rate is None else f"{60 * part.rate:.3g}",
-                "unknown" if left is None else str(timedelta(seconds=math.ceil(left))),
-            )
-        Console().print(table)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    for title in ("task", "answered", "of", "coverage", "per minute", "time left"):
+        table.add_column(title, no_wrap=True, justify="left" if title == "task" else "right")
+    for task, part in progress_of(folder, state).items():
+        left = part.seconds_left
+        known = state.streams or part.done > 0
+        table.add_row(
+            task,
+            f"{part.done:,}" if known else "unknown",
+            f"{part.total:,}",
+            f"{part.done / max(1, part.total):.0%}" if known else "unknown",
+            "" if part.rate is None else f"{60 * part.rate:.3g}",
+            "unknown" if left is None or not working else str(timedelta(seconds=math.ceil(left))),
+        )
+    Console().print(table)
+    if not state.streams:
+        typer.echo(f"The harness stores the answers of {state.settings['backend']} only when it has all of them.")
     typer.echo()
     return working and not results
 
 
-def _rate(times: list[float], started: float, now: float | None) -> float | None:
-    recent = sorted(moment for moment in times if moment >= started)
-    if len(recent) < 2:
-        return None
-    seconds = (now or recent[-1]) - recent[0]
-    return (len(recent) - 1) / seconds if seconds > 0 else None
-
-
 def _answer_times(cache: Path) -> defaultdict[str, dict[Any, float]]:
-    """Return the time of each question's latest answer, by task, for the model and task that answered last."""
-    answers: dict[str, dict[tuple[str, str], dict[Any, float]]] = defaultdict(lambda: defaultdict(dict))
-    for record in _records(cache):
-        task, question, moment = (record.get(name) for name in ("task_name", "doc_id", "created_at"))
-        if isinstance(task, str) and isinstance(question, int | str) and isinstance(moment, int | float):
-            version = (str(record.get("model_fingerprint_hash")), str(record.get("task_fingerprint")))
-            of_version = answers[task][version]
-            of_version[question] = max(moment, of_version.get(question, 0.0))
+    """Return the time of each question's latest answer, by task, for the model and data that answered last."""
     latest: defaultdict[str, dict[Any, float]] = defaultdict(dict)
-    for task, versions in answers.items():
-        latest[task] = max(versions.values(), key=lambda of_version: max(of_version.values()))
+    versions: dict[str, tuple[Any, Any]] = {}
+    for record in sorted(_records(cache), key=lambda record: record["created_at"]):
+        task, version = record["task_name"], (record.get("model_fingerprint_hash"), record.get("task_fingerprint"))
+        if versions.setdefault(task, version) != version:
+            versions[task] = version
+            latest[task].clear()
+        latest[task][record["doc_id"]] = record["created_at"]
     return latest
 
 
@@ -213,20 +186,18 @@ def _records(cache: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(cache.rglob("*.audit.jsonl")):
         with suppress(OSError), path.open("rb") as lines:
             for line in lines:
-                with suppress(ValueError):  # the last line may be incomplete
+                with suppress(ValueError, TypeError):  # the last line may be incomplete
                     record = decode(line)
-                    if isinstance(record, dict):
+                    if record.keys() >= {"task_name", "doc_id", "created_at"}:
+                        record.pop("response", None)
                         yield record
 
 
-def _count_requests(cache: Path) -> int:
+def _count_requests(path: Path) -> int:
     """Count the requests in lm-eval's caches, one file per process."""
     count = 0
-    for path in cache.glob("answers_rank*.db"):
-        with (
-            suppress(sqlite3.Error),
-            closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as cached,
-        ):
-            (tables,) = zip(*cached.execute("SELECT name FROM sqlite_master WHERE type = 'table'"), strict=True)
-            count += sum(cached.execute(f'SELECT COUNT(*) FROM "{table}"').fetchone()[0] for table in tables)
+    for file in path.parent.glob(f"{path.name}_rank*.db"):
+        with suppress(sqlite3.Error), closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as cache:
+            for (table,) in cache.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                count += cache.execute(f'SELECT COUNT(*) FROM "{table}"').fetchone()[0]
     return count

@@ -101,7 +101,7 @@ def write_other_run(folder: Path) -> None:
             **{"model": CHECKPOINT, "backend": "hf_vlm", "model_args": {"dtype": "float32"}},
             **{"harness": "lmms-eval", "limit": None, "options": []},
         },
-        **{"questions": {}, "requests": 0, "command": "", "started": 0.0, "package": {"name": "lmms-egoplan"}},
+        **{"totals": {}, "command": "", "started": 0.0, "streams": True, "process": None},
     }
     (folder / "runs" / "run.json").write_text(json.dumps(state))
     (folder / "runs" / ".lmms-egoplan.json").write_text(json.dumps({"command": "run"}))

@@ -1,0 +1,190 @@
+"""``lmms-egoplan run`` from a checkpoint to a report, with both harnesses and two processes, and after a kill."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from judge_server import JudgeServer, Reply
+from launch.mistakes import CHECKPOINT, environment_of, prepare_folder
+from lmms_egoplan.launch.state import progress_of, read_state
+from patience import FOREVER_S, wait_until
+
+pytestmark = pytest.mark.whole
+TASKS = ("--benchmarks", "egoplan,egothink")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "set"
+    prepare_folder(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def judge():
+    with JudgeServer(lambda prompt, count: Reply("Rating: [[0.5]]")) as server:
+        yield server
+
+
+def command(folder, judge, *arguments):
+    environment = environment_of(folder) | {
+        "LMMS_EGOPLAN_JUDGE_BASE_URL": judge.url,
+        "LMMS_EGOPLAN_JUDGE_MODEL": "judge",
+    }
+    return {
+        "args": [sys.executable, "-m", "lmms_egoplan", "run", CHECKPOINT, *arguments],
+        **{"cwd": folder, "env": environment, "text": True, "start_new_session": True},
+    }
+
+
+def run(folder, judge, *arguments):
+    return subprocess.run(**command(folder, judge, *arguments), capture_output=True, timeout=FOREVER_S, check=False)
+
+
+def metrics(out):
+    """Return the numbers of the newest results file by task, except the audits, which each process makes."""
+    content = json.loads(sorted(out.rglob("*_results.json"))[-1].read_text())
+    return {
+        task: {
+            name: pytest.approx(value)
+            for name, value in values.items()
+            if isinstance(value, int | float) and not name.startswith("ranking_")
+        }
+        for task, values in content["results"].items()
+    }
+
+
+@pytest.fixture(scope="module")
+def plain(folder, judge):
+    """One run: its output and folder."""
+    result = run(folder, judge, *TASKS, "--out", "runs/plain", "--prices", prices(folder))
+    assert result.returncode == 0, result.stderr
+    return result.stdout, folder / "runs" / "plain"
+
+
+def prices(folder):
+    (folder / "prices.json").write_text('{"judge": {"input": 1000000, "output": 0}}')
+    return "prices.json"
+
+
+def test_run_ends_with_a_report_and_the_main_table(plain):
+    output, out = plain
+    assert (out / "report" / "index.html").is_file()
+    assert (out / "report" / "report.json").is_file()
+    assert "EgoThink: average (egothink_bench)" in output
+    assert "-m lmms_eval --model hf_vlm --model_args pretrained=checkpoint" in output
+
+
+def test_estimate_agrees_with_the_run(plain, folder):
+    output, out = plain
+    row = re.search(r"egoplan_val_generate +(\S+) +~(\S+) +~(\S+)", output)
+    questions, images, tokens = (int(text.replace(",", "")) for text in row.groups())
+    lines = next(out.rglob("*_samples_egoplan_val_generate.jsonl")).read_text().splitlines()
+    sent = [json.loads(line)["token_counts"][0]["input_tokens"] for line in lines]
+    assert questions == len(sent) == 24
+    assert images == 24 * 8
+    assert tokens == pytest.approx(sum(sent), rel=0.1)
+    requests, prompt_tokens = re.search(r"Judge: (\d+) requests, ~([\d,]+) prompt tokens", output).groups()
+    assert int(requests) == 24
+    assert f"Price: ~{float(prompt_tokens.replace(',', '')):,.2f} for prompts" in output
+
+
+def test_repeating_a_run_asks_neither_the_model_nor_the_judge_again(plain, folder, judge):
+    asked = len(judge.prompts)
+    before = sum(len(path.read_bytes()) for path in (plain[1] / "cache").rglob("rank_*.audit.jsonl"))
+    result = run(folder, judge, *TASKS, "--out", "runs/plain")
+    assert result.returncode == 0, result.stderr
+    assert len(judge.prompts) <= asked + 2  # only the tests of the judge
+    assert sum(len(path.read_bytes()) for path in (plain[1] / "cache").rglob("rank_*.audit.jsonl")) == before
+
+
+def test_two_processes_give_the_results_of_one(plain, folder, judge):
+    result = run(folder, judge, *TASKS, "--out", "runs/two", "--launcher", "torchrun", "--processes", "2")
+    assert result.returncode == 0, result.stderr
+    assert "torch.distributed.run --standalone --nproc_per_node=2 -m lmms_eval" in result.stdout
+    assert len([*(folder / "runs" / "two" / "cache").rglob("rank_*.db")]) == 2
+    assert metrics(folder / "runs" / "two") == metrics(plain[1])
+
+
+def test_lm_eval_gives_the_same_choices(plain, folder, judge):
+    result = run(folder, judge, "--benchmarks", "egoplan_val", "--harness", "lm-eval", "--out", "runs/lm")
+    assert result.returncode == 0, result.stderr
+    (file,) = (folder / "runs" / "lm" / "results").rglob("results_*.json")
+    accuracy = json.loads(file.read_text())["results"]["egoplan_val"]["acc,none"]
+    assert {"acc,none": accuracy}.items() <= metrics(plain[1])["egoplan_val"].items()
+    (progress,) = progress_of(folder / "runs" / "lm", read_state(folder / "runs" / "lm")).values()
+    assert progress.done == progress.total == 96
+
+
+def test_a_killed_run_is_shown_and_resumed(plain, folder, judge):
+    """A video that cannot be read yet stops the run at one question."""
+    out = folder / "runs" / "killed"
+    video = sorted((folder / "egoplan" / "ego4d").glob("*.mp4"))[3]
+    content = video.read_bytes()
+    video.unlink()
+    os.mkfifo(video)
+    arguments = ("--benchmarks", "egoplan_val", "--out", "runs/killed")
+    process = subprocess.Popen(
+        **command(folder, judge, *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_until(lambda: [path for path in out.rglob("rank_0.audit.jsonl") if path.stat().st_size], process.poll)
+        shown = show(folder, out)
+        assert shown.returncode == 0
+        assert "running since" in shown.stdout
+        process.kill()  # only the command: the harness continues
+        process.wait(FOREVER_S)
+        refused = run(folder, judge, *arguments, "--check")
+        assert "another process runs there" in refused.stderr
+    finally:
+        psutil.Process(int(read_state(out).process[0])).kill()
+        os.killpg(process.pid, signal.SIGKILL)
+        video.unlink()
+        video.write_bytes(content)
+    shown = show(folder, out)
+    assert shown.returncode == 1
+    assert "not running" in shown.stdout
+    answered = progress_of(out, read_state(out))["egoplan_val"].done
+    assert 0 < answered < 24
+    result = run(folder, judge, *arguments)
+    assert result.returncode == 0, result.stderr
+    assert metrics(out)["egoplan_val"] == metrics(plain[1])["egoplan_val"]
+    lines = [line for path in out.rglob("rank_0.audit.jsonl") for line in path.read_text().splitlines()]
+    keys = [(record["doc_id"], record["idx"]) for record in map(json.loads, lines)]
+    assert len(keys) == len(set(keys)) == 96
+
+
+def show(folder, out):
+    arguments = [sys.executable, "-m", "lmms_egoplan", "show", str(out)]
+    return subprocess.run(arguments, env=environment_of(folder), capture_output=True, text=True, check=False)
+
+
+def test_a_task_without_a_score_fails_the_run(folder):
+    with JudgeServer(lambda prompt, count: Reply("OK" if "[[" not in prompt else "no rating")) as judge:
+        result = run(folder, judge, "--benchmarks", "egothink_object_existence", "--out", "runs/unrated")
+    assert result.returncode == 1
+    assert "no result of egothink_object_existence" in result.stderr.splitlines()[-1]
+    assert [*(folder / "runs" / "unrated" / "results").rglob("*_results.json")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "facts"),
+    [
+        (("--launcher", "slurm", "--nodes", "2", "--processes", "8"), ("--nodes=2", "--nproc_per_node=8", "srun")),
+        (("--launcher", "torchrun", "--nodes", "2", "--processes", "4"), ("--node_rank", "--nproc_per_node=4")),
+        (("--launcher", "accelerate", "--nodes", "2", "--processes", "4"), ("--num_processes=8", "--machine_rank")),
+    ],
+)
+def test_scripts_for_several_nodes_are_valid(folder, judge, arguments, facts):
+    printed = run(folder, judge, "--benchmarks", "egoplan_val", *arguments, "--dry-run", "--out", "runs/a b")
+    assert printed.returncode == 0, printed.stderr
+    subprocess.run(["bash", "-n"], input=printed.stdout, text=True, check=True)
+    for fact in (*facts, "--tasks egoplan_val", "'runs/a b/results'"):
+        assert fact in printed.stdout
+    assert not (folder / "runs" / "a b").exists()

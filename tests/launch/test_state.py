@@ -1,0 +1,113 @@
+"""How far a run is: from the harness's cache, without its results."""
+
+import json
+import os
+import sqlite3
+import time
+
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+from lmms_egoplan.cli import app
+from lmms_egoplan.launch.state import RunState, is_running, progress_of
+
+STARTED = 1_000_000.0
+
+
+def state(**changes):
+    values = {
+        "settings": {"backend": "hf_vlm"},
+        "totals": {"egoplan_val": 10},
+        "command": "lmms-egoplan run checkpoint",
+        "started": STARTED,
+        "streams": True,
+        "process": [float(os.getpid()), psutil.Process().create_time() + 100],
+    }
+    return RunState(**values | changes)
+
+
+def record(question, moment, index=0, model="a", task="egoplan_val"):
+    return {
+        **{"task_name": task, "doc_id": question, "idx": index, "created_at": moment, "response": "x"},
+        **{"model_fingerprint_hash": model, "task_fingerprint": "t"},
+    }
+
+
+def write_log(path, records, end=""):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(entry)}\n" for entry in records) + end)
+
+
+def test_progress_counts_each_question_once_in_all_processes(tmp_path):
+    runs = tmp_path / "cache" / "runs" / "id"
+    first = [record(number, STARTED + 10 * number, index) for number in range(4) for index in range(4)]
+    write_log(runs / "rank_0.audit.jsonl", first, end='{"task_name": "egoplan_val", "doc_i')
+    write_log(runs / "rank_1.audit.jsonl", [record(4, STARTED + 40), {"other": 1}, record(0, STARTED)])
+    progress = progress_of(tmp_path, state())["egoplan_val"]
+    assert (progress.done, progress.total) == (5, 10)
+    assert progress.rate == pytest.approx(4 / 40)
+    assert progress.seconds_left == pytest.approx(5 * 10)
+
+
+def test_answers_of_an_earlier_checkpoint_and_the_pause_between_starts_do_not_count(tmp_path):
+    earlier = [record(number, STARTED - 5000, model="old") for number in range(8)]
+    paused = [record(number, STARTED - 4000 + number) for number in range(3)]
+    now = [record(3 + number, STARTED + 2 * number) for number in range(3)]
+    write_log(tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl", [*earlier, *paused, *now])
+    progress = progress_of(tmp_path, state())["egoplan_val"]
+    assert progress.done == 6
+    assert progress.rate == pytest.approx(2 / 4)
+
+
+def test_without_answers_nothing_is_claimed(tmp_path):
+    progress = progress_of(tmp_path, state())["egoplan_val"]
+    assert (progress.done, progress.rate, progress.seconds_left) == (0, None, None)
+
+
+def test_requests_of_lm_eval_are_counted_in_all_processes(tmp_path):
+    (tmp_path / "cache").mkdir()
+    for rank, count in enumerate((3, 4)):
+        with sqlite3.connect(tmp_path / "cache" / f"answers_rank{rank}.db") as cache:
+            cache.execute("CREATE TABLE unnamed (key TEXT PRIMARY KEY, value BLOB)")
+            cache.executemany("INSERT INTO unnamed VALUES (?, ?)", [(str(number), b"") for number in range(count)])
+    progress = progress_of(tmp_path, state(totals={"all requests": 40}))["all requests"]
+    assert (progress.done, progress.total) == (7, 40)
+
+
+def test_a_process_with_the_same_number_is_not_the_run():
+    assert not is_running(state())
+    assert is_running(state(process=[float(os.getpid()), psutil.Process().create_time()]))
+    assert not is_running(state(process=None))
+    assert not is_running(state(process=[2.0**31 - 1, STARTED]))
+
+
+def show(folder, current):
+    (folder / "run.json").write_text(json.dumps(current.model_dump()))
+    return CliRunner().invoke(app, ["show", str(folder)])
+
+
+def test_show_describes_a_killed_run_and_fails(tmp_path):
+    write_log(tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl", [record(1, STARTED), record(2, STARTED + 1)])
+    result = show(tmp_path, state())
+    assert result.exit_code == 1
+    for fact in ("not running", "lmms-egoplan run checkpoint", "egoplan_val", "20%"):
+        assert fact in result.stdout
+    assert "no results" in result.stderr
+
+
+def test_show_describes_a_running_run_and_succeeds(tmp_path):
+    started = time.time() - 60
+    write_log(tmp_path / "cache" / "runs" / "id" / "rank_0.audit.jsonl", [record(n, started + n) for n in range(5)])
+    running = state(started=started, process=[float(os.getpid()), psutil.Process().create_time()])
+    result = show(tmp_path, running)
+    assert result.exit_code == 0, result.output
+    assert "50%" in result.stdout
+    assert "0:01:1" in result.stdout  # 5 questions at 4 per 60 seconds
+
+
+def test_show_says_what_a_backend_without_stored_answers_hides(tmp_path):
+    result = show(tmp_path, state(streams=False, settings={"backend": "async_openai"}))
+    assert "unknown" in result.stdout
+    assert "async_openai" in result.stdout
+    assert "0%" not in result.stdout
