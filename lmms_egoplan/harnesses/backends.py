@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -31,6 +32,7 @@ class Backend:
         parameters: Names of all known arguments.
         is_open: Whether it may accept further arguments.
         ranks: Whether it scores continuations after images.
+        is_own: Whether it belongs to this package. Then its answers are stored one by one.
         needs_vllm: Whether it needs vLLM, unless a server answers.
     """
 
@@ -39,11 +41,12 @@ class Backend:
     parameters: frozenset[str]
     is_open: bool
     ranks: bool
+    is_own: bool
     needs_vllm: bool
 
     @property
     def is_local(self) -> bool:
-        """Whether the backend loads a checkpoint, unless a server answers."""
+        """True if the backend loads a checkpoint, unless a server answers."""
         return self.needs_vllm or self.model_parameter == "pretrained"
 
 
@@ -57,21 +60,23 @@ def find_backend(harness: str, name: str) -> Backend:
     if name not in paths:
         plugins = {entry.name for entry in entry_points(group="lmms_eval.models")} - {"lmms_egoplan"}
         if plugins and harness == "lmms-eval":
-            return Backend(name, "pretrained", frozenset(), is_open=True, ranks=False, needs_vllm=False)
+            flags = dict.fromkeys(("is_open", "ranks"), True) | dict.fromkeys(("is_own", "needs_vllm"), False)
+            return Backend(name, "pretrained", frozenset(), **flags)
         near = get_close_matches(name, paths, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"see the backends of {harness}"
         raise LmmsEgoplanError(f"--backend {name}: {harness} has no such backend; {hint}")
     module, _, class_name = paths[name].rpartition(":")
     names, is_open = _parameters(module, class_name)
-    own = _OWN[harness].get(name, {})
-    for part in own.get("further", ()):
+    entry = _OWN[harness].get(name, {})
+    for part in entry.get("further", ()):
         names |= _parameters(module, part)[0]
     return Backend(
         name,
         next((parameter for parameter in _MODEL_PARAMETERS if parameter in names), "pretrained"),
         frozenset(names | _COMMON),
-        own.get("is_open", is_open),
-        ranks=bool(own),
+        entry.get("is_open", is_open),
+        ranks=bool(entry) or (harness == "lmms-eval" and ".simple." in module and _ranks(module, class_name)),
+        is_own=bool(entry),
         needs_vllm="vllm" in name,
     )
 
@@ -95,7 +100,7 @@ def _class_paths(harness: str) -> dict[str, str]:
     """Return the class of each backend, as ``module:class``."""
     if harness == "lm-eval":
         return literal("lm_eval.models", "MODEL_MAPPING") | RANKERS
-    own = {name: entry["path"] for name, entry in _OWN[harness].items()}
+    package_paths = {name: entry["path"] for name, entry in _OWN[harness].items()}
     kinds = {"simple": "AVAILABLE_SIMPLE_MODELS", "chat": "AVAILABLE_CHAT_TEMPLATE_MODELS"}
     paths = {
         name: f"lmms_eval.models.{kind}.{name}:{class_name}"
@@ -103,7 +108,11 @@ def _class_paths(harness: str) -> dict[str, str]:
         for name, class_name in literal("lmms_eval.models", variable).items()
     }
     aliases = literal("lmms_eval.models", "MODEL_ALIASES")
-    return paths | {alias: paths[name] for name, names in aliases.items() if name in paths for alias in names} | own
+    return (
+        paths
+        | {alias: paths[name] for name, names in aliases.items() if name in paths for alias in names}
+        | package_paths
+    )
 
 
 @cache
@@ -117,40 +126,48 @@ def _tree(module: str) -> ast.Module:
     return ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8"))
 
 
+def _class(module: str, name: str) -> ast.ClassDef | None:
+    """Return a class's definition; None if the module or the class does not exist under this name."""
+    with suppress(OSError):
+        return next((node for node in _tree(module).body if isinstance(node, ast.ClassDef) and node.name == name), None)
+    return None
+
+
+def _method(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    return next((line for line in node.body if isinstance(line, ast.FunctionDef) and line.name == name), None)
+
+
 def _parameters(module: str, class_name: str) -> tuple[set[str], bool]:
     """Return the parameters of a class, and whether it may accept more. A dataclass's parameters are its fields."""
-    try:
-        tree = _tree(module)
-    except OSError:  # a backend whose name differs from its module's
-        return set(), True
-    node = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == class_name), None)
+    node = _class(module, class_name)
     if node is None:
         return set(), True
     if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
         return {ast.unparse(line.target) for line in node.body if isinstance(line, ast.AnnAssign)}, False
-    init = next((line for line in node.body if getattr(line, "name", "") == "__init__"), None)
-    arguments = init.args if isinstance(init, ast.FunctionDef) else None
-    names = {argument.arg for argument in (*arguments.args, *arguments.kwonlyargs)} if arguments else set()
-    is_open = arguments is not None and arguments.kwarg is not None
-    if arguments is None or is_open:
-        for parent_module, parent in _parents(module, tree, node):
-            inherited, is_parent_open = _parameters(parent_module, parent)
-            names |= inherited
-            is_open |= is_parent_open
+    init = _method(node, "__init__")
+    names = {argument.arg for argument in (*init.args.args, *init.args.kwonlyargs)} if init else set()
+    is_open = init is not None and init.args.kwarg is not None
+    for parent in _parents(module, node) if init is None or is_open else ():
+        inherited, is_parent_open = _parameters(*parent)
+        names |= inherited
+        is_open |= is_parent_open
     return names - {"self"}, is_open
 
 
-def _parents(module: str, tree: ast.Module, class_node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+def _ranks(module: str, class_name: str) -> bool:
+    """Return whether the method ``loglikelihood`` of a class or its parents does more than raise an error."""
+    node = _class(module, class_name)
+    method = node and _method(node, "loglikelihood")
+    if node is None or method is None:
+        return node is not None and any(_ranks(*parent) for parent in _parents(module, node))
+    return not any(isinstance(line, ast.Raise | ast.Assert) for line in method.body[:2])
+
+
+def _parents(module: str, node: ast.ClassDef) -> Iterator[tuple[str, str]]:
     """Yield module and name of the parent classes that are in the same module, this package or a harness."""
-    imported = {
-        alias.asname or alias.name: (node.module or "", alias.name)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    local = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
-    for base in map(ast.unparse, class_node.bases):
-        if base in local:
-            yield module, base
-        elif imported.get(base, ("",))[0].partition(".")[0] in ("lmms_egoplan", "lmms_eval", "lm_eval"):
-            yield imported[base]
+    imports = [line for line in ast.walk(_tree(module)) if isinstance(line, ast.ImportFrom)]
+    imported = {alias.asname or alias.name: (line.module or "", alias.name) for line in imports for alias in line.names}
+    for base in map(ast.unparse, node.bases):
+        parent = (module, base) if _class(module, base) else imported.get(base, ("", base))
+        if parent[0].partition(".")[0] in ("lmms_egoplan", "lmms_eval", "lm_eval"):
+            yield parent

@@ -1,1 +1,1 @@
-"""Check, estimate, start and watch the run of a harness: everything behind ``lmms-egoplan run``."""
+"""Check, estimate, start and watch a run of a harness, for ``lmms-egoplan run``."""

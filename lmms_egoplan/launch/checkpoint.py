@@ -46,20 +46,26 @@ class _Checkpoint:
         return {name: size for name, size in sizes.items() if name.endswith(".safetensors")} or sizes
 
 
-def check_checkpoint(model: str, arguments: Mapping[str, str]) -> Iterator[str]:
-    """Yield the problems of a vision-language checkpoint, one line each.
+def trusts_code(arguments: Mapping[str, str]) -> bool:
+    """Return whether ``--model_args`` allow the checkpoint's own code to run."""
+    return arguments.get("trust_remote_code", "").lower() in ("true", "1")
+
+
+def check_checkpoint(model: str, arguments: Mapping[str, str], *, is_own: bool) -> Iterator[str]:
+    """Yield the problems of a checkpoint, one line each.
 
     Args:
         model: Folder, or name on the hub.
         arguments: ``--model_args``: ``revision`` and ``trust_remote_code`` are used.
+        is_own: Whether a backend of this package loads it, which needs a vision-language model of transformers.
 
     Raises:
         LmmsEgoplanError: The checkpoint does not exist, or has no readable configuration.
     """
     checkpoint = _read(model, arguments.get("revision", "main"))
-    yield from _architecture(model, checkpoint.config, arguments)
+    yield from _architecture(model, checkpoint.config, arguments) if is_own else ()
     for kind, names in (("processor", _PROCESSORS), ("tokenizer", _TOKENIZERS)):
-        if not any(name in checkpoint.sizes for name in names):
+        if is_own and not any(name in checkpoint.sizes for name in names):
             yield f"{model}: no {kind} ({' or '.join(names)}); copy it from the base model"
     yield from _weights(model, checkpoint)
 
@@ -133,7 +139,7 @@ def _has_weights(folder: Path) -> bool:
 def _architecture(model: str, config: Mapping[str, Any], arguments: Mapping[str, str]) -> Iterator[str]:
     auto_map = config.get("auto_map") or {}
     if "AutoModelForImageTextToText" in auto_map:
-        if arguments.get("trust_remote_code", "").lower() not in ("true", "1"):
+        if not trusts_code(arguments):
             yield f"{model}: contains its own code; if you trust it, add --model-args trust_remote_code=True"
         return
     names = dict(literal("transformers.models.auto.modeling_auto", "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"))

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -45,8 +46,7 @@ def find_problems(plan: Plan) -> list[str]:
         *(_tasks, _arguments, _checkpoint, _processes, _data, _encoder, _judge, _server, _disk, _out),
     ]
     with ThreadPoolExecutor(len(checks)) as pool:
-        found = list(pool.map(partial(_lines, plan), checks))
-    return list(dict.fromkeys(line for lines in found for line in lines))
+        return list(dict.fromkeys(chain.from_iterable(pool.map(partial(_lines, plan), checks))))
 
 
 def _lines(plan: Plan, check: Callable[[Plan], Iterator[str]]) -> list[str]:
@@ -97,7 +97,7 @@ def _checkpoint(plan: Plan) -> Iterator[str]:
     arguments = plan.model_args
     if not plan.backend.is_local or plan.backend_name == "scripted":
         return
-    yield from check_checkpoint(plan.model, arguments)
+    yield from check_checkpoint(plan.model, arguments, is_own=plan.backend.is_own)
     if "base_url" in arguments or plan.script is not None:
         return
     needed = weight_bytes(plan.model, arguments)

@@ -1,11 +1,12 @@
 """Estimate what a run costs: questions, images to decode, tokens of context, and requests to judges."""
 
+import importlib
 import importlib.util
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
@@ -16,11 +17,13 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
 from lmms_egoplan.judging.asking import Asking, EstimatedStep
+from lmms_egoplan.judging.judgement import DEMO
 from lmms_egoplan.judging.settings import judge_settings
+from lmms_egoplan.launch.checkpoint import trusts_code
 from lmms_egoplan.launch.plan import Plan
-from lmms_egoplan.launch.tasks import Task, task_file
+from lmms_egoplan.launch.tasks import Task
 from lmms_egoplan.media.messages import MediaLoader
 from lmms_egoplan.report.run import read_task_file
 
@@ -84,74 +87,71 @@ def print_estimate(estimates: Sequence[TaskEstimate], steps: Sequence[EstimatedS
 
 def _estimate(plan: Plan) -> tuple[list[TaskEstimate], list[EstimatedStep]]:
     logger.remove()
-    tokens_of = _token_counter(plan)
-    estimates = [_task_estimate(plan, task, tokens_of) for task in plan.leaves.values()]
+    encoder = _load_encoder(plan)
+    estimates = [_task_estimate(plan, task, encoder) for task in plan.leaves.values()]
     steps: list[EstimatedStep] = []
     for task in plan.leaves.values():
         for judge in task.judges:
             settings = judge_settings(judge.DEFAULT_JUDGE)
-            if settings is not None and settings.model != "demo":
+            if settings is not None and settings.model != DEMO:
                 asking = Asking(is_estimate=True)
                 judge.estimate(_rows(plan, task), replace(settings, asking=asking))
                 steps += asking.steps
     return estimates, steps
 
 
+def _load_encoder(plan: Plan) -> Any:
+    """Return a `QuestionEncoder` for the checkpoint, and record its type for prompts; None for other backends."""
+    if not plan.backend.is_own or plan.backend_name == "scripted":
+        return None
+    from lmms_egoplan.harnesses.checkpoints import load_config
+    from lmms_egoplan.ranking.encoding import QuestionEncoder
+
+    revision = plan.model_args.get("revision", "main")
+    config, processor = load_config(
+        plan.backend_name, plan.model, revision=revision, trust_remote_code=trusts_code(plan.model_args)
+    )
+    encoder = QuestionEncoder(processor)
+    remember(LoadedModel(plan.backend_name, config.model_type, encoder.takes_video, encoder.has_system_turn))
+    return encoder
+
+
 def _rows(plan: Plan, task: Task) -> Any:
     rows = task.benchmark.load_splits().load(task.split)
-    path = task_file("lmms-eval", task.name) or task_file(plan.harness, task.name)
-    if path is not None and (name := read_task_file(path).get("process_docs")):
-        rows = _functions(path)(name)(rows)
+    if name := read_task_file(task.path).get("process_docs"):
+        rows = _function(task.path, name)(rows)
     return rows.select(range(min(len(rows), plan.limit or len(rows))))
 
 
-def _task_estimate(plan: Plan, task: Task, tokens_of: Callable[[Any], int] | None) -> TaskEstimate:
+def _task_estimate(plan: Plan, task: Task, encoder: Any) -> TaskEstimate:
     rows = _rows(plan, task)
-    path = task_file("lmms-eval", task.name)
     positions = sorted({round(i * (len(rows) - 1) / (_SAMPLED - 1)) for i in range(_SAMPLED)})
-    requests = sum(map(len, rows["choices"])) if task.ranks else len(rows)
     images = tokens = 0
+    takes_video = encoder is not None and encoder.takes_video and not plan.backend.needs_vllm
+    loader = MediaLoader(int(plan.model_args.get("max_frames_num", _FRAMES)), takes_video=takes_video)
     for position in positions:
-        messages = _messages(path, rows[position], plan) if path is not None else []
+        messages = loader.messages(*_question(plan, task.path, rows[position]))
         content = [item for message in messages for item in message["content"]]
         images += sum(len(item["video"]) if item["type"] == "video" else item["type"] == "image" for item in content)
-        tokens += tokens_of(messages) if tokens_of is not None and messages else 0
+        tokens += encoder.generation_inputs([messages])["input_ids"].shape[-1] if encoder else 0
     share = len(rows) / len(positions)
-    known = tokens_of is not None and path is not None
-    return TaskEstimate(task.name, len(rows), requests, round(images * share), round(tokens * share) if known else None)
+    requests = sum(map(len, rows["choices"])) if task.ranks else len(rows)
+    return TaskEstimate(
+        task.name, len(rows), requests, round(images * share), round(tokens * share) if encoder else None
+    )
 
 
-def _messages(path: Path, row: Mapping[str, Any], plan: Plan) -> list[dict[str, Any]]:
-    """Return a question's chat messages, as a backend of this package makes them."""
-    task, function = read_task_file(path), _functions(path)
+def _question(plan: Plan, path: Path, row: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
+    """Return a question's text and visuals."""
+    task = read_task_file(path)
     blocks = task.get("lmms_eval_specific_kwargs") or {}
-    blocks = function(blocks) if isinstance(blocks, str) else blocks
+    blocks = _function(path, blocks) if isinstance(blocks, str) else blocks
     settings = blocks.get(plan.backend_name, blocks.get("default", {}))
-    visuals = _call(function(task["doc_to_visual"]), row, settings) if task.get("doc_to_visual") else []
-    name = task["doc_to_text"]
-    text = row[name] if name in row else _call(function(name), row, settings)
-    loader = MediaLoader(int(plan.model_args.get("max_frames_num", _FRAMES)), takes_video=False)
-    return loader.messages(text, visuals)
-
-
-def _token_counter(plan: Plan) -> Callable[[Any], int] | None:
-    """Return a function that counts the tokens of messages with the model's processor; None without a checkpoint."""
-    if not plan.backend.is_local or plan.backend_name == "scripted":
-        return None
-    from lmms_egoplan.harnesses.checkpoints import load_config
-    from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
-    from lmms_egoplan.ranking.encoding import QuestionEncoder
-
-    loading: dict[str, Any] = {"revision": plan.model_args.get("revision", "main")}
-    loading["trust_remote_code"] = plan.model_args.get("trust_remote_code", "").lower() in ("true", "1")
-    config, processor = load_config(plan.backend_name, plan.model, **loading)
-    encoder = QuestionEncoder(processor)
-    remember(LoadedModel(plan.backend_name, config.model_type, encoder.takes_video, encoder.has_system_turn))
-
-    def count(messages: Any) -> int:
-        return int(encoder.generation_inputs([messages])["input_ids"].shape[-1])
-
-    return count
+    text = task["doc_to_text"]
+    return (
+        row[text] if text in row else _call(_function(path, text), row, settings),
+        _call(_function(path, task["doc_to_visual"]), row, settings),
+    )
 
 
 def _call(function: Callable[..., Any], row: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
@@ -159,21 +159,17 @@ def _call(function: Callable[..., Any], row: Mapping[str, Any], settings: Mappin
     return function(row, settings) if takes_settings else function(row)
 
 
-def _functions(path: Path) -> Callable[[str], Any]:
-    """Return a function that looks up the names in a task's YAML file, such as ``utils.doc_to_visual``."""
-    return partial(_function, path.parent / "utils.py")
-
-
-def _function(utils: Path, name: str) -> Any:
+def _function(path: Path, name: str) -> Any:
+    """Return what a task's YAML file names, such as ``utils.doc_to_visual``."""
     module, _, attribute = name.rpartition(".")
-    return getattr(_module(utils) if module == "utils" else importlib.import_module(module), attribute)
+    return getattr(_utils(path.parent) if module == "utils" else importlib.import_module(module), attribute)
 
 
 @cache
-def _module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"tasks_{path.parent.name}", path)
-    if spec is None or spec.loader is None:
-        raise LmmsEgoplanError(f"{path}: cannot be loaded")
+def _utils(folder: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"tasks_{folder.name}", folder / "utils.py")
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -127,7 +127,7 @@ class Plan:
 
     def environment(self) -> dict[str, str]:
         """Return variables for the harness. A fixed ID lets lmms-eval resume its own backends, too."""
-        if self.backend.ranks:
+        if self.backend.is_own:
             return {}
         settings = json.dumps(self.settings(), sort_keys=True)
         return {"LMMS_CACHE_RUN_ID": f"run-{hashlib.sha256(settings.encode()).hexdigest()[:16]}"}

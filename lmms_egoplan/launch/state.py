@@ -32,7 +32,7 @@ from lmms_egoplan.launch.plan import CACHE, Plan
 from lmms_egoplan.validation import Checked, read_as
 
 _STATE = "run.json"
-# Key of all tasks together, where the cache does not tell them apart.
+# Key of all tasks together, if the cache does not name them.
 _ALL = "all requests"
 
 
@@ -74,8 +74,8 @@ class Progress:
     @property
     def seconds_left(self) -> float | None:
         """Seconds until all questions are answered at this rate; None if the rate is unknown."""
-        left = self.total - self.done
-        return left / self.rate if left and self.rate else None if left else 0.0
+        unanswered = self.total - self.done
+        return unanswered / self.rate if unanswered and self.rate else None if unanswered else 0.0
 
 
 def write_state(plan: Plan, estimates: Sequence[TaskEstimate], process: int | None = None) -> None:
@@ -94,7 +94,7 @@ def write_state(plan: Plan, estimates: Sequence[TaskEstimate], process: int | No
         else {task.task: task.questions for task in estimates},
         command=shlex.join(["lmms-egoplan", *sys.argv[1:]]),
         started=time.time(),
-        streams=plan.backend.ranks,
+        streams=plan.backend.is_own,
         process=None if process is None else [process, psutil.Process(process).create_time()],
     )
     write_whole(plan.out / _STATE, json.dumps(state.model_dump(), indent=1, ensure_ascii=False) + "\n")
@@ -152,7 +152,7 @@ def show_progress(folder: Path, state: RunState) -> bool:
     for title in ("task", "answered", "of", "coverage", "per minute", "time left"):
         table.add_column(title, no_wrap=True, justify="left" if title == "task" else "right")
     for task, part in progress_of(folder, state).items():
-        left = part.seconds_left
+        seconds = part.seconds_left
         known = state.streams or part.done > 0
         table.add_row(
             task,
@@ -160,7 +160,7 @@ def show_progress(folder: Path, state: RunState) -> bool:
             f"{part.total:,}",
             f"{part.done / max(1, part.total):.0%}" if known else "unknown",
             "" if part.rate is None else f"{60 * part.rate:.3g}",
-            "unknown" if left is None or not working else str(timedelta(seconds=math.ceil(left))),
+            "unknown" if seconds is None or not working else str(timedelta(seconds=math.ceil(seconds))),
         )
     Console().print(table)
     if not state.streams:

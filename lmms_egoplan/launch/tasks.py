@@ -10,7 +10,7 @@ from typing import Any
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, Benchmark
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.paths import TASK_FOLDERS
-from lmms_egoplan.report.run import read_task_file, version_text
+from lmms_egoplan.report.run import read_task_file
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Task:
         ranks: Whether the model ranks choices by likelihood instead of writing an answer.
         metric: Its main metric.
         judges: Modules of its judges, see `Benchmark.judges`; empty without a judge.
-        version: Version of the task.
+        path: Its YAML file for lmms-eval, which defines what the model is shown in both harnesses.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Task:
     ranks: bool
     metric: str
     judges: tuple[Any, ...]
-    version: str
+    path: Path
 
 
 def choose_tasks(harness: str, names: Sequence[str], *, ranks: bool) -> list[str]:
@@ -42,7 +42,7 @@ def choose_tasks(harness: str, names: Sequence[str], *, ranks: bool) -> list[str
     Args:
         harness: ``lmms-eval`` or ``lm-eval``.
         names: Names of benchmarks, tasks and groups.
-        ranks: Whether the backend ranks. If not, a benchmark stands for its tasks with written answers.
+        ranks: Whether the backend ranks. If not, a benchmark means its tasks with written answers.
 
     Raises:
         LmmsEgoplanError: A name is unknown, or there are no names and no benchmark is prepared.
@@ -62,11 +62,6 @@ def choose_tasks(harness: str, names: Sequence[str], *, ranks: bool) -> list[str
             hint = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(suites)}, or a task"
             raise LmmsEgoplanError(f"--benchmarks {name}: no such benchmark or task for {harness}; {hint}")
     return list(dict.fromkeys(task for name in names for task in suites.get(name, [name])))
-
-
-def task_file(harness: str, name: str) -> Path | None:
-    """Return the YAML file of a task or group; None if the harness has none of this name."""
-    return _files(harness).get(name)
 
 
 def leaf_tasks(harness: str, names: Iterable[str]) -> dict[str, Task]:
@@ -93,7 +88,7 @@ def _leaves(harness: str, name: str) -> Iterator[Task]:
         ranks=content["output_type"] == "multiple_choice",
         metric=content["metric_list"][0]["metric"],
         judges=tuple(benchmark.judge_modules({path.name, path.parent.name})),
-        version=version_text(content["metadata"]["version"]),
+        path=_files("lmms-eval").get(name, path),
     )
 
 

@@ -52,9 +52,9 @@ def prepare(folder: Path, name: str) -> None:
 
 def environment_of(folder: Path) -> dict[str, str]:
     """Return the environment of a command in the folder: no judge, and no network."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("LMMS_EGOPLAN", "OPENAI"))}
-    own = {"LMMS_EGOPLAN_DATA": str(folder / DATA), "LMMS_EGOPLAN_ENCODER": str(folder / ENCODER)}
-    return kept | own | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("LMMS_EGOPLAN", "OPENAI"))}
+    settings = {"LMMS_EGOPLAN_DATA": str(folder / DATA), "LMMS_EGOPLAN_ENCODER": str(folder / ENCODER)}
+    return environment | settings | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
 
 def change_config(**values: Any) -> Callable[[Path], None]:

@@ -35,7 +35,7 @@ def judge():
 def command(folder, judge, *arguments):
     environment = environment_of(folder) | {
         "LMMS_EGOPLAN_JUDGE_BASE_URL": judge.url,
-        "LMMS_EGOPLAN_JUDGE_MODEL": "judge",
+        "LMMS_EGOPLAN_JUDGE_MODEL": judge.models[0]["id"],
     }
     return {
         "args": [sys.executable, "-m", "lmms_egoplan", "run", CHECKPOINT, *arguments],
@@ -62,10 +62,10 @@ def metrics(out):
 
 @pytest.fixture(scope="module")
 def plain(folder, judge):
-    """One run: its output and folder."""
+    """One run: its output, folder and metrics."""
     result = run(folder, judge, *TASKS, "--out", "runs/plain", "--prices", prices(folder))
     assert result.returncode == 0, result.stderr
-    return result.stdout, folder / "runs" / "plain"
+    return result.stdout, folder / "runs" / "plain", metrics(folder / "runs" / "plain")
 
 
 def prices(folder):
@@ -74,7 +74,7 @@ def prices(folder):
 
 
 def test_run_ends_with_a_report_and_the_main_table(plain):
-    output, out = plain
+    output, out, _ = plain
     assert (out / "report" / "index.html").is_file()
     assert (out / "report" / "report.json").is_file()
     assert "EgoThink: average (egothink_bench)" in output
@@ -82,7 +82,7 @@ def test_run_ends_with_a_report_and_the_main_table(plain):
 
 
 def test_estimate_agrees_with_the_run(plain, folder):
-    output, out = plain
+    output, out, _ = plain
     row = re.search(r"egoplan_val_generate +(\S+) +~(\S+) +~(\S+)", output)
     questions, images, tokens = (int(text.replace(",", "")) for text in row.groups())
     lines = next(out.rglob("*_samples_egoplan_val_generate.jsonl")).read_text().splitlines()
@@ -109,7 +109,7 @@ def test_two_processes_give_the_results_of_one(plain, folder, judge):
     assert result.returncode == 0, result.stderr
     assert "torch.distributed.run --standalone --nproc_per_node=2 -m lmms_eval" in result.stdout
     assert len([*(folder / "runs" / "two" / "cache").rglob("rank_*.db")]) == 2
-    assert metrics(folder / "runs" / "two") == metrics(plain[1])
+    assert metrics(folder / "runs" / "two") == plain[2]
 
 
 def test_lm_eval_gives_the_same_choices(plain, folder, judge):
@@ -117,7 +117,7 @@ def test_lm_eval_gives_the_same_choices(plain, folder, judge):
     assert result.returncode == 0, result.stderr
     (file,) = (folder / "runs" / "lm" / "results").rglob("results_*.json")
     accuracy = json.loads(file.read_text())["results"]["egoplan_val"]["acc,none"]
-    assert {"acc,none": accuracy}.items() <= metrics(plain[1])["egoplan_val"].items()
+    assert {"acc,none": accuracy}.items() <= plain[2]["egoplan_val"].items()
     (progress,) = progress_of(folder / "runs" / "lm", read_state(folder / "runs" / "lm")).values()
     assert progress.done == progress.total == 96
 
@@ -135,9 +135,9 @@ def test_a_killed_run_is_shown_and_resumed(plain, folder, judge):
     )
     try:
         wait_until(lambda: [path for path in out.rglob("rank_0.audit.jsonl") if path.stat().st_size], process.poll)
-        shown = show(folder, out)
-        assert shown.returncode == 0
-        assert "running since" in shown.stdout
+        result = show(folder, out)
+        assert result.returncode == 0
+        assert "running since" in result.stdout
         process.kill()  # only the command: the harness continues
         process.wait(FOREVER_S)
         refused = run(folder, judge, *arguments, "--check")
@@ -147,14 +147,14 @@ def test_a_killed_run_is_shown_and_resumed(plain, folder, judge):
         os.killpg(process.pid, signal.SIGKILL)
         video.unlink()
         video.write_bytes(content)
-    shown = show(folder, out)
-    assert shown.returncode == 1
-    assert "not running" in shown.stdout
+    result = show(folder, out)
+    assert result.returncode == 1
+    assert "not running" in result.stdout
     answered = progress_of(out, read_state(out))["egoplan_val"].done
     assert 0 < answered < 24
     result = run(folder, judge, *arguments)
     assert result.returncode == 0, result.stderr
-    assert metrics(out)["egoplan_val"] == metrics(plain[1])["egoplan_val"]
+    assert metrics(out)["egoplan_val"] == plain[2]["egoplan_val"]
     lines = [line for path in out.rglob("rank_0.audit.jsonl") for line in path.read_text().splitlines()]
     keys = [(record["doc_id"], record["idx"]) for record in map(json.loads, lines)]
     assert len(keys) == len(set(keys)) == 96
@@ -167,6 +167,7 @@ def show(folder, out):
 
 def test_a_task_without_a_score_fails_the_run(folder):
     with JudgeServer(lambda prompt, count: Reply("OK" if "[[" not in prompt else "no rating")) as judge:
+        judge.models[0]["id"] = "silent judge"
         result = run(folder, judge, "--benchmarks", "egothink_object_existence", "--out", "runs/unrated")
     assert result.returncode == 1
     assert "no result of egothink_object_existence" in result.stderr.splitlines()[-1]
