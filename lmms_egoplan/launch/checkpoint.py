@@ -1,6 +1,5 @@
 """Check a checkpoint's files and architecture without loading transformers or torch."""
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,10 +12,10 @@ from safetensors import SafetensorError, safe_open
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.backends import literal
-from lmms_egoplan.jsonl import decode
+from lmms_egoplan.jsonl import read_json
 from lmms_egoplan.report.run import member
 
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
+_WEIGHTS = (".safetensors", ".bin")
 _PROCESSORS = ("processor_config.json", "preprocessor_config.json")
 _TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json")
 _LFS = b"version https://git-lfs"
@@ -41,9 +40,10 @@ class _Checkpoint:
 
     @property
     def weights(self) -> dict[str, int]:
-        """Sizes of the weights: safetensors if there are any."""
-        sizes = {name: size for name, size in self.sizes.items() if name.endswith(_WEIGHTS) and "training" not in name}
-        return {name: size for name, size in sizes.items() if name.endswith(".safetensors")} or sizes
+        """Sizes of the weights: safetensors if there are any, but not a second copy in Mistral's own format."""
+        sizes = {name: size for name, size in self.sizes.items() if not name.startswith(("consolidated", "training"))}
+        kinds = [{name: size for name, size in sizes.items() if name.endswith(kind)} for kind in _WEIGHTS]
+        return kinds[0] or kinds[1]
 
 
 def trusts_code(arguments: Mapping[str, str]) -> bool:
@@ -86,24 +86,20 @@ def _read(model: str, revision: str) -> _Checkpoint:
     if folder.exists():
         raise LmmsEgoplanError(f"{model}: is a file; pass the folder of a checkpoint")
     near = get_close_matches(folder.name, [path.name for path in folder.parent.glob("*/")], n=1)
-    if near or model.startswith((".", "/", "~")) or model.count("/") != 1:
-        hint = (
-            f"did you mean {folder.parent / near[0]}?" if near else "pass a checkpoint's folder or its name on the hub"
-        )
+    hint = f"did you mean {folder.parent / near[0]}?" if near else "pass a checkpoint's folder or its name on the hub"
+    if model.startswith((".", "/", "~")) or model.count("/") != 1:
         raise LmmsEgoplanError(f"{model}: no such folder; {hint}")
     cached = try_to_load_from_cache(model, "config.json", revision=revision)
-    if isinstance(cached, str) and _has_weights(Path(cached).parent):
+    if isinstance(cached, str) and any(path.suffix in _WEIGHTS for path in Path(cached).parent.iterdir()):
         return _in_folder(model, Path(cached).parent)
     if constants.HF_HUB_OFFLINE:
-        raise LmmsEgoplanError(
-            f"{model}: no such folder, not in the hub's cache, and HF_HUB_OFFLINE is set; download it"
-        )
+        raise LmmsEgoplanError(f"{model}: no such folder, and not in the hub's cache (HF_HUB_OFFLINE is set); {hint}")
     try:
         info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=_TIMEOUT_S)
         path = hf_hub_download(model, "config.json", revision=revision, etag_timeout=_TIMEOUT_S)
     except Exception as error:  # libraries raise many types of errors
-        reason = " ".join(str(error).split())[:200]
-        raise LmmsEgoplanError(f"{model}: no such folder, and the hub does not provide it: {reason}") from error
+        reason = " ".join(str(error).split(". ")[0].split())
+        raise LmmsEgoplanError(f"{model}: no such folder, and the hub lacks it ({reason}); {hint}") from error
     return _Checkpoint(
         None, {file.rfilename: file.size or 0 for file in info.siblings or ()}, _config(model, Path(path))
     )
@@ -114,7 +110,7 @@ def _in_folder(model: str, folder: Path) -> _Checkpoint:
     if "config.json" not in sizes:
         inside = sorted(path.parent.name for path in folder.glob("*/config.json"))
         if "adapter_config.json" in sizes:
-            base = decode((folder / "adapter_config.json").read_text(encoding="utf-8")).get("base_model_name_or_path")
+            base = member(read_json(folder / "adapter_config.json"), "base_model_name_or_path")
             hint = f"this is an adapter; run its base model: lmms-egoplan run {base} --model-args peft={model}"
         else:
             hint = f"did you mean {folder / inside[-1]}?" if inside else "pass the folder of a whole checkpoint"
@@ -123,17 +119,10 @@ def _in_folder(model: str, folder: Path) -> _Checkpoint:
 
 
 def _config(model: str, path: Path) -> Mapping[str, Any]:
-    try:
-        content = decode(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise LmmsEgoplanError(f"{model}: config.json: cannot be read: {error}; copy the checkpoint again") from error
+    content = read_json(path)
     if not isinstance(content, dict) or not isinstance(content.get("model_type"), str):
         raise LmmsEgoplanError(f"{model}: config.json: no model_type; pass the folder of a transformers checkpoint")
     return content
-
-
-def _has_weights(folder: Path) -> bool:
-    return any(path.suffix in _WEIGHTS for path in folder.iterdir())
 
 
 def _architecture(model: str, config: Mapping[str, Any], arguments: Mapping[str, str]) -> Iterator[str]:
@@ -159,13 +148,11 @@ def _weights(model: str, checkpoint: _Checkpoint) -> Iterator[str]:
                 f"{free / _GIB:.1f} GiB free; free some space, or set HF_HOME"
             )
         return
-    index = next((name for name in checkpoint.sizes if name.endswith(".safetensors.index.json")), None)
+    index = next((name for name in checkpoint.sizes if name.endswith(".index.json")), None)
     shards = {*checkpoint.weights}
     if index is not None:
-        try:
-            shards = set(json.loads((checkpoint.folder / index).read_text(encoding="utf-8"))["weight_map"].values())
-        except (ValueError, KeyError, AttributeError) as error:
-            yield f"{checkpoint.folder / index}: damaged ({error}); copy the checkpoint again"
+        names = member(read_json(checkpoint.folder / index), "weight_map")
+        shards = {*names.values()} if isinstance(names, dict) else shards
     missing = sorted(shards - checkpoint.sizes.keys())
     if missing or not shards:
         names = ", ".join(missing) or "no .safetensors or .bin file"

@@ -98,13 +98,14 @@ def _checkpoint(plan: Plan) -> Iterator[str]:
     if not plan.backend.is_local or plan.backend_name == "scripted":
         return
     yield from check_checkpoint(plan.model, arguments, is_own=plan.backend.is_own)
-    if "base_url" in arguments or plan.script is not None:
+    if plan.script is not None or any(name in ("base_url", "quantization") or "load_in" in name for name in arguments):
         return
     needed = weight_bytes(plan.model, arguments)
     gpus = [] if arguments.get("device", "").startswith("cpu") else gpu_memory()
     is_split = plan.launcher == "vllm" or not {"device_map", "tensor_parallel_size"}.isdisjoint(arguments)
     if gpus:
-        free = sum(gpus) if is_split else max(gpus)
+        offloaded = psutil.virtual_memory().available if "device_map" in arguments else 0
+        free = sum(gpus) + offloaded if is_split else max(gpus)
         memory = f"the free memory of {len(gpus)} GPUs is" if is_split else "the largest free memory of a GPU is"
     else:
         free, memory = psutil.virtual_memory().available // plan.processes, "the free memory per process is"
