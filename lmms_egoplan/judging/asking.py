@@ -116,6 +116,7 @@ class Asking:
         """
         if self.is_estimate:
             self.print_estimate()
+            typer.echo("Nothing was sent.")
             raise typer.Exit
 
     def print_estimate(self) -> None:
@@ -131,7 +132,7 @@ class Asking:
         typer.echo(f"Total: {requests:,} requests, ~{sent:,} prompt tokens, at most {received:,} reply tokens")
         typer.echo(
             "Cached replies are not counted, nor second requests after an unusable reply. Prompt tokens are "
-            f"approximate; an image counts as {IMAGE_TOKENS}. Nothing was sent."
+            f"approximate; an image counts as {IMAGE_TOKENS}."
         )
         if self.prices:
             if missing := {step.model for step in self.steps} - self._prices.keys():

@@ -25,6 +25,7 @@ from lmms_egoplan.launch.checkpoint import trusts_code
 from lmms_egoplan.launch.plan import Plan
 from lmms_egoplan.launch.tasks import Task
 from lmms_egoplan.media.messages import MediaLoader
+from lmms_egoplan.paths import LM_EVAL_TASKS
 from lmms_egoplan.report.run import read_task_file
 
 # Questions of each task that are encoded to measure images and tokens: evenly spaced, the first and the last included.
@@ -125,7 +126,8 @@ def _rows(plan: Plan, task: Task) -> Any:
 
 def _task_estimate(plan: Plan, task: Task, encoder: Any) -> TaskEstimate:
     rows = _rows(plan, task)
-    positions = sorted({round(i * (len(rows) - 1) / (_SAMPLED - 1)) for i in range(_SAMPLED)})
+    is_known = LM_EVAL_TASKS not in task.path.parents  # tasks only in lm-eval show no images
+    positions = sorted({round(i * (len(rows) - 1) / (_SAMPLED - 1)) for i in range(_SAMPLED)}) if is_known else []
     images = tokens = 0
     takes_video = encoder is not None and encoder.takes_video and not plan.backend.needs_vllm
     loader = MediaLoader(int(plan.model_args.get("max_frames_num", _FRAMES)), takes_video=takes_video)
@@ -134,10 +136,10 @@ def _task_estimate(plan: Plan, task: Task, encoder: Any) -> TaskEstimate:
         content = [item for message in messages for item in message["content"]]
         images += sum(len(item["video"]) if item["type"] == "video" else item["type"] == "image" for item in content)
         tokens += encoder.generation_inputs([messages])["input_ids"].shape[-1] if encoder else 0
-    share = len(rows) / len(positions)
+    share = len(rows) / max(1, len(positions))
     requests = sum(map(len, rows["choices"])) if task.ranks else len(rows)
     return TaskEstimate(
-        task.name, len(rows), requests, round(images * share), round(tokens * share) if encoder else None
+        task.name, len(rows), requests, round(images * share), round(tokens * share) if encoder and is_known else None
     )
 
 
