@@ -62,15 +62,15 @@ def _tasks(plan: Plan) -> Iterator[str]:
             f"{Path(plan.tasks[0]).absolute()}: {plan.harness} would read this folder instead of the task of the same "
             "name; start the run in another folder"
         )
-    ranked = [name for name, task in plan.leaves.items() if task.ranks]
-    written = [name for name, task in plan.leaves.items() if not task.ranks]
-    if ranked and not plan.backend.ranks:
-        generated = "; egoplan_val_generate and egoplan_bench2_generate ask for letters instead"
-        yield f"--backend {plan.backend_name}: only writes answers, but {', '.join(ranked)} ranks choices{generated}"
-    if written and plan.backend.ranks and plan.backend.needs_vllm and "base_url" in plan.model_args:
-        yield f"--backend {plan.backend_name}: with base_url it only ranks, but not {', '.join(written)}"
-    if plan.backend.needs_vllm and "base_url" not in plan.model_args:
-        require_vllm(plan.backend_name)
+    backend, name, on_server = plan.backend, plan.backend_name, "base_url" in plan.model_args
+    ranked, written = ([task for task, leaf in plan.leaves.items() if leaf.ranks == ranks] for ranks in (True, False))
+    if ranked and not backend.ranks:
+        remedy = "use hf_vlm, or tasks that end in _generate"
+        yield f"--backend {name}: only writes answers, but {', '.join(ranked)} ranks choices; {remedy}"
+    if written and on_server and backend.is_own:
+        yield f"--backend {name}: with base_url it only ranks, but {', '.join(written)} needs answers; remove base_url"
+    if backend.needs_vllm and not on_server:
+        require_vllm(name)
 
 
 def _arguments(plan: Plan) -> Iterator[str]:

@@ -1,12 +1,12 @@
 """Estimate what a run costs: questions, images to decode, tokens of context, and requests to judges."""
 
 import importlib
-import importlib.util
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.machinery import SourceFileLoader
 from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
@@ -108,10 +108,9 @@ def _load_encoder(plan: Plan) -> Any:
     from lmms_egoplan.harnesses.checkpoints import load_config
     from lmms_egoplan.ranking.encoding import QuestionEncoder
 
-    revision = plan.model_args.get("revision", "main")
-    config, processor = load_config(
-        plan.backend_name, plan.model, revision=revision, trust_remote_code=trusts_code(plan.model_args)
-    )
+    arguments = plan.model_args
+    loading = {"revision": arguments.get("revision", "main"), "trust_remote_code": trusts_code(arguments)}
+    config, processor = load_config(plan.backend_name, plan.model, **loading)
     encoder = QuestionEncoder(processor)
     remember(LoadedModel(plan.backend_name, config.model_type, encoder.takes_video, encoder.has_system_turn))
     return encoder
@@ -138,9 +137,8 @@ def _task_estimate(plan: Plan, task: Task, encoder: Any) -> TaskEstimate:
         tokens += encoder.generation_inputs([messages])["input_ids"].shape[-1] if encoder else 0
     share = len(rows) / max(1, len(positions))
     requests = sum(map(len, rows["choices"])) if task.ranks else len(rows)
-    return TaskEstimate(
-        task.name, len(rows), requests, round(images * share), round(tokens * share) if encoder and is_known else None
-    )
+    context = round(tokens * share) if encoder and is_known else None
+    return TaskEstimate(task.name, len(rows), requests, round(images * share), context)
 
 
 def _question(plan: Plan, path: Path, row: Mapping[str, Any]) -> tuple[str, Sequence[Any]]:
@@ -169,9 +167,6 @@ def _function(path: Path, name: str) -> Any:
 
 @cache
 def _utils(folder: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"tasks_{folder.name}", folder / "utils.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = ModuleType(f"tasks_{folder.name}")
+    SourceFileLoader(module.__name__, str(folder / "utils.py")).exec_module(module)
     return module

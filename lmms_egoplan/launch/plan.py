@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from jinja2 import Environment, StrictUndefined
 
@@ -87,16 +87,10 @@ class Plan:
         """The tasks that ask questions, by name."""
         return leaf_tasks(self.harness, self.tasks)
 
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """Return the settings that determine the answers, for comparison with an earlier run in the same folder."""
-        return {
-            "model": self.model,
-            "backend": self.backend_name,
-            "model_args": dict(self.model_args),
-            "harness": self.harness,
-            "limit": self.limit,
-            "options": [*self.options],
-        }
+        values = {name: getattr(self, name) for name in ("model", "backend_name", "harness", "limit")}
+        return values | {"model_args": {**self.model_args}, "options": [*self.options]}
 
     def command(self) -> list[str]:
         """Return the command that runs the harness here."""

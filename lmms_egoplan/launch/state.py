@@ -86,12 +86,10 @@ def write_state(plan: Plan, estimates: Sequence[TaskEstimate], process: int | No
         estimates: The estimate of each task.
         process: ID of the harness's process; None if a script starts it.
     """
-    is_counted = plan.harness == "lm-eval"
+    questions = {task.task: task.questions for task in estimates}
     state = RunState(
         settings=plan.settings(),
-        totals={_ALL: sum(task.requests for task in estimates)}
-        if is_counted
-        else {task.task: task.questions for task in estimates},
+        totals=questions if plan.harness == "lmms-eval" else {_ALL: sum(task.requests for task in estimates)},
         command=shlex.join(["lmms-egoplan", *sys.argv[1:]]),
         started=time.time(),
         streams=plan.backend.is_own,
@@ -142,29 +140,21 @@ def show_progress(folder: Path, state: RunState) -> bool:
     if not working and any(path.stat().st_mtime >= state.started for path in results):
         return False
     since = f"{datetime.fromtimestamp(state.started, timezone.utc):%Y-%m-%d %H:%M} UTC"
-    if state.process is None:
-        typer.echo(f"{folder}: its script was written on {since}; whether it runs now is unknown")
-    elif working:
-        typer.echo(f"{folder}: running since {since}")
-    else:
-        typer.echo(f"{folder}: not running; last started on {since}. To resume it: {state.command}")
+    stopped = f"not running; last started on {since}. To resume it: {state.command}"
+    script = f"its script was written on {since}; whether it runs now is unknown"
+    typer.echo(f"{folder}: {f'running since {since}' if working else stopped if state.process else script}")
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     for title in ("task", "answered", "of", "coverage", "per minute", "time left"):
         table.add_column(title, no_wrap=True, justify="left" if title == "task" else "right")
     for task, part in progress_of(folder, state).items():
-        seconds = part.seconds_left
-        known = state.streams or part.done > 0
-        table.add_row(
-            task,
-            f"{part.done:,}" if known else "unknown",
-            f"{part.total:,}",
-            f"{part.done / max(1, part.total):.0%}" if known else "unknown",
-            "" if part.rate is None else f"{60 * part.rate:.3g}",
-            "unknown" if seconds is None or not working else str(timedelta(seconds=math.ceil(seconds))),
-        )
+        known, seconds = state.streams or part.done > 0, part.seconds_left if working else None
+        answered = [f"{part.done:,}", f"{part.done / max(1, part.total):.0%}"] if known else ["unknown", "unknown"]
+        rate = "" if part.rate is None else f"{60 * part.rate:.3g}"
+        time_left = "unknown" if seconds is None else str(timedelta(seconds=math.ceil(seconds)))
+        table.add_row(task, answered[0], f"{part.total:,}", answered[1], rate, time_left)
     Console().print(table)
     if not state.streams:
-        typer.echo(f"The harness stores the answers of {state.settings['backend']} only when it has all of them.")
+        typer.echo(f"The harness stores the answers of {state.settings['backend_name']} only when it has all of them.")
     typer.echo()
     return working and not results
 

@@ -98,7 +98,7 @@ def write_other_run(folder: Path) -> None:
     (folder / "runs").mkdir()
     state = {
         "settings": {
-            **{"model": CHECKPOINT, "backend": "hf_vlm", "model_args": {"dtype": "float32"}},
+            **{"model": CHECKPOINT, "backend_name": "hf_vlm", "model_args": {"dtype": "float32"}},
             **{"harness": "lmms-eval", "limit": None, "options": []},
         },
         **{"totals": {}, "command": "", "started": 0.0, "streams": True, "process": None},

@@ -17,7 +17,7 @@ STARTED = 1_000_000.0
 
 def state(**changes):
     values = {
-        "settings": {"backend": "hf_vlm"},
+        "settings": {"backend_name": "hf_vlm"},
         "totals": {"egoplan_val": 10},
         "command": "lmms-egoplan run checkpoint",
         "started": STARTED,
@@ -107,7 +107,7 @@ def test_show_describes_a_running_run_and_succeeds(tmp_path):
 
 
 def test_show_says_what_a_backend_without_stored_answers_hides(tmp_path):
-    result = show(tmp_path, state(streams=False, settings={"backend": "async_openai"}))
+    result = show(tmp_path, state(streams=False, settings={"backend_name": "async_openai"}))
     assert "unknown" in result.stdout
     assert "async_openai" in result.stdout
     assert "0%" not in result.stdout
