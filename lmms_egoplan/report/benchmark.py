@@ -1,5 +1,6 @@
 """A benchmark's part of a report: its specification, and the base class that makes its sections."""
 
+import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -520,6 +521,7 @@ class BenchmarkReport(ABC, Generic[Task]):
         demo = {task.gallery: document.DEMO for task in self.tasks if task.is_demo}
         items: list[document.Item] = []
         uses: dict[str, int] = {}
+        is_of_video = self.SPEC.clusters == "videos"
         for key in self.question_order(self.answers):
             name = next(iter(self.answers[key].values())).id
             uses[name] = uses.get(name, 0) + 1
@@ -528,9 +530,12 @@ class BenchmarkReport(ABC, Generic[Task]):
             for run, answer in self.answers[key].items():
                 gallery_answer = self.gallery_answer(answer)
                 rating = "; ".join(filter(None, [demo.get(run), gallery_answer.rating])) or None
-                of_runs[run] = replace(gallery_answer, rating=rating, prompt=answer.prompt, tokens=answer.tokens)
-            item_key = f"{self.SPEC.name}/{name}{suffix}"
-            items.append(document.Item(item_key, self.SPEC.name, answers=of_runs, **self.questions[key]))
+                logged = replace(gallery_answer, prompt=answer.prompt, tokens=answer.tokens, task=answer.task)
+                of_runs[run] = replace(logged, rating=rating)
+            video = next((x.cluster for x in self.answers[key].values() if x.cluster and is_of_video), None)
+            item = document.Item(f"{self.SPEC.name}/{name}{suffix}", self.SPEC.name, **self.questions[key])
+            identity = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
+            items.append(replace(item, answers=of_runs, video=video, identity=identity))
         return items
 
 

@@ -252,6 +252,7 @@ class ShownAnswer:
     reply: the model's complete reply, if `text` was parsed from it.
     prompt: the prompt as sent, without images; None if the harness does not log it.
     tokens: number of tokens of the prompt and of the answer; None if the harness does not count them.
+    task: name and version of the task; the version is None if unknown.
     """
 
     verdict: Verdict
@@ -263,6 +264,7 @@ class ShownAnswer:
     reply: str | None = None
     prompt: str | None = None
     tokens: tuple[int, int] | None = None
+    task: tuple[str, str | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -275,6 +277,8 @@ class Item:
     images: function that reads the images; None if they are not available.
     answers: answers by run, or by ``"name (task)"`` if a run has several tasks with this question.
     title: distinguishing text for the list; "" for the question itself.
+    video: id of the question's video; None if it has none, or if it is unknown.
+    identity: digest that only this question has, in any report. Other data may use the same `key`. "" if unknown.
     """
 
     key: str
@@ -287,6 +291,8 @@ class Item:
     images: Images | None = None
     answers: dict[str, ShownAnswer] = field(default_factory=dict)
     title: str = ""
+    video: str | None = None
+    identity: str = ""
 
 
 def write_files(

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -44,6 +44,7 @@ _WIDE = 9
 _SECONDS, _LEAST_FOR_PICTURES = 50.0, 5.0
 # Figures up to this width, in pixels, are placed side by side if there is room.
 _BROAD = 760
+_Value = TypeVar("_Value")
 # Arguments: kind of work, number of finished items, total.
 Progress = Callable[[str, int, int], None]
 # Largest time for pictures in one report, in seconds. The next report reuses finished strips and adds missing ones.
@@ -259,7 +260,9 @@ def _slice_axis(part: Slice, section: Section) -> Axis:
 
 def gallery_link(benchmark: str, **filters: str | None) -> str:
     """Return the address of the gallery with filters. A filter by a fact has the name ``fact:NAME``."""
-    active = {name: value for name, value in {"benchmark": benchmark, **filters}.items() if value is not None}
+    active = {
+        clean(name): clean(value) for name, value in {"benchmark": benchmark, **filters}.items() if value is not None
+    }
     return f"#gallery?{urlencode(active)}"
 
 
@@ -401,27 +404,33 @@ class _Numbered(dict[str, int]):
 
 
 def _details(item: Item, run_numbers: dict[str, int], strip: dict[str, Any] | None) -> dict[str, Any]:
+    prompts, tasks = (_distinct(item, lambda answer: answer.prompt), _distinct(item, lambda answer: answer.task))
     return {
+        "identity": item.identity,
+        "video": None if item.video is None else clean(item.video),
         "question": clean(item.question),
         "choices": [clean(choice) for choice in item.choices],
         "gold": item.gold,
         "references": [[clean(name), clean(text)] for name, text in item.references.items()],
-        "prompts": [clean(prompt) for prompt in _prompts(item)],
-        "answers": [[run_numbers[name], _answer(answer, _prompts(item))] for name, answer in item.answers.items()],
+        "prompts": [clean(prompt) for prompt in prompts],
+        "tasks": tasks,
+        "answers": [[run_numbers[name], _answer(answer, prompts, tasks)] for name, answer in item.answers.items()],
         "strip": strip,
     }
 
 
-def _prompts(item: Item) -> list[str]:
-    """Return the distinct prompts of the runs."""
-    return list(dict.fromkeys(answer.prompt for answer in item.answers.values() if answer.prompt is not None))
+def _distinct(item: Item, value_of: Callable[[ShownAnswer], _Value | None]) -> list[_Value]:
+    """Return the distinct values of the runs' answers, except None."""
+    return list(dict.fromkeys(value for answer in item.answers.values() if (value := value_of(answer)) is not None))
 
 
-def _answer(answer: ShownAnswer, prompts: list[str]) -> dict[str, Any]:
+def _answer(answer: ShownAnswer, prompts: list[str], tasks: list[tuple[str, str | None]]) -> dict[str, Any]:
     texts = {"text": answer.text, "rating": answer.rating, "judgement": answer.judgement, "reply": answer.reply}
     data: dict[str, Any] = {name: clean(text) for name, text in texts.items() if text is not None}
     if answer.prompt is not None:
         data["prompt"] = prompts.index(answer.prompt)
+    if answer.task is not None:
+        data["task"] = tasks.index(answer.task)
     if answer.tokens is not None:
         data["tokens"] = list(answer.tokens)
     if answer.chosen is not None:

@@ -94,6 +94,7 @@ class Answer:
     doc: prepared row of the question, which only lm-eval logs.
     prompt: the prompt as sent, without images; None if the harness does not log it.
     tokens: number of tokens of the prompt and of the answer; None if the harness does not count them.
+    task: name and version of the task; the version is None if unknown.
     """
 
     key: Key
@@ -106,6 +107,7 @@ class Answer:
     doc: Mapping[str, Any] | None = None
     prompt: str | None = None
     tokens: tuple[int, int] | None = None
+    task: tuple[str, str | None] | None = None
 
 
 Answers = Mapping[Key, Answer] | None
@@ -316,7 +318,8 @@ def read_answers(run: Run, task_run: TaskRun, read: Callable[[Mapping[str, Any]]
             raise LmmsEgoplanError(
                 f"{where}: duplicate {answer.name}. If the samples of two runs were merged, separate or remove them"
             )
-        answers[answer.key] = replace(answer, prompt=sample.get("prompt"), tokens=sample.get("tokens"))
+        of_task = (task_run.task, task_run.version)
+        answers[answer.key] = replace(answer, prompt=sample.get("prompt"), tokens=sample.get("tokens"), task=of_task)
     return answers
 
 

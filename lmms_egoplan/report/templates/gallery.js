@@ -1,26 +1,9 @@
-// The gallery: filters, the list of questions, and the open question.
+// The gallery: filters and their address, the list of questions, and the open question.
 
 const NONE = "-";
 const PAGE = 25;
-
-// Load the runs' answers in files of a hundred questions. A page from disk cannot fetch files, but can run scripts.
-function chunks(size) {
-  const loading = new Map();
-  const arrived = new Map();
-  window.reportChunk = (number, details) => arrived.set(number, details);
-  return (position) => {
-    const number = Math.floor(position / size);
-    if (!loading.has(number)) {
-      loading.set(number, new Promise((done, failed) => {
-        const script = make("script", { src: `gallery/${number}.js` });
-        script.onload = () => (arrived.has(number) ? done(arrived.get(number)) : failed(script.src));
-        script.onerror = () => { loading.delete(number); failed(script.src); };
-        document.head.append(script);
-      }));
-    }
-    return loading.get(number).then((details) => details[position % size]);
-  };
-}
+const TYPING_MS = 250;
+const MOST_NAMES = 10;
 
 function readIndex() {
   const data = JSON.parse(byId("index").textContent);
@@ -35,78 +18,183 @@ function readIndex() {
   return { ...data, items };
 }
 
+// Parse an address of the gallery; null for other addresses. All parts after #gallery are optional:
+// #gallery/KEY?text=..&benchmark=..&run=..&verdict=..&show=..&one=..&two=..&fact:NAME=..&page=..&question=..
+function parsed(hash) {
+  const match = /^#gallery(?:\/([^?]*))?(?:\?(.*))?$/.exec(hash);
+  if (!match) return null;
+  let key = match[1] || null;
+  try { key &&= decodeURIComponent(key); } catch { /* A malformed key is the key of no question. */ }
+  return { key, filters: new URLSearchParams(match[2] ?? "") };
+}
+
 function gallery() {
   const index = readIndex();
-  const detailsOf = chunks(index.chunk);
+  const files = answerFiles(index.items, index.chunk);
   const byKey = new Map(index.items.map((item) => [item.key, item]));
   const form = byId("filters");
   const field = form.elements;
   const list = byId("items");
   const dialog = byId("item");
+  const several = index.benchmarks.length > 1;
   let matches = index.items;
   let page = 0;
-  let current = null;
+  let current = null; // The open question, and its details when they have been read.
+  let details = null;
+  let search = 0; // Number of the last search. A search with another number is stale.
+  let typing = 0; // The timer that starts a search when nothing was typed for a moment.
+  let isBusy = false;
+  let missing = []; // Files that the last search could not read.
+  let unread = []; // Names in the address that are no filters.
+  let remarks = []; // Further problems of the address.
+  let edited = null; // The field of the last change, and true if its change came from the keyboard.
+  let isKeyed = false;
+  let isLeaving = false; // True while the browser steps back from a closed question to the list.
 
   const titleOf = (benchmark) => byId(`${benchmark}-title`)?.textContent ?? benchmark;
   const scored = (item) => [...item.verdicts].filter((letter) => letter !== NONE && letter !== "u");
-  const addressOf = (item) => `#gallery/${item.key.split("/").map(encodeURIComponent).join("/")}`;
+  const letterBy = (item, run) => item.verdicts[index.runs.indexOf(run)] ?? NONE;
+  const factSelects = () => [...byId("facts").querySelectorAll("select")];
+  const quoted = (text) => ["\u201c", make("bdi", {}, text), "\u201d"];
 
   function fill(select, options, value) {
     select.replaceChildren(...options.map(([code, text]) => make("option", { value: code }, text)));
     if (options.some(([code]) => code === value)) select.value = value;
   }
 
-  // The available runs and facts depend on the benchmark.
-  function offer() {
-    const items = index.items.filter((item) => !field.benchmark.value || item.benchmark === field.benchmark.value);
-    const available = index.runs.map((name, i) => [String(i), `${i + 1} ${name}`]).filter(([i]) => items.some((item) => item.verdicts[i] !== NONE));
+  // Choose an option. A value that this report lacks becomes an option without questions.
+  function choose(select, value) {
+    if (value && ![...select.options].some((option) => option.value === value)) {
+      const text = select.dataset.fact === undefined ? value : value.slice(1);
+      select.append(make("option", { value, "data-unknown": text }, `${text} (not in this report)`));
+    }
+    if (value) select.value = value;
+    else select.selectedIndex = 0;
+  }
+
+  // The available runs and facts depend on the benchmark. Without a benchmark, only the given facts are available.
+  function offer(names = []) {
+    const benchmark = index.benchmarks.includes(field.benchmark.value) ? field.benchmark.value : "";
+    const items = index.items.filter((item) => !benchmark || item.benchmark === benchmark);
+    const available = index.runs.map((name, i) => [name, `${i + 1} ${name}`]).filter((_, i) => items.some((item) => item.verdicts[i] !== NONE));
     fill(field.run, [["", "any run"], ...available], field.run.value);
     fill(field.one, available, field.one.value);
     fill(field.two, available, field.two.value);
-    if (field.one.value === field.two.value && available.length > 1) field.two.value = available.find(([i]) => i !== field.one.value)[0];
+    if (field.one.value === field.two.value && available.length > 1) field.two.value = available.find(([name]) => name !== field.one.value)[0];
     field.show.options[2].disabled = available.length < 2;
-    byId("legend").replaceChildren(...available.map(([i]) => make("li", {}, make("b", {}, String(Number(i) + 1)), " ", make("bdi", { class: "name" }, index.runs[i]))));
-    byId("facts").replaceChildren(...(field.benchmark.value ? index.facts : []).flatMap(([name, values]) => {
+    byId("legend").replaceChildren(...available.map(([name]) => make("li", {}, make("b", {}, String(index.runs.indexOf(name) + 1)), " ", make("bdi", { class: "name" }, name))));
+    const known = index.facts.map(([name]) => name).filter((name) => benchmark || names.includes(name));
+    byId("facts").replaceChildren(...[...new Set([...known, ...names])].flatMap((name) => {
       const used = new Set(items.map((item) => item.facts.get(name)).filter((value) => value !== undefined));
-      if (!used.size) return [];
+      if (!used.size && !names.includes(name)) return [];
       const select = make("select", { "data-fact": name });
       fill(select, [["", "any"], ...[...used].sort(collator.compare).map((value) => [`=${value}`, value])], "");
       return [make("label", {}, `${name} `, select)];
     }));
   }
 
+  function active() {
+    const filters = new URLSearchParams();
+    const add = (name, value) => { if (value) filters.set(name, value); };
+    add("text", field.text.value.trim());
+    for (const name of ["benchmark", "run", "verdict", "show"]) add(name, field[name].value);
+    if (field.show.value === "differ") for (const name of ["one", "two"]) add(name, field[name].value);
+    for (const select of factSelects()) if (select.value) filters.set(`fact:${select.dataset.fact}`, select.value.slice(1));
+    if (!several && [...filters].length === 1) filters.delete("benchmark"); // The only one, and no choice.
+    return filters;
+  }
+
+  function addressOf(item, filters = active()) {
+    if (!item && page) filters.set("page", page + 1);
+    const path = item ? `/${item.key.split("/").map(encodeURIComponent).join("/")}` : "";
+    return `#gallery${path}${String(filters) && `?${filters}`}`;
+  }
+
+  // Set the form to an address.
+  function apply(filters) {
+    const rest = new Map(filters);
+    const take = (name) => { const value = rest.get(name) ?? ""; rest.delete(name); return value; };
+    field.text.value = take("text");
+    for (const name of ["one", "two"]) field[name].replaceChildren();
+    choose(field.benchmark, take("benchmark"));
+    offer([...rest.keys()].filter((name) => name.startsWith("fact:")).map((name) => name.slice(5)));
+    for (const name of ["run", "verdict", "show"]) choose(field[name], take(name));
+    for (const name of ["one", "two"]) {
+      const value = take(name);
+      if (value && field.show.value === "differ") choose(field[name], value);
+    }
+    for (const select of factSelects()) {
+      const name = `fact:${select.dataset.fact}`;
+      if (rest.has(name)) choose(select, `=${take(name)}`);
+    }
+    for (const name of ["page", "question"]) rest.delete(name);
+    unread = [...rest.keys()];
+  }
+
   function test() {
-    const words = field.text.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const facts = [...byId("facts").querySelectorAll("select")].filter((select) => select.value);
-    const [benchmark, run, verdict, show] = [field.benchmark.value, field.run.value, field.verdict.value, field.show.value];
+    const facts = factSelects().filter((select) => select.value);
+    const [benchmark, run, verdict, show, one, two] = ["benchmark", "run", "verdict", "show", "one", "two"].map((name) => field[name].value);
+    const isNone = unread.length || field.show.selectedOptions[0].dataset.unknown !== undefined;
     return (item) => {
-      if (benchmark && item.benchmark !== benchmark) return false;
-      const letters = run ? item.verdicts[run].replace(NONE, "") : item.verdicts.replaceAll(NONE, "");
+      if (isNone || (benchmark && item.benchmark !== benchmark)) return false;
+      const letters = (run ? letterBy(item, run) : item.verdicts).replaceAll(NONE, "");
       if (!letters && run) return false;
       if (verdict && !letters.includes(verdict)) return false;
       if (facts.some((select) => `=${item.facts.get(select.dataset.fact)}` !== select.value)) return false;
       if (show === "wrong" && !(scored(item).length && scored(item).every((letter) => letter === "w"))) return false;
       if (show === "differ") {
-        const pair = [item.verdicts[field.one.value], item.verdicts[field.two.value]];
+        const pair = [letterBy(item, one), letterBy(item, two)];
         if (pair[0] === pair[1] || pair.some((letter) => letter === NONE || letter === "u")) return false;
       }
-      item.text ??= [item.key, item.question, ...item.facts.values()].join("\n").toLowerCase();
-      return words.every((word) => item.text.includes(word));
+      return true;
     };
   }
 
-  function filter() {
+  // Show that the count of an earlier search is not valid anymore.
+  function wait() {
+    isBusy = true;
+    list.setAttribute("aria-busy", "true");
+    byId("count").textContent = "Searching\u2026";
+    byId("before").disabled = byId("after").disabled = true;
+  }
+
+  // List the questions that pass the filters. A search reads the files with answers that it needs.
+  async function filter(wanted = 0) {
+    const number = ++search;
+    clearTimeout(typing);
+    typing = 0;
+    for (const option of form.querySelectorAll("option[data-unknown]:not(:checked)")) option.remove();
     for (const label of form.querySelectorAll(".pair")) label.hidden = field.show.value !== "differ";
-    matches = index.items.filter(test());
-    page = 0;
+    const words = field.text.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const has = (item) => words.every((word) => files.textOf(item).includes(word));
+    const candidates = index.items.filter(test());
+    const unsearched = candidates.filter((item) => !item.isComplete && !has(item));
+    missing = [];
+    if (unsearched.length) {
+      wait();
+      const bar = byId("searched");
+      bar.value = 0;
+      bar.hidden = false;
+      const names = await files.readAll(unsearched, () => number !== search, (share) => { if (number === search) bar.value = share; });
+      if (number !== search) return;
+      missing = names;
+    }
+    matches = candidates.filter(has);
+    page = current && matches.includes(current) ? Math.floor(matches.indexOf(current) / PAGE) : wanted;
+    showPage();
+  }
+
+  // Show a page that the address asks for.
+  function showPage() {
+    if (page * PAGE >= Math.max(matches.length, 1)) remarks.push(["The list does not have the page in the address. This is its last page."]);
     show();
   }
 
-  function row(item) {
+  function row(item, filters) {
     const marks = [...item.verdicts].map((letter, i) => (letter === NONE ? null : mark(letter, i + 1, `${index.runs[i]}: ${VERDICTS[letter][1]}`)));
     const spoken = [...item.verdicts].map((letter, i) => (letter === NONE ? "" : `run ${i + 1} ${VERDICTS[letter][1]}`)).filter(Boolean).join(", ");
     const picture = item.picture ? make("img", { src: `gallery/images/${item.picture}`, alt: "", loading: "lazy" }) : "no picture";
-    return make("li", {}, make("a", { href: addressOf(item) },
+    return make("li", {}, make("a", { href: addressOf(item, filters) },
       list.classList.contains("plain") ? null : make("span", { class: "thumb" }, picture),
       make("div", {}, make("p", { class: "question", dir: "auto" }, item.question),
         make("p", { class: "about" }, make("b", {}, item.key), [...item.facts].map(([name, value]) => `${name}: ${value}`).join(" \u00b7 "))),
@@ -117,17 +205,62 @@ function gallery() {
     const last = Math.max(0, Math.ceil(matches.length / PAGE) - 1);
     page = Math.min(Math.max(page, 0), last);
     const visible = matches.slice(page * PAGE, (page + 1) * PAGE);
+    const filters = active();
+    isBusy = false;
+    list.removeAttribute("aria-busy");
+    byId("searched").hidden = true;
     list.classList.toggle("plain", !visible.some((item) => item.picture));
-    list.replaceChildren(...visible.map(row));
-    byId("count").textContent = `${matches.length.toLocaleString("en")} of ${index.items.length.toLocaleString("en")} questions`;
+    list.replaceChildren(...visible.map((item) => row(item, filters)));
+    const count = `${matches.length.toLocaleString("en")} of ${index.items.length.toLocaleString("en")} questions`;
+    byId("count").textContent = missing.length ? `${count} (incomplete)` : count;
     byId("page").textContent = `Page ${page + 1} of ${last + 1}`;
     byId("before").disabled = page === 0;
     byId("after").disabled = page === last;
     byId("pages").hidden = last === 0;
+    if (current) locate();
+    notify();
+  }
+
+  // Show what the address asks for and this report lacks, and what the search could not read.
+  function notify() {
+    const title = index.benchmarks.includes(field.benchmark.value) ? titleOf(field.benchmark.value) : "this report";
+    const phrases = { benchmark: "belongs to the benchmark", run: "has an answer of the run", one: "has an answer of the run", two: "has an answer of the run", verdict: "has the verdict", show: "is listed by the filter" };
+    const lines = [...form.querySelectorAll("option[data-unknown]:checked")].map((option) => {
+      const select = option.parentElement;
+      return [`No question of ${title} ${phrases[select.name] ?? `has the ${select.dataset.fact}`} `, ...quoted(option.dataset.unknown), "."];
+    });
+    if (unread.length) lines.push(["The address has unknown filters: ", ...unread.flatMap((name, i) => [i ? ", " : "", ...quoted(name)]), ". Clear the filters to see all questions."]);
+    if (missing.length) {
+      const more = missing.length > MOST_NAMES ? ` and ${missing.length - MOST_NAMES} more` : "";
+      lines.push([`Not searched: ${missing.slice(0, MOST_NAMES).join(", ")}${more} could not be read. The folder \u201cgallery\u201d must be next to this page.`]);
+    }
+    const parts = [...lines, ...remarks].map((line) => make("p", {}, ...line));
+    const notice = byId("notice");
+    notice.hidden = !parts.length;
+    if (notice.textContent !== parts.map((part) => part.textContent).join("")) notice.replaceChildren(...parts);
+  }
+
+  // Write an address. While the browser steps back, the address is written after the step.
+  function visit(address, method) {
+    if (isLeaving || address === location.hash) return;
+    history[method](method === "pushState" ? { gallery: address } : { ...history.state, gallery: address }, "", address);
+  }
+
+  // Apply a change of the form. Changes of one field by typing, or by arrow keys, are one entry in the history.
+  function changed(target) {
+    const isStep = target === edited && (target === field.text || isKeyed);
+    edited = target;
+    page = 0;
+    unread = [];
+    remarks = [];
+    filter();
+    visit(addressOf(current), isStep || current ? "replaceState" : "pushState");
   }
 
   function turn(by) {
+    if (isBusy) return;
     page += by;
+    remarks = [];
     show();
     byId("found").scrollIntoView({ block: "start" });
   }
@@ -139,94 +272,178 @@ function gallery() {
     if (!links.includes(document.activeElement)) return links[0]?.focus();
     if (links[next]) return links[next].focus();
     const target = page + by;
-    if (target < 0 || target * PAGE >= matches.length) return undefined;
+    if (isBusy || target < 0 || target * PAGE >= matches.length) return undefined;
     turn(by);
+    visit(addressOf(), "replaceState");
     return list.querySelector(by > 0 ? "li:first-child a" : "li:last-child a").focus();
+  }
+
+  // Show the open question's position in the list.
+  function locate() {
+    const position = matches.indexOf(current);
+    byId("item-place").textContent = position < 0 ? "not among the filtered questions" : `${(position + 1).toLocaleString("en")} of ${matches.length.toLocaleString("en")}`;
+    byId("item-before").disabled = !matches[position - 1];
+    byId("item-after").disabled = position < 0 || !matches[position + 1];
   }
 
   function open(item) {
     current = item;
-    const position = matches.indexOf(item);
+    details = null;
+    locate();
     byId("item-key").textContent = `${titleOf(item.benchmark)}: ${item.key}`;
-    byId("item-place").textContent = position < 0 ? "not among the filtered questions" : `${(position + 1).toLocaleString("en")} of ${matches.length.toLocaleString("en")}`;
-    byId("item-before").disabled = !matches[position - 1];
-    byId("item-after").disabled = !matches[position + 1];
+    byId("item-address").hidden = true;
+    byId("item-copied").textContent = "";
+    byId("item-link").disabled = byId("item-json").disabled = true;
     const body = byId("item-body");
     body.replaceChildren(make("p", { class: "asked", dir: "auto" }, item.question));
     body.setAttribute("aria-busy", "true");
     if (!dialog.open) dialog.showModal();
     body.scrollTop = 0;
     body.focus();
-    detailsOf(item.position).then(
-      (details) => { if (current === item) body.replaceChildren(...opened(item, details, index.runs)); },
-      (file) => { if (current === item) body.append(make("p", { class: "remarks" }, `${decodeURI(file)} could not be read. The folder \u201cgallery\u201d must be next to this page.`)); },
-    ).finally(() => { if (current === item) body.removeAttribute("aria-busy"); });
+    files.detailsOf(item).then((read) => {
+      if (current !== item) return;
+      details = read;
+      byId("item-json").disabled = false;
+      body.replaceChildren(...opened(item, details, index.runs));
+    }, (file) => {
+      if (current === item) body.append(make("p", { class: "remarks" }, `${file} could not be read. The folder \u201cgallery\u201d must be next to this page.`));
+    }).finally(() => {
+      if (current !== item) return;
+      byId("item-link").disabled = false;
+      body.removeAttribute("aria-busy");
+    });
+  }
+
+  // Find the question of a link, and open it. Other data may use the same key, but not the same identity.
+  async function seek(key, identity) {
+    const { hash } = location;
+    let item = byKey.get(key);
+    if (identity) {
+      const stem = (text) => text.replace(/( \([^()]*\))+$/, "");
+      const family = index.items.filter((other) => other !== item && stem(other.key) === stem(key));
+      const identities = await Promise.all([item, ...family].filter(Boolean).map((other) => files.detailsOf(other).then(
+        (read) => [other, read.identity || identity], () => [other, other === item ? identity : null])));
+      if (location.hash !== hash) return;
+      item = identities.find(([, of]) => of === identity)?.[0];
+    }
+    if (item) {
+      if (item.key !== key) visit(addressOf(item), "replaceState");
+      return open(item);
+    }
+    if (dialog.open) dialog.close();
+    remarks.push(byKey.has(key) ? ["The question ", ...quoted(key), " of this report has other data than the question of the link."] : ["This report has no question ", ...quoted(key), "."]);
+    return notify();
   }
 
   function leaf(by) {
     const next = matches[matches.indexOf(current) + by];
     if (!next) return;
-    history.replaceState(null, "", addressOf(next));
+    visit(addressOf(next), "replaceState");
     open(next);
   }
 
-  // Return the key of the question in the address; undefined if there is none.
-  function linked() {
-    const key = /^#gallery\/(.+)$/.exec(location.hash)?.[1];
-    try { return key && decodeURIComponent(key); } catch { return key; }
+  // Scroll to the gallery. The focus is then on its heading, so that the keyboard and a screen reader continue there.
+  function land(isLoading) {
+    const scroll = () => byId("gallery").scrollIntoView({ behavior: "instant" });
+    byId("gallery-title").focus({ preventScroll: true });
+    scroll();
+    if (isLoading) requestAnimationFrame(() => requestAnimationFrame(scroll)); // The size of tables above was not final.
   }
 
-  // Apply the filters in the address, which the bars of charts link to: #gallery?benchmark=..&run=..&fact:NAME=VALUE
-  function filtered() {
-    const query = /^#gallery\?(.*)$/.exec(location.hash)?.[1];
-    if (query === undefined) return false;
-    const filters = new URLSearchParams(query);
-    const positionOf = (name) => { const position = index.runs.indexOf(name); return position < 0 ? "" : String(position); };
-    const choose = (select, value) => { if (select && [...select.options].some((option) => option.value === value)) select.value = value; };
-    for (const select of [field.run, field.verdict, field.show]) select.selectedIndex = 0;
-    field.text.value = filters.get("text") ?? "";
-    choose(field.benchmark, filters.get("benchmark") ?? "");
-    offer();
-    for (const name of ["run", "one", "two"]) if (filters.has(name)) choose(field[name], positionOf(filters.get(name)));
-    for (const name of ["verdict", "show"]) if (filters.has(name)) choose(field[name], filters.get(name));
-    for (const select of byId("facts").querySelectorAll("select")) {
-      const value = filters.get(`fact:${select.dataset.fact}`);
-      if (value !== null) choose(select, `=${value}`);
+  // Follow the address. Each entry in the history stores the gallery's address, also if its own is another part of the page.
+  function route(isLoading) {
+    const here = parsed(location.hash);
+    if (isLeaving) {
+      isLeaving = false;
+      history.replaceState({ ...history.state, gallery: addressOf() }, "", here ? addressOf() : location.hash);
+      return;
     }
-    filter();
-    byId("gallery").scrollIntoView();
-    return true;
-  }
-
-  function route() {
-    if (filtered()) return dialog.open && dialog.close();
-    const key = linked();
-    if (!key) return dialog.open && dialog.close();
-    if (byKey.has(key)) return open(byKey.get(key));
-    byId("count").textContent = `This report has no question ${key}`;
-    return byId("gallery").scrollIntoView();
+    const stored = history.state?.gallery;
+    const wanted = here ?? parsed(stored ?? "");
+    edited = null;
+    if (wanted) {
+      const number = Number(wanted.filters.get("page") ?? 1);
+      const target = Number.isInteger(number) && number > 0 ? number - 1 : Infinity;
+      const filters = new URLSearchParams(wanted.filters);
+      for (const name of ["page", "question"]) filters.delete(name);
+      const isSame = !unread.length && !isBusy && String(filters) === String(active());
+      remarks = [];
+      if (!isSame) {
+        apply(wanted.filters);
+        filter(target);
+      } else if (target !== page && !wanted.key) {
+        page = target;
+        showPage();
+      } else notify();
+    }
+    history.replaceState({ ...history.state, gallery: here ? location.hash : stored ?? addressOf() }, "");
+    if (here && !stored) land(isLoading);
+    if (here?.key) seek(here.key, here.filters.get("question"));
+    else if (dialog.open) dialog.close();
   }
 
   // This event fires shortly after the dialog was closed. Another question may already be loading.
   dialog.addEventListener("close", () => {
-    if (dialog.open || (linked() && linked() !== current?.key)) return;
-    if (linked()) history.replaceState(null, "", "#gallery");
-    const position = matches.indexOf(current);
+    const here = parsed(location.hash);
+    if (dialog.open) return;
+    const closed = current;
     current = null;
-    if (position < 0 || location.hash !== "#gallery") return;
-    if (Math.floor(position / PAGE) !== page) { page = Math.floor(position / PAGE); show(); }
-    list.children[position % PAGE].querySelector("a").focus();
+    if (!here || (here.key && here.key !== closed?.key)) return;
+    const position = isBusy ? -1 : matches.indexOf(closed);
+    if (position >= 0) {
+      if (Math.floor(position / PAGE) !== page) { page = Math.floor(position / PAGE); show(); }
+      list.children[position % PAGE].querySelector("a").focus();
+    }
+    if (here.key && history.state?.isOverList) {
+      isLeaving = true;
+      history.back();
+    } else if (here.key || !remarks.length) visit(addressOf(), "replaceState");
   });
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   byId("item-close").addEventListener("click", () => dialog.close());
   byId("item-before").addEventListener("click", () => leaf(-1));
   byId("item-after").addEventListener("click", () => leaf(1));
-  byId("before").addEventListener("click", () => turn(-1));
-  byId("after").addEventListener("click", () => turn(1));
-  form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("input", (event) => { if (event.target === field.benchmark) offer(); filter(); });
-  form.addEventListener("reset", () => setTimeout(() => { offer(); filter(); }));
-  window.addEventListener("hashchange", route);
+  byId("item-json").addEventListener("click", () => download(`${current.key.replace(/[^\w.-]+/g, "_")}.json`, asJson(current, details, index.runs, titleOf(current.benchmark))));
+  byId("item-link").addEventListener("click", async () => {
+    const box = byId("item-address");
+    const identity = details?.identity ? { question: details.identity } : {};
+    box.value = new URL(addressOf(current, new URLSearchParams(identity)), location.href).href;
+    box.hidden = false;
+    box.focus();
+    box.select();
+    let isCopied = document.execCommand("copy"); // Pages from disk may lack the permission for the clipboard's newer interface.
+    if (!isCopied) isCopied = await navigator.clipboard?.writeText(box.value).then(() => true, () => false);
+    byId("item-copied").textContent = isCopied ? "Copied." : "Copy the selected address.";
+  });
+  for (const [id, by] of [["before", -1], ["after", 1]]) byId(id).addEventListener("click", () => { turn(by); visit(addressOf(), "pushState"); });
+  list.addEventListener("click", (event) => {
+    const link = event.target.closest("a");
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    const follow = () => {
+      history.pushState({ gallery: link.hash, isOverList: true }, "", link.hash);
+      open(byKey.get(parsed(link.hash).key));
+    };
+    if (isLeaving) window.addEventListener("hashchange", follow, { once: true });
+    else follow();
+  });
+  form.addEventListener("submit", (event) => { event.preventDefault(); if (typing) changed(field.text); });
+  form.addEventListener("keydown", () => { isKeyed = true; });
+  form.addEventListener("pointerdown", () => { isKeyed = false; });
+  form.addEventListener("input", ({ target }) => {
+    if (target === field.benchmark) offer();
+    if (target !== field.text) return changed(target);
+    search += 1;
+    clearTimeout(typing);
+    typing = setTimeout(() => changed(field.text), TYPING_MS);
+    return wait();
+  });
+  form.addEventListener("reset", () => setTimeout(() => { offer(); changed(form); }));
+  window.addEventListener("hashchange", () => route(false));
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a");
+    if (link?.hash === location.hash && link.hash.startsWith("#gallery?")) land(false); // The address does not change.
+  });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
     const by = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
@@ -243,13 +460,12 @@ function gallery() {
     }
   });
 
-  const several = index.benchmarks.length > 1;
   fill(field.benchmark, [...(several ? [["", "all benchmarks"]] : []), ...index.benchmarks.map((key) => [key, titleOf(key)])], "");
   fill(field.verdict, [["", "any verdict"], ...Object.entries(VERDICTS).map(([letter, [sign, word]]) => [letter, `${sign} ${word}`])], "");
+  for (const id of ["filters", "found", "legend"]) byId(id).hidden = false;
   offer();
   filter();
-  for (const id of ["filters", "found", "legend"]) byId(id).hidden = false;
-  route();
+  route(true);
 }
 
 if (byId("index")) gallery();

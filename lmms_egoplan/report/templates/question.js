@@ -1,4 +1,4 @@
-// An open question, and the signs of verdicts.
+// An open question, its JSON, and the signs of verdicts.
 
 const VERDICTS = { r: ["\u2713", "right"], w: ["\u2717", "wrong"], p: ["\u00bd", "partly"], u: ["?", "unscored"] };
 
@@ -14,7 +14,8 @@ function opened(item, details, runs) {
   const answers = details.answers.map(([position, answer]) => ({ ...answer, run: runs[position], letter: item.verdicts[position] }));
   const ranked = answers.filter((answer) => answer.logprobs);
   const texts = answers.filter((answer) => !answer.logprobs || answer.text !== undefined || answer.judgement !== undefined);
-  const facts = [...item.facts].map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", { dir: "auto" }, value)));
+  const named = details.video === null ? item.facts : new Map([...item.facts, ["video", details.video]]);
+  const facts = [...named].map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", { dir: "auto" }, value)));
   const references = details.references.map(([name, text]) => make("div", {}, make("dt", {}, name), make("dd", { dir: "auto", tabindex: "0" }, text)));
   return [
     make("p", { class: "asked", dir: "auto" }, details.question),
@@ -99,4 +100,26 @@ function words(answer, details) {
     answer.reply === undefined || answer.reply === answer.text ? null : make("details", {}, make("summary", {}, "Complete reply"), make("p", { class: "prompt", dir: "auto", tabindex: "0" }, answer.reply)),
     tokensOf(answer) === null ? null : make("p", { class: "rating" }, tokensOf(answer)),
     answer.judgement === undefined ? null : make("div", { class: "judgement" }, make("strong", {}, "The judge:"), make("p", { dir: "auto" }, answer.judgement)));
+}
+
+// Return a question and the runs' answers with the names of docs/report-json.md. Missing values are null.
+function asJson(item, details, runs, title) {
+  const tasks = details.tasks.map(([name, version]) => ({ name, version }));
+  return {
+    schema: 1, key: item.key, benchmark: item.benchmark, title, tasks, video: details.video, question: details.question,
+    choices: details.choices, gold: details.gold, references: Object.fromEntries(details.references), facts: Object.fromEntries(item.facts),
+    prompts: details.prompts,
+    runs: details.answers.map(([position, answer]) => ({
+      name: runs[position], task: tasks[answer.task]?.name ?? null, version: tasks[answer.task]?.version ?? null, prompt: answer.prompt ?? null,
+      answer: answer.text ?? null, reply: answer.reply ?? null, chosen: answer.chosen ?? null, log_probabilities: answer.logprobs ?? null,
+      verdict: VERDICTS[item.verdicts[position]][1], rating: answer.rating ?? null, reason: answer.judgement ?? null,
+      input_tokens: answer.tokens?.[0] ?? null, output_tokens: answer.tokens?.[1] ?? null,
+    })),
+  };
+}
+
+function download(name, content) {
+  const url = URL.createObjectURL(new Blob([`${JSON.stringify(content, null, 1)}\n`], { type: "application/json" }));
+  make("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60000);
 }
