@@ -7,6 +7,9 @@ memory is the peak of the larger process: the command, or the one that it starts
 
     python perf/reporting.py                                 # 3,355 questions, 3 to 4 minutes
     python perf/reporting.py --questions 400 --without-encoder
+
+The last report is opened in Chromium, and its gallery is searched three times for texts in the files with the answers:
+twice after the page was opened, and once from a new page while the words are typed.
 """
 
 import argparse
@@ -26,11 +29,36 @@ from pathlib import Path
 from typing import Any
 
 from egoplan_media import QUESTIONS, prepare, record
+from playwright.sync_api import sync_playwright
 
 MODELS = {"org/One-7B": 0.25, "org/Two-7B": 0.32, "org/Three-34B": 0.38, "org/Four-72B": 0.45}
 """Models, with the fraction of questions that each answers correctly."""
 SECONDS, GIBIBYTES, PAGE_MEBIBYTES = 60, 1.2, 15
 TESTS = Path(__file__).parents[1] / "tests"
+_SEARCH = """async ([text, delay]) => {
+    const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+    const { elements: { text: field } } = document.getElementById("filters");
+    const count = document.getElementById("count");
+    let longest = 0;
+    const observer = new PerformanceObserver((list) => {
+        longest = Math.max(longest, ...list.getEntries().map((task) => task.duration));
+    });
+    await pause(1000);
+    observer.observe({ type: "longtask" });
+    for (const end of delay ? [...text].keys() : [text.length - 1]) {
+        field.value = text.slice(0, end + 1);
+        field.dispatchEvent(new Event("input", { bubbles: true }));
+        await pause(delay);
+    }
+    const start = performance.now();
+    while (count.textContent.startsWith("Searching")) await pause(1);
+    const seconds = (performance.now() - start) / 1000;
+    await pause(500);
+    observer.disconnect();
+    return [seconds, longest, count.textContent];
+}"""
+"""A function that types a text, and returns the seconds from the last letter to the final count, the duration of the
+longest task of more than 50 ms, and the count."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +113,22 @@ def main() -> None:
                 f"other files {figures.other_files:.0f} MiB, {figures.strips} strips",
                 flush=True,
             )
+        _search(folder / "report" / "index.html")
+
+
+def _search(page: Path) -> None:
+    """Search the gallery, and print the time to the final count, and the longest time without a reaction to typing."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        tab = browser.new_page()
+        tab.goto(page.as_uri())
+        for name, text, delay in (("first", "the tap 77", 0), ("second", "the tap 78", 0), ("typed", "the tap 79", 50)):
+            if name == "typed":
+                tab.goto("about:blank")
+                tab.goto(page.as_uri())
+            seconds, longest, count = tab.evaluate(_SEARCH, [text, delay])
+            print(f"{name} search: {seconds:.2f} s, longest task {longest:.0f} ms, {count}", flush=True)
+        browser.close()
 
 
 def _report(folder: Path, environment: dict[str, str]) -> ReportFigures:

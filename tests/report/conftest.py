@@ -1,5 +1,7 @@
 """Fixtures: a page in a browser, opened from disk, and the small report of each benchmark."""
 
+from contextlib import contextmanager
+
 import pytest
 
 from lmms_egoplan.report import page
@@ -30,24 +32,31 @@ def unfold(tab):
     tab.evaluate("document.querySelectorAll('main details').forEach((part) => { part.open = true; })")
 
 
-@pytest.fixture
-def tab(browser, written, request):
-    """Open the report. Fail on requests to the network, errors of scripts, and texts that run as scripts."""
-    settings = {"viewport": {"width": 1440, "height": 900}} | getattr(request, "param", {})
-    context = browser.new_context(**settings)
+@contextmanager
+def watched_tab(browser, address, **settings):
+    """Open an address. Fail on requests to the network, errors of scripts, and texts that run as scripts."""
+    context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | settings)
     opened = context.new_page()
     opened.set_default_timeout(1000 * FOREVER_S)
     messages = []
+    local = ("file:", "data:", "blob:")
     opened.on("console", lambda message: messages.append(message.text))
     opened.on("pageerror", lambda error: messages.append(str(error)))
     opened.on("requestfailed", lambda request: messages.append(f"{request.url}: {request.failure}"))
-    opened.on("request", lambda call: None if call.url.startswith(("file:", "data:")) else messages.append(call.url))
-    opened.goto((written / "index.html").as_uri())
-    unfold(opened)
+    opened.on("request", lambda call: None if call.url.startswith(local) else messages.append(call.url))
+    opened.goto(address)
     yield opened
     assert [message for message in messages if not message.endswith("net::ERR_ABORTED")] == []
     assert opened.evaluate("window.hit") is None
     context.close()
+
+
+@pytest.fixture
+def tab(browser, written, request):
+    """Open the report in a `watched_tab`, and unfold it."""
+    with watched_tab(browser, (written / "index.html").as_uri(), **getattr(request, "param", {})) as opened:
+        unfold(opened)
+        yield opened
 
 
 @pytest.fixture(scope="module", params=SMALL)

@@ -432,6 +432,8 @@ function gallery() {
   form.addEventListener("pointerdown", () => { isKeyed = false; });
   form.addEventListener("input", ({ target }) => {
     if (target === field.benchmark) offer();
+    const other = { one: field.two, two: field.one }[target.name];
+    if (other?.value === target.value) other.selectedIndex = [...other.options].findIndex((option) => option.value !== target.value);
     if (target !== field.text) return changed(target);
     search += 1;
     clearTimeout(typing);
