@@ -122,7 +122,11 @@ def _search(page: Path) -> None:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         tab = browser.new_page()
         tab.goto(page.as_uri())
-        for name, text, delay in (("first", "the tap 77", 0), ("second", "the tap 78", 0), ("typed", "the tap 79", 50)):
+        for name, text, delay in (
+            ("first", "open drawer 77", 0),
+            ("second", "open drawer 78", 0),
+            ("typed", "open drawer 79", 50),
+        ):
             if name == "typed":
                 tab.goto("about:blank")
                 tab.goto(page.as_uri())

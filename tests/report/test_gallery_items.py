@@ -48,15 +48,27 @@ def test_equal_ids_with_other_gold_answers_are_other_questions(small, tmp_path):
     section = report.section()
     assert f"{report.SPEC.name}_comparisons" not in {table.key for table in section.tables}
     items = {item.key: item for item in report.items()}
-    keys = [item.key for item in small.report(runs[:1]).items()]
+    alone = [{item.key: item.identity for item in small.report([run]).items()} for run in runs]
+    keys = [*alone[0]]
     assert items.keys() == {*keys, *(f"{key} (2)" for key in keys)}
     for key in keys:
         first, second = items[key], items[f"{key} (2)"]
         assert {*first.answers, *second.answers} == {"One", "Other"}
+        assert len({first.identity, second.identity}) == 2
+        assert {first.identity, second.identity} == {identities[key] for identities in alone}
         assert (first.gold, first.references) != (second.gold, second.references)
     missing = sum(item.images is None for item in items.values())
     assert missing >= len(keys)
     assert any(str(missing) in remark and "prepared data" in remark for remark in section.remarks)
+
+
+def test_questions_have_the_video_and_each_answer_has_its_task(small):
+    tasks = {(name, task.version) for run in small.runs for name, task in run.tasks.items()}
+    items = small.report(small.runs).items()
+    assert {answer.task for item in items for answer in item.answers.values()} <= tasks
+    has_videos = small.report.SPEC.clusters == "videos"
+    assert [item.video is not None for item in items] == [has_videos] * len(items)
+    assert all(item.video in item.question for item in items if item.benchmark == "egointent")
 
 
 def test_runs_of_another_benchmark_have_no_section(small, tmp_path):

@@ -66,7 +66,7 @@ function gallery() {
   function choose(select, value) {
     if (value && ![...select.options].some((option) => option.value === value)) {
       const text = select.dataset.fact === undefined ? value : value.slice(1);
-      select.append(make("option", { value, "data-unknown": text }, `${text} (not in this report)`));
+      select.append(make("option", { value, "data-unknown": text }, `${text} (no questions)`));
     }
     if (value) select.value = value;
     else select.selectedIndex = 0;
