@@ -90,7 +90,7 @@ def query(page) -> dict[str, str]:
 
 
 def form(page) -> dict[str, str]:
-    """Return the values of all visible fields, by label."""
+    """Return the values of all visible fields, by name."""
     values = "all => all.map(x => [x.dataset.fact ?? x.name, (x.selectedOptions?.[0].textContent ?? x.value)])"
     return dict(page.locator("#filters :is(input, select):visible").evaluate_all(values))
 
@@ -167,6 +167,11 @@ def test_back_and_forward_restore_filters_without_many_entries(page):
             arg=[text, run, benchmark],
         )
     assert keys(page) == ["plan/101"]
+    page.focus("[name=verdict]")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert query(page)["verdict"] == "w"
+    assert page.evaluate("history.length") == entries + 4
 
 
 @pytest.mark.parametrize(
