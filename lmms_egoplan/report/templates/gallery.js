@@ -416,13 +416,21 @@ function gallery() {
     byId("item-copied").textContent = isCopied ? "Copied." : "Copy the selected address.";
   });
   for (const [id, by] of [["before", -1], ["after", 1]]) byId(id).addEventListener("click", () => { turn(by); visit(addressOf(), "pushState"); });
-  list.addEventListener("click", (event) => {
-    const link = event.target.closest("a");
-    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  // Follow links to the gallery. The browser's own scrolling would continue after the list has changed.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#gallery']");
+    if (!link || !parsed(link.hash) || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
+    const isRow = list.contains(link);
     const follow = () => {
-      history.pushState({ gallery: link.hash, isOverList: true }, "", link.hash);
-      open(byKey.get(parsed(link.hash).key));
+      if (isRow) {
+        history.pushState({ gallery: link.hash, isOverList: true }, "", link.hash);
+        open(byKey.get(parsed(link.hash).key));
+      } else if (link.hash === location.hash) land(false);
+      else {
+        history.pushState(null, "", link.hash);
+        route(false);
+      }
     };
     if (isLeaving) window.addEventListener("hashchange", follow, { once: true });
     else follow();
@@ -442,10 +450,6 @@ function gallery() {
   });
   form.addEventListener("reset", () => setTimeout(() => { offer(); changed(form); }));
   window.addEventListener("hashchange", () => route(false));
-  document.addEventListener("click", (event) => {
-    const link = event.target.closest("a");
-    if (link?.hash === location.hash && link.hash.startsWith("#gallery?")) land(false); // The address does not change.
-  });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
     const by = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
