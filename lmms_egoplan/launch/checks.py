@@ -75,9 +75,9 @@ def _tasks(plan: Plan) -> Iterator[str]:
 
 def _arguments(plan: Plan) -> Iterator[str]:
     backend, arguments = plan.backend, plan.model_args
-    text = ",".join(f"{name}={value}" for name, value in arguments.items())
+    text = " ".join([*(f"{name}={value}" for name, value in arguments.items()), *plan.options])
     if without_secrets(text) != text:
-        yield "--model-args: contains a key; set keys in the environment, such as OPENAI_API_KEY"
+        yield "--model-args or the harness's options contain a key; set it in the environment, such as OPENAI_API_KEY"
         return
     if backend.model_parameter in arguments:
         yield f"--model-args {backend.model_parameter}: already set by MODEL; remove it"

@@ -26,8 +26,8 @@ VLLM_BACKENDS = {"lmms-eval": "vllm_ranker", "lm-eval": "vllm-vlm-ranker"}
 _MODULES = {"lmms-eval": ["lmms_eval"], "lm-eval": ["lmms_egoplan", "lm-eval"]}
 CACHE = {"lmms-eval": "cache", "lm-eval": "cache/answers"}
 """Value of ``--use_cache``, relative to the run's folder."""
-# A comma outside braces and brackets, since values may be JSON.
-_COMMA = re.compile(r",(?![^{\[]*[}\]])")
+# A comma before the next name, since values may be JSON.
+_COMMA = re.compile(r",\s*(?=[A-Za-z_]\w*=)")
 _SCRIPT = Path(__file__).with_name("script.sh.jinja")
 
 
@@ -145,7 +145,7 @@ def read_arguments(text: str) -> dict[str, str]:
     Raises:
         LmmsEgoplanError: A part has no name or no ``=``.
     """
-    parts = [part.strip().partition("=") for part in _COMMA.split(text) if part.strip()]
+    parts = [part.strip().partition("=") for part in _COMMA.split(text.strip(" ,")) if part]
     if invalid := ["".join(part) for part in parts if not part[0] or not part[1]]:
         raise LmmsEgoplanError(f"--model-args {invalid[0]}: expected name=value,name=value")
     return {name: value for name, _, value in parts}

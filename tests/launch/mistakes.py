@@ -147,6 +147,7 @@ MISTAKES = [
     Mistake("type misspelt", (*EGOPLAN, "--model-args", "dtype=bf16"), ("dtype=bf16", "bfloat16")),
     Mistake("argument without value", (*EGOPLAN, "--model-args", "bfloat16"), ("--model-args bfloat16", "name=value")),
     Mistake("key in the arguments", (*EGOPLAN, "--model-args", "token=hf_abcdefghijklmnop"), ("key", "environment")),
+    Mistake("key in the options", (*EGOPLAN, "--", "--wandb_args", "api_key=0123456789abcdef"), ("key", "environment")),
     Mistake("backend misspelt", (*EGOPLAN, "--backend", "hf_vml"), ("hf_vml", "did you mean hf_vlm")),
     Mistake(
         "backend only writes",
