@@ -15,6 +15,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.launch.state import read_state, show_progress
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.report.benchmark import read_reports
+from lmms_egoplan.report.document import Section
 from lmms_egoplan.report.page import build_report
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import read_scores, with_samples
@@ -25,10 +26,12 @@ from lmms_egoplan.report.summary import (
     print_scores,
     print_summary,
     sections_of,
+    number_table,
     short_table,
-    with_further,
 )
-from lmms_egoplan.report.tables import markdown_of
+from lmms_egoplan.report.tables import csv_of, latex_of, markdown_of
+
+Form = Literal["text", "md", "latex", "csv"]
 
 
 def report(
@@ -62,8 +65,11 @@ def report(
         ),
     ] = None,
     form: Annotated[
-        Literal["text", "md"],
-        typer.Option("--format", help="Output in the terminal: the summary, or Markdown for a model card."),
+        Form,
+        typer.Option(
+            "--format",
+            help="Output in the terminal: the summary, or the scores as Markdown, LaTeX (booktabs) or CSV.",
+        ),
     ] = "text",
 ) -> None:
     """Write a report page that compares runs with each other and with the papers' tables.
@@ -96,13 +102,13 @@ def report(
     for line in built.skipped:
         typer.echo(f"Skipped: {line}", err=True)
     counts = ", ".join(f"{count} {name[:-1] if count == 1 else name}" for name, count in built.counts.items())
-    typer.echo(f"{counts} in {time.monotonic() - started:.0f} s")
-    typer.echo(f"Written to {built.page}\n")
+    has_remarks_apart = form != "text"
+    typer.echo(f"{counts} in {time.monotonic() - started:.0f} s", err=has_remarks_apart)
+    typer.echo(f"Written to {built.page}\n", err=has_remarks_apart)
     if form == "text":
         print_summary(built.sections, Console())
-        return
-    tables = (short_table(with_further(built.sections)), model_card(built.sections, published_together()))
-    typer.echo("\n".join(markdown_of(table) for table in tables if table is not None))
+    else:
+        _print_table(built.sections, form, with_all=True)
 
 
 def _names(texts: list[str]) -> dict[Path, str]:
@@ -129,8 +135,12 @@ def show(
         ),
     ],
     form: Annotated[
-        Literal["text", "md"],
-        typer.Option("--format", help="Output: tables, or one Markdown table for a model card (score, interval, n)."),
+        Form,
+        typer.Option(
+            "--format",
+            help="Output: tables for the terminal, or one table of score, interval and n: Markdown for a model card, "
+            "LaTeX (booktabs) for a paper, CSV for programs. The table alone goes to standard output.",
+        ),
     ] = "text",
 ) -> None:
     """Print the main scores of runs, side by side.
@@ -152,24 +162,36 @@ def show(
     try:
         reports, has_samples = _checked_reports(read.runs)
     except LmmsEgoplanError as error:
-        if form == "md":
+        if form != "text":
             raise
         typer.echo(f"No intervals: {error}", err=True)
         reports, has_samples = list(read_reports(read.runs, BENCHMARKS)), False
-    if form == "md":
-        table = short_table(sections_of(reports))
-        typer.echo(markdown_of(table) if table is not None else "No scores of the project's tasks.")
-    else:
+    if form == "text":
         print_scores(read.runs, reports, Console(), with_main=not has_samples)
-    if form == "text" and has_samples:
-        typer.echo()
-        print_summary(sections_of(reports), Console())
+        if has_samples:
+            typer.echo()
+            print_summary(sections_of(reports), Console())
+    else:
+        _print_table(sections_of(reports), form)
     for line in read.skipped:
         typer.echo(f"Skipped: {line}", err=True)
     if read.without:
         raise LmmsEgoplanError(
             f"no results in {', '.join(map(str, read.without))}; pass the --output_path of a finished run"
         )
+
+
+def _print_table(sections: Sequence[Section], form: Form, *, with_all: bool = False) -> None:
+    """Print the scores as Markdown, LaTeX or CSV. With `with_all`, add the table of all benchmarks except to CSV."""
+    table = number_table(sections) if form == "csv" else short_table(sections)
+    if table is None:
+        typer.echo("No scores of the project's tasks.", err=True)
+    elif form == "csv":
+        typer.echo(csv_of(table, with_own=False), nl=False)
+    else:
+        tables = (table, model_card(sections, published_together()) if with_all else None)
+        form_of = latex_of if form == "latex" else markdown_of
+        typer.echo("\n".join(form_of(part) for part in tables if part is not None))
 
 
 def _checked_reports(runs: Sequence[Run]) -> tuple[Reports, bool]:

@@ -206,12 +206,13 @@ class BenchmarkReport(ABC, Generic[Task]):
         return keys
 
     def main_tasks(self) -> list[Task]:
-        """Return the tasks of the summary, each at most once per run."""
+        """Return the tasks of the finding, the slices and the changes."""
         return self.tasks
 
-    def further_tasks(self) -> list[Task]:
-        """Return further tasks whose scores belong in a model card."""
-        return []
+    def summary_tasks(self) -> Sequence[Task]:
+        """Return the tasks of the summary, the main tasks first. Each has its own card."""
+        main = self.main_tasks()
+        return [*main, *(task for task in self.tasks if task not in main)]
 
     def labels(self, _task: Task, _answer: Answer) -> Mapping[str, str]:
         """Return people's labels of an answer, by attribute."""
@@ -301,9 +302,9 @@ class BenchmarkReport(ABC, Generic[Task]):
         """Return the scores for a terminal, with one column per run and one block per task.
 
         Args:
-            with_main: false to omit the main scores of `main_tasks`.
+            with_main: false to omit the main scores of `summary_tasks`.
         """
-        hidden = set() if with_main else {id(task) for task in self.main_tasks()}
+        hidden = set() if with_main else {id(task) for task in self.summary_tasks()}
         tasks = self.compact_tasks()
         blocks: dict[str, dict[str, dict[str, str]]] = {}
         for heading in dict.fromkeys(map(self.heading, tasks)):
@@ -357,13 +358,14 @@ class BenchmarkReport(ABC, Generic[Task]):
     @cached_property
     def differences(self) -> tuple[document.Difference, ...]:
         """The differences of every two runs in the summary that have the same task."""
-        pairs = (self.difference(*pair) for pair in combinations(self.main_tasks(), 2) if pair[0].task == pair[1].task)
+        tasks = self.summary_tasks()
+        pairs = (self.difference(*pair) for pair in combinations(tasks, 2) if pair[0].task == pair[1].task)
         return tuple(pair for pair in pairs if pair is not None)
 
     @cached_property
     def headlines(self) -> list[document.Headline]:
         """The main scores for the summary."""
-        return ranked([self.headline(task) for task in self.main_tasks()], self.differences)
+        return ranked([self.headline(task) for task in self.summary_tasks()], self.differences)
 
     def headline(self, task: Task) -> document.Headline:
         """Return the main score of a task for the summary."""
@@ -503,17 +505,17 @@ class BenchmarkReport(ABC, Generic[Task]):
     def scores_section(self) -> document.Section:
         """Return the section for a terminal: without tables, figures, remarks, slices and changes."""
         spec = self.SPEC
+        main = self.headlines[: len(self.main_tasks())]
         return document.Section(
             spec.name,
             spec.title,
             spec.lead,
             tuple(self.headlines),
-            finding=finding(spec.title, self.headlines, self.differences, self.reference, spec.unit),
+            finding=finding(spec.title, main, self.differences, self.reference, spec.unit),
             unit=spec.unit,
             top=spec.top,
             reference=self.reference,
             differences=self.differences,
-            further=tuple(self.headline(task) for task in self.further_tasks()),
         )
 
     def items(self) -> list[document.Item]:

@@ -273,7 +273,7 @@ def _text(key: Key) -> str:
 
 
 def ranked(headlines: Sequence[Headline], differences: Sequence[Difference]) -> list[Headline]:
-    """Add the best and worst rank of each run among the comparable runs of its task.
+    """Add the best and worst rank of each run among the comparable runs of its task and protocol.
 
     A run is above or below another if the interval of their difference excludes 0. A run has no rank if one of its
     differences has no interval.
@@ -410,7 +410,8 @@ def _both_ways(differences: Sequence[Difference]) -> _Pairs:
 
 def _is_rival(line: Headline, other: Headline) -> bool:
     is_scored = line.value is not None and other.value is not None
-    return is_scored and line is not other and line.task == other.task and not line.apart and not other.apart
+    is_same = (line.task, line.protocol) == (other.task, other.protocol)
+    return is_scored and line is not other and is_same and not line.apart and not other.apart
 
 
 def _with_rank(line: Headline, rivals: Sequence[Headline], pairs: _Pairs) -> Headline:

@@ -220,7 +220,6 @@ class Section:
     finding: the result in sentences. Every difference has its interval.
     unit: unit after numbers of the main score, such as ``points``; "" for none.
     top: highest possible main score.
-    further: main scores of tasks that are not in the summary, for model cards.
     """
 
     key: str
@@ -237,7 +236,6 @@ class Section:
     differences: tuple[Difference, ...] = ()
     slices: tuple[Slice, ...] = ()
     changes: tuple[Change, ...] = ()
-    further: tuple[Headline, ...] = ()
 
 
 @dataclass(frozen=True)

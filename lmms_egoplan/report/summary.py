@@ -13,7 +13,7 @@ from rich.text import Text
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.report import tables
 from lmms_egoplan.report.benchmark import BenchmarkReport, ReportedBenchmark, read_reports
-from lmms_egoplan.report.comparisons import Part, shared_reasons
+from lmms_egoplan.report.comparisons import Part
 from lmms_egoplan.report.document import DEMO_NOTE, Headline, Section
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.scores import in_percent
@@ -31,8 +31,9 @@ Reports = Sequence[tuple[Part, BenchmarkReport[Any]]]
 
 @dataclass(frozen=True)
 class Card:
-    """The headlines of one task of a section, best first. Headlines that are not comparable come last.
+    """The headlines of one task and protocol of a section, best first. Headlines that are not comparable come last.
 
+    task: name of the task, or its protocol if the section has several protocols of the task.
     chance: score of random answers in the task; None if unknown.
     """
 
@@ -44,25 +45,31 @@ class Card:
 
     @property
     def compares(self) -> bool:
-        """True if a run is comparable with the published scores."""
-        return any(not line.apart and line.value is not None for line in self.lines)
+        """True if the card is of the section's first task, and a run is comparable with the published scores."""
+        is_first = self.lines[0].task == self.section.headlines[0].task
+        return is_first and any(not line.apart and line.value is not None for line in self.lines)
 
     def not_compared(self, line: Headline) -> str:
         """Return "not compared", with the reasons unless the finding states them; "" for comparable scores."""
         if not line.apart or line.value is None:
             return ""
-        return "not compared" if shared_reasons(self.section.headlines) else f"not compared: {'; '.join(line.apart)}"
+        reasons = "; ".join(line.apart)
+        is_stated = any(reasons in sentence for sentence in self.section.finding)
+        return "not compared" if is_stated else f"not compared: {reasons}"
 
 
 def cards(sections: Iterable[Section]) -> Iterator[Card]:
-    """Group the sections' headlines by task and metric, in order."""
+    """Group the sections' headlines by task, metric and protocol, in order."""
     for section in sections:
-        kinds = dict.fromkeys((line.task, line.metric) for line in section.headlines)
-        for task, metric in kinds:
-            lines = [line for line in section.headlines if (line.task, line.metric) == (task, metric)]
-            chances = {line.chance for line in lines}
-            chance = chances.pop() if len(chances) == 1 else None
-            yield Card(section, task, metric, chance, tuple(sorted(lines, key=_order)))
+        kinds: dict[tuple[str, str], dict[str, list[Headline]]] = {}
+        for line in section.headlines:
+            kinds.setdefault((line.task, line.metric), {}).setdefault(line.protocol, []).append(line)
+        for (task, metric), protocols in kinds.items():
+            for protocol, lines in protocols.items():
+                chances = {line.chance for line in lines}
+                chance = chances.pop() if len(chances) == 1 else None
+                name = task if len(protocols) == 1 else protocol
+                yield Card(section, name, metric, chance, tuple(sorted(lines, key=_order)))
 
 
 def _order(line: Headline) -> tuple[bool, bool, float]:
@@ -99,6 +106,16 @@ def short_table(sections: Sequence[Section]) -> tables.Table | None:
     )
     table = tables.table_of_runs("card", "Scores with 95 % intervals", _COLUMNS["card"], rows, notes)
     return replace(table, rows=tuple(replace(row, is_own=False) for row in table.rows), source="") if rows else None
+
+
+def number_table(sections: Sequence[Section]) -> tables.Table | None:
+    """Make a table of scores for programs, with each number in its own column; None without scores."""
+    rows = [
+        _numbers(line) | {"score": line.value, "n": line.questions, "not_comparable": "; ".join(line.apart) or None}
+        for card in cards(sections)
+        for line in card.lines
+    ]
+    return tables.table_of_runs("numbers", "Scores", _COLUMNS["numbers"], rows) if rows else None
 
 
 def card_table(card: Card) -> tables.Table:
@@ -163,7 +180,7 @@ def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str
         published: rows with ``model``, scores by the key of the section, ``source`` and ``link``. Their scores are in
             the column of a section's first task with generated answers.
     """
-    all_cards = [*cards(with_further(sections))]
+    all_cards = [*cards(sections)]
     if len({card.section.key for card in all_cards}) < 2:
         return None
     columns = [tables.Column("model", "Model")]
@@ -188,11 +205,6 @@ def model_card(sections: Sequence[Section], published: Sequence[Mapping[str, str
             sources[f"{row['source']}: {row['link']}"] = None
     notes = [note("published_card", sources="; ".join(sources))] if sources else []
     return tables.Table("model_card", "All benchmarks", tuple(columns), tuple(rows), notes=tuple(notes))
-
-
-def with_further(sections: Iterable[Section]) -> list[Section]:
-    """Append the headlines of `Section.further` to each section's headlines."""
-    return [replace(section, headlines=(*section.headlines, *section.further)) for section in sections]
 
 
 def score_text(line: Headline) -> str:

@@ -1,8 +1,8 @@
-"""Tables and their columns, texts in YAML files, and formatting as text, CSV and Markdown."""
+"""Tables and their columns, texts in YAML files, and formatting as text, CSV, Markdown and LaTeX."""
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, Literal, final
@@ -24,6 +24,19 @@ _PATH = re.compile(r"\.{0,2}/|~|[A-Za-z]:[\\/]|\\\\")
 _UNSHOWN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _OWN = "▸ "
 _MARKS = {"best": "**{}**", "second": "<u>{}</u>", None: "{}"}
+_LATEX_OWN = r"$\triangleright$ "
+_LATEX_MARKS = {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}", None: "{}"}
+# Without braces, a row that begins with "[" or "*" would be an argument of the previous line's end.
+_LATEX = {ord(sign): f"\\{sign}" for sign in "&%$#_{}"} | {
+    ord(sign): text
+    for sign, text in {
+        "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "`": r"\textasciigrave{}",
+        "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''", "[": "{[}", "]": "{]}", "*": "{*}",
+        "\u2212": "$-$", "\u00b1": r"$\pm$", "\u00d7": r"$\times$", "\u2264": r"$\leq$", "\u2265": r"$\geq$",
+        "\u2192": r"$\rightarrow$", "\u00b7": r"$\cdot$", "\u00b0": r"$^\circ$", "\u2026": r"\ldots{}",
+        "\u2013": "--", "\u2014": "---", "\u00a0": "~", "\u202f": r"\,", "\u2009": r"\,",
+    }.items()
+}  # fmt: skip
 
 
 def known(value: Value) -> Value:
@@ -297,33 +310,73 @@ def _picture(match: re.Match[str]) -> str:
     return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"
 
 
-def csv_of(table: Table) -> str:
+def csv_of(table: Table, *, with_own: bool = True) -> str:
     """Format a table as CSV, with all digits and empty fields for missing values.
 
-    The last column, ``own``, is true for rows of runs.
+    Args:
+        table: the table.
+        with_own: true for a last column, ``own``, that is true for rows of runs.
     """
-    rows: list[list[Value]] = [[*(column.key for column in table.columns), "own"]]
+    rows: list[list[Value]] = [[*(column.key for column in table.columns), *["own"] * with_own]]
     for row in table.rows:
-        cells = ["" if value is None else clean(value) if isinstance(value, str) else value for value in row.values]
-        rows.append([*cells, row.is_own])
+        cells = [clean(value) if isinstance(value, str) else known(value) for value in row.values]
+        rows.append([*cells, *[row.is_own] * with_own])
     return csv_text(rows)
 
 
 def markdown_of(table: Table) -> str:
     """Format a table as Markdown, with title and notes. Best values are bold, second best underlined."""
-    marks = table.marks()
     lines = [f"**{_plain(table.title)}**", ""]
     lines.append(_line(_plain(column.title) for column in table.columns))
     lines.append(_line("---:" if is_number else "---" for is_number in table.numbers()))
-    for index, row in enumerate(table.rows):
-        cells = [
-            _MARKS[marks.get((index, position))].replace("{}", _plain(show(value, column.decimals, column.key)))
-            for position, (value, column) in enumerate(zip(row.values, table.columns, strict=True))
-        ]
-        lines.append(_line([(_OWN if row.is_own else "") + cells[0], *cells[1:]]))
-    legend = [f"{_OWN.strip()}: own run."] if any(row.is_own for row in table.rows) else []
+    lines += map(_line, _cells(table, _plain, _MARKS, _OWN))
+    legend = [f"{_OWN.strip()}: own run."] if table.has_own else []
     remarks = [text for text in (table.source, *table.notes, *legend) if text]
     return "\n".join([*lines, "", *(f"{_plain(text)}  " for text in remarks), ""])
+
+
+def latex_of(table: Table) -> str:
+    """Format a table for LaTeX with the package booktabs, with title and notes.
+
+    Best values are bold, second best underlined. LaTeX's special characters and common signs are escaped. Letters of
+    other scripts stay, and need XeLaTeX or LuaLaTeX.
+    """
+    legend = [f"{_LATEX_OWN.strip()}: own run."] if table.has_own else []
+    remarks = [*(_latex(text) for text in (table.source, *table.notes) if text), *legend]
+    rows = (" & ".join(cells) + r" \\" for cells in _cells(table, _latex, _LATEX_MARKS, _LATEX_OWN))
+    return "\n".join([
+        "% Needs \\usepackage{booktabs}",
+        r"\begin{table}",
+        f"\\caption{{{_latex(table.title)}}}",
+        f"\\begin{{tabular}}{{{''.join('r' if is_number else 'l' for is_number in table.numbers())}}}",
+        r"\toprule",
+        " & ".join(_latex(column.title) for column in table.columns) + r" \\",
+        r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(f"\\par\\footnotesize {text}" for text in remarks),
+        r"\end{table}",
+        "",
+    ])  # fmt: skip
+
+
+def _cells(
+    table: Table, escape: Callable[[str], str], forms: Mapping[str | None, str], own: str
+) -> Iterator[Sequence[str]]:
+    """Yield the formatted cells of each row. `forms` has a format for each mark, and `own` precedes rows of runs."""
+    marks = table.marks()
+    for index, row in enumerate(table.rows):
+        cells = [
+            forms[marks.get((index, position))].format(escape(show(value, column.decimals, column.key)))
+            for position, (value, column) in enumerate(zip(row.values, table.columns, strict=True))
+        ]
+        yield (own if row.is_own else "") + cells[0], *cells[1:]
+
+
+def _latex(text: str) -> str:
+    """Format a text as one line for LaTeX."""
+    return " ".join(clean(text).split()).replace("--", "-{}-").translate(_LATEX)
 
 
 def _line(cells: Iterable[str]) -> str:

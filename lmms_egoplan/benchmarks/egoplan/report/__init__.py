@@ -302,11 +302,6 @@ class EgoPlanReport(_ChoiceReport):
         """Return each run's main task, or its first one if it has no main task."""
         return [next(run_tasks) for _, run_tasks in groupby(self.tasks, key=lambda task: task.run.name)]
 
-    def further_tasks(self) -> list[Series]:
-        """Return tasks with written letters that are not a run's main task."""
-        mains = self.main_tasks()
-        return [task for task in self.tasks if not task.is_ranked and task not in mains]
-
     def tables(self) -> Iterator[Table | None]:
         """Yield scores compared with the paper's, all scores, scores by group, pairs of runs, and the test split."""
         ranked = [task for task in self.tasks if task.is_main]

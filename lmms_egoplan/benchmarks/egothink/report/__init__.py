@@ -59,6 +59,10 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         """Return the dimensions of each run as one task."""
         return [graded for run in runs if (graded := read_graded(run)) is not None]
 
+    def summary_tasks(self) -> list[Graded]:
+        """Add each run's capabilities."""
+        return [*self.tasks, *(group for task in self.tasks for group in task.capabilities())]
+
     def labels(self, _task: Graded, answer: Answer) -> Mapping[str, str]:
         """Return the people's rating of the same answer."""
         rating = self._rated.get((answer.id, answer.record.answer))

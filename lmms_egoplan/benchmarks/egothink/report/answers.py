@@ -1,7 +1,7 @@
 """Read the answers of runs to EgoThink's questions, and combine their dimensions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -77,20 +77,22 @@ class Graded(ScoredTask):
         answers: Answers of the tasks with samples, in the order of the dimensions.
         tasks: Task by dimension.
         left_out: Names of excluded tasks: their dimension is unknown or already in the run.
+        dimensions: Dimensions of the main score.
     """
 
     answers: Mapping[Key, Answer]
     tasks: Mapping[str, TaskRun]
     left_out: tuple[str, ...]
+    dimensions: Sequence[Dimension] = DIMENSIONS
 
     @property
     def main(self) -> Mean:
-        """Plain mean over all twelve dimensions."""
+        """Plain mean over the dimensions."""
         return self.whole.mean
 
     @property
     def coverage(self) -> float:
-        """Fraction of the questions of all twelve dimensions with a rating."""
+        """Fraction of the dimensions' questions with a rating."""
         return self.whole.coverage
 
     @property
@@ -116,8 +118,17 @@ class Graded(ScoredTask):
 
     @cached_property
     def whole(self) -> Part:
-        """All twelve dimensions."""
-        return self.part(DIMENSIONS)
+        """All dimensions of the main score."""
+        return self.part(self.dimensions)
+
+    def capabilities(self) -> "Iterator[Graded]":
+        """Yield the groups ``egothink_bench_CAPABILITY`` of which the run has every dimension."""
+        for name, dimensions in CAPABILITIES.items():
+            tasks = {dimension.name: self.tasks.get(dimension.name) for dimension in dimensions}
+            if None not in tasks.values():
+                answers = {key: x for key, x in self.answers.items() if dimension_of(x.id) in tasks}
+                group = replace(self.task_run, task=f"{self.task_run.task}_{name}")
+                yield replace(self, answers=answers, task_run=group, dimensions=dimensions)
 
     def part(self, dimensions: Sequence[Dimension]) -> Part:
         """Combine dimensions. The interval comes from samples, all other values from the harness's metrics."""
