@@ -16,17 +16,17 @@ from lmms_egoplan.launch.state import read_state, show_progress
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.report.benchmark import read_reports
 from lmms_egoplan.report.document import Section
-from lmms_egoplan.report.page import build_report
+from lmms_egoplan.report.page import SOME, Pictures, build_report
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import read_scores, with_samples
 from lmms_egoplan.report.scores import check
 from lmms_egoplan.report.summary import (
     Reports,
     model_card,
+    number_table,
     print_scores,
     print_summary,
     sections_of,
-    number_table,
     short_table,
 )
 from lmms_egoplan.report.tables import csv_of, latex_of, markdown_of
@@ -64,6 +64,14 @@ def report(
             "paper's Fig. 7. Default: a sentence encoder.",
         ),
     ] = None,
+    pictures: Annotated[
+        Pictures,
+        typer.Option(
+            help=f"Questions whose pictures are drawn for the gallery. `some`: up to {SOME} per benchmark, first those "
+            "on which runs disagree or that all runs get wrong. `none`: no new pictures. Pictures of an earlier report "
+            "are always reused.",
+        ),
+    ] = "some",
     form: Annotated[
         Form,
         typer.Option(
@@ -98,12 +106,14 @@ def report(
             if done == total:
                 bars[step].close()
 
-        built = build_report(runs, out, _names(name or []), BENCHMARKS, progress, similarity)
+        built = build_report(runs, out, _names(name or []), BENCHMARKS, progress, similarity, pictures)
     for line in built.skipped:
         typer.echo(f"Skipped: {line}", err=True)
     counts = ", ".join(f"{count} {name[:-1] if count == 1 else name}" for name, count in built.counts.items())
     has_remarks_apart = form != "text"
     typer.echo(f"{counts} in {time.monotonic() - started:.0f} s", err=has_remarks_apart)
+    if built.pictures:
+        typer.echo(f"Gallery: {built.pictures}", err=has_remarks_apart)
     typer.echo(f"Written to {built.page}\n", err=has_remarks_apart)
     if form == "text":
         print_summary(built.sections, Console())

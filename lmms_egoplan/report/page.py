@@ -4,8 +4,6 @@ import hashlib
 import json
 import math
 import re
-import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -13,10 +11,11 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from joblib import cpu_count
 from loguru import logger
 from markupsafe import Markup, escape
 from PIL import Image, UnidentifiedImageError
@@ -36,22 +35,23 @@ from lmms_egoplan.report.scores import check
 from lmms_egoplan.report.summary import Card, cards, demo_runs, rank_text, summary_table
 from lmms_egoplan.report.tables import Table, clean, counted, known, percent, show
 
+Pictures = Literal["all", "some", "none"]
+"""The questions to draw pictures of, see `write_gallery`."""
+
+SOME = 100
+"""Number of questions of each benchmark that get pictures with ``some``."""
+
 _TITLE = "Egocentric planning: runs and published results"
 _WIDTH = re.compile(r"--width: (\d+)px")
 # Tables with at least this many columns are printed in landscape.
 _WIDE = 9
-# Seconds for the whole report. Pictures get the time that remains, but at least the second number of seconds.
-_SECONDS, _LEAST_FOR_PICTURES = 50.0, 5.0
 # Figures up to this width, in pixels, are placed side by side if there is room.
 _BROAD = 760
 _Value = TypeVar("_Value")
 # Arguments: kind of work, number of finished items, total.
 Progress = Callable[[str, int, int], None]
-# Largest time for pictures in one report, in seconds. The next report reuses finished strips and adds missing ones.
-IMAGE_SECONDS = 30.0
 
 _CHUNK = 100
-_THREADS = 2
 _FRAMES = 12
 _FRAME_SIZE, _ONLY_FRAME_SIZE = (320, 200), (720, 450)
 _QUALITY = 78
@@ -66,12 +66,14 @@ class Built:
 
     counts: number of runs, benchmarks, tables, figures and questions, by name.
     skipped: skipped or missing inputs with the reason, one line each.
+    pictures: see `Gallery`; "" without questions.
     """
 
     page: Path
     counts: Mapping[str, int]
     skipped: tuple[str, ...]
     sections: tuple[Section, ...]
+    pictures: str
 
 
 def build_report(
@@ -81,6 +83,7 @@ def build_report(
     benchmarks: Sequence[ReportedBenchmark],
     progress: Callable[[str, int, int], None],
     similarity: str | None = None,
+    pictures: Pictures = "some",
 ) -> Built:
     """Write ``index.html``, ``report.json``, tables, figures and the gallery to `out`.
 
@@ -90,12 +93,12 @@ def build_report(
         benchmarks: benchmarks in the order of their sections.
         progress: function called with the kind of work, the number of finished items and the total.
         similarity: see `Inputs`.
+        pictures: see `write_gallery`.
 
     Raises:
         LmmsEgoplanError: a path has no run, or a run's samples contradict the harness's own scores.
         OSError: the folder is not writable.
     """
-    started = time.monotonic()
     judged = [path for path in folders if holds_lines(path) and has_repeats(path)]
     labelled = labelled_folders(folders)
     inputs = Inputs(similarity, tuple(judged), labelled)
@@ -125,9 +128,7 @@ def build_report(
     summary = summary_table(sections)
     write_files(out, sections, progress, [summary] if summary else [])
     write_whole(out / "report.json", json_of(sections, run_set.runs, skipped, len(items)))
-    remaining = _SECONDS - (time.monotonic() - started)
-    picture_seconds = min(IMAGE_SECONDS, max(_LEAST_FOR_PICTURES, remaining))
-    write_page(out, sections, items, run_set.runs, skipped, progress, picture_seconds)
+    gallery = write_page(out, sections, items, run_set.runs, skipped, progress, pictures)
     counts = {
         "runs": len(run_set.runs),
         "benchmarks": with_runs,
@@ -135,7 +136,7 @@ def build_report(
         "figures": sum(len(section.figures) for section in sections),
         "questions": len(items),
     }
-    return Built(out / "index.html", counts, tuple(skipped), tuple(sections))
+    return Built(out / "index.html", counts, tuple(skipped), tuple(sections), gallery.pictures if gallery else "")
 
 
 def _benchmark_sections(
@@ -176,21 +177,21 @@ def write_page(
     runs: Sequence[Run],
     skipped: Sequence[str],
     progress: Progress = lambda *_: None,
-    picture_seconds: float = IMAGE_SECONDS,
-) -> None:
-    """Write ``index.html`` and the gallery's files to `out`.
+    pictures: Pictures = "all",
+) -> "Gallery | None":
+    """Write ``index.html`` and the gallery's files to `out`, and return the gallery if there are questions.
 
     The page links to the files of tables and figures, which `write_files` writes.
 
     Args:
         skipped: skipped files with the reasons.
         progress: function called with the kind of work, the number of finished items and the total.
-        picture_seconds: see `write_gallery`.
+        pictures: see `write_gallery`.
 
     Raises:
         OSError: the folder is not writable.
     """
-    gallery = write_gallery(out, items, progress, picture_seconds) if items else None
+    gallery = write_gallery(out, items, progress, pictures) if items else None
     figures = {}
     drawn = [figure for section in sections for figure in section.figures]
     for done, figure in enumerate(drawn, 1):
@@ -218,6 +219,7 @@ def write_page(
         answered={run for item in items for run in item.answers},
     )
     write_whole(out / "index.html", page)
+    return gallery
 
 
 @dataclass(frozen=True)
@@ -302,37 +304,36 @@ class Gallery:
     """The page's data about the gallery.
 
     index: JSON of all questions for a script element, which page.js reads.
-    questions: number of questions.
     pictured: number of questions with pictures.
-    waiting: number of questions without pictures because time was up.
-    unreadable: number of questions whose pictures could not be read.
-    absent: number of questions whose pictures are not available.
+    missing: number of questions without pictures, by the reason.
     """
 
     index: str
-    questions: int
     pictured: int
-    waiting: int
-    unreadable: int
-    absent: int
+    missing: Mapping[str, int]
+
+    @property
+    def pictures(self) -> str:
+        """The numbers of questions with and without pictures, and the reasons, in words."""
+        total = self.pictured + sum(self.missing.values())
+        without = "".join(f"; {count:,} {reason}" for reason, count in self.missing.items())
+        return f"{self.pictured:,} of {counted(total, 'questions')} have pictures{without}."
 
 
-def write_gallery(
-    out: Path, items: Sequence[Item], progress: Progress, picture_seconds: float = IMAGE_SECONDS
-) -> Gallery:
+def write_gallery(out: Path, items: Sequence[Item], progress: Progress, pictures: Pictures = "all") -> Gallery:
     """Write ``gallery/`` under `out`.
 
-    Picture strips of an earlier report are reused. Strips of informative questions (`_is_informative`) are written
-    first.
+    Picture strips of an earlier report are always reused.
 
     Args:
-        picture_seconds: time limit for reading and writing pictures.
+        pictures: questions to draw strips of. ``some`` are the first `SOME` of each benchmark, in the order of the
+            gallery, after those on which runs disagree or that all runs get wrong (`_is_informative`).
 
     Raises:
         OSError: the folder is not writable.
     """
     folder = out / "gallery"
-    outcomes = _write_strips(folder / "images", items, progress, picture_seconds)
+    missing = _write_strips(folder / "images", items, progress, pictures)
     runs = list(dict.fromkeys(name for item in items for name in item.answers))
     run_numbers = {name: number for number, name in enumerate(runs)}
     strips = [_strip(folder / "images", item) for item in items]
@@ -345,14 +346,7 @@ def write_gallery(
         progress("questions", min(start + _CHUNK, len(items)), len(items))
     delete(path for path in folder.glob("*.js") if path.stem.isdecimal() and int(path.stem) >= len(chunks))
     pictured = sum(strip is not None for strip in strips)
-    return Gallery(
-        script_json(_index(items, runs, strips)),
-        len(items),
-        pictured,
-        outcomes["late"],
-        outcomes["damaged"],
-        outcomes["absent"],
-    )
+    return Gallery(script_json(_index(items, runs, strips)), pictured, missing)
 
 
 def script_json(value: Any) -> str:
@@ -440,29 +434,41 @@ def _answer(answer: ShownAnswer, prompts: list[str], tasks: list[tuple[str, str 
     return data
 
 
-def _write_strips(folder: Path, items: Sequence[Item], progress: Progress, seconds: float) -> Counter[str]:
-    """Write missing strips until time is up, informative questions first.
+def _write_strips(folder: Path, items: Sequence[Item], progress: Progress, pictures: Pictures) -> dict[str, int]:
+    """Write missing strips on all cores. Each core has the images of one question in memory.
 
     Returns:
-        Number of strips by outcome: ``written``, ``late``, ``damaged`` or ``absent``.
+        Number of questions without a strip, by the reason.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    missing = [item for item in items if _strip(folder, item) is None]
-    todo = sorted((item for item in missing if item.images is not None), key=lambda item: not _is_informative(item))
-    outcomes = Counter(absent=len(missing) - len(todo))
-    deadline = time.monotonic() + seconds
+    available = [item for item in items if item.images is not None]
+    chosen = available if pictures == "all" else _some(available) if pictures == "some" else []
+    missing = [item for item in available if _strip(folder, item) is None]
+    wanted = {id(item) for item in chosen}
+    todo = [item for item in missing if id(item) in wanted]
+    unreadable = 0
+    pool = ThreadPoolExecutor(cpu_count(), thread_name_prefix="strips")
+    try:
+        outcomes = pool.map(lambda item: _write_strip(folder / strip_name(item), item), todo)
+        for done, is_written in enumerate(outcomes, 1):
+            unreadable += not is_written
+            progress("pictures", done, len(todo))
+    finally:
+        pool.shutdown(cancel_futures=True)
+    counts = {
+        "were not asked for (--pictures all draws them)": len(missing) - len(todo),
+        "have an unreadable source": unreadable,
+        "have no source: the prepared data or media are missing": len(items) - len(available),
+    }
+    return {reason: count for reason, count in counts.items() if count}
 
-    def write(item: Item) -> str:
-        if time.monotonic() > deadline:
-            return "late"
-        return "written" if _write_strip(folder / strip_name(item), item) else "damaged"
 
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="strips") as pool:
-        for outcome in pool.map(write, todo):
-            outcomes[outcome] += 1
-            if outcome != "late":
-                progress("pictures", outcomes["written"] + outcomes["damaged"], len(todo))
-    return outcomes
+def _some(items: Iterable[Item]) -> list[Item]:
+    """Return up to `SOME` questions of each benchmark, informative ones first."""
+    of_benchmark: dict[str, list[Item]] = {}
+    for item in sorted(items, key=lambda item: not _is_informative(item)):
+        of_benchmark.setdefault(item.benchmark, []).append(item)
+    return [item for of_one in of_benchmark.values() for item in of_one[:SOME]]
 
 
 def _is_informative(item: Item) -> bool:
