@@ -27,7 +27,7 @@ from lmms_egoplan.media.sampling import evenly_spaced
 from lmms_egoplan.outputs import delete
 from lmms_egoplan.report.benchmark import Inputs, ReportedBenchmark, read_reports
 from lmms_egoplan.report.charts import svg_of
-from lmms_egoplan.report.document import DEMO_NOTE, Item, Section, ShownAnswer, Slice, json_of, write_files
+from lmms_egoplan.report.document import DEMO_NOTE, Group, Headline, Item, Section, ShownAnswer, Slice, json_of, write_files
 from lmms_egoplan.report.run import Run, task_provenance
 from lmms_egoplan.report.runs import Runs, has_repeats, holds_lines, read_runs
 from lmms_egoplan.report.samples import labelled_folders
@@ -224,10 +224,16 @@ def write_page(
 
 @dataclass(frozen=True)
 class Axis:
-    """The range of scores in a chart."""
+    """The range of scores in a chart, from `low` to `high` in round steps."""
 
     low: float
     high: float
+    step: float
+
+    @property
+    def ticks(self) -> list[float]:
+        """The round values from `low` to `high`."""
+        return [self.low + self.step * number for number in range(round((self.high - self.low) / self.step) + 1)]
 
     def at(self, value: float) -> str:
         """Return the position of a value, in per cent of the width."""
@@ -238,26 +244,48 @@ class Axis:
         return f"{100 * (interval[1] - interval[0]) / (self.high - self.low):.2f}%"
 
 
-def axis_of(values: Iterable[float | None], top: float, *, from_zero: bool = False) -> Axis:
-    """Return an axis that includes all values, with round ends between 0 and `top`."""
-    numbers = [value for value in values if value is not None] or [0.0]
-    low, high = (0.0 if from_zero else min(numbers)), max(numbers)
-    room = 0.08 * (high - low) or 0.1 * top
-    step = 10 ** math.floor(math.log10(max(high - low, top / 100) + room)) / 2
-    start = max(0.0, math.floor((low - room) / step) * step) if not from_zero else 0.0
-    end = math.ceil((high + room) / step) * step
-    return Axis(start, max(min(end, top) if max(numbers) <= top else end, start + step))
+def axis_of(
+    lines: Iterable[Headline | Group], top: float, further: Iterable[float | None] = (), *, from_zero: bool = False
+) -> Axis:
+    """Return an axis with round ends that includes all scores, their intervals and the further values.
+
+    Noise must not look like a difference: unless it is the whole scale, the axis has at least a quarter of the scale
+    and four times the width of the widest interval.
+
+    Args:
+        lines: scores in the chart.
+        top: end of the scale, which begins at 0.
+        further: other values in the chart, such as the score of random answers.
+        from_zero: true for bars, which begin at 0.
+    """
+    scores = [*lines]
+    intervals = [line.interval for line in scores if line.interval]
+    values = [*(line.value for line in scores), *further, *(end for interval in intervals for end in interval)]
+    numbers = [value for value in values if value is not None and math.isfinite(value)] or [0.0]
+    least = min(top, max([top / 4, *(4 * (end - start) for start, end in intervals)]))
+    low, high = min([*numbers, 0.0] if from_zero else numbers), max(numbers)
+    low = max(min(low, 0.0), min(low, (low + high - least) / 2, top - least))
+    high = max(high, low + least)
+    power: float = 10 ** math.floor(math.log10((high - low) / 4))
+    step = power * next(factor for factor in (1, 2, 5, 10) if factor * power * 4 >= (high - low) * (1 - 1e-9))
+    return Axis(math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step, step)
 
 
 def _card_axis(card: Card) -> Axis:
-    ends = [end for line in card.lines for end in (line.value, *(line.interval or ()))]
-    reference = card.section.reference if card.compares else None
-    return axis_of([*ends, card.chance, reference.value if reference else None], card.section.top)
+    """Return the axis of all cards of the section."""
+    section = card.section
+    chances = [line.chance for line in section.headlines]
+    return axis_of(section.headlines, section.top, [*chances, section.reference.value if section.reference else None])
 
 
 def _slice_axis(part: Slice, section: Section) -> Axis:
-    ends = [end for group in part.groups for end in (group.value, *(group.interval or ()))]
-    return axis_of(ends, section.top, from_zero=True)
+    return axis_of(part.groups, section.top, [_chance(section)], from_zero=True)
+
+
+def _chance(section: Section) -> float | None:
+    """Return the score of random answers; None if it is unknown or differs between tasks."""
+    chances = {line.chance for line in section.headlines}
+    return chances.pop() if len(chances) == 1 else None
 
 
 def gallery_link(benchmark: str, **filters: str | None) -> str:
@@ -287,6 +315,7 @@ def _template() -> Template:
         loader=loader, autoescape=True, undefined=StrictUndefined, finalize=safe, trim_blocks=True, lstrip_blocks=True
     )
     environment.globals |= {"axis_of_slice": _slice_axis, "gallery_link": gallery_link, "rank_text": rank_text}
+    environment.globals["chance_of"] = _chance
     environment.filters |= {function.__name__: function for function in (breakable, counted, known, percent, show)}
     environment.filters |= {
         "grouped": lambda groups: [(name, [*of_name]) for name, of_name in groupby(groups, lambda group: group.name)],
