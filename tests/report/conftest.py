@@ -10,20 +10,11 @@ from report.small_reports import SMALL
 from report.two_models import ITEMS, RUNS, SECTIONS
 
 
-@pytest.fixture(scope="module", autouse=True)
-def unhurried():
-    """Remove the time limits for pictures, for busy machines."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page, "IMAGE_SECONDS", FOREVER_S)
-        patch.setattr(page, "_SECONDS", 2 * FOREVER_S)
-        yield
-
-
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """Write the report of `two_models` and return its folder."""
     out = tmp_path_factory.mktemp("report")
-    page.write_page(out, SECTIONS, ITEMS, RUNS, ("results/old: killed, no results file",), picture_seconds=FOREVER_S)
+    page.write_page(out, SECTIONS, ITEMS, RUNS, ("results/old: killed, no results file",))
     return out
 
 

@@ -165,7 +165,7 @@ def test_the_parts_of_a_report_are_counted(report):
 def test_every_question_has_its_pictures(report, page):
     strips = list((report[0] / "gallery" / "images").iterdir())
     assert len(strips) == QUESTIONS
-    assert "All have pictures." in page.text
+    assert f"{QUESTIONS} of {QUESTIONS} questions have pictures." in page.text
 
 
 def test_progress_is_reported_to_the_end(report):

@@ -3,11 +3,12 @@
 import io
 from dataclasses import replace
 
+import pytest
 from PIL import Image
 
 from lmms_egoplan.outputs import claimed_folder
+from lmms_egoplan.report import page
 from lmms_egoplan.report.page import strip_name, write_gallery
-from patience import FOREVER_S
 from report.two_models import LONG, SHOWN_HOSTILE, images, plan_item
 
 ALL_WRONG = sum(number % 3 != 0 and number % 5 != 0 for number in range(1, 121))
@@ -135,33 +136,59 @@ def test_the_gallery_works_with_the_keyboard(tab):
     assert tab.evaluate(focused) == "#gallery/egoplan/51?text=Ego4D"
 
 
-def test_a_second_report_continues_unfinished_pictures(tmp_path, monkeypatch):
+def test_pictures_are_drawn_as_asked_and_reused(tmp_path, monkeypatch):
     def broken():
         raise OSError("no such video")
 
-    items = [
-        plan_item(1, (True, True)),
-        plan_item(2, (True, False)),
-        replace(plan_item(3, (True, True)), images=broken),
-    ]
-    first = write_gallery(tmp_path, items, lambda *_: None, picture_seconds=-1.0)
-    assert (first.pictured, first.waiting) == (0, 3)
-    monkeypatch.undo()
-    second = write_gallery(tmp_path, items, lambda *_: None, FOREVER_S)
-    assert (second.pictured, second.waiting, second.unreadable) == (2, 0, 1)
-    strip = tmp_path / "gallery/images" / strip_name(items[1])
-    times = strip.stat().st_mtime_ns
-    third = write_gallery(tmp_path, items, lambda *_: None, FOREVER_S)
-    assert (third.pictured, third.unreadable) == (2, 1)
-    assert strip.stat().st_mtime_ns == times
+    monkeypatch.setattr(page, "SOME", 2)
+    items = [plan_item(number, (True, number != 4)) for number in range(1, 6)]  # The runs disagree on question 4.
+    items += [replace(items[1], key="egoplan/broken", images=broken), replace(items[1], images=None)]
+    items += [replace(items[0], key="other/1", benchmark="other")]
+
+    def pictured():
+        return {path.name for path in (tmp_path / "gallery" / "images").iterdir()}
+
+    def names(*numbers):
+        return {strip_name(items[number - 1]) for number in numbers}
+
+    def gallery(pictures):
+        return write_gallery(tmp_path, items, lambda *_: None, pictures)
+
+    assert (gallery("none").pictured, pictured()) == (0, set())
+    assert [*gallery("none").missing.values()] == [7, 1]
+    some = gallery("some")
+    assert (some.pictured, [*some.missing.values()], pictured()) == (3, [4, 1], names(4, 1, 8))
+    assert some.pictures.startswith("3 of 8 questions have pictures; 4 were not asked for")
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "gallery" / "images").iterdir()}
+    whole = gallery("all")
+    assert (whole.pictured, [*whole.missing.values()], pictured()) == (6, [1, 1], names(1, 2, 3, 4, 5, 8))
+    assert gallery("none").pictured == 6
+    assert all(path.stat().st_mtime_ns == time for path, time in times.items())
+
+
+def test_an_interrupted_report_keeps_finished_pictures_and_starts_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "cpu_count", lambda: 1)
+    items = [plan_item(number, (True, True)) for number in range(1, 60)]
+
+    def interrupt(step, done, _):
+        if (step, done) == ("pictures", 3):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_gallery(tmp_path, items, interrupt)
+    finished = [*(tmp_path / "gallery" / "images").glob("*.jpg")]
+    assert 3 <= len(finished) < len(items)
+    times = {path: path.stat().st_mtime_ns for path in finished}
+    assert write_gallery(tmp_path, items, lambda *_: None).pictured == len(items)
+    assert all(path.stat().st_mtime_ns == time for path, time in times.items())
 
 
 def test_questions_with_the_same_key_have_different_pictures(tmp_path):
     item = plan_item(1, (True, True))
-    assert write_gallery(tmp_path, [item], lambda *_: None, FOREVER_S).pictured == 1
+    assert write_gallery(tmp_path, [item], lambda *_: None).pictured == 1
     other = replace(item, question="Another file's question 1?")
     for changed in (replace(other, images=lambda: []), replace(item, images=None)):
-        gallery = write_gallery(tmp_path, [changed], lambda *_: None, FOREVER_S)
+        gallery = write_gallery(tmp_path, [changed], lambda *_: None)
         assert gallery.pictured == 0
 
 
@@ -169,5 +196,5 @@ def test_a_smaller_report_deletes_the_files_of_a_larger_one(tmp_path):
     many = [replace(plan_item(number, (True, False)), images=None) for number in range(101)]
     for items in (many, many[:100]):
         with claimed_folder(tmp_path, "report"):
-            write_gallery(tmp_path, items, lambda *_: None, FOREVER_S)
+            write_gallery(tmp_path, items, lambda *_: None)
     assert [path.name for path in (tmp_path / "gallery").glob("*.js")] == ["0.js"]
