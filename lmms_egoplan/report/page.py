@@ -27,7 +27,17 @@ from lmms_egoplan.media.sampling import evenly_spaced
 from lmms_egoplan.outputs import delete
 from lmms_egoplan.report.benchmark import Inputs, ReportedBenchmark, read_reports
 from lmms_egoplan.report.charts import svg_of
-from lmms_egoplan.report.document import DEMO_NOTE, Group, Headline, Item, Section, ShownAnswer, Slice, json_of, write_files
+from lmms_egoplan.report.document import (
+    DEMO_NOTE,
+    Group,
+    Headline,
+    Item,
+    Section,
+    ShownAnswer,
+    Slice,
+    json_of,
+    write_files,
+)
 from lmms_egoplan.report.run import Run, task_provenance
 from lmms_egoplan.report.runs import Runs, has_repeats, holds_lines, read_runs
 from lmms_egoplan.report.samples import labelled_folders

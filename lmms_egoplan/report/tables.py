@@ -26,7 +26,8 @@ _OWN = "▸ "
 _MARKS = {"best": "**{}**", "second": "<u>{}</u>", None: "{}"}
 _LATEX_OWN = r"$\triangleright$ "
 _LATEX_MARKS = {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}", None: "{}"}
-# Without braces, a row that begins with "[" or "*" would be an argument of the previous line's end.
+# Without braces, a row that begins with "[" or "*" would be an argument of the previous line's end. A zero character
+# separates hyphens, which LaTeX would join.
 _LATEX = {ord(sign): f"\\{sign}" for sign in "&%$#_{}"} | {
     ord(sign): text
     for sign, text in {
@@ -34,7 +35,7 @@ _LATEX = {ord(sign): f"\\{sign}" for sign in "&%$#_{}"} | {
         "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''", "[": "{[}", "]": "{]}", "*": "{*}",
         "\u2212": "$-$", "\u00b1": r"$\pm$", "\u00d7": r"$\times$", "\u2264": r"$\leq$", "\u2265": r"$\geq$",
         "\u2192": r"$\rightarrow$", "\u00b7": r"$\cdot$", "\u00b0": r"$^\circ$", "\u2026": r"\ldots{}",
-        "\u2013": "--", "\u2014": "---", "\u00a0": "~", "\u202f": r"\,", "\u2009": r"\,",
+        "\0": "{}", "\u2013": "--", "\u2014": "---", "\u00a0": "~", "\u202f": r"\,", "\u2009": r"\,",
     }.items()
 }  # fmt: skip
 
@@ -376,7 +377,7 @@ def _cells(
 
 def _latex(text: str) -> str:
     """Format a text as one line for LaTeX."""
-    return " ".join(clean(text).split()).replace("--", "-{}-").translate(_LATEX)
+    return " ".join(clean(text).split()).replace("--", "-\0-").translate(_LATEX)
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -209,10 +209,8 @@ def test_a_model_card_has_letters_settings_and_published_rows(tmp_path):
 
 def test_published_rows_are_in_columns_of_generated_answers():
     line = Headline("Own", "B", "ranked", "accuracy", 40.0, 2, (30.0, 50.0), is_generated=False)
-    sections = [
-        Section(key, key, "", (line,), further=(replace(line, task="letters", is_generated=True),))
-        for key in ("a", "b")
-    ]
+    lines = (line, replace(line, task="letters", is_generated=True))
+    sections = [Section(key, key, "", lines) for key in ("a", "b")]
     table = model_card(
         sections, [{"model": "M", "a": "41.30", "b": "38.63", "source": "P, Table 2", "link": "http://p"}]
     )

@@ -1,5 +1,7 @@
 """`lmms-egoplan show` prints the main scores of runs in the terminal."""
 
+import csv
+import io
 import json
 import math
 import re
@@ -11,6 +13,7 @@ from benchmarks.actplan.synthetic import actplan_answers
 from benchmarks.egointent.synthetic import egointent_answers
 from benchmarks.egoplan.synthetic import egoplan_answers
 from benchmarks.egothink.synthetic import egothink_bench
+from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES
 from lmms_egoplan.cli import app
 from report.reading import HARNESSES, all_tasks, one_task
 from report.synthetic import write_run
@@ -240,18 +243,52 @@ def test_a_table_for_a_model_card_has_score_interval_and_number_of_questions(tmp
     result = CliRunner().invoke(app, ["show", "--format", "md", str(tmp_path)])
     assert (result.exit_code, result.stderr) == (0, "")
     rows = card(result)
-    assert [row["Benchmark"] for row in rows] == ["EgoPlan"] * 2 + ["EgoThink", "EgoIntent"] + ["ActPlan-1K"] * 2
-    (row,) = (row for row in rows if (row["Model"], row["Benchmark"]) == ("Model-7B", "EgoPlan"))
+    counts = {"EgoPlan": 5, "EgoThink": 7, "EgoIntent": 1, "ActPlan-1K": 2}
+    assert [row["Benchmark"] for row in rows] == [name for name, count in counts.items() for _ in range(count)]
+    (row,) = (row for row in rows if row["Model"] == "Model-7B" and row["Protocol"].startswith("egoplan_val, "))
     value = 100 * sum(sample["score"] for sample in scored) / len(scored)
     videos = len({sample["video_id"] for sample in scored})
     assert row["Score (95 % interval)"].startswith(f"{value:.2f} (")
     assert all(fact in row["Score (95 % interval)"] for fact in (f"{videos} videos", "10"))
     assert (row["n"], row["Coverage"].replace("\u202f", " ")) == ("30", "0.9 %")
     assert row["Protocol"].startswith("egoplan_val, version ")
-    low, high = re.fullmatch(r"[\d.]+ \(([\d.]+) to ([\d.]+)\)", rows[2]["Score (95 % interval)"]).groups()
-    assert float(low) < float(rows[2]["Score (95 % interval)"].split()[0]) < float(high)
-    assert "judge org/judge" in rows[2]["Protocol"]
+    thought = rows[5]
+    low, high = re.fullmatch(r"[\d.]+ \(([\d.]+) to ([\d.]+)\)", thought["Score (95 % interval)"]).groups()
+    assert float(low) < float(thought["Score (95 % interval)"].split()[0]) < float(high)
+    assert "judge org/judge" in thought["Protocol"]
     assert not list(tmp_path.glob("*.html"))
+
+
+def test_a_csv_has_one_row_per_task_with_plain_numbers(tmp_path):
+    write_run(tmp_path / "1", "lmms-eval", "org/=Model-7B", all_tasks())
+    write_run(tmp_path / "2", "lm-eval", "org/Other-7B", {"egoplan_val": egoplan_answers(90, 0.4, seed=1)})
+    (tmp_path / "2" / "notes.json").write_text("[]")
+    result = CliRunner().invoke(app, ["show", "--format", "csv", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "notes.json" in result.stderr
+    head, *lines = csv.reader(io.StringIO(result.stdout), strict=True)
+    rows = [dict(zip(head, line, strict=True)) for line in lines]
+    assert len({(row["run"], row["task"]) for row in rows}) == len(rows) == 15
+    assert {row["task"] for row in rows if row["benchmark"] == "EgoThink"} == {
+        "egothink_bench", *(f"egothink_bench_{name}" for name in CAPABILITIES)
+    }  # fmt: skip
+    for row in rows:
+        score, n = float(row["score"]), int(row["n"])
+        assert n > 0
+        assert float(row["low"]) <= score <= float(row["high"]) if row["low"] else row["no_interval"]
+    assert {row["run"] for row in rows} == {"'=Model-7B", "Other-7B"}  # no formula in a spreadsheet
+    assert not re.search(r"\b(None|True|False|nan)\b|[\[{]", result.stdout)
+
+
+def test_a_latex_table_is_escaped_and_alone_on_standard_output(tmp_path):
+    write_run(tmp_path / "1", "lmms-eval", r"org/a_b 50% & \x [2]", one_task())
+    result = CliRunner().invoke(app, ["show", "--format", "latex", str(tmp_path)])
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    (row,) = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
+    assert row.startswith(r"a\_b 50\% \& \textbackslash{}x {[}2{]} & EgoPlan & egoplan\_val, version ")
+    assert row.endswith(r" \\")
+    assert lines[-2:] == [r"\end{table}", ""] or lines[-1] == r"\end{table}"
 
 
 def test_sentences_and_intervals_follow_the_scores(tmp_path):

@@ -99,7 +99,7 @@ def test_reasons_that_all_runs_share_are_printed_once():
     assert "Demo and Other" in sentence
     assert "rated by the demo judge" not in sentence
     for lines, text in (((demo, other), "not compared"), ((demo, unlike), "not compared: rated by the demo judge")):
-        (card,) = cards([Section("bench", "Bench", "", lines)])
+        (card,) = cards([Section("bench", "Bench", "", lines, finding=findings(*lines))])
         assert card.not_compared(demo) == text
         assert card.not_compared(line("A", 45.0)) == ""
 

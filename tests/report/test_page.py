@@ -1,6 +1,8 @@
 """Summary, tables and figures of the page in a browser."""
 
 import re
+import zlib
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -183,6 +185,51 @@ def test_print_shows_whole_tables_and_no_controls(tab):
     ends = tab.locator("figure.wide table").evaluate_all("all => all.map((one) => one.getBoundingClientRect().right)")
     assert len(ends) == 2
     assert max(ends) <= 1000
+
+
+def test_print_breaks_no_word_of_a_column_into_letters(tab):
+    tab.set_viewport_size({"width": 1000, "height": 680})
+    tab.emulate_media(media="print")
+    lines = tab.locator("figure.wide thead th.number button, figure.wide .name").evaluate_all(
+        """names => names.map((name) => {
+            const range = document.createRange();
+            range.selectNodeContents(name);
+            const side = name.matches("button") ? "left" : "top";  // Headings of numbers are vertical.
+            return [name.textContent, new Set([...range.getClientRects()].map((box) => Math.round(box[side]))).size];
+        })"""
+    )
+    assert len(lines) > 20
+    assert [text for text, count in lines if len(text) / count < 4 and count > 1] == []
+
+
+@pytest.mark.parametrize("tab", [{"color_scheme": "light"}, {"color_scheme": "dark"}], indirect=True, ids=str)
+def test_a_pdf_has_the_marks_of_the_charts(tab, tmp_path):
+    tab.evaluate(
+        "document.documentElement.dataset.theme = matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'"
+    )
+    content = pdf_content(tab, tmp_path / "page.pdf")
+    series, own_row = ("#0072b2", "#e9f1f7")  # of the light theme
+    assert fills(content, series) >= tab.locator(".plot .dot").count() > 2
+    assert fills(content, own_row) > 2
+    assert fills(content, "#1c1f23") == 0  # the dark theme's surface
+
+
+def pdf_content(tab, path):
+    """Print the page and return the drawing operators of the PDF."""
+    tab.pdf(path=path, prefer_css_page_size=True)
+    streams = re.findall(rb"stream\r?\n(.*?)endstream", path.read_bytes(), re.DOTALL)
+    texts = []
+    for stream in streams:
+        with suppress(zlib.error):
+            texts.append(zlib.decompress(stream))
+    return b"\n".join(texts).decode("latin-1")
+
+
+def fills(content, colour):
+    """Count how often a colour is set for filling."""
+    channels = tuple(int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5))
+    colours = re.findall(r"([\d.]+) ([\d.]+) ([\d.]+) rg", content)
+    return sum(tuple(map(float, rgb)) == pytest.approx(channels, abs=2e-3) for rgb in colours)
 
 
 def test_the_theme_can_be_chosen_and_is_stored(tab):

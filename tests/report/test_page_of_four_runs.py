@@ -121,6 +121,23 @@ def test_folded_parts_are_printed(tab):
     )
 
 
+def test_everything_fits_a_printed_page(tab):
+    """A4 without margins of 15 mm. Sections with a wide table are in landscape."""
+    tab.emulate_media(media="print")
+    tab.wait_for_function("!document.querySelector('main details:not([open])')")
+    for millimetres, parts in ((180, "main > section:not(:has(.wide))"), (267, "main > section")):
+        width = int(millimetres / 25.4 * 96)
+        tab.set_viewport_size({"width": width, "height": 900})
+        beyond = tab.locator(f"{parts} >> :is(table, th, td, .name, .note, svg)").evaluate_all(
+            """(all, width) => all.filter((one) => one.getBoundingClientRect().right > width + 0.5)
+                .map((one) => `${one.closest("[id]").id} ${one.textContent.slice(0, 40)}`)""",
+            width,
+        )
+        assert beyond == []
+    heights = tab.locator(".drawing svg").evaluate_all("all => all.map((one) => one.getBoundingClientRect().height)")
+    assert max(heights) < 160 / 25.4 * 96  # in landscape
+
+
 def test_figures_are_dark_in_a_dark_theme(tab):
     def colours():
         return tab.evaluate(
@@ -183,10 +200,15 @@ def test_axe_finds_nothing(tab, scheme):
 
 def test_a_run_with_the_demo_judge_is_named_at_the_top_and_not_compared(tab, out):
     (egothink,) = (part for part in content(out)["benchmarks"] if part["key"] == "egothink")
-    (demo,) = (score for score in egothink["scores"] if score["is_demo"])
-    assert demo["run"] == "One-7B"
+    assert {score["run"] for score in egothink["scores"] if score["is_demo"]} == {"One-7B"}
     # Only its scores in EgoThink are the demo judge's.
     assert "One-7B (EgoThink)." in tab.locator(".demo").inner_text()
     assert tab.locator(".demo").bounding_box()["y"] < 300
     assert all(pair["why"] for pair in egothink["differences"] if "One-7B" in (pair["first"], pair["second"]))
-    assert len(egothink["scores"]) == len(MODELS)
+    assert len(egothink["scores"]) == len(MODELS) * 7  # all dimensions, and six capabilities
+    # The demo judge's scores share no card with the others.
+    cards = tab.locator(".result", has=tab.locator("a[href='#egothink']"))
+    assert cards.count() == 2 * 7
+    assert all(
+        len({"One-7B" in row for row in card.locator("tbody tr").all_inner_texts()}) == 1 for card in cards.all()
+    )

@@ -209,7 +209,7 @@ def test_averages_never_mix_dimensions_of_two_versions(tmp_path):
     assert (len(new.versions), len(old.versions)) == (2, 10)
     for part in (new, old):
         section = part.section(EgoThinkReport(part.runs).section())
-        (headline,) = section.headlines
+        headline, *_ = section.headlines
         assert headline.value is None
         assert any(remark.startswith("m: ") and "several versions" in remark for remark in section.remarks)
 

@@ -3,6 +3,9 @@
 import csv
 import io
 import math
+import re
+import shutil
+import subprocess
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -12,7 +15,7 @@ from matplotlib.figure import Figure as Drawing
 from PIL import Image
 
 from lmms_egoplan.report.document import Figure, Section, write_figure, write_files
-from lmms_egoplan.report.tables import Column, Row, Table, csv_of, markdown_of
+from lmms_egoplan.report.tables import Column, Row, Table, csv_of, latex_of, markdown_of
 
 COLUMNS = (
     Column("model", "Model"),
@@ -71,6 +74,46 @@ def test_csv_has_all_digits():
 
 def test_a_missing_value_is_an_empty_field():
     assert [*csv.reader(io.StringIO(csv_of(TABLE)))][-1] == ["Empty", "", "", "", "False"]
+
+
+SIGNS = 'a_b%&$#{}~^\\<>|"`[c]*--d \u22121.5 \u00b12 \u2265\u00d7\u2026\u2013\u202f% \u00e9'
+
+
+def test_latex_has_marks_numbers_and_notes():
+    lines = latex_of(TABLE).splitlines()
+    assert r"\begin{tabular}{lrrr}" in lines
+    assert lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")] == [
+        r"Paper-7B & 26.71 & \textbf{2.0} & 3,355 \\",
+        r"$\triangleright$ Own, 7B & \underline{33.33} & \textbf{2.0} & -- \\",
+        r"''Other'' of two lines & \textbf{41.52} & \underline{3.0} & 12 \\",
+        r"Empty & -- & -- & -- \\",
+    ]
+    assert [line.removeprefix(r"\par\footnotesize ") for line in lines[-5:-1]] == [
+        "Paper, Table 1", "First note.", "Second note.", r"$\triangleright$: own run."
+    ]  # fmt: skip
+
+
+def test_latex_escapes_every_sign():
+    text = latex_of(table_of(SIGNS, SIGNS, SIGNS, "[first]", "*first"))
+    body = text.split("\n", 1)[1]
+    assert body.isascii() is False  # the letter
+    assert {sign for sign in body if not sign.isascii()} == {"\u00e9"}
+    assert r"a\_b\%\&\$\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}" in body
+    assert "{[}c{]}{*}-{}-d $-$1.5 " + r"$\pm$2" in body
+    assert not re.search(r"^[\[*]", body, re.MULTILINE)
+
+
+@pytest.mark.skipif(
+    not shutil.which("pdflatex") or subprocess.run(["kpsewhich", "booktabs.sty"], capture_output=True).returncode,
+    reason="needs pdflatex with booktabs",
+)
+def test_latex_compiles(tmp_path):
+    tables = latex_of(TABLE) + latex_of(table_of(SIGNS, SIGNS, SIGNS, "[first]", "*first", "(third)"))
+    document = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n" + tables + "\\end{document}\n"
+    (tmp_path / "a.tex").write_text(document, encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "a.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
 
 
 def test_a_table_without_rows_has_a_header():
