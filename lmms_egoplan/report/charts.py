@@ -91,7 +91,7 @@ def draw_bars(
         groups: names of the groups.
         means: for each run, the means in the groups.
         label: label of the vertical axis.
-        top: end of the vertical axis.
+        top: end of the vertical axis, which begins at 0, unless a value or an interval is beyond it.
         reference: name and values of dashed lines, one in each group.
         decimals: number of decimals of the values.
     """
@@ -114,7 +114,7 @@ def draw_bars(
         ends = group - 0.44, group + 0.44
         axes.hlines(value, *ends, color="white", linewidth=3)
         axes.hlines(value, *ends, color="black", linewidth=1.5, linestyle="--", label=name if group == 0 else "")
-    axes.set(xlim=(-0.6, len(groups) - 0.4), ylim=(0, top), ylabel=label)
+    axes.set(xlim=(-0.6, len(groups) - 0.4), ylim=_limits(means, top), ylabel=label)
     axes.set_xticks(range(len(groups)), groups)
     finish(axes)
     return figure
@@ -135,7 +135,7 @@ def draw_lines(
         groups: names of the groups.
         means: for each run, the means in the groups.
         label, groups_label: labels of the vertical and the horizontal axis.
-        top: end of the vertical axis.
+        top: end of the vertical axis, see `draw_bars`.
         looks: matplotlib's arguments for a run's line. Default: by the run's number.
         chance: score of random answers, marked by a horizontal line.
     """
@@ -154,9 +154,15 @@ def draw_lines(
             if interval:
                 axes.vlines(x, *interval, color=look["color"], linewidth=1)
     axes.set_xticks(range(len(groups)), groups)
-    axes.set(ylim=(0, top), xlim=(-0.5, len(groups) - 0.5), ylabel=label, xlabel=groups_label)
+    axes.set(ylim=_limits(means, top), xlim=(-0.5, len(groups) - 0.5), ylabel=label, xlabel=groups_label)
     finish(axes)
     return figure
+
+
+def _limits(means: Mapping[str, Sequence[Mean]], top: float) -> tuple[float, float]:
+    """Return the ends of an axis that begins at 0 and includes every value and interval."""
+    ends = [end for of_run in means.values() for mean in of_run for end in (mean.value, *mean.ends) if end is not None]
+    return min([0, *ends]), max([top, *ends])
 
 
 def spoken(groups: Sequence[str], means: Mapping[str, Sequence[Mean]], decimals: int) -> str:

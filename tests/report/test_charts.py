@@ -2,7 +2,18 @@
 
 import warnings
 
-from lmms_egoplan.report.charts import finish, new_figure
+import pytest
+
+from lmms_egoplan.report.charts import draw_bars, draw_lines, finish, new_figure
+from lmms_egoplan.report.scores import Mean
+
+
+@pytest.mark.parametrize("draw", [draw_bars, draw_lines])
+@pytest.mark.parametrize(("interval", "ends"), [((40, 60), (0, 100)), ((-3, 60), (-3, 100)), ((40, 104), (0, 104))])
+def test_bars_begin_at_0_and_intervals_beyond_the_scale_are_visible(draw, interval, ends):
+    arguments = ["by"] if draw is draw_lines else []
+    (axes,) = draw(["a"], {"run": [Mean(50.0, interval, 9, 9)]}, "score", *arguments, 100).axes
+    assert axes.get_ylim() == ends
 
 
 def test_the_legend_includes_runs_with_a_leading_underscore(tmp_path):

@@ -121,8 +121,31 @@ def test_folded_parts_are_printed(tab):
     )
 
 
+@pytest.fixture(scope="module", params=[1, 12])
+def long_names(tmp_path_factory, request):
+    """Write a report on runs with long names."""
+    folder = tmp_path_factory.mktemp("long")
+    name = "llava-onevision-qwen2-7b-ov-hf_fine-tuned-on-egoplan-it_lora-r64_{}-frames"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LMMS_EGOPLAN_DATA", str(folder / "no-data"))
+        patch.setenv("LMMS_EGOPLAN_ENCODER", str(folder / "no-encoder"))
+        return write_report(folder, 60, [f"org/{name.format(number)}" for number in range(request.param)])
+
+
 def test_everything_fits_a_printed_page(tab):
-    """A4 without margins of 15 mm. Sections with a wide table are in landscape."""
+    check_print(tab)
+
+
+def test_long_names_fit_a_printed_page(browser, long_names):
+    page = browser.new_page()
+    page.set_default_timeout(1000 * FOREVER_S)
+    page.goto((long_names / "index.html").as_uri())
+    check_print(page)
+    page.close()
+
+
+def check_print(tab):
+    """Check that everything fits A4 without margins of 15 mm. Sections with a wide table are in landscape."""
     tab.emulate_media(media="print")
     tab.wait_for_function("!document.querySelector('main details:not([open])')")
     for millimetres, parts in ((180, "main > section:not(:has(.wide))"), (267, "main > section")):
