@@ -1,11 +1,12 @@
 """Measure time, memory and page size of `lmms-egoplan report` on runs of the whole EgoPlan-Val split.
 
 The media are generated, with the sizes of the validation split and 0 to 12 past actions per question. The answers come
-from four fictitious models, two runs in each harness's format. The command runs three times: into an empty folder,
-again into the same folder, and into another empty folder with missing media. Every run is a separate process. Its
-memory is the peak of the larger process: the command, or the one that it starts for sentence-transformers.
+from four fictitious models, two runs in each harness's format. The command runs four times: into an empty folder,
+again into the same folder, again with `--pictures all`, and into another empty folder with missing media. Every run is
+a separate process. Its memory is the peak of the larger process: the command, or the one that it starts for
+sentence-transformers. The limit on time is for the runs with default options.
 
-    python perf/reporting.py                                 # 3,355 questions, 3 to 4 minutes
+    python perf/reporting.py                                 # 3,355 questions, 4 to 6 minutes
     python perf/reporting.py --questions 400 --without-encoder
 
 The last report is opened in Chromium, and its gallery is searched three times for texts in the files with the answers:
@@ -101,12 +102,12 @@ def main() -> None:
             f"{time.strftime('%Y-%m-%d')}; {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}, Python "
             f"{platform.python_version()}; limits {SECONDS} s, {GIBIBYTES} GiB, page {PAGE_MEBIBYTES} MiB"
         )
-        for run in ("first", "second", "without pictures"):
-            if run == "without pictures":
+        for run in ("first", "second", "all pictures", "without media"):
+            if run == "without media":
                 (folder / "report").rename(folder / "with-pictures")
                 for media in ("epic", "ego4d"):
                     (folder / media).rename(folder / f"{media}-away")
-            figures = _report(folder, environment)
+            figures = _report(folder, environment, *(["--pictures", "all"] if run == "all pictures" else []))
             print(
                 f"{run} run: {figures.seconds:.1f} s, {figures.cpu_seconds:.1f} s CPU time, {figures.memory:.0f} MiB; "
                 f"page {figures.page:.2f} MiB, "
@@ -135,10 +136,11 @@ def _search(page: Path) -> None:
         browser.close()
 
 
-def _report(folder: Path, environment: dict[str, str]) -> ReportFigures:
+def _report(folder: Path, environment: dict[str, str], *options: str) -> ReportFigures:
     """Run the command once and measure it."""
     out = folder / "report"
-    command = [str(Path(sys.executable).with_name("lmms-egoplan")), "report", str(folder / "runs"), "--out", str(out)]
+    program = str(Path(sys.executable).with_name("lmms-egoplan"))
+    command = [program, "report", str(folder / "runs"), "--out", str(out), *options]
     start = time.perf_counter()
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     assert process.stderr
