@@ -363,16 +363,16 @@ def latex_of(table: Table) -> str:
 
 
 def _cells(
-    table: Table, escape: Callable[[str], str], forms: Mapping[str | None, str], own: str
+    table: Table, escape: Callable[[str], str], forms: Mapping[str | None, str], prefix: str
 ) -> Iterator[Sequence[str]]:
-    """Yield the formatted cells of each row. `forms` has a format for each mark, and `own` precedes rows of runs."""
+    """Yield the formatted cells of each row. `forms` has a format for each mark, and `prefix` marks rows of runs."""
     marks = table.marks()
     for index, row in enumerate(table.rows):
         cells = [
             forms[marks.get((index, position))].format(escape(show(value, column.decimals, column.key)))
             for position, (value, column) in enumerate(zip(row.values, table.columns, strict=True))
         ]
-        yield (own if row.is_own else "") + cells[0], *cells[1:]
+        yield (prefix if row.is_own else "") + cells[0], *cells[1:]
 
 
 def _latex(text: str) -> str:

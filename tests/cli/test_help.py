@@ -160,7 +160,7 @@ def test_a_wrong_name_gets_suggestions(typed, meant):
         ("judge ", {"egothink", "egointent", "actplan"}),
         ("data prepare egop", {"egoplan", "egoplan_bench2"}),
         ("show --for", {"--format"}),
-        ("show --format ", {"text", "md"}),
+        ("show --format ", {"text", "md", "latex", "csv"}),
         ("unknown x", set()),
     ],
 )

@@ -122,7 +122,7 @@ class Graded(ScoredTask):
         return self.part(self.dimensions)
 
     def capabilities(self) -> "Iterator[Graded]":
-        """Yield the groups ``egothink_bench_CAPABILITY`` of which the run has every dimension."""
+        """Yield a task ``egothink_bench_CAPABILITY`` for each capability whose dimensions are all in the run."""
         for name, dimensions in CAPABILITIES.items():
             tasks = {dimension.name: self.tasks.get(dimension.name) for dimension in dimensions}
             if None not in tasks.values():
