@@ -6,8 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
-from itertools import takewhile
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -93,13 +92,9 @@ def decode(
             yield position, convert(frame)
         remaining = remaining[done:]
         if remaining:
-            run = list(takewhile(partial(_share_key, table, remaining[0]), remaining))
+            run = list(next(groupby(remaining, table.key_before))[1])
             yield from _decode_run(path, table, run, convert).items()
             remaining = remaining[len(run) :]
-
-
-def _share_key(table: TimeTable, first: int, second: int) -> bool:
-    return table.key_before(first) == table.key_before(second)
 
 
 def _decode_ahead(path: Path, table: TimeTable, positions: Sequence[int]) -> "Iterator[tuple[int, VideoFrame]]":

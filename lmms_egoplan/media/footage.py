@@ -69,32 +69,24 @@ def find_footage(
     by_video: dict[Video, list[Question]] = {}
     for question in questions:
         by_video.setdefault(video_of(question), []).append(question)
-    footage: dict[Id, Footage] = {}
-    lost: list[Lost] = []
-
-    def lose(video: Video, problems: Mapping[Id, str]) -> None:
-        if problems:
-            lost.append(Lost(video, next(iter(problems.values())), list(problems)))
-
+    complete: dict[Video, dict[Id, Footage]] = {}
+    problems: list[tuple[Video, dict[Id, str]]] = []
     for video, group in track(by_video.items(), "Checking videos"):
         try:
             results = find(group)
         except (LmmsEgoplanError, OSError) as error:
             results = dict.fromkeys(map(id_of, group), str(error))
-        footage |= {key: value for key, value in results.items() if isinstance(value, Footage)}
-        lose(video, {key: value for key, value in results.items() if isinstance(value, str)})
+        complete[video] = {key: value for key, value in results.items() if isinstance(value, Footage)}
+        problems.append((video, {key: value for key, value in results.items() if isinstance(value, str)}))
     if verify:
-        complete = {
-            video: {key: footage[key] for key in map(id_of, group) if key in footage}
-            for video, group in by_video.items()
-        }
         with progress_bar(sum(len(_all_frames(of_video)) for of_video in complete.values()), "Decoding frames") as bar:
             for video, of_video in complete.items():
-                problems = _damaged(of_video, bar.update) if of_video else {}
-                lose(video, problems)
-                for key in problems:
-                    del footage[key]
-    return footage, lost
+                damaged = _damaged(of_video, bar.update) if of_video else {}
+                problems.append((video, damaged))
+                for key in damaged:
+                    del of_video[key]
+    footage = {key: value for of_video in complete.values() for key, value in of_video.items()}
+    return footage, [Lost(video, next(iter(texts.values())), [*texts]) for video, texts in problems if texts]
 
 
 def _all_frames(footage: Mapping[Id, Footage]) -> set[int]:

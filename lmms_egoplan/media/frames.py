@@ -9,7 +9,6 @@ from fractions import Fraction
 from functools import lru_cache
 from io import BytesIO
 from itertools import pairwise
-from math import lcm
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -262,7 +261,6 @@ def write_video(
             rate = Fraction(fps).limit_denominator(1001)
             options = {"crf": str(crf), "preset": "veryfast", "g": str(key_every)}
             stream = container.add_stream("libx264", rate=rate, options=options)
-            stream.pix_fmt = "yuv420p"
             stream.codec_context.thread_count = threads
             if comment is not None:
                 container.metadata["comment"] = comment
@@ -364,6 +362,6 @@ def _read_time_table(path: Path, _size: int, _mtime_ns: int) -> TimeTable:
 
 def _seconds(times: Sequence[int], unit: Fraction, start: Fraction) -> array:
     """Convert times to seconds. Dividing integers gives the nearest float."""
-    parts = lcm(unit.denominator, start.denominator)
+    parts = math.lcm(unit.denominator, start.denominator)
     step, first = int(unit * parts), int(start * parts)
     return array("d", ((time * step - first) / parts for time in times))

@@ -131,21 +131,17 @@ def video(
     """
     if (goalstep is None) != (ego4d is None):
         raise LmmsEgoplanError("--goalstep and --ego4d need each other; set both or neither")
-    if goalstep is not None and ego4d is not None:
-        videos = goalstep_videos(goalstep, ego4d)
-    else:
-        videos = egoplan_videos(EGOPLAN.load("val"))
+    videos = goalstep_videos(goalstep, ego4d) if goalstep and ego4d else egoplan_videos(EGOPLAN.load("val"))
     guide = _Guide(model, peft, method, beams)
-    episodes, episode_guesses = [], []
+    episodes = []
     for number, recorded in enumerate(videos[:limit], start=1):
-        episode = guide.run(recorded, recorded.goal, recorded.num_actions, out / f"{number:04d}")
-        episodes.append(episode)
-        episode_guesses.append(guesses(episode, recorded.actions()))
-        if episode.interrupt:
+        episodes.append(guide.run(recorded, recorded.goal, recorded.num_actions, out / f"{number:04d}"))
+        if episodes[-1].interrupt:
             break
     right, steps = step_accuracy(episodes)
     if steps:
-        chance, not_done = (sum(counts) / steps for counts in zip(*episode_guesses, strict=True))
+        each = (guesses(episode, recorded.actions()) for episode, recorded in zip(episodes, videos, strict=False))
+        chance, not_done = (sum(counts) / steps for counts in zip(*each, strict=True))
         typer.echo(
             f"Next action right: {right} of {steps} steps ({right / steps:.3f}; by chance {chance:.3f}, not done yet "
             f"{not_done:.3f}) in {len(episodes)} videos"

@@ -159,7 +159,6 @@ def run_episode(
     environment: Environment,
     goal: str,
     max_steps: int = MAX_STEPS,
-    frames_per_clip: int = FRAMES_PER_CLIP,
     on_step: Callable[[Step], None] = lambda _: None,
 ) -> Episode:
     """Guide an agent to a goal.
@@ -175,7 +174,6 @@ def run_episode(
         environment: The environment to act in.
         goal: The goal in EgoPlan's wording, after "in order to": ``heat water``.
         max_steps: Maximum number of steps, at least 1.
-        frames_per_clip: Number of frames of each past action, at least 1.
         on_step: Called with each step after it has ended.
 
     Returns:
@@ -183,17 +181,16 @@ def run_episode(
         the reason.
 
     Raises:
-        ValueError: A number is below 1.
+        ValueError: `max_steps` is below 1.
         LmmsEgoplanError: The goal is empty.
     """
-    for name, number in (("max_steps", max_steps), ("frames_per_clip", frames_per_clip)):
-        if number < 1:
-            raise ValueError(f"{name} must be at least 1, got {number}")
+    if max_steps < 1:
+        raise ValueError(f"max_steps must be at least 1, got {max_steps}")
     if not goal.strip():
         raise LmmsEgoplanError("the goal is empty; set one, such as: heat water")
     episode = Episode(goal, environment.name)
     try:
-        for step in _steps(proposer, environment, episode, max_steps, frames_per_clip):
+        for step in _steps(proposer, environment, episode, max_steps):
             episode.steps.append(step)
             on_step(step)
         with _ending(ENVIRONMENT_FAILED):
@@ -207,9 +204,7 @@ def run_episode(
     return episode
 
 
-def _steps(
-    proposer: ActionProposer, environment: Environment, episode: Episode, max_steps: int, frames_per_clip: int
-) -> Iterator[Step]:
+def _steps(proposer: ActionProposer, environment: Environment, episode: Episode, max_steps: int) -> Iterator[Step]:
     past: list[Clip] = []
     failed_actions: set[str] = set()
     for number in range(1, max_steps + 1):
@@ -218,7 +213,7 @@ def _steps(
                 break
             view, actions = environment.observe(), environment.actions()
         started = time.monotonic()
-        visuals = [*(_thinned(clip, frames_per_clip) for clip in past[-NUM_CLIPS:]), view]
+        visuals = [*map(_thinned, past[-NUM_CLIPS:]), view]
         question, step_name = QUESTION.format(goal=episode.goal), f"{episode.goal}, step {number}"
         with _ending(MODEL_FAILED):
             proposals = proposer.propose(question, visuals, actions, step_name)
@@ -260,8 +255,8 @@ def _ending(end: str) -> Iterator[None]:
         raise _EndedError(end, f"{type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
-def _thinned(clip: Clip, count: int) -> Clip:
-    """Return a clip of `count` evenly spaced frames, as in EgoPlan. Short clips repeat frames."""
+def _thinned(clip: Clip) -> Clip:
+    """Return a clip of evenly spaced frames, as many as in EgoPlan. Short clips repeat frames."""
     last = len(clip) - 1
-    fps = clip.fps * (count - 1) / last if clip.fps and last and count > 1 else None
-    return Clip((clip[position] for position in evenly_spaced(0, last, count)), fps)
+    fps = clip.fps * (FRAMES_PER_CLIP - 1) / last if clip.fps and last else None
+    return Clip((clip[position] for position in evenly_spaced(0, last, FRAMES_PER_CLIP)), fps)

@@ -85,7 +85,7 @@ class Proposer:
             raise ValueError(f"beams must be at least 1, got {beams}")
         if method not in (GENERATE, RANK):
             raise ValueError(f"method must be {GENERATE} or {RANK}, got {method!r}")
-        self._beams, self._method = beams, method
+        self._beams = beams
         self._generator = AnswerGenerator(model, processor)
         self._ranker = CandidateRanker(model, processor) if method == RANK else None
         self._media = MediaLoader(1, takes_video=self._generator.takes_video)

@@ -84,8 +84,7 @@ class VirtualHome:
         settings = {"mode": "normal", "image_width": _SIZE[0], "image_height": _SIZE[1]}
         reply = self._post("camera_image", intParams=[self._camera], stringParams=[json.dumps(settings)])
         try:
-            image = Image.open(io.BytesIO(base64.b64decode(reply["message_list"][0])))
-            return image.convert("RGB")
+            return Image.open(io.BytesIO(base64.b64decode(reply["message_list"][0]))).convert("RGB")
         except (KeyError, IndexError, TypeError, binascii.Error, UnidentifiedImageError, OSError) as error:
             raise self._failed(f"camera {self._camera} returned no image ({type(error).__name__}: {error})") from error
 
