@@ -124,12 +124,8 @@ def sentence_problem(text: Any) -> tuple[str, str]:
 
 
 def text_problem(field: str, text: Any) -> tuple[str, str]:
-    """Return why a text cannot be used, and the text. Both are "" if it can be used."""
+    """Return why a text cannot be used, and the text. Both are "" if it has letters, and all are Latin or accented."""
     if not is_text(text) or not any(map(str.isalpha, text)):
         return NO_TEXT, f"{field}: {quoted(text)}"
-    return ("", "") if is_latin(text) else (OTHER_LETTERS, f"{field}: {quoted(text)}")
-
-
-def is_latin(text: str) -> bool:
-    """Return True if all letters are Latin, including accented ones."""
-    return all(unicodedata.name(letter, "").startswith("LATIN") for letter in text if letter.isalpha())
+    is_latin = all(unicodedata.name(letter, "").startswith("LATIN") for letter in text if letter.isalpha())
+    return ("", "") if is_latin else (OTHER_LETTERS, f"{field}: {quoted(text)}")

@@ -52,7 +52,7 @@ def write_episode(episode: Episode, out: Path, **run: Any) -> Path:
     page = environment.get_template("episode.html").render(content, run=run, last=last, has_film=bool(views))
     write_whole(out / "index.html", page)
     if views:
-        write_video(out / "episode.mp4", _film(episode), _FILM_FPS)
+        write_video(out / "episode.mp4", _film(episode, views[0].size), _FILM_FPS)
     return out / "index.html"
 
 
@@ -70,11 +70,9 @@ def _row(step: Step, picture: str) -> dict[str, Any]:
     }
 
 
-def _film(episode: Episode) -> Iterator[Image.Image]:
-    views = [*(step.view for step in episode.steps), episode.last_view]
-    full_width, full_height = next(view for view in views if view).size
-    width = min(full_width, _FILM_WIDTH)
-    size = width, round(full_height * width / full_width)
+def _film(episode: Episode, view_size: tuple[int, int]) -> Iterator[Image.Image]:
+    width = min(view_size[0], _FILM_WIDTH)
+    size = width, round(view_size[1] * width / view_size[0])
     for step in episode.steps:
         action, outcome = f"{step.number}. {step.executed.action or step.executed.text}", step.outcome
         for _ in range(_STILL_FRAMES):

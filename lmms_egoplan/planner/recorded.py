@@ -1,6 +1,5 @@
 """Replay a narrated video as an environment: the planner proposes actions, and the video shows what happened."""
 
-import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS
 from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN, clip_frames, frame_rate, progress_of
 from lmms_egoplan.construction.egointent.goalstep import read_goalstep
 from lmms_egoplan.construction.egoplan.narrations import normalised
-from lmms_egoplan.construction.egoplan.questions import SECONDS_BEFORE
+from lmms_egoplan.construction.egoplan.questions import frames_before
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import resolve_inside
 from lmms_egoplan.media.frames import Clip, FrameError, frame_times, read_video_frames
@@ -66,8 +65,7 @@ class RecordedVideo:
     ) -> None:
         self.name, self.goal = name, goal
         self._narrated, self._frames, self._fps = narrated, frames, fps
-        frames_before = max(1, math.ceil(round(SECONDS_BEFORE * fps, 1)))
-        self._views = [*(max(first, action.start - frames_before) for action in narrated), last]
+        self._views = [*(max(first, action.start - frames_before(fps)) for action in narrated), last]
         self._clips: dict[tuple[int, ...], Clip] = {}
         # Texts with the same words are one action.
         self._actions = {normalised(action.text): action.text for action in reversed(narrated)}
@@ -152,8 +150,8 @@ def egoplan_videos(rows: Iterable[Mapping[str, Any]]) -> list[RecordedVideo]:
     for (source, video, goal), group in groupby(sorted(rows, key=key), key):
         row = max(group, key=lambda row: len(row["past_actions"]))
         progress = progress_of(row)
-        texts = [action["narration_text"] for action in row["past_actions"]]
-        past = [NarratedAction(text, *segment) for text, segment in zip(texts, progress.past, strict=True)]
+        actions = zip(row["past_actions"], progress.past, strict=True)
+        past = [NarratedAction(action["narration_text"], *segment) for action, segment in actions]
         first, last = (FIRST_FRAME[source] if row.get("clip_frames") is None else 0), progress.observation
         read, fps = partial(EGOPLAN.read_frames, row), float(progress.fps)
         if len(past) > 1:

@@ -81,7 +81,7 @@ def build_instances(
     """
     activities, rejections = read_activities(bddl)
     pairs = read_examples(examples or bddl)
-    verdicts = read_verdicts(circumstances) if circumstances else None
+    accepted, refused = read_verdicts(circumstances) if circumstances else ([], [])
     choices = read_choices(views) if views else {}
     gold = layout.read_gold_plans(plans) if plans else {}
     tours, strays = find_tours(images) if images else ([], [])
@@ -91,8 +91,7 @@ def build_instances(
         texts, undescribed = describe(activities, pairs, settings)
         waiting, unproposed = propose(activities, texts, settings)
         rejections += [*undescribed, *unproposed]
-        if verdicts is not None:
-            accepted, refused = verdicts
+        if circumstances is not None:
             changed, unchanged = change(activities, accepted, settings)
             changed_texts, undescribed = describe(changed, pairs, settings)
             activities, texts = [*activities, *changed], texts | changed_texts

@@ -11,11 +11,10 @@ from annotated_types import MinLen
 from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES, Circumstance
 from lmms_egoplan.benchmarks.actplan.bddl import PREDICATES, Problem, literals_of, parse_problem
 from lmms_egoplan.construction.actplan.activities import Activity
-from lmms_egoplan.construction.actplan.folders import exported_file
+from lmms_egoplan.construction.actplan.folders import read_export
 from lmms_egoplan.construction.actplan.prompts import SCHEMAS, change_prompt, circumstances_prompt
 from lmms_egoplan.construction.actplan.soundness import flaws_in
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.rejections import Rejection
@@ -92,12 +91,11 @@ def read_verdicts(folder: Path) -> tuple[list[tuple[str, str]], list[Rejection]]
     Raises:
         LmmsEgoplanError: The folder does not contain the file, or the file has another format.
     """
-    path = exported_file("--circumstances", folder, CIRCUMSTANCES, "labelled circumstances")
+    export = read_export("--circumstances", folder, CIRCUMSTANCES, "labelled circumstances", _Verdict)
     accepted: list[tuple[str, str]] = []
     refused: list[Rejection] = []
-    verdicts = [read_as(_Verdict, where, parse_record(where, line)) for where, line in read_lines(path)]
     # Restore the order of the proposals, because the page shuffles them.
-    for verdict in sorted(verdicts, key=lambda verdict: (verdict.activity, len(verdict.id), verdict.id)):
+    for _, verdict in sorted(export, key=lambda entry: (entry[1].activity, len(entry[1].id), entry[1].id)):
         if verdict.accepted:
             accepted.append((verdict.activity, verdict.circumstance))
         else:

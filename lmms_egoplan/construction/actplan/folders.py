@@ -1,4 +1,4 @@
-"""Read exported files, and replace output folders atomically."""
+"""Read exported labels, and replace output folders atomically."""
 
 import shutil
 from collections.abc import Iterator
@@ -7,21 +7,26 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.outputs import check_own
+from lmms_egoplan.validation import Kind, read_as
 
 _UNFINISHED = ".unfinished."
 
 
-def exported_file(option: str, folder: Path, name: str, content: str) -> Path:
-    """Return the path of a file in an export of labels.
+def read_export(option: str, folder: Path, name: str, content: str, kind: type[Kind]) -> Iterator[tuple[str, Kind]]:
+    """Yield the records of a file from ``annotate export``, each after its location for messages.
 
     Raises:
-        LmmsEgoplanError: The folder does not contain it.
+        LmmsEgoplanError: The folder does not contain the file, or the file has another format; the error names the
+            line.
     """
-    if (path := folder / name).is_file():
-        return path
-    advice = f"pass the folder that lmms-egoplan annotate export wrote for {content}"
-    raise LmmsEgoplanError(f"{option} {folder}: contains no {name}; {advice}")
+    path = folder / name
+    if not path.is_file():
+        advice = f"pass the folder that lmms-egoplan annotate export wrote for {content}"
+        raise LmmsEgoplanError(f"{option} {folder}: contains no {name}; {advice}")
+    for where, line in read_lines(path):
+        yield where, read_as(kind, where, parse_record(where, line))
 
 
 @contextmanager

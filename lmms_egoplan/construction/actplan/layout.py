@@ -9,12 +9,11 @@ from pathlib import Path
 from lmms_egoplan.annotation.actplan_plans import FEWEST_PLANS, GOLD_PLANS
 from lmms_egoplan.benchmarks.actplan.instances import ORIGIN
 from lmms_egoplan.construction.actplan.activities import Activity
-from lmms_egoplan.construction.actplan.folders import exported_file, replacing
+from lmms_egoplan.construction.actplan.folders import read_export, replacing
 from lmms_egoplan.construction.actplan.views import Views
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.rejections import Rejection
-from lmms_egoplan.validation import Checked, Text, read_as
+from lmms_egoplan.validation import Checked, Text
 
 ANNOTATION = "annotation"
 
@@ -64,8 +63,7 @@ def read_gold_plans(folder: Path) -> dict[str, GoldPlans]:
             line.
     """
     plans: dict[str, GoldPlans] = {}
-    for where, text in read_lines(exported_file("--plans", folder, GOLD_PLANS, "written plans")):
-        line = read_as(GoldPlans, where, parse_record(where, text))
+    for where, line in read_export("--plans", folder, GOLD_PLANS, "written plans", GoldPlans):
         if line.id in plans:
             raise LmmsEgoplanError(f"{where}: duplicate id {line.id}; export the labels again")
         plans[line.id] = line
@@ -110,9 +108,7 @@ def write_annotation(finished_instances: Sequence[tuple[Instance, GoldPlans]], o
                 shutil.copyfile(path, folder / path.name)
             for number, plan in enumerate(gold.plans, 1):
                 _write(folder / f"plan_gold_{number}.txt", "".join(f"{step}\n" for step in plan.steps))
-            number = instance.activity.description
-            _write(folder.parent / f"task_description_{number}.txt", instance.text)
-            _write(folder.parent / f"problem{number}.bddl", str(instance.activity.problem))
+            _write_activity(folder.parent, instance.activity, instance.text)
 
 
 def write_activities(activities: Sequence[Activity], texts: Mapping[str, str], folder: Path) -> None:
@@ -128,10 +124,13 @@ def write_activities(activities: Sequence[Activity], texts: Mapping[str, str], f
     """
     with replacing(folder) as root:
         for activity in activities:
-            activity_folder = root / activity.name
-            activity_folder.mkdir(exist_ok=True)
-            _write(activity_folder / f"problem{activity.description}.bddl", str(activity.problem))
-            _write(activity_folder / f"task_description_{activity.description}.txt", texts[activity.key])
+            _write_activity(root / activity.name, activity, texts[activity.key])
+
+
+def _write_activity(folder: Path, activity: Activity, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    _write(folder / f"problem{activity.description}.bddl", str(activity.problem))
+    _write(folder / f"task_description_{activity.description}.txt", text)
 
 
 def _write(path: Path, text: str) -> None:

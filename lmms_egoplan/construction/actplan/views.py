@@ -212,16 +212,14 @@ def _ask(
     waiting: Sequence[_Waiting], settings: JudgeSettings, title: str
 ) -> tuple[dict[str, list[str]], list[Rejection]]:
     """Ask which objects each candidate shows; replies are by the candidate's name."""
-    objects: dict[str, list[str]] = {}
-    prompts: dict[str, str | Prompt] = {}
-    for entry in waiting:
-        for candidate in entry.candidates:
-            name = _name(entry.tour, candidate)
-            objects[name] = entry.objects
-            prompts[name] = Prompt(seen_prompt(entry.objects), (jpeg_url(candidate.image, max(candidate.image.size)),))
+    asked = {_name(entry.tour, candidate): (entry, candidate) for entry in waiting for candidate in entry.candidates}
+    prompts = {
+        name: Prompt(seen_prompt(entry.objects), (jpeg_url(candidate.image, max(candidate.image.size)),))
+        for name, (entry, candidate) in asked.items()
+    }
 
     def read(name: str, reply: list[Any]) -> list[str]:
-        if not all(item in objects[name] for item in reply):
+        if not all(item in asked[name][0].objects for item in reply):
             raise ValueError(f"expected some of the objects, found {quoted(reply)}")
         return reply
 

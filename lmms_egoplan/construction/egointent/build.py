@@ -1,7 +1,6 @@
 """Build steps in EgoIntent's format from narrations. Their labels are unverified."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +24,9 @@ NO_FOOTAGE = "step without footage"
 CANDIDATE_KEYS = {name: f"{name}_candidates" for name in PROPOSED}
 
 
-@dataclass(frozen=True)
-class Built:
-    """The result of `build`.
-
-    Attributes:
-        steps: Records in FORMAT.md's format, unverified, with the candidates under `CANDIDATE_KEYS` next to the labels.
-        rejections: What was rejected, and why.
-    """
-
-    steps: Sequence[dict[str, Any]]
-    rejections: Sequence[Rejection]
-
-
-def build(narrations: Path, goalstep: Path, videos: Path, llm: str | None, asking: Asking) -> Built:
+def build(
+    narrations: Path, goalstep: Path, videos: Path, llm: str | None, asking: Asking
+) -> tuple[list[dict[str, Any]], list[Rejection]]:
     """Build steps from narrated videos as in sec. 3.3, except for the revision by people.
 
     A language model names the place of each video, proposes candidates for each step, and checks which candidates are
@@ -50,6 +38,10 @@ def build(narrations: Path, goalstep: Path, videos: Path, llm: str | None, askin
         videos: Folder with ``<video_uid>.mp4``; missing videos are skipped.
         llm: Name of the language model. None means the environment's, or else `DEFAULT_MODEL`.
         asking: Settings for requests to the language model.
+
+    Returns:
+        Records in FORMAT.md's format, unverified, with the candidates under `CANDIDATE_KEYS` next to the labels; and
+        what was rejected.
 
     Raises:
         LmmsEgoplanError: A file is invalid, no step is left, or the language model is not set or cannot be reached.
@@ -80,7 +72,7 @@ def build(narrations: Path, goalstep: Path, videos: Path, llm: str | None, askin
     rejections += [*without_candidates, *without_support, *without_place]
     if not steps:
         raise LmmsEgoplanError(f"{narrations}: no steps left. {none_left(rejections)}")
-    return Built([_record(step, candidates[step.step_id], place_by_video[step.video_id]) for step in steps], rejections)
+    return [_record(step, candidates[step.step_id], place_by_video[step.video_id]) for step in steps], rejections
 
 
 def rejections_path(out: Path) -> Path:
@@ -88,14 +80,14 @@ def rejections_path(out: Path) -> Path:
     return out.with_name(f"{out.stem}.rejections.jsonl")
 
 
-def write(built: Built, out: Path) -> None:
+def write(steps: Sequence[dict[str, Any]], rejections: Sequence[Rejection], out: Path) -> None:
     """Write the steps as JSON Lines, and the rejections next to them. Each file is written completely or not at all.
 
     Raises:
         OSError: The files cannot be written.
     """
-    write_whole(rejections_path(out), clean_text(json_lines(map(vars, built.rejections))))
-    write_whole(out, clean_text(json_lines(built.steps)))
+    write_whole(rejections_path(out), clean_text(json_lines(map(vars, rejections))))
+    write_whole(out, clean_text(json_lines(steps)))
 
 
 def _record(step: Step, candidates: Candidates, video_place: Place) -> dict[str, Any]:
@@ -106,8 +98,7 @@ def _record(step: Step, candidates: Candidates, video_place: Place) -> dict[str,
         "end_sec": step.end_sec,
         "local_intent": step.narration.action,
         **{name: texts[0] for name, texts in candidates.items()},
-        "scenario": video_place.scenario,
-        "environment": video_place.environment,
+        **video_place,
         "event": step.video.event,
         "goal": step.video.goal_description,
         "unverified": True,

@@ -65,15 +65,15 @@ def build(
         raise typer.BadParameter(
             "not with --narrations: these steps end at the time of a narration", param_hint="--before-end"
         )
-    built = build_from_narrations(narrations, goalstep, videos, llm, asking)
-    write(built, out)
-    reasons = "; ".join(f"{count}: {reason}" for reason, count in counted(built.rejections))
+    steps, rejections = build_from_narrations(narrations, goalstep, videos, llm, asking)
+    write(steps, rejections, out)
+    reasons = "; ".join(f"{count}: {reason}" for reason, count in counted(rejections))
     typer.echo(f"Rejected, see {rejections_path(out)}: {reasons or 'nothing'}")
-    if without_place := sum(step["environment"] is None for step in built.steps):
+    if without_place := sum(step["environment"] is None for step in steps):
         typer.echo(f"Steps without scenario and environment, to be named by annotators: {without_place}")
-    num_videos = len({step["video_id"] for step in built.steps})
+    num_videos = len({step["video_id"] for step in steps})
     typer.echo(
-        f"{len(built.steps)} steps of {num_videos} videos, unverified, written to {out}\n"
+        f"{len(steps)} steps of {num_videos} videos, unverified, written to {out}\n"
         f"Next: lmms-egoplan annotate egointent {out} --videos {videos} --db labels.sqlite"
     )
     asking.check_losses()

@@ -144,12 +144,9 @@ def build_records(goalstep: Path, videos: Path, before_end: float) -> Built:
         elif environment is None:
             rejected[NO_ENVIRONMENT] += len(leaves)
         else:
-            for index in range(len(leaves)):
-                record_or_reason = _record(video, leaves, index, environment, before_end)
-                if isinstance(record_or_reason, Record):
-                    records.append(record_or_reason)
-                else:
-                    rejected[record_or_reason] += 1
+            results = [_record(video, leaves, index, environment, before_end) for index in range(len(leaves))]
+            records += [result for result in results if isinstance(result, Record)]
+            rejected.update(result for result in results if isinstance(result, str))
     if not records:
         reasons = [f"{reason}: {count} steps" for reason, count in rejected.items()]
         raise LmmsEgoplanError(f"{goalstep}: no steps left to write. Rejected:\n{listing(reasons)}")

@@ -1,7 +1,6 @@
 """Ask a language model where videos were taken, and whether indoors or outdoors."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,17 +37,8 @@ class _Reply(Checked):
     ]
 
 
-@dataclass(frozen=True)
-class Place:
-    """The place of a video. Annotators name it if it is unknown.
-
-    Attributes:
-        scenario: The place; None if unknown.
-        environment: ``"indoor"`` or ``"outdoor"``; None if unknown.
-    """
-
-    scenario: str | None = None
-    environment: str | None = None
+Place = dict[str, str | None]
+"""The scenario and the environment of a video: its place, and ``"indoor"`` or ``"outdoor"``; None if unknown."""
 
 
 def find_places(
@@ -76,7 +66,8 @@ def find_places(
     settings.asking.lost -= len(text_prompts)  # only the second prompt counts
     places_from_texts, text_rejections = ask("place", text_prompts, read_place, settings, "places without frames")
     rejections = [rejection for rejection in rejections if rejection.where not in text_prompts] + text_rejections
-    return dict.fromkeys(prompts, Place()) | place_by_video | places_from_texts, rejections
+    unknown: Place = {"scenario": None, "environment": None}
+    return dict.fromkeys(prompts, unknown) | place_by_video | places_from_texts, rejections
 
 
 def _prompt(video: Video, narrated: NarratedVideo, folder: Path) -> str | Prompt:
@@ -106,4 +97,4 @@ def read_place(_: str, reply: Any) -> Place:
         ValueError: The reply has another form.
     """
     fields = read_fields(_Reply, reply)
-    return Place(fields.place, fields.environment)
+    return {"scenario": fields.place, "environment": fields.environment}

@@ -79,7 +79,7 @@ def build(
     instruction_data: bool = False,
     seed: int = 0,
     drop: Sequence[str] = (),
-    asking: Asking | None = None,
+    asking: Asking,
 ) -> Built:
     """Build questions from narrated videos.
 
@@ -110,8 +110,7 @@ def build(
         replies, unusable_replies = identify_goals(videos, language_model(DEFAULT_MODEL, asking=asking))
     else:
         replies, unusable_replies = read_goals(goals, videos)
-    if asking is not None:
-        asking.finish_estimate()
+    asking.finish_estimate()
     pooled, without_goal = pool_goals(videos, replies, drop)
     questions, without_question = make_questions(pooled, seed, drop)
     rejections += [*unusable_replies, *without_goal, *without_question]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.construction.ego4d import is_latin
+from lmms_egoplan.construction.ego4d import text_problem
 from lmms_egoplan.construction.egoplan.narrations import Action, Video, hundredths, normalised, tidy, timestamp
 from lmms_egoplan.construction.egoplan.wording import named_in_order
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -14,7 +14,7 @@ from lmms_egoplan.judging.json_replies import NOT_JSON, ask_json
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection
-from lmms_egoplan.validation import is_text, quoted
+from lmms_egoplan.validation import quoted
 
 # Sec. 3.2 and A.1 name GPT-4. `gpt-4` has 8,192 tokens for prompt and reply, too few for long videos. This model has
 # 128,000, and is also the default of the other builders.
@@ -223,7 +223,7 @@ def _times(clip: Any, narrated_times: set[int]) -> tuple[int, int] | None:
 
 
 def _checked(video: Video, span: _Span) -> Goal | Rejection:
-    if not is_text(span.text) or not any(map(str.isalpha, span.text)) or not is_latin(span.text):
+    if any(text_problem(span.level, span.text)):
         return Rejection("goal", NO_GOAL, span.where, quoted(span.text))
     if len(text := tidy(span.text)) > MOST_CHARACTERS:
         return Rejection("goal", TOO_LONG, span.where, f"{len(text)}: {quoted(span.text)}")

@@ -213,7 +213,7 @@ def read_ego4d(
             continue
         for (start, stop), (_, where, text) in zip(segmented.get(uid, ()), narrations, strict=True):
             problem, detail = ego4d.sentence_problem(text)
-            if problem or start is None or stop is None:
+            if problem:
                 rejections.append(Rejection("narration", problem, where, detail))
                 is_unsure = problem == ego4d.UNSURE and "unsure-actions" not in drop
                 if is_unsure or problem in (ego4d.OTHER_LETTERS, ego4d.NO_TEXT):

@@ -6,13 +6,13 @@ from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D
 from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS
-from lmms_egoplan.construction.ego4d import is_latin
+from lmms_egoplan.construction.ego4d import text_problem
 from lmms_egoplan.construction.egoplan.narrations import Action, Sentence, Video, by_start, ego4d_action
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection
-from lmms_egoplan.validation import is_text, quoted
+from lmms_egoplan.validation import quoted
 
 # Maximum number of sentences per request. All are from one video, so requests do not depend on other videos.
 _SENTENCES_PER_REQUEST = 50
@@ -86,10 +86,4 @@ def _phrases(reply: Any, sentences: Sequence[str]) -> list[str | Rejection]:
 
 
 def _is_brief(phrase: Any) -> bool:
-    return (
-        is_text(phrase)
-        and any(map(str.isalpha, phrase))
-        and is_latin(phrase)
-        and "#" not in phrase
-        and len(phrase.split()) <= _MOST_WORDS
-    )
+    return not any(text_problem("phrase", phrase)) and "#" not in phrase and len(phrase.split()) <= _MOST_WORDS

@@ -81,9 +81,8 @@ def _questions(goal: Goal, seed: int, drop: Sequence[str], moments: set[Moment])
     texts: dict[str, str] = {}
     for action in goal.actions:
         texts.setdefault(normalised(action.text), action.text)
-    asked_keys: set[str] = set()
     for number, action in enumerate(goal.actions):
-        key = normalised(action.text)
+        earlier, key = goal.actions[:number], normalised(action.text)
         nearby = (other.text for other in video.actions if abs(other.start - action.start) <= 100 * SECONDS_BEFORE)
         concurrent = frozenset(map(normalised, nearby)) - {key}
         distractors = tuple(text for other_key, text in texts.items() if other_key != key)
@@ -92,19 +91,17 @@ def _questions(goal: Goal, seed: int, drop: Sequence[str], moments: set[Moment])
         if "near-equal" in drop:
             firsts = {near_key(text): text for text in (*reversed(distractors), action.text)}.values()
             distractors = tuple(text for text in distractors if text in firsts)
-        observation = action.start_frame - max(1, math.ceil(round(SECONDS_BEFORE * video.fps, 1)))
+        observation = action.start_frame - frames_before(video.fps)
         moment = video.video_id, observation, action.text
         problem = None
-        if key in asked_keys:
-            earlier = goal.actions[:number]
-            problem = REPEATED if any(action.text == previous.text for previous in earlier) else SPELLED_ALIKE
+        if key in {normalised(previous.text) for previous in earlier}:
+            problem = REPEATED if action.text in {previous.text for previous in earlier} else SPELLED_ALIKE
         elif len(distractors) < WRONG_CHOICES:
             problem = TOO_FEW
         elif observation < FIRST_FRAME[video.source]:
             problem = TOO_EARLY
         elif "copies" in drop and moment in moments:
             problem = COPY
-        asked_keys.add(key)
         where = f"{video.video_id}, {goal.text}, action {number + 1}"
         if problem:
             yield Rejection("question", problem, where, action.text)
@@ -115,12 +112,14 @@ def _questions(goal: Goal, seed: int, drop: Sequence[str], moments: set[Moment])
         generator = random.Random(f"{seed} {video.video_id} {goal.level} {goal.text} {number}")
         choices = [action.text, *generator.sample(distractors, WRONG_CHOICES)]
         generator.shuffle(choices)
-        past = tuple(
-            previous if previous.stop_frame <= observation else replace(previous, stop_frame=observation)
-            for previous in goal.actions[:number]
-            if previous.start_frame <= observation
-        )
+        begun = (previous for previous in earlier if previous.start_frame <= observation)
+        past = tuple(replace(previous, stop_frame=min(previous.stop_frame, observation)) for previous in begun)
         yield Question(goal, action.text, distractors, tuple(choices), observation, past, concurrent, moment)
+
+
+def frames_before(fps: float) -> int:
+    """Return the number of frames in `SECONDS_BEFORE`, at least 1."""
+    return max(1, math.ceil(round(SECONDS_BEFORE * fps, 1)))
 
 
 def evaluation_records(questions: Sequence[Question]) -> list[dict[str, Any]]:

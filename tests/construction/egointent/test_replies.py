@@ -23,8 +23,8 @@ JSON = st.recursive(
 def test_any_json_is_read_or_refused(reply):
     with suppress(ValueError):
         video_place = read_place("video", reply)
-        assert video_place.environment in ("indoor", "outdoor")
-        assert 0 < len(video_place.scenario.split()) <= 6
+        assert video_place["environment"] in ("indoor", "outdoor")
+        assert 0 < len(video_place["scenario"].split()) <= 6
     with suppress(ValueError):
         assert all(read_proposal("step", reply).values())
     with suppress(ValueError):
@@ -52,4 +52,4 @@ def test_support_reply_must_cover_every_candidate(reply, facts):
 )
 def test_blanks_and_case_of_a_place_are_ignored(scenario, environment, expected):
     video_place = read_place("video", {"place": scenario, "environment": environment})
-    assert (video_place.scenario, video_place.environment) == expected
+    assert (video_place["scenario"], video_place["environment"]) == expected

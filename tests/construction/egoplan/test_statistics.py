@@ -19,6 +19,7 @@ from lmms_egoplan.construction.egoplan.narrations import Action, Video, read_epi
 from lmms_egoplan.construction.egoplan.questions import make_questions
 from lmms_egoplan.construction.egoplan.statistics import _free_position, statistics, statistics_files
 from lmms_egoplan.construction.egoplan.wording import stems
+from lmms_egoplan.judging.asking import Asking
 from shared_data import DATA
 
 STEPS = (("take cup", "cup"), ("take tea bag", "tea bag"), ("pour water", "water"), ("stir", ""))
@@ -132,7 +133,7 @@ def begins_with_answer(record, narrations, text):
     answers = [
         seconds(row["start_timestamp"])
         for row in rows
-        if row["narration"] == record["answer"] and row["start_frame"] == record["current_observation_frame"] + 30
+        if row["narration"] == record["answer"] and int(row["start_frame"]) == record["current_observation_frame"] + 30
     ]
     return any(
         plain(row["narration"]) == plain(text) and round(abs(seconds(row["start_timestamp"]) - answers[0]), 2) <= 0.5
@@ -173,18 +174,10 @@ def built_from(tmp_path, narrations, drop=()):
     videos, _ = read_epic_kitchens(narrations)
     goals = {video.video_id: goals_of(rows_of(goal_prompt(video))) for video in videos}
     (tmp_path / "goals.json").write_text(json.dumps(goals))
-    built = build(Narrations(narrations, "epic-kitchens"), tmp_path / "goals.json", instruction_data=True, drop=drop)
+    source, asking = Narrations(narrations, "epic-kitchens"), Asking()
+    built = build(source, tmp_path / "goals.json", instruction_data=True, drop=drop, asking=asking)
     write(built, tmp_path / "out")
-    rows = [
-        {
-            "video_id": video.video_id,
-            "start_timestamp": timestamp(action.start),
-            "start_frame": action.start_frame,
-            "narration": action.text,
-        }
-        for video in videos
-        for action in video.actions
-    ]
+    rows = list(csv.DictReader((tmp_path / "out" / "narrations.csv").read_text(encoding="utf-8").splitlines()))
     records = json.loads((tmp_path / "out" / "EgoPlan_validation.json").read_text(encoding="utf-8"))
     return records, rows, json.loads((tmp_path / "out" / "summary.json").read_text())
 
