@@ -70,10 +70,11 @@ def _build(narrations: Path, source: str, out: Path, environment: dict[str, str]
 def _as_ego4d(path: Path) -> Path:
     """Write the narrations in Ego4D's layout."""
     sys.path.insert(0, str(TESTS))
-    from construction.egoplan.small import as_ego4d, write_ego4d
+    from construction.ego4d_files import write_narrations
+    from construction.egoplan.small import as_ego4d
     from lmms_egoplan.construction.egoplan.narrations import read_epic_kitchens
 
-    return write_ego4d(path, as_ego4d(read_epic_kitchens(NARRATIONS)[0]))
+    return write_narrations(path, as_ego4d(read_epic_kitchens(NARRATIONS)[0]))
 
 
 @contextmanager

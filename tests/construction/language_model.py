@@ -1,11 +1,13 @@
 """A loopback language model that fails by rule. The replies are in the benchmarks' modules."""
 
 import os
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from subprocess import Popen
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,10 +30,10 @@ def environment(tmp_path, monkeypatch):
 
 @pytest.fixture
 def served(monkeypatch):
-    """Return a function that starts a language model with these replies, and sets it."""
+    """Return a function that sets a language model: a server, or one with these replies."""
 
     def serve(answer):
-        server = JudgeServer(answer)
+        server = answer if isinstance(answer, JudgeServer) else JudgeServer(answer)
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
         monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", KEY)
         return server
@@ -54,9 +56,10 @@ class Metered:
         self.paid[prompt] += reply.status == 200
         return reply
 
-    def kill_half_way(self, start: Callable[[], Popen[bytes]], prompts: int) -> int:
-        """Start a process, kill it after half of the prompts, and return the number of paid replies."""
-        self.limit = prompts // 2
+    def kill_after(self, start: Callable[[], subprocess.Popen[bytes]], limit: int) -> int:
+        """Start a process, kill it once this number of replies is paid, and return their number."""
+        self.limit = limit
+        self.limit_removed.clear()
         process = start()
         wait_until(lambda: self.paid.total() >= self.limit or process.poll() is not None)
         process.kill()
@@ -64,6 +67,17 @@ class Metered:
         paid, self.limit = self.paid.total(), None
         self.limit_removed.set()
         return paid
+
+
+def start_build(server: JudgeServer, data: Path, concurrency: int, *arguments: object) -> subprocess.Popen[bytes]:
+    """Start ``data build`` in another process, with a language model and a data root."""
+    environment = os.environ | {
+        "LMMS_EGOPLAN_DATA": str(data),
+        "LMMS_EGOPLAN_JUDGE_BASE_URL": server.url,
+        "LMMS_EGOPLAN_JUDGE_CONCURRENCY": str(concurrency),
+    }
+    command = [sys.executable, "-m", "lmms_egoplan", "data", "build", *map(str, arguments)]
+    return subprocess.Popen(command, env=environment)
 
 
 def fault_of(prompt: str, faults: Sequence[str]) -> str:

@@ -17,12 +17,10 @@ class LanguageModel(JudgeServer):
     """Server that replies to the prompts of a construction.
 
     faults: The fault of a reply, by kind of prompt and activity; see `_spoil`.
-    meanwhile: Called with each prompt before the reply.
     """
 
-    def __init__(self, faults=None, meanwhile=lambda prompt: None):
+    def __init__(self, faults=None):
         self.faults = faults or {}
-        self.meanwhile = meanwhile
         super().__init__(self._reply)
 
     @staticmethod
@@ -35,7 +33,6 @@ class LanguageModel(JudgeServer):
         return f"{text}\n[{', '.join(things_of(image.convert('RGB')))}]"
 
     def _reply(self, prompt, before):
-        self.meanwhile(prompt)
         kind = kind_of(prompt)
         activity = activity_of(prompt)
         fault = self.faults.get((kind, activity), "")

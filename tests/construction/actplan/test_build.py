@@ -1,28 +1,22 @@
 """The whole pipeline: activities, tours, a local language model that fails, people on the page, and prepared data."""
 
 import json
-import os
 import re
-import subprocess
-import sys
-import threading
 from collections import Counter
 from functools import partial
 from hashlib import sha256
 from html import unescape
 
 import pytest
-from typer.testing import CliRunner
 
-from annotation.serving import enter, post, served
+from annotation.serving import export, label_all, run
 from construction.actplan.language_model import LanguageModel, kind_of
 from construction.actplan.rooms import room, write_activities, write_folder, write_tour
-from judging.asked import KEY
+from construction.language_model import Metered, served, start_build
 from lmms_egoplan.annotation import actplan_circumstances, actplan_plans
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.splits import ACTPLAN
-from lmms_egoplan.cli import app
 from lmms_egoplan.construction.actplan import activities as activities_module
 from lmms_egoplan.construction.actplan import circumstances, layout, tours, views
 from lmms_egoplan.construction.actplan.activities import INSTRUCTION
@@ -32,9 +26,10 @@ from lmms_egoplan.construction.actplan.prompts import DEFAULT_MODEL
 from lmms_egoplan.files import only_process
 from lmms_egoplan.judging.json_replies import NOT_JSON, WRONG_FORM
 from lmms_egoplan.outputs import MANIFEST
-from patience import FOREVER_S, wait_until
+from patience import FOREVER_S
 from shared_data import DATA
 
+__all__ = ["served"]  # a fixture
 REAL = DATA / "actplan" / "bddl" / "activity_definitions"
 ROOMS = [room("cup", "shelf"), room("sink"), room("table", "carton")]
 
@@ -58,14 +53,7 @@ def sources(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*arguments):
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    return done.exit_code, done.output
-
-
-def build(folder, server, *inputs, monkeypatch, lost=False):
-    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
-    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", KEY)
+def build(folder, *inputs, lost=False):
     options = (folder / "bddl", "--images", folder / "tours", "--llm", "seeing-model", "--out", folder / "built")
     code, output = run("data", "build", "actplan", *options, *inputs)
     assert (code, "no usable reply" in output) == ((1, True) if lost else (0, False)), output
@@ -75,16 +63,9 @@ def build(folder, server, *inputs, monkeypatch, lost=False):
 def people(flow, db, read_items, answer, out):
     """Let two people label all items on the page, and export the labels."""
     store = open_store(flow, db, read_items, "items", Team(2, 2))
-    with served(store) as address:
-        for progress in store.progress():
-            client = enter(address, store, progress.person)
-            while 'id="label"' in client.page.text:
-                reply = post(client, **answer(progress.person, unescape(client.page.text)))
-                assert reply.status_code == 200, reply.text
+    label_all(store, lambda person, page: answer(person, unescape(page)))
     store.close()
-    code, output = run("annotate", "export", db, "--out", out)
-    assert code == 0, output
-    return output
+    return export(store, out)[0]
 
 
 def choose(person, page):
@@ -118,10 +99,10 @@ def reasons(folder):
     return sorted({(rejection["step"], rejection["reason"]) for rejection in rejections(folder)})
 
 
-def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
+def test_from_activities_and_tours_to_prepared_data(sources, served):
     built = sources / "built"
-    with LanguageModel(FAULTS) as server:
-        output = build(sources, server, monkeypatch=monkeypatch, lost=True)
+    with served(LanguageModel(FAULTS)) as server:
+        output = build(sources, lost=True)
         assert "lmms-egoplan annotate actplan-circumstances " in output
         assert "4 activities described, 0 of them changed by a circumstance; 2 instances with views" in output
         printed = people(
@@ -134,7 +115,7 @@ def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
         # Three activities with five circumstances each, including one duplicate and one implausible one.
         assert "Circumstances decided: 12 of 12, accepted: 9" in printed
         asked = len(server.prompts)
-        build(sources, server, "--circumstances", sources / "chosen", monkeypatch=monkeypatch)
+        build(sources, "--circumstances", sources / "chosen")
         assert {kind_of(prompt) for prompt in server.prompts[asked:]} <= {"change", "description", "again", "seen"}
         printed = people(
             actplan_plans.FLOW,
@@ -146,7 +127,7 @@ def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
         assert "Goal check (a note): 3 of 6 plans miss a condition; not checkable: 0" in printed
         asked = len(server.prompts)
         inputs = ("--circumstances", sources / "chosen", "--plans", sources / "written")
-        output = build(sources, server, *inputs, monkeypatch=monkeypatch)
+        output = build(sources, *inputs)
         # Only requests without a usable reply are repeated.
         assert server.prompts[asked:] == []
         assert "3 instances with views, 3 with gold plans" in output
@@ -189,7 +170,7 @@ def test_from_activities_and_tours_to_prepared_data(sources, monkeypatch):
     assert (built / "figure_4.csv").read_text().splitlines()[1] == "object property,1,0,1,1,0,0"
 
 
-def test_views_by_hand_and_tours_that_do_not_fit(sources, monkeypatch):
+def test_views_by_hand_and_tours_that_do_not_fit(sources, served):
     (sources / "tours/home/making_tea/0").mkdir(parents=True)
     (sources / "tours/home/making_tea/0/sample_0.mp4").write_bytes(b"no video")
     (sources / "tours/home/filling_sink/0").mkdir(parents=True)
@@ -197,8 +178,8 @@ def test_views_by_hand_and_tours_that_do_not_fit(sources, monkeypatch):
     (sources / "views.csv").write_text(
         "id,view\nhome/cleaning_cups/0/sample_0,0.5\nhome/cleaning_cups/0/sample_0,2.5\n"
     )
-    with LanguageModel() as server:
-        build(sources, server, "--views", sources / "views.csv", monkeypatch=monkeypatch)
+    with served(LanguageModel()):
+        build(sources, "--views", sources / "views.csv")
     assert reasons(sources) == [
         ("circumstance", circumstances.REPEATED),
         ("tour", NO_ACTIVITY),
@@ -209,21 +190,21 @@ def test_views_by_hand_and_tours_that_do_not_fit(sources, monkeypatch):
     assert [(view["time"], view["objects"]) for view in first["views"]] == [(0.5, None), (2.5, None)]
 
 
-def test_goals_without_a_plan_are_named(sources, monkeypatch):
+def test_goals_without_a_plan_are_named(sources, served):
     """Their activities are kept, because the search may miss a plan."""
     path = sources / "bddl/storing_cups/problem0.bddl"
     path.write_text(path.read_text().replace("(:goal (and", "(:goal (and (burnt ?cup.n.01_1)"))
-    with LanguageModel() as server:
-        output = build(sources, server, monkeypatch=monkeypatch)
+    with served(LanguageModel()):
+        output = build(sources)
     (line,) = [line for line in output.splitlines() if "No plan found" in line]
     assert "storing_cups/0" in line
     assert "(burnt ?cup.n.01_1)" in line
     assert "5 activities described" in output
 
 
-def test_plans_for_other_texts_and_views_are_rejected(sources, monkeypatch):
-    with LanguageModel() as server:
-        build(sources, server, monkeypatch=monkeypatch)
+def test_plans_for_other_texts_and_views_are_rejected(sources, served):
+    with served(LanguageModel()):
+        build(sources)
         lines = [json.loads(line) for line in (sources / "built/instances.jsonl").read_text().splitlines()]
         names = [line["id"] for line in lines]
         image_names = [
@@ -238,7 +219,7 @@ def test_plans_for_other_texts_and_views_are_rejected(sources, monkeypatch):
         ]
         (sources / "written").mkdir()
         (sources / "written/gold_plans.jsonl").write_text("".join(json.dumps(line) + "\n" for line in exported))
-        output = build(sources, server, "--plans", sources / "written", monkeypatch=monkeypatch)
+        output = build(sources, "--plans", sources / "written")
     assert "2 instances with views, 0 with gold plans" in output
     assert not (sources / "built/annotation").exists()
     plan_rejections = [(entry["where"], entry["reason"]) for entry in rejections(sources) if entry["step"] == "plan"]
@@ -261,12 +242,11 @@ def test_plans_for_other_texts_and_views_are_rejected(sources, monkeypatch):
         (("", "built/activities"), "built/activities: no such folder"),
     ],
 )
-def test_invalid_inputs_raise_an_error_before_any_request(sources, monkeypatch, option, message):
+def test_invalid_inputs_raise_an_error_before_any_request(sources, monkeypatch, served, option, message):
     monkeypatch.chdir(sources)
     (sources / "views.csv").write_text("id,view\nhome/x/0/sample_0,1\nhome/x/0/sample_0,2\n")
     arguments = {"": "bddl", "--images": "tours", "--out": "built"} | dict([option])
-    with LanguageModel() as server:
-        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+    with served(LanguageModel()) as server:
         code, output = run(
             "data", "build", "actplan", *filter(None, (part for pair in arguments.items() for part in pair))
         )
@@ -288,68 +268,46 @@ def contents(folder):
     }
 
 
-def test_only_one_process_uses_a_folder(sources, monkeypatch):
+def test_only_one_process_uses_a_folder(sources, served):
     """A second process would delete unfinished output of the first."""
-    with LanguageModel() as server:
+    with served(LanguageModel()) as server:
         (sources / "built").mkdir()
         (sources / "built" / MANIFEST).write_text(json.dumps({"command": "data build actplan"}))
         with only_process(sources / "built", "builds"):
             options = (sources / "bddl", "--out", sources / "built")
-            monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
-            monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", KEY)
             code, output = run("data", "build", "actplan", *options)
         assert code == 1
         assert f"{sources / 'built'} is in use" in " ".join(output.split())
         assert server.prompts == []
-        build(sources, server, monkeypatch=monkeypatch)
+        build(sources)
 
 
 @pytest.mark.whole
 def test_same_output_after_a_kill(sources):
     """The process is killed twice: while it describes activities, and while it asks about views."""
-    may_continue, limit = threading.Event(), [None]
-    answered = []
 
-    def meanwhile(prompt):
-        if limit[0] is not None and len(answered) >= limit[0]:
-            may_continue.wait(FOREVER_S)
-        answered.append(prompt)
+    def start(out, data):
+        inputs = (sources / "bddl", "--images", sources / "tours", "--out", sources / out)
+        return start_build(server, sources / data, 1, "actplan", *inputs)
 
-    def is_reached(process):
-        return len(answered) >= limit[0] or process.poll() is not None
-
-    def start(out, data, server):
-        environment = os.environ | {
-            "LMMS_EGOPLAN_DATA": str(data),
-            "LMMS_EGOPLAN_JUDGE_BASE_URL": server.url,
-            "LMMS_EGOPLAN_JUDGE_CONCURRENCY": "1",
-        }
-        options = (sources / "bddl", "--images", sources / "tours", "--out", out)
-        command = [sys.executable, "-m", "lmms_egoplan", "data", "build", "actplan", *map(str, options)]
-        return subprocess.Popen(command, env=environment)
-
-    with LanguageModel(meanwhile=meanwhile) as server:
-        assert start(sources / "whole", sources / "data-1", server).wait(FOREVER_S) == 0
-        prompts = len(answered)
+    with LanguageModel() as server:
+        answer = server.reply = Metered(server.reply)
+        assert start("whole", "data-1").wait(FOREVER_S) == 0
+        prompts = answer.paid.total()
         assert prompts == 5 + 5 + 6
-        answered.clear()
-        for limit[0] in (3, 12):
-            may_continue.clear()
-            with start(sources / "killed", sources / "data-2", server) as killed:
-                wait_until(partial(is_reached, killed))
-                killed.kill()
-            may_continue.set()
+        answer.paid.clear()
+        for limit in (3, 12):
+            answer.kill_after(partial(start, "killed", "data-2"), limit)
             assert not (sources / "killed/instances.jsonl").exists()
-        limit[0] = None
-        assert start(sources / "killed", sources / "data-2", server).wait(FOREVER_S) == 0
+        assert start("killed", "data-2").wait(FOREVER_S) == 0
         # Replies to requests that were in flight at a kill are lost.
-        assert prompts <= len(answered) <= prompts + 4
+        assert prompts <= answer.paid.total() <= prompts + 4
     assert contents(sources / "killed") == contents(sources / "whole")
 
 
 @pytest.mark.whole
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"{REAL} is absent")
-def test_all_released_problems(tmp_path, monkeypatch):
+def test_all_released_problems(tmp_path, monkeypatch, served):
     """Build prepared data from the 153 released problems: 149 are valid, and 49 get a new counterfactual."""
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     (tmp_path / "bddl").symlink_to(REAL)
@@ -358,8 +316,8 @@ def test_all_released_problems(tmp_path, monkeypatch):
         for description in (0, 1):
             write_folder(tmp_path / f"tours/Rs_int/{name}/{description}/sample_0", ROOMS)
     built = tmp_path / "built"
-    with LanguageModel() as server:
-        output = build(tmp_path, server, monkeypatch=monkeypatch)
+    with served(LanguageModel()):
+        output = build(tmp_path)
         assert "149 activities described, 0 of them changed by a circumstance; 149 instances with views" in output
         people(
             actplan_circumstances.FLOW,
@@ -370,7 +328,7 @@ def test_all_released_problems(tmp_path, monkeypatch):
             ),
             tmp_path / "chosen",
         )
-        output = build(tmp_path, server, "--circumstances", tmp_path / "chosen", monkeypatch=monkeypatch)
+        output = build(tmp_path, "--circumstances", tmp_path / "chosen")
         printed = people(
             actplan_plans.FLOW,
             tmp_path / "plans.sqlite",
@@ -379,7 +337,7 @@ def test_all_released_problems(tmp_path, monkeypatch):
             tmp_path / "written",
         )
         inputs = ("--circumstances", tmp_path / "chosen", "--plans", tmp_path / "written")
-        output = build(tmp_path, server, *inputs, monkeypatch=monkeypatch)
+        output = build(tmp_path, *inputs)
     assert re.search("Instances with .*gold plans: 198 of 198", printed)
     assert "198 instances with views, 198 with gold plans" in output
     code, output = run("data", "prepare", "actplan", built / "annotation")

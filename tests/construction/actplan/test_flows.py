@@ -7,14 +7,12 @@ from html import unescape
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from annotation.serving import enter, post, served
+from annotation.serving import enter, export, label_all, post, run, served
 from construction.actplan.rooms import PROBLEM, room
 from lmms_egoplan.annotation import actplan_circumstances, actplan_plans
 from lmms_egoplan.annotation.forms import FormError, Words
 from lmms_egoplan.annotation.serve import Team, open_store
-from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
 
 CIRCUMSTANCE = {"activity": "making_tea", "task": "Make tea.", "procedure": ["boil <water>", "pour"]}
@@ -70,20 +68,6 @@ def start_plans(tmp_path, instances):
     )
 
 
-def export(store, out):
-    done = CliRunner().invoke(app, ["annotate", "export", str(store.database.path), "--out", str(out)])
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
-def label_all(store, flow, choose):
-    with served(store) as address:
-        for progress in store.progress():
-            client = enter(address, store, progress.person)
-            while 'id="label"' in client.page.text:
-                assert post(client, **choose(progress.person, unescape(client.page.text))).status_code == 200
-
-
 def test_the_lead_decides_on_circumstances_without_agreement(circumstances, tmp_path):
     def choose(person, page):
         assert "1. boil <water>" in page or "boil <water>" in page
@@ -95,8 +79,8 @@ def test_the_lead_decides_on_circumstances_without_agreement(circumstances, tmp_
         assert '"rewritten"' in page
         return {"plausible": "yes", "expressible": "yes" if person.endswith("1") else "no", "rewritten": "not asked"}
 
-    label_all(circumstances, actplan_circumstances.FLOW, choose)
-    output = export(circumstances, tmp_path / "out")
+    label_all(circumstances, lambda person, page: choose(person, unescape(page)))
+    output, _ = export(circumstances)
     assert "Circumstances decided: 2 of 3, accepted: 1" in output
     assert re.search(r"^Not exported .*lead.*: 1$", output, re.MULTILINE)
     with served(circumstances) as address:
@@ -107,7 +91,7 @@ def test_the_lead_decides_on_circumstances_without_agreement(circumstances, tmp_
         answer = {"plausible": "yes", "expressible": "otherwise", "rewritten": "thing 3 is stained"}
         assert post(lead, **answer).status_code == 200
     circumstances.close()
-    assert "Circumstances decided: 3 of 3, accepted: 2" in export(circumstances, tmp_path / "out")
+    assert "Circumstances decided: 3 of 3, accepted: 2" in export(circumstances)[0]
     lines = [json.loads(line) for line in (tmp_path / "out/circumstances.jsonl").read_text().splitlines()]
     assert {line["id"]: line["accepted"] for line in lines} == {
         "making_tea/1": True,
@@ -115,9 +99,9 @@ def test_the_lead_decides_on_circumstances_without_agreement(circumstances, tmp_
         "making_tea/3": True,
     }
     assert [line["circumstance"] for line in lines if line["id"] == "making_tea/3"] == ["thing 3 is stained"]
-    status = CliRunner().invoke(app, ["annotate", "status", str(circumstances.database.path)])
-    assert status.exit_code == 0, status.output
-    assert "Selection: 6 of 6 labels" in status.output
+    code, output = run("annotate", "status", circumstances.database.path)
+    assert code == 0, output
+    assert "Selection: 6 of 6 labels" in output
 
 
 def test_only_plausible_circumstances_are_checked_for_bddl(circumstances):
@@ -144,24 +128,24 @@ def test_every_line_of_a_plan_must_be_a_step(instances, tmp_path):
         assert post(client, plan=" walk_to(table) \r\n\r\ngrab(cup_1)\n").status_code == 200
     (labels,) = store.labelled().labels.values()
     assert labels[0].values == {"plan": "walk_to(table)\ngrab(cup_1)"}
-    assert re.search("Instances with .*gold plans: 0 of 1", export(store, tmp_path / "out"))
+    assert re.search("Instances with .*gold plans: 0 of 1", export(store)[0])
     store.close()
 
 
 def test_the_goal_check_rejects_no_plan(instances, tmp_path):
     store = start_plans(tmp_path, instances)
-    label_all(store, actplan_plans.FLOW, lambda person, _: {"plan": "walk_to(table)\ngrab(cup_1)"})
-    output = export(store, tmp_path / "out")
+    label_all(store, lambda person, _: {"plan": "walk_to(table)\ngrab(cup_1)"})
+    output, out = export(store)
     assert re.search("Instances with .*gold plans: 1 of 1", output)
     assert "2 of 2 plans miss a condition" in output
-    (line,) = map(json.loads, (tmp_path / "out/gold_plans.jsonl").read_text().splitlines())
+    (line,) = map(json.loads, (out / "gold_plans.jsonl").read_text().splitlines())
     assert [plan["steps"] for plan in line["plans"]] == [["walk_to(table)", "grab(cup_1)"]] * 2
-    rows = (tmp_path / "out/goal_checks.csv").read_text().splitlines()
+    rows = (out / "goal_checks.csv").read_text().splitlines()
     assert rows[1].startswith("home/storing_cups/0/sample_0,annotator-1,2,2,0,2,0,")
     store.close()
     # The report rejects these labels.
-    done = CliRunner().invoke(app, ["report", str(tmp_path / "out"), "--out", str(tmp_path / "report")])
-    assert re.search(r"/out: skipped; .*actplan-plans", " ".join(done.output.split()))
+    _, output = run("report", out, "--out", tmp_path / "report")
+    assert re.search(r"/out: skipped; .*actplan-plans", " ".join(output.split()))
 
 
 @pytest.mark.parametrize(

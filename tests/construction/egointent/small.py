@@ -1,11 +1,11 @@
 """Write small narrated videos in Ego4D's layout, with Goal-Step's steps, and EPIC-KITCHENS' rows in that layout."""
 
 import csv
-import json
 import re
 from uuid import NAMESPACE_URL, uuid5
 
 from benchmarks.egointent.source import goalstep_video, segment, write_goalstep, write_videos
+from construction.ego4d_files import narrated, write_narrations
 
 UID = "f20fb254-9648-40ea-a500-5493a1ad9eac"
 TEA = (
@@ -15,27 +15,6 @@ TEA = (
     (2.6, "#C C puts a bag in the cup"),
     (3.4, "#C C pours water"),
 )
-
-
-def narrated(*narrations, summaries=("C makes tea in the kitchen",)):
-    """Return a pass with narrations, each (seconds, text)."""
-    return {
-        "narrations": [
-            {
-                "narration_text": text,
-                "timestamp_sec": seconds,
-                "timestamp_frame": round(seconds * 30),
-                "annotation_uid": f"uid-{number}",
-            }
-            for number, (seconds, text) in enumerate(narrations)
-        ],
-        "summaries": [{"start_sec": 0, "end_sec": 4, "summary_text": f"#Summary {text}"} for text in summaries],
-    }
-
-
-def write_narrations(path, videos, wrapped=False):
-    path.write_text(json.dumps({"videos": videos} if wrapped else videos), encoding="utf-8")
-    return path
 
 
 def write_small(folder, passes=None, uids=(UID,), segments=None, frames=120, **options):

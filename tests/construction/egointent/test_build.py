@@ -1,10 +1,7 @@
 """Test the command with a loopback language model that replies and fails by rule."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -12,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.egointent.source import segment, write_videos
+from construction.ego4d_files import narrated
 from construction.egointent.language_model import fault_of, kind_of, reply
-from construction.egointent.small import TEA, UID, narrated, write_epic, write_small
-from construction.language_model import KEY, Metered, environment, served
+from construction.egointent.small import TEA, UID, write_epic, write_small
+from construction.language_model import KEY, Metered, environment, served, start_build
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent.records import UNKNOWN, read_annotations
 from lmms_egoplan.benchmarks.splits import EGOINTENT
@@ -41,13 +39,14 @@ def serve(served):
     )
 
 
-def build(folder, *options, out="steps.jsonl"):
-    arguments = [
-        *("data", "build", "egointent", folder / "goalstep.json"),
-        *("--narrations", folder / "narration.json", "--videos", folder / "videos", "--out", folder / out),
-        *options,
-    ]
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+def arguments(folder, out):
+    files = ("--narrations", folder / "narration.json", "--videos", folder / "videos", "--out", out)
+    return ("egointent", folder / "goalstep.json", *files)
+
+
+def build(folder, *options):
+    command = ("data", "build", *arguments(folder, folder / "steps.jsonl"), *options)
+    return CliRunner().invoke(app, [str(argument) for argument in command])
 
 
 def steps_in(folder, name="steps.jsonl"):
@@ -357,18 +356,14 @@ def test_same_output_after_a_kill(tmp_path):
     answer = Metered(reply)
 
     def start(out, data):
-        judge_settings = {"LMMS_EGOPLAN_JUDGE_BASE_URL": server.url, "LMMS_EGOPLAN_JUDGE_CONCURRENCY": "2"}
-        arguments = ["--narrations", tmp_path / "narration.json", "--videos", tmp_path / "videos", "--out", out]
-        command = [sys.executable, "-m", "lmms_egoplan", "data", "build", "egointent", tmp_path / "goalstep.json"]
-        environment = os.environ | judge_settings | {"LMMS_EGOPLAN_DATA": str(data)}
-        return subprocess.Popen([*map(str, (*command, *arguments))], env=environment)
+        return start_build(server, data, 2, *arguments(tmp_path, out))
 
     with JudgeServer(answer) as server:
         assert start(tmp_path / "whole.jsonl", tmp_path / "one").wait(FOREVER_S) == 0
         assert set(answer.paid.values()) <= {0, 1}
         prompts = answer.paid.total()
         answer.paid.clear()
-        answer.kill_half_way(lambda: start(tmp_path / "killed.jsonl", tmp_path / "two"), prompts)
+        answer.kill_after(lambda: start(tmp_path / "killed.jsonl", tmp_path / "two"), prompts // 2)
         assert not (tmp_path / "killed.jsonl").exists()
         assert start(tmp_path / "killed.jsonl", tmp_path / "two").wait(FOREVER_S) == 0
         # Requests in flight at the kill may have been answered without a receiver.

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.egointent.source import goalstep_video, segment
-from construction.egointent.small import TEA, UID, narrated, write_narrations
+from construction.ego4d_files import narrated, write_narrations
+from construction.egointent.small import TEA, UID
 from lmms_egoplan.construction import ego4d
 from lmms_egoplan.construction.egointent import goalstep
 from lmms_egoplan.construction.egointent import narrations as reading

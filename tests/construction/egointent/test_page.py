@@ -8,8 +8,9 @@ from typer.testing import CliRunner
 
 from annotation.egointent_labelling import export, label, unchanged
 from annotation.serving import enter, post, served
+from construction.ego4d_files import narrated
 from construction.egointent.language_model import kind_of, reply
-from construction.egointent.small import narrated, write_small
+from construction.egointent.small import write_small
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.annotation.egointent import FLOW, read_items
 from lmms_egoplan.annotation.pages import field_keys

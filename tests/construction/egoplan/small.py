@@ -1,10 +1,10 @@
 """Write small narrated videos in both layouts."""
 
 import csv
-import json
 import re
 from pathlib import Path
 
+from construction.ego4d_files import narrated
 from lmms_egoplan.construction.egoplan.narrations import timestamp
 
 FPS = 60
@@ -39,24 +39,12 @@ def write_epic(path: Path, rows) -> Path:
     return path
 
 
-def ego4d_pass(*narrations):
-    """Return a pass with narrations, each (seconds, text)."""
-    return {
-        "narrations": [
-            {
-                "narration_text": text,
-                "timestamp_sec": seconds,
-                "timestamp_frame": round(seconds * 30),
-                "annotation_uid": f"uid-{number}",
-            }
-            for number, (seconds, text) in enumerate(narrations)
-        ],
-        "summaries": [],
-    }
-
-
-def write_ego4d(path: Path, videos, wrapped=False) -> Path:
-    path.write_text(json.dumps({"videos": videos} if wrapped else videos), encoding="utf-8")
+def some_videos(folder: Path, epic: Path, count: int) -> Path:
+    """Write the narrations of the first videos of EPIC-KITCHENS."""
+    header, *rows = epic.read_text(encoding="utf-8").splitlines(keepends=True)
+    videos = list(dict.fromkeys(row.split(",")[2] for row in rows))[:count]
+    path = folder / "narrations.csv"
+    path.write_text("".join([header, *(row for row in rows if row.split(",")[2] in videos)]), encoding="utf-8")
     return path
 
 
@@ -64,7 +52,7 @@ def as_ego4d(videos):
     """Return EPIC-KITCHENS' narrations in Ego4D's layout, with invented uids: "take plate" as "#C C takes plate"."""
     return {
         f"uid-{video.video_id}": {
-            "narration_pass_1": ego4d_pass(
+            "narration_pass_1": narrated(
                 *((action.start / 100, re.sub(r"^(\S+)", r"#C C \1s", action.text)) for action in video.actions)
             )
         }

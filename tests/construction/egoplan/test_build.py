@@ -1,20 +1,18 @@
 """Test the command with a loopback language model that replies and fails by rule."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from functools import partial
 
 import pytest
 from typer.testing import CliRunner
 
+from construction.ego4d_files import write_narrations
 from construction.egoplan.language_model import FAULTS, fault_of, reply, rows_of
 from construction.egoplan.language_model import goals_of as goals_of_prompt
-from construction.egoplan.small import as_ego4d, epic_rows, goals_of, write_ego4d, write_epic
-from construction.language_model import KEY, Metered, environment, served
+from construction.egoplan.small import as_ego4d, epic_rows, goals_of, some_videos, write_epic
+from construction.language_model import KEY, Metered, environment, served, start_build
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egoplan.records import read_annotations
 from lmms_egoplan.cli import app
@@ -51,17 +49,6 @@ def contents(out):
 def rejections(out):
     lines = (out / "rejections.jsonl").read_text(encoding="utf-8").splitlines()
     return Counter(json.loads(line)["reason"] for line in lines)
-
-
-def some_videos(tmp_path, count):
-    """Write the real narrations of the first videos."""
-    lines = EPIC.read_text(encoding="utf-8").splitlines(keepends=True)
-    videos = list(dict.fromkeys(line.split(",")[2] for line in lines[1:]))[:count]
-    path = tmp_path / "narrations.csv"
-    path.write_text(
-        "".join([lines[0], *(line for line in lines[1:] if line.split(",")[2] in videos)]), encoding="utf-8"
-    )
-    return path
 
 
 @pytest.fixture
@@ -168,12 +155,12 @@ def test_wrong_input_is_rejected_before_any_request(tmp_path, options, facts):
 @real
 def test_unsure_actions_reject_their_goals_or_only_themselves(tmp_path, served):
     """Every 25th narration is unsure."""
-    videos, _ = read_epic_kitchens(some_videos(tmp_path, 6))
+    videos, _ = read_epic_kitchens(some_videos(tmp_path, EPIC, 6))
     narrated = as_ego4d(videos)
     unsure = [row for video in narrated.values() for row in video["narration_pass_1"]["narrations"]][::25]
     for row in unsure:
         row["narration_text"] += " #unsure"
-    narrations = write_ego4d(tmp_path / "narration.json", narrated)
+    narrations = write_narrations(tmp_path / "narration.json", narrated)
     counts = {}
     with served(lambda prompt, before: reply(prompt, before, lambda _: "")):
         for name, options in (("kept", ["--drop", "unsure-actions"]), ("lost", [])):
@@ -263,7 +250,7 @@ def figures(text):
 
 @real
 def test_estimate_sends_nothing_and_counts_missing_replies(tmp_path, monkeypatch, served):
-    few = some_videos(tmp_path, 2)
+    few = some_videos(tmp_path, EPIC, 2)
     with served(tea) as server:
         # The replies have goals of another video. All are rejected, but the replies are cached.
         assert build(few, tmp_path / "built").exit_code == 1
@@ -372,8 +359,8 @@ def test_each_fault_has_its_reason(tmp_path, served, fault):
 @real
 def test_ego4d_narrations_become_phrases_and_questions(tmp_path, served):
     """The narrations are EPIC-KITCHENS' in Ego4D's layout."""
-    videos, _ = read_epic_kitchens(some_videos(tmp_path, 4))
-    narrations = write_ego4d(tmp_path / "narration.json", as_ego4d(videos))
+    videos, _ = read_epic_kitchens(some_videos(tmp_path, EPIC, 4))
+    narrations = write_narrations(tmp_path / "narration.json", as_ego4d(videos))
     first = "\n1. C takes plate\n"
     with served(
         lambda prompt, before: reply(prompt, before, lambda _: "bad json" if first in prompt else "")
@@ -390,30 +377,25 @@ def test_ego4d_narrations_become_phrases_and_questions(tmp_path, served):
     assert counts[goal_reasons.UNKNOWN_ACTION] >= 1
 
 
-def start(narrations, out, data, server, concurrency):
-    environment = os.environ | {
-        "LMMS_EGOPLAN_DATA": str(data),
-        "LMMS_EGOPLAN_JUDGE_BASE_URL": server.url,
-        "LMMS_EGOPLAN_JUDGE_CONCURRENCY": str(concurrency),
-    }
-    command = ["data", "build", "egoplan", narrations, "--source", "epic-kitchens", "--out", out]
-    return subprocess.Popen([sys.executable, "-m", "lmms_egoplan", *map(str, command)], env=environment)
-
-
 def same_output(tmp_path, narrations, concurrencies):
     """Check that runs at several concurrencies, and a run that is killed half way and resumed, have equal output."""
     answer = Metered(reply)
+
+    def start(out, data, concurrency):
+        inputs = (narrations, "--source", "epic-kitchens", "--out", out)
+        return start_build(server, tmp_path / data, concurrency, "egoplan", *inputs)
+
     with JudgeServer(answer) as server:
         outputs, codes = [], set()
         for concurrency in concurrencies:
             out = tmp_path / f"at-{concurrency}"
-            codes.add(start(narrations, out, tmp_path / f"data-{concurrency}", server, concurrency).wait(FOREVER_S))
+            codes.add(start(out, f"data-{concurrency}", concurrency).wait(FOREVER_S))
             outputs.append(contents(out))
             assert all(count <= 2 if fault_of(prompt) else count == 1 for prompt, count in answer.paid.items())
             prompts = answer.paid.total()
             answer.paid.clear()
-        start_again = partial(start, narrations, tmp_path / "killed", tmp_path / "data", server, concurrencies[0])
-        before = answer.kill_half_way(start_again, prompts)
+        start_again = partial(start, tmp_path / "killed", "data", concurrencies[0])
+        before = answer.kill_after(start_again, prompts // 2)
         assert not (tmp_path / "killed" / QUESTIONS).exists()
         codes.add(start_again().wait(FOREVER_S))
         assert len(codes) == 1
@@ -428,7 +410,7 @@ def same_output(tmp_path, narrations, concurrencies):
 @pytest.mark.whole
 @real
 def test_same_output_after_a_kill_and_at_any_concurrency(tmp_path):
-    assert len(same_output(tmp_path, some_videos(tmp_path, 12), (4, 1))) > 100
+    assert len(same_output(tmp_path, some_videos(tmp_path, EPIC, 12), (4, 1))) > 100
 
 
 @real

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from construction.egoplan.small import TEA, UID, ego4d_pass, epic_row, epic_rows, write_ego4d, write_epic
+from construction.ego4d_files import narrated, write_narrations
+from construction.egoplan.small import TEA, UID, epic_row, epic_rows, write_epic
 from lmms_egoplan.benchmarks.egoplan.sources import VideoInfo, read_video_info
 from lmms_egoplan.construction import ego4d as layout
 from lmms_egoplan.construction.ego4d import EGO4D_MEAN_GAP, segments
@@ -30,7 +31,7 @@ def reasons(rejections):
 
 
 def ego4d(tmp_path, videos, mean_gap=None, **options):
-    return read_ego4d(write_ego4d(tmp_path / "narration.json", videos, **options), mean_gap)
+    return read_ego4d(write_narrations(tmp_path / "narration.json", videos, **options), mean_gap)
 
 
 def test_rows_in_any_order_become_actions_by_time(tmp_path):
@@ -172,8 +173,8 @@ def test_segments_are_centred_and_follow_the_formula(times):
 def test_ego4d_sentences_of_the_wearer_have_segments(tmp_path, wrapped):
     """The gap is 3 s in the first video, 5 s in the second and 4 s on average."""
     videos = {
-        UID: {"narration_pass_1": ego4d_pass(*WORKS[::-1])},
-        "b": {"narration_pass_2": ego4d_pass((0, "#C C a"), (5, "#C C b"))},
+        UID: {"narration_pass_1": narrated(*WORKS[::-1])},
+        "b": {"narration_pass_2": narrated((0, "#C C a"), (5, "#C C b"))},
     }
     sentences, unknown, rejections = ego4d(tmp_path, videos, wrapped=wrapped)
     assert [sentence.text for sentence in sentences[UID]] == ["C picks a pan", "C puts down the pan"]
@@ -184,14 +185,14 @@ def test_ego4d_sentences_of_the_wearer_have_segments(tmp_path, wrapped):
 
 def test_rejected_ego4d_narrations_are_named(tmp_path):
     unusable = [(6.0, "#O A man X walks"), (7.0, "#C C takes a #unsure"), (8.0, "#C C берёт"), (None, "#C C waits")]
-    narrations = ego4d_pass(*WORKS)["narrations"] + [
-        ego4d_pass((0, text))["narrations"][0] | {"timestamp_sec": seconds} for seconds, text in unusable
+    narrations = narrated(*WORKS)["narrations"] + [
+        narrated((0, text))["narrations"][0] | {"timestamp_sec": seconds} for seconds, text in unusable
     ]
     videos = {
         UID: {"narration_pass_1": {"narrations": narrations}},
         "empty": {},
-        "still": {"narration_pass_1": ego4d_pass((3, "#C C waits"))},
-        "../up": {"narration_pass_1": ego4d_pass(*WORKS)},
+        "still": {"narration_pass_1": narrated((3, "#C C waits"))},
+        "../up": {"narration_pass_1": narrated(*WORKS)},
     }
     sentences, unknown, rejections = ego4d(tmp_path, videos)
     assert [len(video_sentences) for video_sentences in sentences.values()] == [2]
@@ -203,7 +204,7 @@ def test_rejected_ego4d_narrations_are_named(tmp_path):
     assert timeless.where.endswith(f"{UID}, narration_pass_1.narrations[5]")
     # The unknown actions have an unclear object, or a text in non-Latin letters.
     assert [round((start + stop) / 2) for start, stop in unknown[UID]] == [700, 800]
-    path = write_ego4d(tmp_path / "narration.json", videos)
+    path = write_narrations(tmp_path / "narration.json", videos)
     sentences, unknown, dropping_rejections = read_ego4d(path, None, ["unsure-actions"])
     assert [round((start + stop) / 2) for start, stop in unknown[UID]] == [800]
     assert [len(video_sentences) for video_sentences in sentences.values()] == [2]

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from construction.egoplan.language_model import goals_of, rows_of
-from construction.egoplan.small import epic_row, write_epic
+from construction.egoplan.small import epic_row, some_videos, write_epic
 from lmms_egoplan.benchmarks.egoplan.prepare import PAPER_COUNTS
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
 from lmms_egoplan.construction.egoplan.build import Narrations, build, write
@@ -196,19 +196,11 @@ def invented(tmp_path, seed):
     return write_epic(tmp_path / "invented.csv", rows)
 
 
-def some_real(tmp_path):
-    lines = EPIC.read_text(encoding="utf-8").splitlines(keepends=True)
-    videos = list(dict.fromkeys(line.split(",")[2] for line in lines[1:]))[:6]
-    path = tmp_path / "narrations.csv"
-    path.write_text("".join([lines[0], *(line for line in lines if line.split(",")[2] in videos)]), encoding="utf-8")
-    return path
-
-
 @pytest.mark.parametrize("source", [0, 1, 2, pytest.param("real", marks=pytest.mark.whole)])
 def test_counts_and_baselines_match_a_slow_reference(tmp_path, source):
     if source == "real" and not EPIC.exists():
         pytest.skip(f"needs {EPIC}")
-    narrations = some_real(tmp_path) if source == "real" else invented(tmp_path, source)
+    narrations = some_videos(tmp_path, EPIC, 6) if source == "real" else invented(tmp_path, source)
     records, rows, summary = built_from(tmp_path, narrations)
     counts, accuracies = reference(records, rows)
     assert {kind: summary["kinds_to_drop"][kind] for kind in counts} == counts

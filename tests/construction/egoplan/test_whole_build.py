@@ -6,8 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.egoplan.derived_questions import DATA, available, render_media
+from construction.ego4d_files import write_narrations
 from construction.egoplan.language_model import reply
-from construction.egoplan.small import as_ego4d, write_ego4d
+from construction.egoplan.small import as_ego4d
 from judge_server import JudgeServer
 from lmms_egoplan.benchmarks.egoplan.visuals import clip_frames, uniform_frames
 from lmms_egoplan.benchmarks.splits import EGOPLAN
@@ -45,7 +46,7 @@ def prepared(folder):
 
     Ego4D's narrations are EPIC-KITCHENS' in Ego4D's layout.
     """
-    ego4d = write_ego4d(folder / "narration.json", as_ego4d(read_epic_kitchens(EPIC)[0][:6]))
+    ego4d = write_narrations(folder / "narration.json", as_ego4d(read_epic_kitchens(EPIC)[0][:6]))
     with pytest.MonkeyPatch.context() as patch, JudgeServer(reply) as server:
         patch.setenv("LMMS_EGOPLAN_DATA", str(folder))
         patch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
