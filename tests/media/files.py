@@ -76,12 +76,14 @@ def write_epic_folder(folder: Path, first: int, last: int) -> Path:
     return folder
 
 
-def damage_packet(path: Path, number: int) -> Path:
-    """Overwrite the content of the `number`-th packet (in decoding order) of an MP4 video with zeros."""
+def damage_packet(path: Path, number: int, kept: int = 5) -> Path:
+    """Overwrite the content of the `number`-th packet (in decoding order) of an MP4 video with zeros.
+
+    By default, the length and type of its first unit are kept; 4 bytes are only the length.
+    """
     with av.open(path) as container:
-        packets = [packet for packet in container.demux(video=0) if packet.size]
-        start, size = packets[number].pos, packets[number].size
+        packet = [packet for packet in container.demux(video=0) if packet.size][number]
     content = bytearray(path.read_bytes())
-    content[start + 5 : start + size] = bytes(size - 5)  # after the length and type of its first unit
+    content[packet.pos + kept : packet.pos + packet.size] = bytes(packet.size - kept)
     path.write_bytes(content)
     return path

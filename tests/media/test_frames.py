@@ -182,28 +182,22 @@ def test_missing_and_broken_videos(tmp_path):
 
 
 def test_damaged_frames_are_rejected(tmp_path):
-    path = write_numbered_video(tmp_path / "v.mp4", 40, gop=10, b_frames=0)
-    with av.open(path) as container:
-        packets = [packet for packet in container.demux(video=0) if packet.size]
-        start, size = packets[15].pos, packets[15].size
-    content = bytearray(path.read_bytes())
-    content[start + 4 : start + size] = bytes(size - 4)
-    path.write_bytes(content)
+    path = damage_packet(write_numbered_video(tmp_path / "v.mp4", 40, gop=10, b_frames=0), 15, kept=4)
     assert read_numbers(read_video_frames(path, [3, 35])) == [3, 35]
     with pytest.raises(FrameError, match=r"v.mp4: "):
         read_video_frames(path, [15])
 
 
 def decoding_order(path):
-    """Positions of the frames in decoding order, and of those that no other frame is predicted from."""
+    """Positions in decoding order, those of frames that no other frame needs, and whether each frame is a key frame."""
     with av.open(path) as container:
         packets = [packet for packet in container.demux(video=0) if packet.size]
-        times = sorted(packet.pts for packet in packets)
-        order = [times.index(packet.pts) for packet in packets]
+    times = sorted(packet.pts for packet in packets)
+    order = [times.index(packet.pts) for packet in packets]
     with av.open(path) as container:
         container.streams.video[0].codec_context.skip_frame = "NONREF"
         visible = {times.index(frame.pts) for frame in container.decode(video=0)}
-    return order, set(order) - visible
+    return order, set(order) - visible, [packet.is_keyframe for packet in packets]
 
 
 LOGGING = """
@@ -229,9 +223,7 @@ def test_a_decoder_that_logs_is_closed(tmp_path):
 @pytest.mark.parametrize("number", [0, 13, 14, 15, 31, 32, 59])
 def test_damage_affects_only_dependent_frames(tmp_path, kind, number):
     path = write_numbered_video(tmp_path / "v.mp4", FRAMES, **VIDEOS[kind])
-    order, unused = decoding_order(path)
-    with av.open(path) as container:
-        keys = [packet.is_keyframe for packet in container.demux(video=0) if packet.size]
+    order, unused, keys = decoding_order(path)
     damage_packet(path, number)
     damaged = order[number]
     next_keys = [*(i for i in range(number + 1, FRAMES) if keys[i]), FRAMES, FRAMES]

@@ -16,6 +16,7 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.demo.checkpoint import write_checkpoint
 from lmms_egoplan.media.frames import frame_path
 from media.files import write_epic_folder
+from planner.rows import row
 from volumes import volume_of
 
 
@@ -78,17 +79,7 @@ def prepare(folder, past, videos=2):
     rows = []
     for number in range(1, videos + 1):
         video = write_epic_folder(folder / f"P01_0{number}", 1, 120)
-        rows.append(
-            {
-                "video_source": "EpicKitchens",
-                "video_id": video.name,
-                "task_goal": "drink water",
-                "media_path": str(video),
-                "sample_id": number,
-                "current_observation_frame": 120,
-                "past_actions": [{"narration_text": text, "start_frame": a, "stop_frame": b} for text, a, b in past],
-            }
-        )
+        rows.append(row(video, past, video_id=video.name, sample_id=number))
     summary = {"split_size": videos, "questions": videos, "fingerprint": "f", "missing": []}
     EGOPLAN.save("val", Dataset.from_list(rows), **summary)
     return video

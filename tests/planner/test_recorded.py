@@ -7,6 +7,7 @@ from itertools import groupby
 import pytest
 from PIL import Image
 
+from benchmarks.egointent.source import goalstep_video, segment, write_goalstep
 from lmms_egoplan.benchmarks.egoplan.sources import frames_per_second
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import frame_path
@@ -20,6 +21,7 @@ from lmms_egoplan.planner.recorded import (
     step_accuracy,
 )
 from media.files import read_number, write_epic_folder, write_numbered_video
+from planner.rows import PAST, row
 from planner.says import Says
 from shared_data import DATA
 
@@ -28,27 +30,13 @@ EPIC = DATA / "epic-kitchens-100" / "EPIC_100_validation.csv"
 GOALSTEP = DATA / "ego4d-goalstep" / "goalstep_valid_public.json"
 
 
-def row(media_path, **changes):
-    past = [("open tap", 40, 60), ("take cup", 80, 90), ("open tap", 100, 110)]
-    return {
-        "video_source": "EpicKitchens",
-        "video_id": "P01_01",
-        "task_goal": "drink water",
-        "media_path": str(media_path),
-        "sample_id": 1,
-        "current_observation_frame": 120,
-        "past_actions": [{"narration_text": text, "start_frame": a, "stop_frame": b} for text, a, b in past],
-    } | changes
-
-
 @pytest.fixture(scope="module")
 def epic(tmp_path_factory):
     return write_epic_folder(tmp_path_factory.mktemp("epic") / "P01_01", 1, 120)
 
 
 def test_a_goal_is_replayed_with_its_longest_progress(epic):
-    shorter = row(epic, sample_id=2, past_actions=row(epic)["past_actions"][:1])
-    (video,) = egoplan_videos([shorter, row(epic)])
+    (video,) = egoplan_videos([row(epic, PAST[:1], sample_id=2), row(epic)])
     assert video.actions() == ["open tap", "take cup"]
     assert read_number(video.observe()) == 10  # half a second, 30 frames, before frame 40
     episode = run_episode(Says("open tap"), video, video.goal, video.num_actions)
@@ -158,7 +146,7 @@ def test_guesses_equal_hand_counted_averages(order, chance, not_done):
 def test_guesses_are_over_the_steps_before_a_failure(tmp_path):
     folder = write_epic_folder(tmp_path / "P01_01", 1, 120)
     frame_path(folder, 100).unlink()
-    (video,) = egoplan_videos([row(folder, past_actions=row(folder)["past_actions"])])
+    (video,) = egoplan_videos([row(folder)])
     episode = run_episode(Says("open tap"), video, video.goal)
     assert (episode.end, len(episode.steps)) == (ENVIRONMENT_FAILED, 2)
     assert guesses(episode, video.actions()) == pytest.approx((2 / 2, 1 / 2 + 1))
@@ -184,16 +172,15 @@ def test_no_narration_of_epic_kitchens_shows_a_frame_later_than_the_view():
         fps = frames_per_second("EpicKitchens", video_id)
         sees = replay(segments, fps, max(stop for _, stop in segments))
         steps += check(sees, segments, 1, fps // 2)
-        for (_, view), row in zip(sees.numbers_shown, of_video, strict=True):  # on the clock of the file's times
-            hours, minutes, seconds = row["start_timestamp"].split(":")
+        for (_, view), narration in zip(sees.numbers_shown, of_video, strict=True):  # on the clock of the file's times
+            hours, minutes, seconds = narration["start_timestamp"].split(":")
             start = 3600 * int(hours) + 60 * int(minutes) + float(seconds)
             assert view == 1 or view / fps == pytest.approx(start - 0.5, abs=0.1)
     assert steps == 9668
 
 
 def test_texts_with_the_same_words_are_one_action(epic):
-    past = [{"narration_text": "Open the tap.", "start_frame": 80, "stop_frame": 90}]
-    (video,) = egoplan_videos([row(epic, past_actions=row(epic)["past_actions"][:1] + past)])
+    (video,) = egoplan_videos([row(epic, [PAST[0], ("Open the tap.", 80, 90)])])
     assert video.actions() == ["open tap"]
     assert step_accuracy([run_episode(Says("open tap"), video, video.goal)]) == (2, 2)
 
@@ -203,10 +190,7 @@ def test_an_unreadable_frame_ends_the_replay_with_the_earlier_steps(tmp_path, fa
     folder = write_epic_folder(tmp_path / "P01_01", 1, 120)
     frame = frame_path(folder, 85)
     frame.write_bytes(fault) if fault else frame.unlink()
-    past = [
-        {"narration_text": text, "start_frame": a, "stop_frame": b} for text, a, b in [("x", 40, 60), ("y", 85, 90)]
-    ]
-    (video,) = egoplan_videos([row(folder, past_actions=past)])
+    (video,) = egoplan_videos([row(folder, [("x", 40, 60), ("y", 85, 90)])])
     episode = run_episode(Says("x"), video, video.goal)
     assert episode.end == ENVIRONMENT_FAILED
     assert str(frame.name) in episode.problem
@@ -217,24 +201,15 @@ def test_an_unreadable_frame_ends_the_replay_with_the_earlier_steps(tmp_path, fa
 UID = "11111111-2222-3333-4444-555555555555"
 
 
-def write_goalstep(folder, steps):
-    segments = [{"start_time": a, "end_time": b, "step_description": text, "segments": []} for text, a, b in steps]
-    videos = [
-        {"video_uid": uid, "goal_category": "COOKING:X", "goal_description": "make a toast", "segments": segments}
-        for uid in (UID, UID.replace("1", "9"))
-    ]
-    path = folder / "goalstep.json"
-    path.write_text(json.dumps({"videos": videos}))
-    return path
+def write_steps(folder, *segments):
+    videos = [goalstep_video(uid, *segments, goal="make a toast") for uid in (UID, UID.replace("1", "9"))]
+    return write_goalstep(folder / "goalstep.json", *videos)
 
 
 def test_goal_step(tmp_path):
     write_numbered_video(tmp_path / f"{UID}.mp4", 90)
-    path = write_goalstep(tmp_path, [("wash hands", 0.2, 0.9), ("cut bread", 1.0, 2.0), ("rest", 2.0, 2.5)])
-    content = json.loads(path.read_text())
-    for video in content["videos"]:
-        video["segments"][2]["is_relevant"] = "irrelevant"
-    path.write_text(json.dumps(content))
+    rest = segment(2.0, 2.5, "rest", is_relevant="irrelevant")
+    path = write_steps(tmp_path, segment(0.2, 0.9, "wash hands"), segment(1.0, 2.0, "cut bread"), rest)
     (video,) = goalstep_videos(path, tmp_path)
     assert video.goal == "make a toast"
     assert video.actions() == ["cut bread", "wash hands"]
@@ -248,7 +223,7 @@ def test_goal_step(tmp_path):
 
 def test_a_video_that_ends_before_its_steps(tmp_path):
     write_numbered_video(tmp_path / f"{UID}.mp4", 30)
-    (video,) = goalstep_videos(write_goalstep(tmp_path, [("wash", 0.2, 0.9), ("cut", 5, 6)]), tmp_path)
+    (video,) = goalstep_videos(write_steps(tmp_path, segment(0.2, 0.9, "wash"), segment(5, 6, "cut")), tmp_path)
     episode = run_episode(Says("wash"), video, video.goal)
     assert (episode.end, len(episode.steps)) == (ENVIRONMENT_FAILED, 1)
     assert all(seconds in episode.problem for seconds in ("1.0 s", "4.5 s"))
@@ -256,27 +231,25 @@ def test_a_video_that_ends_before_its_steps(tmp_path):
 
 def test_an_invalid_video_is_named(tmp_path):
     (tmp_path / f"{UID}.mp4").write_bytes(b"no video")
-    (video,) = goalstep_videos(write_goalstep(tmp_path, [("wash", 0.2, 0.9), ("cut", 1, 2)]), tmp_path)
+    (video,) = goalstep_videos(write_steps(tmp_path, segment(0.2, 0.9, "wash"), segment(1, 2, "cut")), tmp_path)
     episode = run_episode(Says("wash"), video, video.goal)
     assert (episode.end, episode.steps) == (ENVIRONMENT_FAILED, [])
     assert f"{UID}.mp4" in episode.problem
 
 
 def test_nothing_to_replay(epic, tmp_path):
-    short = row(epic, past_actions=row(epic)["past_actions"][:1])
     with pytest.raises(LmmsEgoplanError):
-        egoplan_videos([short])
+        egoplan_videos([row(epic, PAST[:1])])
     write_numbered_video(tmp_path / f"{UID}.mp4", 30)
-    path = write_goalstep(tmp_path, [])
     with pytest.raises(LmmsEgoplanError):
-        goalstep_videos(path, tmp_path)
+        goalstep_videos(write_steps(tmp_path), tmp_path)
 
 
 @pytest.mark.skipif(not EXAMPLES.exists(), reason=f"{EXAMPLES} is not there")
 def test_a_published_question_is_replayed(tmp_path):
     record = json.loads(EXAMPLES.read_text())["EgoPlan_validation"][0]
     folder = write_epic_folder(tmp_path / record["video_id"], 1, record["current_observation_frame"])
-    past = [dict(action) for action in record["task_progress_metadata"]]
+    past = record["task_progress_metadata"]
     (video,) = egoplan_videos([record | {"media_path": str(folder), "past_actions": past}])
     assert (video.goal, video.num_actions) == ("store cereal", len(past))
     sees = Sees(read_number)

@@ -21,6 +21,7 @@ from planner.says import Says
 class Simulator(ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), _Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
         self.nodes = [
             {"id": 7, "class_name": "stove", "properties": ["CAN_OPEN", "HAS_SWITCH"], "states": ["OFF", "CLOSED"]},
             {"id": 9, "class_name": "water_glass", "properties": ["GRABBABLE"], "states": []},
@@ -76,20 +77,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def simulator():
-    server = Simulator()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-
-
-def address(server):
-    return f"http://127.0.0.1:{server.server_port}"
+    with Simulator() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
 
 
 def test_a_stove_is_turned_on(simulator):
-    home = VirtualHome(address(simulator), [("Stove", "on")], camera=0)
+    home = VirtualHome(simulator.url, [("Stove", "on")], camera=0)
     assert home.actions() == [
         "open the stove",
         "close the stove",
@@ -142,7 +137,7 @@ def nothing(simulator, line):
 )
 def test_the_graph_and_not_the_simulators_reply_shows_a_change(simulator, act, changed, success):
     simulator.act = lambda *call: act(*call) or {"success": success, "message": "so it says"}
-    home = VirtualHome(address(simulator), [("stove", "ON")], camera=0)
+    home = VirtualHome(simulator.url, [("stove", "ON")], camera=0)
     outcome = home.execute("take the water glass")
     assert (outcome.changed, len(outcome.clip)) == (changed, 2 * changed)
     assert ("so it says" in outcome.message) == (not success)
@@ -150,7 +145,7 @@ def test_the_graph_and_not_the_simulators_reply_shows_a_change(simulator, act, c
 
 def test_an_action_that_succeeds_and_changes_nothing_is_not_repeated(simulator):
     """The simulator always reports success. Once the stove is on, the next best action is tried."""
-    home = VirtualHome(address(simulator), [("water_glass", "CLEAN")], camera=0)
+    home = VirtualHome(simulator.url, [("water_glass", "CLEAN")], camera=0)
     episode = run_episode(Says("turn on the stove", "open the stove"), home, "have a clean glass")
     assert [(step.executed.action, step.outcome.changed) for step in episode.steps] == [
         ("turn on the stove", True),
@@ -162,7 +157,7 @@ def test_an_action_that_succeeds_and_changes_nothing_is_not_repeated(simulator):
 
 def test_a_graph_without_edges(simulator):
     simulator.edges = None
-    home = VirtualHome(address(simulator), [("stove", "ON")], camera=0)
+    home = VirtualHome(simulator.url, [("stove", "ON")], camera=0)
     assert home.execute("turn on the stove").changed
     assert not home.execute("turn on the stove").changed
 
@@ -182,20 +177,20 @@ def test_a_graph_without_edges(simulator):
     ],
 )
 def test_a_simulator_with_unexpected_replies(simulator, fault):
-    home = VirtualHome(address(simulator), [("stove", "ON")], camera=0)
+    home = VirtualHome(simulator.url, [("stove", "ON")], camera=0)
     simulator.fault = fault
     for call in (home.observe, home.actions, home.done):
-        with pytest.raises(LmmsEgoplanError, match=address(simulator)):
+        with pytest.raises(LmmsEgoplanError, match=simulator.url):
             call()
 
 
 def test_a_missing_object_or_simulator_is_named(simulator):
     with pytest.raises(LmmsEgoplanError, match="sauna"):
-        VirtualHome(address(simulator), [("sauna", "ON")], camera=0)
+        VirtualHome(simulator.url, [("sauna", "ON")], camera=0)
     simulator.shutdown()
     simulator.server_close()
-    with pytest.raises(LmmsEgoplanError, match=address(simulator)):
-        VirtualHome(address(simulator), [("stove", "ON")], camera=0)
+    with pytest.raises(LmmsEgoplanError, match=simulator.url):
+        VirtualHome(simulator.url, [("stove", "ON")], camera=0)
 
 
 def test_a_simulator_that_does_not_answer(monkeypatch):
@@ -213,11 +208,11 @@ def test_an_invalid_address_is_named(url):
 
 
 def test_a_simulator_that_stops_keeps_the_earlier_steps(simulator):
-    home = VirtualHome(address(simulator), [("water_glass", "CLEAN")], camera=0)
+    home = VirtualHome(simulator.url, [("water_glass", "CLEAN")], camera=0)
 
     def end(step):
         simulator.fault = b"gone"
 
     episode = run_episode(Says("open the stove"), home, "have a clean glass", on_step=end)
     assert (episode.end, len(episode.steps)) == (ENVIRONMENT_FAILED, 1)
-    assert address(simulator) in episode.problem
+    assert simulator.url in episode.problem

@@ -158,11 +158,17 @@ def test_error_names_file_video_field_and_value(tmp_path, changes, problem):
     assert all(fact in str(error.value) for fact in problem.split(" ... "))
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"videos": {}}'])
-def test_other_files_are_refused(tmp_path, content):
+REPEATED = '{"videos": [{"video_uid": "a", "segments": [{"start_time": 1, "start_time": 2}]}]}'
+
+
+@pytest.mark.parametrize(
+    ("content", "fact"),
+    [("{", ""), ("[]", ""), ('{"videos": {}}', ""), (REPEATED, "video 1, segments[0].start_time")],
+)
+def test_other_files_are_refused(tmp_path, content, fact):
     path = tmp_path / "goalstep.json"
     path.write_text(content)
-    with pytest.raises(LmmsEgoplanError, match=f"{path}: "):
+    with pytest.raises(LmmsEgoplanError, match=f"{path}: [^$]*{re.escape(fact)}"):
         build_records(path, tmp_path, 0.5)
     with pytest.raises(LmmsEgoplanError, match="absent"):
         build_records(tmp_path / "absent", tmp_path, 0.5)
@@ -254,11 +260,3 @@ def test_every_record_is_read_back(tmp_path_factory, steps, category, goal, befo
     for record in built.records:
         assert record.unverified
         assert len({getattr(record, name) for name in ("local_intent", "global_intent", "next_step_plan")}) == 3
-
-
-def test_a_repeated_key_is_refused(tmp_path):
-    path = tmp_path / "goalstep.json"
-    path.write_text('{"videos": [{"video_uid": "a", "segments": [{"start_time": 1, "start_time": 2}]}]}')
-    with pytest.raises(LmmsEgoplanError) as error:
-        build_records(path, tmp_path, 0.5)
-    assert all(text in str(error.value) for text in (str(path), "video 1, segments[0].start_time"))

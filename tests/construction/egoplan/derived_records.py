@@ -11,11 +11,12 @@ from lmms_egoplan.benchmarks.egoplan.records import EGO4D
 from lmms_egoplan.construction.egoplan.goals import FEWEST_ACTIONS, MOST_ACTIONS, OVERALL, SUBGOAL, Goal
 from lmms_egoplan.construction.egoplan.narrations import (
     Action,
+    Sentence,
     Video,
     by_start,
+    ego4d_action,
     read_epic_kitchens,
     tidy,
-    verb_and_object,
 )
 from lmms_egoplan.construction.egoplan.questions import evaluation_records, make_questions
 
@@ -44,15 +45,13 @@ def _goalstep_goals() -> Iterator[Goal]:
         levels = [(OVERALL, video["goal_description"], video["segments"])]
         levels += [(SUBGOAL, step["step_description"], step["segments"]) for step in video["segments"]]
         for level, text, segments in levels:
-            actions = [
-                _action(segment["step_description"], segment["start_time"], segment["end_time"]) for segment in segments
-            ]
+            actions = map(_action, segments)
             yield from _sizeable(Video(EGO4D, video["video_uid"], EGO4D_FPS, ()), level, text.lower(), actions)
 
 
-def _action(text: str, start: float, stop: float) -> Action:
-    frames = int(start * EGO4D_FPS), int(stop * EGO4D_FPS)
-    return Action(tidy(text.lower()), round(100 * start), round(100 * stop), *frames, *verb_and_object(text))
+def _action(segment: dict[str, Any]) -> Action:
+    text = segment["step_description"]
+    return ego4d_action(Sentence("", text, segment["start_time"], segment["end_time"]), text.lower())
 
 
 def _epic_goals() -> Iterator[Goal]:

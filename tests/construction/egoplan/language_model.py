@@ -82,10 +82,8 @@ def reply(prompt: str, before: int, fault_of: Callable[[str], str] = fault_of, d
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--latency", type=float, default=0.0, help="Seconds before each reply.")
-    parser.add_argument("--faults", action="store_true", help="Fail by rule.")
     arguments = parser.parse_args()
-    fault = fault_of if arguments.faults else lambda _: ""
-    with JudgeServer(lambda prompt, before: reply(prompt, before, fault, arguments.latency)) as server:
+    with JudgeServer(lambda prompt, before: reply(prompt, before, lambda _: "", arguments.latency)) as server:
         print(server.url, flush=True)
         signal.pause()
 
