@@ -64,6 +64,10 @@ class KnowsWhatToDo:
         return [Proposal(text, 0.0, 1, text)]
 
 
+def by_oracle(world, **options):
+    return run_episode(KnowsWhatToDo(world), world, "have light", **options)
+
+
 @pytest.fixture(autouse=True)
 def encoder(monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_ENCODER", str(get_model_path()))
@@ -77,9 +81,8 @@ def tiny(tmp_path_factory):
 
 
 def test_an_oracle_reaches_the_goal():
-    world = Lamps()
     reported = []
-    episode = run_episode(KnowsWhatToDo(world), world, "have light", on_step=reported.append)
+    episode = by_oracle(Lamps(), on_step=reported.append)
     assert episode.is_success
     assert episode.end == planning.DONE
     assert [step.executed.text for step in episode.steps] == ["turn on lamp 0", "turn on lamp 1", "turn on lamp 2"]
@@ -122,8 +125,7 @@ def test_a_failed_action_may_be_repeated_after_a_change():
 )
 @pytest.mark.parametrize(("fails_at", "steps"), [(1, 0), (2, 0), (4, 1)])
 def test_a_failing_environment_ends_the_episode_with_the_earlier_steps(fails_at, steps, error, problem):
-    world = Lamps(fails_at=fails_at, error=error)
-    episode = run_episode(KnowsWhatToDo(world), world, "have light")
+    episode = by_oracle(Lamps(fails_at=fails_at, error=error))
     assert episode.end == planning.ENVIRONMENT_FAILED
     assert episode.problem == problem
     assert len(episode.steps) == steps
@@ -132,8 +134,7 @@ def test_a_failing_environment_ends_the_episode_with_the_earlier_steps(fails_at,
 
 
 def test_a_reached_goal_stays_reached_without_a_last_view():
-    world = Lamps(count=1, fails_at=4)
-    episode = run_episode(KnowsWhatToDo(world), world, "have light")
+    episode = by_oracle(Lamps(count=1, fails_at=4))
     assert episode.is_success
     assert (episode.problem, episode.last_view) == ("the lamps have gone", None)
 
@@ -141,8 +142,7 @@ def test_a_reached_goal_stays_reached_without_a_last_view():
 @pytest.mark.parametrize(("stops_at", "steps"), [(2, 0), (4, 1)])
 def test_a_signal_keeps_the_earlier_steps(stops_at, steps):
     interrupt = KeyboardInterrupt(15)
-    world = Lamps(fails_at=stops_at, error=interrupt)
-    episode = run_episode(KnowsWhatToDo(world), world, "have light")
+    episode = by_oracle(Lamps(fails_at=stops_at, error=interrupt))
     assert (episode.end, len(episode.steps), episode.problem) == (planning.INTERRUPTED, steps, None)
     assert episode.interrupt is interrupt
 
@@ -150,7 +150,7 @@ def test_a_signal_keeps_the_earlier_steps(stops_at, steps):
 def test_a_failing_model_keeps_the_earlier_steps():
     world = Lamps()
     world.actions = lambda: ["turn on lamp 0"]  # the oracle finds no second one
-    episode = run_episode(KnowsWhatToDo(world), world, "have light")
+    episode = by_oracle(world)
     assert (episode.end, episode.problem) == (planning.MODEL_FAILED, "IndexError: list index out of range")
     assert [step.outcome.changed for step in episode.steps] == [True]
 
@@ -176,8 +176,7 @@ def test_an_environment_without_a_list_of_actions_cannot_be_ranked(tiny):
 
 @pytest.mark.parametrize(("steps", "end"), [(3, planning.DONE), (2, planning.BUDGET)])
 def test_a_budget_that_is_exactly_enough(steps, end):
-    world = Lamps()
-    assert run_episode(KnowsWhatToDo(world), world, "have light", max_steps=steps).end == end
+    assert by_oracle(Lamps(), max_steps=steps).end == end
 
 
 def test_wrong_settings(tiny):

@@ -60,12 +60,24 @@ def build(folder, *inputs, lost=False):
     return output
 
 
-def people(flow, db, read_items, answer, out):
+def people(flow, read_items, answer, out):
     """Let two people label all items on the page, and export the labels."""
-    store = open_store(flow, db, read_items, "items", Team(2, 2))
+    store = open_store(flow, out.with_suffix(".sqlite"), read_items, "items", Team(2, 2))
     label_all(store, lambda person, page: answer(person, unescape(page)))
     store.close()
     return export(store, out)[0]
+
+
+def decide(folder, answer):
+    path = folder / "built/circumstances.jsonl"
+    return people(
+        actplan_circumstances.FLOW, lambda _: actplan_circumstances.read_items(path), answer, folder / "chosen"
+    )
+
+
+def plan(folder, answer):
+    path = folder / "built/instances.jsonl"
+    return people(actplan_plans.FLOW, partial(actplan_plans.read_items, path), answer, folder / "written")
 
 
 def choose(person, page):
@@ -105,25 +117,13 @@ def test_from_activities_and_tours_to_prepared_data(sources, served):
         output = build(sources, lost=True)
         assert "lmms-egoplan annotate actplan-circumstances " in output
         assert "4 activities described, 0 of them changed by a circumstance; 2 instances with views" in output
-        printed = people(
-            actplan_circumstances.FLOW,
-            sources / "circumstances.sqlite",
-            lambda _: actplan_circumstances.read_items(built / "circumstances.jsonl"),
-            choose,
-            sources / "chosen",
-        )
+        printed = decide(sources, choose)
         # Three activities with five circumstances each, including one duplicate and one implausible one.
         assert "Circumstances decided: 12 of 12, accepted: 9" in printed
         asked = len(server.prompts)
         build(sources, "--circumstances", sources / "chosen")
         assert {kind_of(prompt) for prompt in server.prompts[asked:]} <= {"change", "description", "again", "seen"}
-        printed = people(
-            actplan_plans.FLOW,
-            sources / "plans.sqlite",
-            lambda folder: actplan_plans.read_items(built / "instances.jsonl", folder),
-            write,
-            sources / "written",
-        )
+        printed = plan(sources, write)
         assert "Goal check (a note): 3 of 6 plans miss a condition; not checkable: 0" in printed
         asked = len(server.prompts)
         inputs = ("--circumstances", sources / "chosen", "--plans", sources / "written")
@@ -319,23 +319,10 @@ def test_all_released_problems(tmp_path, monkeypatch, served):
     with served(LanguageModel()):
         output = build(tmp_path)
         assert "149 activities described, 0 of them changed by a circumstance; 149 instances with views" in output
-        people(
-            actplan_circumstances.FLOW,
-            tmp_path / "circumstances.sqlite",
-            lambda _: actplan_circumstances.read_items(built / "circumstances.jsonl"),
-            lambda person, page: (
-                {"plausible": "yes", "expressible": "yes"} if "is burnt" in page else {"plausible": "no"}
-            ),
-            tmp_path / "chosen",
-        )
+        yes, no = {"plausible": "yes", "expressible": "yes"}, {"plausible": "no"}
+        decide(tmp_path, lambda person, page: yes if "is burnt" in page else no)
         output = build(tmp_path, "--circumstances", tmp_path / "chosen")
-        printed = people(
-            actplan_plans.FLOW,
-            tmp_path / "plans.sqlite",
-            lambda folder: actplan_plans.read_items(built / "instances.jsonl", folder),
-            lambda person, _: {"plan": "walk_to(table)"},
-            tmp_path / "written",
-        )
+        printed = plan(tmp_path, lambda person, _: {"plan": "walk_to(table)"})
         inputs = ("--circumstances", tmp_path / "chosen", "--plans", tmp_path / "written")
         output = build(tmp_path, *inputs)
     assert re.search("Instances with .*gold plans: 198 of 198", printed)

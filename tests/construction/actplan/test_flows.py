@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 from html import unescape
 
 import pytest
@@ -30,18 +31,16 @@ def test_a_box_of_several_lines_keeps_them_and_no_other_blanks(text):
     assert read(3).split("\n") == ([" ".join(line.split()) for line in text.splitlines() if line.strip()] or [""])
 
 
+def start(flow, folder, read_items):
+    return open_store(flow, folder / "labels.sqlite", read_items, "items", Team(2, 2))
+
+
 @pytest.fixture
 def circumstances(tmp_path):
     lines = [{"id": f"making_tea/{n}", **CIRCUMSTANCE, "circumstance": f"thing {n} is burnt"} for n in (1, 2, 3)]
     path = tmp_path / "circumstances.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return open_store(
-        actplan_circumstances.FLOW,
-        tmp_path / "c.sqlite",
-        lambda _: actplan_circumstances.read_items(path),
-        "items",
-        Team(2, 2),
-    )
+    return start(actplan_circumstances.FLOW, tmp_path, lambda _: actplan_circumstances.read_items(path))
 
 
 @pytest.fixture
@@ -59,13 +58,7 @@ def instances(tmp_path):
 
 
 def start_plans(tmp_path, instances):
-    return open_store(
-        actplan_plans.FLOW,
-        tmp_path / "p.sqlite",
-        lambda folder: actplan_plans.read_items(instances, folder),
-        "items",
-        Team(2, 2),
-    )
+    return start(actplan_plans.FLOW, tmp_path, partial(actplan_plans.read_items, instances))
 
 
 def test_the_lead_decides_on_circumstances_without_agreement(circumstances, tmp_path):

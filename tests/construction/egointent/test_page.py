@@ -8,10 +8,11 @@ from typer.testing import CliRunner
 
 from annotation.egointent_labelling import export, label, unchanged
 from annotation.serving import enter, post, served
-from construction.ego4d_files import narrated
 from construction.egointent.language_model import kind_of, reply
 from construction.egointent.small import write_small
-from judge_server import JudgeServer, Reply
+from construction.language_model import environment
+from construction.language_model import served as language_model
+from judge_server import Reply
 from lmms_egoplan.annotation.egointent import FLOW, read_items
 from lmms_egoplan.annotation.pages import field_keys
 from lmms_egoplan.annotation.serve import Team, open_store
@@ -19,27 +20,21 @@ from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.benchmarks.splits import EGOINTENT
 from lmms_egoplan.cli import app
 
-TIMES = (0.5, 1.1, 1.9, 2.6, 3.4)
-WORK = ("picks a kettle", "fills the kettle", "opens a box", "puts a bag in the cup", "pours water")
+__all__ = ["environment", "language_model"]  # fixtures
 
 
 @pytest.fixture
-def built(tmp_path, monkeypatch):
+def built(tmp_path, environment, language_model):
     """Return a function that builds steps in a folder with these replies of the language model."""
-    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("COLUMNS", "200")
 
     def built(place_reply='{"place": "kitchen", "environment": "indoor"}', support_reply=None):
-        texts = zip(TIMES, (f"#C C {work}" for work in WORK), strict=True)
-        write_small(tmp_path, {"narration_pass_1": narrated(*texts)})
+        write_small(tmp_path)
 
         def answer(prompt, before):
             fixed_reply = {"place": place_reply, "support": support_reply}.get(kind_of(prompt))
             return Reply(fixed_reply) if fixed_reply else reply(prompt, before, lambda _: "")
 
-        with JudgeServer(answer) as server:
-            monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
-            monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", "none")
+        with language_model(answer):
             files = ["goalstep.json", "--narrations", "narration.json", "--videos", "videos", "--out", "steps.jsonl"]
             arguments = [text if text.startswith("--") else str(tmp_path / text) for text in files]
             result = CliRunner().invoke(app, ["data", "build", "egointent", *arguments])
