@@ -90,9 +90,8 @@ def segments(
     gaps = {
         uid: fmean(after - before for before, after in pairwise(seconds))
         for uid, seconds in times.items()
-        if seconds[1:]
+        if seconds[1:] and seconds[0] < seconds[-1]
     }
-    gaps = {uid: gap for uid, gap in gaps.items() if gap > 0}
     if mean_gap is None and gaps:
         mean_gap = fmean(gaps.values())
     return {

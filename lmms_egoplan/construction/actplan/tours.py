@@ -226,10 +226,9 @@ def _images(tour: Tour, names: set[str] | None = None) -> tuple[list[Candidate],
             try:
                 content = path.read_bytes()
                 check_image(content, path.name)
-            except OSError as error:
-                rejections.append(Rejection("tour", BAD_IMAGE, f"{tour.id}/{path.name}", str(error.strerror)))
-            except LmmsEgoplanError as error:
-                rejections.append(Rejection("tour", BAD_IMAGE, f"{tour.id}/{path.name}", str(error)))
+            except (OSError, LmmsEgoplanError) as error:
+                problem = error.strerror if isinstance(error, OSError) else error
+                rejections.append(Rejection("tour", BAD_IMAGE, f"{tour.id}/{path.name}", str(problem)))
             else:
                 with Image.open(BytesIO(content)) as image:
                     candidates.append(_candidate(path.name, None, image))

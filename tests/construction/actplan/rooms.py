@@ -72,20 +72,12 @@ def blurred(image):
 def things_of(image):
     """Return the objects whose colour occurs in a picture."""
     pixels = np.asarray(image.resize((40, 30)), dtype=int)
-    names = []
-    for thing, colour in COLOURS.items():
-        if (np.abs(pixels - colour).max(axis=2) < 40).sum() > 20:
-            names.append(thing)
-    return names
+    return [thing for thing, colour in COLOURS.items() if (np.abs(pixels - colour).max(axis=2) < 40).sum() > 20]
 
 
-def write_tour(path, rooms, fps=4, seconds=2.0):
-    """Write a video that shows each room for some seconds, blurred at the end."""
-    frames = []
-    for image in rooms:
-        count = round(fps * seconds)
-        frames += [image] * (count - 2) + [blurred(image)] * 2
-    write_video(path, frames, fps, crf=18)
+def write_tour(path, rooms):
+    """Write a video that shows each room for two seconds, blurred at the end."""
+    write_video(path, (frame for image in rooms for frame in [image] * 6 + [blurred(image)] * 2), 4)
     return path
 
 

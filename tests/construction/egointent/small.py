@@ -6,6 +6,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from benchmarks.egointent.source import goalstep_video, segment, write_goalstep, write_videos
 from construction.ego4d_files import narrated, write_narrations
+from lmms_egoplan.construction.egoplan.narrations import hundredths
 
 UID = "f20fb254-9648-40ea-a500-5493a1ad9eac"
 TEA = (
@@ -37,8 +38,7 @@ def write_epic(folder, epic, seconds=20.0, videos=3):
     rows = {}
     with epic.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            hours, minutes, remainder = row["start_timestamp"].split(":")
-            time = 3600 * int(hours) + 60 * int(minutes) + float(remainder)
+            time = hundredths(row["start_timestamp"]) / 100
             if time < seconds:
                 rows.setdefault(row["video_id"], []).append((time, re.sub(r"^(\S+)", r"#C C \1s", row["narration"])))
     chosen = {str(uuid5(NAMESPACE_URL, name)): video_rows for name, video_rows in list(rows.items())[:videos]}

@@ -4,10 +4,9 @@ import json
 import re
 
 import pytest
-from typer.testing import CliRunner
 
 from annotation.egointent_labelling import export, label, unchanged
-from annotation.serving import enter, post, served
+from annotation.serving import enter, post, run, served
 from construction.egointent.language_model import kind_of, reply
 from construction.egointent.small import write_small
 from construction.language_model import environment
@@ -18,7 +17,6 @@ from lmms_egoplan.annotation.pages import field_keys
 from lmms_egoplan.annotation.serve import Team, open_store
 from lmms_egoplan.benchmarks.egointent.records import read_annotations
 from lmms_egoplan.benchmarks.splits import EGOINTENT
-from lmms_egoplan.cli import app
 
 __all__ = ["environment", "language_model"]  # fixtures
 
@@ -36,9 +34,9 @@ def built(tmp_path, environment, language_model):
 
         with language_model(answer):
             files = ["goalstep.json", "--narrations", "narration.json", "--videos", "videos", "--out", "steps.jsonl"]
-            arguments = [text if text.startswith("--") else str(tmp_path / text) for text in files]
-            result = CliRunner().invoke(app, ["data", "build", "egointent", *arguments])
-        assert (tmp_path / "steps.jsonl").is_file(), result.output
+            arguments = [text if text.startswith("--") else tmp_path / text for text in files]
+            _, output = run("data", "build", "egointent", *arguments)
+        assert (tmp_path / "steps.jsonl").is_file(), output
         return tmp_path
 
     return built
@@ -65,8 +63,7 @@ def test_from_narrations_to_the_prepared_split(built):
     label(store, change)
     store.close()
     steps, rates, _ = export(store)
-    arguments = ["data", "prepare", "egointent", str(steps), "--videos", str(folder / "videos")]
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert run("data", "prepare", "egointent", steps, "--videos", folder / "videos")[0] == 0
     rows = {row["step_id"]: row for row in EGOINTENT.load("test")}
     assert len(rows) == 4
     changed = rows["f20fb254_n2"]
@@ -88,8 +85,8 @@ def test_from_narrations_to_the_prepared_split(built):
     assert float(rates["median_duration_sec"]["value"]) == pytest.approx((durations[1] + durations[2]) / 2, abs=0.006)
     assert rates["median_duration_sec"]["paper"] == "1.87"
 
-    audit = CliRunner().invoke(app, ["audit", "egointent", str(steps.parent)])
-    assert audit.exit_code == 0
+    code, audit = run("audit", "egointent", steps.parent)
+    assert code == 0
     for text in (
         "761 of 3,014; sec. 3.3",
         "957 of 973",
@@ -100,7 +97,7 @@ def test_from_narrations_to_the_prepared_split(built):
         "1.87",
         "183 of 3,014; sec. 3.4",
     ):
-        assert text in audit.output
+        assert text in audit
 
 
 def test_page_asks_for_an_unknown_place(built):
@@ -130,9 +127,8 @@ def test_lead_decides_between_two_places(built):
     store = start(built())
     label(store, lambda stage, values, page: values | ({"scenario": "hall"} if stage == "review" else {}))
     store.close()
-    out = store.database.path.parent / "out"
-    result = CliRunner().invoke(app, ["annotate", "export", str(store.database.path), "--out", str(out)])
-    assert "0 of 4" in result.output
+    _, output = run("annotate", "export", store.database.path, "--out", store.database.path.parent / "out")
+    assert "0 of 4" in output
 
 
 def test_page_shows_other_candidates_and_a_key_for_every_choice(built):
@@ -158,6 +154,6 @@ def test_page_shows_other_candidates_and_a_key_for_every_choice(built):
 def test_audit_of_another_export_is_one_error(tmp_path, content):
     if content:
         (tmp_path / "audit.csv").write_text(content)
-    result = CliRunner().invoke(app, ["audit", "egointent", str(tmp_path)])
-    assert result.exit_code == 1
-    assert "audit.csv" in result.output
+    code, output = run("audit", "egointent", tmp_path)
+    assert code == 1
+    assert "audit.csv" in output

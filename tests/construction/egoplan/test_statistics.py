@@ -15,7 +15,7 @@ from lmms_egoplan.benchmarks.egoplan.prepare import PAPER_COUNTS
 from lmms_egoplan.benchmarks.egoplan.records import EPIC_KITCHENS
 from lmms_egoplan.construction.egoplan.build import Narrations, build, write
 from lmms_egoplan.construction.egoplan.goals import OVERALL, SUBGOAL, Goal, goal_prompt
-from lmms_egoplan.construction.egoplan.narrations import Action, Video, read_epic_kitchens, timestamp
+from lmms_egoplan.construction.egoplan.narrations import Action, Video, hundredths, read_epic_kitchens, timestamp
 from lmms_egoplan.construction.egoplan.questions import make_questions
 from lmms_egoplan.construction.egoplan.statistics import _free_position, statistics, statistics_files
 from lmms_egoplan.construction.egoplan.wording import stems
@@ -95,11 +95,6 @@ def plain(text):
     return " ".join(word for word in re.findall(r"\w+", text.lower()) if word not in ("a", "an", "the"))
 
 
-def seconds(text):
-    hours, minutes, remainder = text.split(":")
-    return 3600 * int(hours) + 60 * int(minutes) + float(remainder)
-
-
 def sides(text):
     words = list(stems(text))
     if len(words) > 2 and words[-1] in LINKS:
@@ -131,12 +126,12 @@ def begins_with_answer(record, narrations, text):
     """Check if an action begins within 0.5 s of the answer, which begins 30 frames after the observation."""
     rows = [row for row in narrations if row["video_id"] == record["video_id"]]
     answers = [
-        seconds(row["start_timestamp"])
+        hundredths(row["start_timestamp"])
         for row in rows
         if row["narration"] == record["answer"] and int(row["start_frame"]) == record["current_observation_frame"] + 30
     ]
     return any(
-        plain(row["narration"]) == plain(text) and round(abs(seconds(row["start_timestamp"]) - answers[0]), 2) <= 0.5
+        plain(row["narration"]) == plain(text) and abs(hundredths(row["start_timestamp"]) - answers[0]) <= 50
         for row in rows
     )
 
