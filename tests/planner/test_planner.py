@@ -193,16 +193,9 @@ def test_a_ranking_model_proposes_the_likeliest_actions(tiny):
     world = Lamps()
     episode = run_episode(Proposer(*tiny, method="rank", beams=3), world, "have light", max_steps=1)
     (step,) = episode.steps
-    messages = [
-        {
-            "role": "user",
-            "content": [
-                {"type": "image", "image": step.view},
-                {"type": "text", "text": planning.QUESTION.format(goal="have light")},
-            ],
-        }
-    ]
-    scores = CandidateRanker(*tiny).score(messages, world.actions())
+    question = {"type": "text", "text": planning.QUESTION.format(goal="have light")}
+    message = {"role": "user", "content": [{"type": "image", "image": step.view}, question]}
+    scores = CandidateRanker(*tiny).score([message], world.actions())
     ranked = sorted(zip(world.actions(), scores, strict=True), key=lambda pair: pair[1].nll)[:3]
     assert [proposal.text for proposal in step.proposals] == [action for action, _ in ranked]
     assert [proposal.logprob for proposal in step.proposals] == pytest.approx([score.logprob for _, score in ranked])

@@ -64,14 +64,8 @@ def test_a_video_has_one_candidate_per_second(video):
     assert len(candidates) == 6
     times = [candidate.time for candidate in candidates]
     assert all(0.7 < b - a < 1.6 for a, b in pairwise(times))
-    assert [things_of(candidate.image)[0] for candidate in candidates] == [
-        "cup",
-        "cup",
-        "sink",
-        "sink",
-        "table",
-        "table",
-    ]
+    first_things = [things_of(candidate.image)[0] for candidate in candidates]
+    assert first_things == ["cup"] * 2 + ["sink"] * 2 + ["table"] * 2
     assert all(candidate.name == f"{round(4 * candidate.time):05}" for candidate in candidates)
 
 

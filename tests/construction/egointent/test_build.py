@@ -156,11 +156,8 @@ def test_malformed_place_is_requested_once_more(tmp_path, serve, bad):
     write_small(tmp_path)
 
     def answer(prompt, before):
-        return (
-            Reply(bad)
-            if kind_of(prompt) == "place" and "earlier reply" not in prompt
-            else reply(prompt, before, lambda _: "")
-        )
+        is_first = kind_of(prompt) == "place" and "earlier reply" not in prompt
+        return Reply(bad) if is_first else reply(prompt, before, lambda _: "")
 
     with serve(answer=answer) as server:
         assert build(tmp_path).exit_code == 0

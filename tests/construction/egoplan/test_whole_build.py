@@ -78,15 +78,8 @@ def test_no_visual_input_reaches_the_answers_action(prepared):
 
 def test_egoplan_val_scores_built_questions(prepared, folder):
     checkpoint = save_letter_lover("llava", folder / "llava")
-    arguments = [
-        "--tasks",
-        "egoplan_val",
-        "--model",
-        "hf_vlm",
-        "--model_args",
-        f"pretrained={checkpoint},dtype=float32",
-    ]
-    finished = run(folder, folder / "run", *arguments)
+    model = ("--model", "hf_vlm", "--model_args", f"pretrained={checkpoint},dtype=float32")
+    finished = run(folder, folder / "run", "--tasks", "egoplan_val", *model)
     results, samples = finished.results["egoplan_val"], finished.samples["egoplan_val"]
     assert metric(results, "num_questions") == metric(results, "split_size") == 2 * COUNT == len(samples)
     golden = {row["sample_id"]: row["golden_choice_idx"] for row in prepared}
