@@ -76,14 +76,14 @@ def write_epic_folder(folder: Path, first: int, last: int) -> Path:
     return folder
 
 
-def damage_packet(path: Path, number: int, kept: int = 5) -> Path:
+def damage_packet(path: Path, number: int, offset: int = 5) -> Path:
     """Overwrite the content of the `number`-th packet (in decoding order) of an MP4 video with zeros.
 
-    By default, the length and type of its first unit are kept; 4 bytes are only the length.
+    The first `offset` bytes remain: by default, the length and type of the first unit; 4 for the length only.
     """
     with av.open(path) as container:
         packet = [packet for packet in container.demux(video=0) if packet.size][number]
     content = bytearray(path.read_bytes())
-    content[packet.pos + kept : packet.pos + packet.size] = bytes(packet.size - kept)
+    content[packet.pos + offset : packet.pos + packet.size] = bytes(packet.size - offset)
     path.write_bytes(content)
     return path

@@ -182,7 +182,7 @@ def test_missing_and_broken_videos(tmp_path):
 
 
 def test_damaged_frames_are_rejected(tmp_path):
-    path = damage_packet(write_numbered_video(tmp_path / "v.mp4", 40, gop=10, b_frames=0), 15, kept=4)
+    path = damage_packet(write_numbered_video(tmp_path / "v.mp4", 40, gop=10, b_frames=0), 15, offset=4)
     assert read_numbers(read_video_frames(path, [3, 35])) == [3, 35]
     with pytest.raises(FrameError, match=r"v.mp4: "):
         read_video_frames(path, [15])
