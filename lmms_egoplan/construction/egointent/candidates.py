@@ -89,9 +89,11 @@ def supported(
     prompts = {
         step.step_id: _support_prompt(step, proposed[step.step_id]) for step in steps if step.step_id in proposed
     }
-    replies, rejections = ask(
-        "support", prompts, lambda name, reply: read_support(proposed[name], reply), settings, "support before the cut"
-    )
+
+    def read(step_id: str, reply: Any) -> dict[str, list[bool]]:
+        return read_support(proposed[step_id], reply)
+
+    replies, rejections = ask("support", prompts, read, settings, "support before the cut")
     if settings.asking.is_estimate:
         return dict(proposed), []
     supported_candidates: dict[str, Candidates] = {}
