@@ -16,7 +16,6 @@ from lmms_egoplan.benchmarks.actplan.reply import official_steps
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.text import csv_text
 
-_STAGE = "label"
 _YES_NO = (Option("1", "1: yes"), Option("0", "0: no"))
 
 
@@ -62,7 +61,7 @@ class LabelledPlans(Flow):
     name = "actplan"
     title = "ActPlan-1K: label plans"
     guide = GUIDES[name]
-    stages = (Stage(_STAGE, "Labels"),)
+    stages = (Stage("label", "Labels"),)
 
     def form(self, contents: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
         """Show task, images and numbered steps. Ask for two verdicts and six error types."""
@@ -91,7 +90,7 @@ class LabelledPlans(Flow):
 
     def export(self, labelled: Labelled) -> Export:
         """Export ``plans.jsonl`` for ``score actplan`` and the report, and ``errors.csv``."""
-        settled, remarks = labelled.settled(self, _STAGE, "verdicts")
+        settled, remarks = labelled.settled(self, f"fewer than {labelled.per_item} labels", "verdicts differ")
         records = [_record(item, labels) for item, labels in settled]
         files = {}
         if records:

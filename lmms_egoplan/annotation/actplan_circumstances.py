@@ -14,7 +14,6 @@ from lmms_egoplan.validation import Checked, Text, read_as
 
 # The file that `data build actplan` reads from an export and writes for the page.
 CIRCUMSTANCES = "circumstances.jsonl"
-_STAGE = "select"
 _YES, _NO, _OTHERWISE = (Option("yes", "Yes"), Option("no", "No"), Option("otherwise", "Yes, in other words"))
 _SCALES = {"plausible": ("no", "yes"), "expressible": ("no", "yes", "otherwise")}
 
@@ -53,7 +52,7 @@ class SelectedCircumstances(Flow):
     name = "actplan-circumstances"
     title = "ActPlan-1K: choose circumstances"
     guide = GUIDES[name]
-    stages = (Stage(_STAGE, "Selection"),)
+    stages = (Stage("select", "Selection"),)
 
     def form(self, contents: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
         """Show task, procedure and circumstance. Ask whether it is plausible and expressible."""
@@ -80,7 +79,7 @@ class SelectedCircumstances(Flow):
 
     def export(self, labelled: Labelled) -> Export:
         """Export all decided circumstances to ``circumstances.jsonl``. `accepted` records the decision."""
-        settled, remarks = labelled.settled(self, _STAGE, "labels")
+        settled, remarks = labelled.settled(self, f"fewer than {labelled.per_item} labels", "labels differ")
         records: list[dict[str, Any]] = []
         for item, labels in settled:
             text, proposed = _accepted(item, labels[0].values), item.contents["circumstance"]

@@ -112,8 +112,8 @@ class Assignments:
         """Return the number of labels that an item needs in a stage."""
         if stage == QUALIFICATION:
             return self._database.settings.annotators
-        needed = {flow_stage.name: self._database.settings.needed(flow_stage) for flow_stage in self._stages}
-        return needed.get(stage, 1)
+        per_item = self._database.settings.per_item
+        return next((each.needed(per_item) for each in self._stages if each.name == stage), 1)
 
     def release(self, person: str) -> int:
         """Release a person's items without a label, or with a withdrawn one. Returns their number."""

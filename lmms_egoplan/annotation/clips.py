@@ -1,11 +1,11 @@
 """Create and store the images and clips for annotators. No clip contains a frame after the cut."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from io import BytesIO
-from itertools import islice
 from pathlib import Path
 from threading import Lock
 
@@ -16,10 +16,9 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, write_whole
 from lmms_egoplan.media.frames import FrameError, frame_path, read_frame_folder, read_video_frames, write_video
 from lmms_egoplan.media.image_files import write_jpeg
+from lmms_egoplan.media.sampling import read_in_batches
 from lmms_egoplan.progress import progress_bar
 
-# Maximum number of frames in memory.
-_BATCH = 32
 HEIGHT = 480
 # Threads of each clip's encoder. The fixed number makes clips identical on all machines.
 _THREADS = 2
@@ -143,18 +142,12 @@ class MediaFolder:
 
 def _make(path: Path, media: Still | Cut, height: int) -> None:
     if isinstance(media, Cut):
-        frames = _read_in_batches(media.source, media.frames)
+        frames = read_in_batches(partial(_read, media.source), media.frames)
         images = (ImageOps.contain(image, (image.width, height)) for image in frames)
         write_video(path, images, media.fps, threads=_THREADS)
         return
     (image,) = _read(media.source, (media.frame,))
     write_jpeg(path, image, quality=92)
-
-
-def _read_in_batches(source: str, frames: Sequence[int]) -> Iterator[Image.Image]:
-    remaining = iter(frames)
-    while batch := tuple(islice(remaining, _BATCH)):
-        yield from _read(source, batch)
 
 
 def _read(source: str, frames: Sequence[int]) -> list[Image.Image]:

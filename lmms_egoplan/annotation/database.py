@@ -62,10 +62,6 @@ class Settings:
     qualification: int = 0
     seniors: int = 0
 
-    def needed(self, stage: Stage) -> int:
-        """Return the number of labels that an item needs in a stage."""
-        return self.per_item if stage.per_item is None else stage.per_item
-
 
 def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequence[Stage]) -> None:
     """Create a new database atomically.
@@ -107,7 +103,7 @@ def create(path: Path, settings: Settings, items: Sequence[Item], stages: Sequen
             connection.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?)", rows)
             add_people(connection, settings.annotators, settings.seniors)
             for stage, after in zip(stages, (None, *stages), strict=False):
-                row = (stage.name, after and after.name, settings.needed(stage), after is None, "main")
+                row = (stage.name, after and after.name, stage.needed(settings.per_item), after is None, "main")
                 connection.execute(QUERIES["new_places"], row)
             row = (QUALIFICATION, None, settings.annotators, True, QUALIFICATION)
             connection.execute(QUERIES["new_places"], row)
@@ -293,7 +289,7 @@ def _check(settings: Settings, items: Sequence[Item], stages: Sequence[Stage]) -
         raise LmmsEgoplanError("no items to label")
     if duplicates := [id_ for id_, count in Counter(item.id for item in items).items() if count > 1]:
         raise LmmsEgoplanError(f"Duplicate item {duplicates[0]!r}; remove one")
-    needed = sum(map(settings.needed, stages))
+    needed = sum(stage.needed(settings.per_item) for stage in stages)
     if settings.per_item < 1 or needed > settings.annotators:
         raise LmmsEgoplanError(
             f"--annotators {settings.annotators}: each item needs {needed} annotators; increase the number"

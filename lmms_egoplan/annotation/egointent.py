@@ -220,38 +220,23 @@ class RevisedSteps(Flow):
 
     def export(self, labelled: Labelled) -> Export:
         """Export ``steps.jsonl`` in the format of FORMAT.md, and ``audit.csv`` with the rates that the paper prints."""
-        finals, unfinished, differing = self._finals(labelled)
-        lines = [f"Steps revised and reviewed: {len(finals)} of {len(labelled.items)}"]
-        if unfinished:
-            lines.append(f"Not exported (not yet revised and reviewed): {unfinished}")
-        if differing:
-            lines.append(f"Not exported (review differs and the lead has not decided): {differing}")
+        finals, remarks = self._finals(labelled)
         files = {}
         if finals:
             files["steps.jsonl"] = ExportedFile(json_lines(finals), "finished steps, for data prepare egointent")
         rates = audit_csv(_audit(labelled, finals))
         files[AUDIT] = ExportedFile(rates, "rates of changed labels and cuts, for audit egointent")
-        return Export(lines, files)
+        return Export([f"Steps revised and reviewed: {len(finals)} of {len(labelled.items)}", *remarks], files)
 
     def remarks(self, labelled: Labelled) -> list[str]:
         """Return the audit's rates."""
-        finals, _, _ = self._finals(labelled)
-        return [str(rate) for rate in _audit(labelled, finals)]
+        return [str(rate) for rate in _audit(labelled, self._finals(labelled)[0])]
 
-    def _finals(self, labelled: Labelled) -> tuple[list[dict[str, Any]], int, int]:
-        """Return the finished steps, the number without all labels, and the number that wait for the lead."""
-        finals: list[dict[str, Any]] = []
-        unfinished = differing = 0
-        for item in labelled.items:
-            decided = labelled.adjudicated(item)
-            pair = [label.values for stage in (_REVISE, _REVIEW) for label in labelled.of(item, stage)[:1]]
-            if decided is None and len(pair) < len(self.stages):
-                unfinished += 1
-            elif decided is None and self.differ(item, pair):
-                differing += 1
-            else:
-                finals.append(_final(item, decided.values if decided else pair[1]))
-        return finals, unfinished, differing
+    def _finals(self, labelled: Labelled) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return the finished steps, and remarks on all other steps."""
+        settled, remarks = labelled.settled(self, "not yet revised and reviewed", "review differs")
+        # The last label is the lead's decision, or the review.
+        return [_final(item, labels[-1].values) for item, labels in settled], remarks
 
     def demo_items(self, source: Path, _folder: MediaFolder) -> list[Item]:
         """Return all steps of the set."""

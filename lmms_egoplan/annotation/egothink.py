@@ -141,12 +141,13 @@ class RatedAnswers(Flow):
         One model answers correctly. The other gives the answer to the next question.
         """
         records = check_records(read_folder(source))
-        items = []
-        for model, answering_records in (("right", records), ("off-by-one", records[1:] + records[:1])):
-            for record, answering in zip(records, answering_records, strict=True):
-                answer = Answer(record.id, record.question, record.answer, answering.answer, truncated=None)
-                items.append(_item(model, answer, folder.keep(record.image).name))
-        return items
+        return [
+            _item(
+                model, Answer(x.id, x.question, x.answer, answering.answer, truncated=None), folder.keep(x.image).name
+            )
+            for model, answering_records in (("right", records), ("off-by-one", records[1:] + records[:1]))
+            for x, answering in zip(records, answering_records, strict=True)
+        ]
 
 
 FLOW = RatedAnswers()

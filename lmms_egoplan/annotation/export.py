@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple, fields
 from pathlib import Path
 from typing import Any
@@ -126,12 +126,10 @@ def _varies(field: Choice) -> bool:
     return any(option.value in "ABCD" for option in field.options)
 
 
-def _named(form: Form) -> list[tuple[str, Part]]:
+def _named(form: Form) -> Iterator[tuple[str, Part]]:
     """Name the parts by kind and number, consistently for all forms."""
     counts: Counter[str] = Counter()
-    named = []
     for part in form.parts:
         kind = type(part).__name__.lower()
         counts[kind] += 1
-        named.append((f"{kind}_{counts[kind]}", part))
-    return named
+        yield f"{kind}_{counts[kind]}", part

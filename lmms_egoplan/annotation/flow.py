@@ -89,6 +89,10 @@ class Stage:
     title: str
     per_item: int | None = None
 
+    def needed(self, per_item: int) -> int:
+        """Return the number of labels that an item needs in this stage; `per_item` is the database's number."""
+        return per_item if self.per_item is None else self.per_item
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -145,32 +149,32 @@ class Labelled:
         """Return the lead's decision on an item, or None."""
         return next(iter(self.of(item, ADJUDICATION)), None)
 
-    def settled(self, flow: "Flow", stage: str, subject: str) -> tuple[list[tuple[Item, list[Label]]], list[str]]:
+    def complete(self, flow: "Flow", item: Item) -> list[Label]:
+        """Return an item's labels of all stages; an empty list if it is not fully labelled."""
+        labels = [label for stage in flow.stages for label in self.of(item, stage.name)]
+        return labels if len(labels) >= sum(stage.needed(self.per_item) for stage in flow.stages) else []
+
+    def settled(self, flow: "Flow", few: str, differ: str) -> tuple[list[tuple[Item, list[Label]]], list[str]]:
         """Return the items to export, each with the labels that determine its value, and remarks on all other items.
 
         An item is exported if the lead has decided on it, or if it is fully labelled and its labels agree.
 
         Args:
             flow: Compares the labels.
-            stage: Name of the labels' stage.
-            subject: Plural noun for the labels, for remarks.
+            few: Remark on items that are not fully labelled.
+            differ: Remark on items whose labels differ, such as ``labels differ``.
         """
         settled: list[tuple[Item, list[Label]]] = []
         unfinished = differing = 0
         for item in self.items:
-            labels, decided = self.of(item, stage), self.adjudicated(item)
-            if decided is not None:
-                settled.append((item, [decided]))
-            elif len(labels) < self.per_item:
+            labels, decided = self.complete(flow, item), self.adjudicated(item)
+            if decided is None and not labels:
                 unfinished += 1
-            elif flow.differ(item, [label.values for label in labels]):
+            elif decided is None and flow.differ(item, [label.values for label in labels]):
                 differing += 1
             else:
-                settled.append((item, labels))
-        reasons = {
-            f"fewer than {self.per_item} labels": unfinished,
-            f"{subject} differ and the lead has not decided": differing,
-        }
+                settled.append((item, labels if decided is None else [decided]))
+        reasons = {few: unfinished, f"{differ} and the lead has not decided": differing}
         return settled, [f"Not exported ({reason}): {count}" for reason, count in reasons.items() if count]
 
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -150,27 +150,23 @@ def message_page(title: str, text: str, base: str | None) -> str:
 
 def disputed(labelled: Labelled, store: Store) -> list[Item]:
     """Return the fully labelled items whose labels differ."""
-    stages = store.flow.stages
-    needed = sum(store.assignments.num_needed(stage.name) for stage in stages)
-    disputed_items = []
-    for item in labelled.items:
-        values = [label.values for stage in stages for label in labelled.of(item, stage.name)]
-        if len(values) >= needed and store.flow.differ(item, values):
-            disputed_items.append(item)
-    return disputed_items
+    flow = store.flow
+    return [
+        item
+        for item in labelled.items
+        if (labels := labelled.complete(flow, item)) and flow.differ(item, [label.values for label in labels])
+    ]
 
 
-def stage_counts(labelled: Labelled, store: Store) -> list[tuple[str, int, int]]:
-    """Return each stage's title, number of labels and number of labels needed."""
+def stage_counts(labelled: Labelled, store: Store) -> Iterator[tuple[str, int, int]]:
+    """Yield each stage's title, number of labels and number of labels needed."""
     main = [item for item in labelled.items if item.id not in labelled.qualification]
-    counts = []
     if labelled.qualification:
         number = sum(len(labelled.labels.get(item, ())) for item in labelled.qualification)
-        counts.append(("Qualification", number, len(labelled.people) * len(labelled.qualification)))
+        yield "Qualification", number, len(labelled.people) * len(labelled.qualification)
     for stage in store.flow.stages:
         number = sum(len(labelled.of(item, stage.name)) for item in main)
-        counts.append((stage.title, number, store.assignments.num_needed(stage.name) * len(main)))
-    return counts
+        yield stage.title, number, store.assignments.num_needed(stage.name) * len(main)
 
 
 def field_keys(form: Form) -> dict[str, dict[str, str]]:
@@ -205,9 +201,8 @@ def as_sent(form: Form, sent: Mapping[str, Sequence[str]]) -> Values:
     return values
 
 
-def described(form: Form, values: Values) -> list[tuple[str, str]]:
-    """Return the field titles and the values of a label, in words."""
-    lines = []
+def described(form: Form, values: Values) -> Iterator[tuple[str, str]]:
+    """Yield the field titles and the values of a label, in words."""
     for field in form.fields:
         if field.name not in values:
             continue
@@ -222,8 +217,7 @@ def described(form: Form, values: Values) -> list[tuple[str, str]]:
             )
         else:
             text = f"{value:.3f} s" if isinstance(value, float) else str(value)
-        lines.append((field.title, text))
-    return lines
+        yield field.title, text
 
 
 @lru_cache(maxsize=1)

@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from statistics import median
@@ -299,11 +299,9 @@ class Store:
             qualification, per_item = frozenset(item for (item,) in rows), self.database.settings.per_item
             return Labelled(self.items(), labels, annotators, qualified, qualification, per_item, self.skips())
 
-    def progress(self) -> list[Progress]:
-        """Return the progress of every annotator."""
-        progress = []
+    def progress(self) -> Iterator[Progress]:
+        """Yield the progress of every annotator."""
         for name in self._annotators():
             rows = self.database.rows("SELECT seconds FROM counting WHERE person = ?", name)
             times = [seconds for (seconds,) in rows if seconds is not None]
-            progress.append(Progress(name, len(rows), self.assignments.state(name), median(times) if times else None))
-        return progress
+            yield Progress(name, len(rows), self.assignments.state(name), median(times) if times else None)

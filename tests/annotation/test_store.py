@@ -95,7 +95,7 @@ def test_median_of_two_times_is_their_mean(open_store):
     store = open_store(annotators=1, per_item=1)
     for number, seconds in enumerate((10.0, 100.0)):
         store.save(store.assignments.next_slot("annotator-1"), f"form {number}", {"rating": "1"}, "", seconds)
-    assert store.progress()[0].seconds == 55.0
+    assert next(store.progress()).seconds == 55.0
 
 
 def change(store, person, rating="0"):
@@ -194,8 +194,8 @@ def recount(connection, stages, settings):
             taken[stage] += person not in failed and not (row and skips[row])
         before = None
         for stage in stages if part == "main" else (Stage("qualification", "", settings.annotators),):
-            needed = settings.needed(stage)
-            is_ready = before is None or labelled[before.name] >= settings.needed(before)
+            needed = stage.needed(settings.per_item)
+            is_ready = before is None or labelled[before.name] >= before.needed(settings.per_item)
             free[stage.name, item] = taken[stage.name] < needed and is_ready and not labelled["adjudication"]
             before = stage
     return free
