@@ -47,7 +47,7 @@ def batch_loss(
 
     Args:
         scores: For each sample, its answer's score and, if it has one, its negative's: mean log-probability per token
-            (eq. 4, `mean_logprob`), nats.
+            (eq. 4), nats.
         group: Number of samples in a group; None for one group, the whole batch.
         samples: Size of the whole batch, if `scores` is only a part of it.
         first: Position of the first of `scores` in the batch.
@@ -83,8 +83,3 @@ def count_violations(scores: Scores, group: int, samples: int, first: int = 0) -
     for position, (answer, *negatives) in enumerate(scores, first):
         counts[position // group] += sum(bool(negative > answer) for negative in negatives)
     return counts
-
-
-def mean_logprob(token_logprobs: torch.Tensor) -> torch.Tensor:
-    """Return the mean log-probability of an answer's tokens (eq. 4), nats."""
-    return token_logprobs.mean()

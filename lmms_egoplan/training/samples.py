@@ -40,14 +40,9 @@ class Sample:
     fields: tuple[str, ...] = ()
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        """Yield every question, answer and negative with its field name."""
-        texts = [text for turn in self.turns for text in turn] + list(self.negatives)
-        names = self.fields
-        if len(names) != len(texts):
-            turns = range(len(self.turns))
-            names = tuple(f"{name}[{turn}]" for turn in turns for name in ("question", "answer"))
-            names += tuple(f"negatives[{index}]" for index in range(len(self.negatives)))
-        yield from zip(names, texts, strict=True)
+        """Return every question, answer and negative with its field name."""
+        texts = [text for turn in self.turns for text in turn]
+        return zip(self.fields, (*texts, *self.negatives), strict=True)
 
 
 @dataclass(frozen=True)

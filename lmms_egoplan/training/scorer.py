@@ -26,7 +26,6 @@ from lmms_egoplan.ranking.equivalence import FLOAT32_TOLERANCE, HALF_PRECISION_T
 from lmms_egoplan.ranking.precision import float32_logits, keep_fractions
 from lmms_egoplan.ranking.question import EncodedQuestion, is_per_token, on_device
 from lmms_egoplan.ranking.scores import token_logprobs
-from lmms_egoplan.training.loss import mean_logprob
 
 
 class AnswerPasses:
@@ -163,7 +162,7 @@ class AnswerScorer(nn.Module):
 
     def forward(self, questions: Sequence[EncodedQuestion]) -> list[list[torch.Tensor]]:
         """Return each candidate's mean log-probability per token (eq. 4) in nats, by question."""
-        return [[mean_logprob(logprobs) for logprobs in self._logprobs(question)] for question in questions]
+        return [[logprobs.mean() for logprobs in self._logprobs(question)] for question in questions]
 
     def train(self, mode: bool = True) -> "AnswerScorer":  # noqa: FBT001, FBT002 - torch's
         """Set the mode. Frozen modules stay in evaluation mode."""
@@ -196,7 +195,7 @@ class AnswerScorer(nn.Module):
         if self.way == "shared":
             try:
                 with torch.no_grad(), float32_logits(self.model):
-                    scores = [mean_logprob(logprobs).item() for logprobs in self._passes.shared(question)]
+                    scores = [logprobs.mean().item() for logprobs in self._passes.shared(question)]
                 difference = max(abs(a - b) for a, b in zip(scores, expected, strict=True))
                 problem = None if difference <= tolerance else f"scores differ by {difference:.2g} nats"
             except UnsupportedPathError as error:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.validation import problem
@@ -12,13 +12,7 @@ _ARGUMENTS = module_yaml(__file__)
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
-class Strict(BaseModel):
-    """Base of settings. Unknown names are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Lora(Strict):
+class Lora(BaseModel, extra="forbid", frozen=True):
     """Low-rank adaptation of the language model. `targets` are layer names, anywhere in the model."""
 
     r: Positive = 16
@@ -27,7 +21,7 @@ class Lora(Strict):
     targets: list[str] = ["q_proj", "k_proj", "v_proj", "o_proj"]
 
 
-class TuningSettings(Strict):
+class TuningSettings(BaseModel, extra="forbid", frozen=True):
     """Settings of a run, for any data.
 
     Attributes:

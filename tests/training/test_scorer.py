@@ -6,7 +6,7 @@ import torch
 
 from lmms_egoplan.ranking import CandidateRanker
 from lmms_egoplan.ranking.decoder import UnsupportedPathError
-from lmms_egoplan.training.loss import batch_loss, mean_logprob
+from lmms_egoplan.training.loss import batch_loss
 from lmms_egoplan.training.scorer import AnswerPasses
 from ranking.reference import reference_loss
 from ranking.test_ranking import question
@@ -35,7 +35,7 @@ def test_shared_passes_equal_separate_passes(name, kind, answers):
     model, processor = build(name)
     encoded = CandidateRanker(model, processor).encode(question(kind), answers)
     passes = AnswerPasses(model)
-    shared, separate = ([mean_logprob(s) for s in way(encoded)] for way in (passes.shared, passes.separate))
+    shared, separate = ([s.mean() for s in way(encoded)] for way in (passes.shared, passes.separate))
     np.testing.assert_allclose([s.item() for s in shared], [s.item() for s in separate], atol=1e-5)
     expected, actual = gradients(model, separate), gradients(model, shared)
     assert actual.keys() == expected.keys()
@@ -49,7 +49,7 @@ def test_scores_match_the_reference_and_the_ranker(name, kind):
     model, processor = build(name)
     ranker = CandidateRanker(model, processor)
     encoded = ranker.encode(question(kind), [ANSWER, NEGATIVE])
-    scores = [mean_logprob(s).item() for s in AnswerPasses(model).shared(encoded)]
+    scores = [s.mean().item() for s in AnswerPasses(model).shared(encoded)]
     np.testing.assert_allclose(
         scores, [-reference_loss(name, question(kind), a)[0] for a in (ANSWER, NEGATIVE)], atol=1e-5
     )
@@ -79,11 +79,11 @@ def test_gradient_checkpointing_changes_nothing(name):
     model, processor = build(name)
     encoded = CandidateRanker(model, processor).encode(question("images"), [ANSWER, NEGATIVE])
     passes = AnswerPasses(model)
-    expected = gradients(model, [mean_logprob(s) for s in passes.shared(encoded)])
+    expected = gradients(model, [s.mean() for s in passes.shared(encoded)])
     model.train()
     model.gradient_checkpointing_enable({"use_reentrant": False})
     try:
-        actual = gradients(model, [mean_logprob(s) for s in passes.shared(encoded)])
+        actual = gradients(model, [s.mean() for s in passes.shared(encoded)])
     finally:
         model.gradient_checkpointing_disable()
         model.eval()

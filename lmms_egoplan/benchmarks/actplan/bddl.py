@@ -58,12 +58,8 @@ class Object:
     type: str
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(Object):
     """A quantifier's variable, which ranges over the objects of a type; the name has no ``?``."""
-
-    name: str
-    type: str
 
     def __str__(self) -> str:
         return f"(?{self.name} - {self.type})"

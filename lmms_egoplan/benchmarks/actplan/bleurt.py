@@ -305,14 +305,9 @@ def evaluate_bleurt(
 
 def score_by_source(pairs: Sequence[PlanPair], verdicts: Sequence[Verdict]) -> dict[str, SourceScores]:
     """Score verdicts by model in Table 5's order, omitting models without plans."""
-    scores: dict[str, SourceScores] = {}
-    for model in MODELS:
-        judged = [
-            (pair.correct, verdict) for pair, verdict in zip(pairs, verdicts, strict=True) if pair.source == model
-        ]
-        if judged:
-            scores[model] = score_verdicts([label for label, _ in judged], [verdict for _, verdict in judged])
-    return scores
+    judged = list(zip(pairs, verdicts, strict=True))
+    by_model = {name: [(pair.correct, verdict) for pair, verdict in judged if pair.source == name] for name in MODELS}
+    return {name: score_verdicts(*zip(*rows, strict=True)) for name, rows in by_model.items() if rows}
 
 
 def score_verdicts(labels: Sequence[bool], verdicts: Sequence[Verdict]) -> SourceScores:

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,20 +32,7 @@ Tokens = tuple[np.ndarray, np.ndarray]
 Question = TypeVar("Question", bound=Hashable)
 
 
-@dataclass(frozen=True)
-class Similarities:
-    """Similarities of pairs of texts.
-
-    Attributes:
-        values: Similarity by goal and answer, at most 1.
-        measure: Method and model that computed the values.
-    """
-
-    values: dict[Pair, float]
-    measure: str
-
-
-def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> Similarities:
+def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> tuple[dict[Pair, float], str]:
     """Measure the similarity of the two texts of each pair.
 
     Values are cached below the prepared data (``egoplan/similarity``). If the encoder is a folder, they are reused
@@ -58,6 +44,9 @@ def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> Similarit
             of token embeddings by cosine (Zhang et al. 2020), without idf weights and baseline. As in the authors'
             program, special tokens can be matched but have no weight. None: cosine of the sentence embeddings of
             ActPlan's encoder (``LMMS_EGOPLAN_ENCODER``).
+
+    Returns:
+        The similarity by goal and answer, at most 1; and the method and model that computed the values.
 
     Raises:
         LmmsEgoplanError: The sentence encoder, or the model for BERTScore, cannot be loaded.
@@ -72,7 +61,7 @@ def similarities(pairs: Iterable[Pair], encoder: str | None = None) -> Similarit
         measure, computed = _cosines_in_process(missing, name) if encoder is None else _bert_scores(missing, name)
         values |= {pair: round(value, _DECIMALS) for pair, value in zip(missing, computed, strict=True)}
         _write_cache(path, measure, values)
-    return Similarities({pair: values[pair] for pair in distinct_pairs}, measure)
+    return {pair: values[pair] for pair in distinct_pairs}, measure
 
 
 def levels(values: Mapping[Question, float]) -> dict[Question, int]:

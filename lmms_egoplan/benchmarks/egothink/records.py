@@ -110,14 +110,12 @@ def read_hub() -> list[Draft]:
     Raises:
         LmmsEgoplanError: The dataset cannot be loaded, or a config is not one split with question, answer and image.
     """
-    drafts: list[Draft] = []
-    for dimension in track(DIMENSIONS, "Loading dimensions from the hub"):
-        where = f"{HUB_DATASET}, config {dimension.hub_config}"
-        for number, row in enumerate(_load_config(where, dimension.hub_config), 1):
-            drafts.append(
-                Draft(f"{dimension.name}/{number}", f"{where}, record {number}", row, partial(_read_cell, row))
-            )
-    return drafts
+    return [
+        Draft(f"{dimension.name}/{number}", f"{where}, record {number}", row, partial(_read_cell, row))
+        for dimension in track(DIMENSIONS, "Loading dimensions from the hub")
+        for where in [f"{HUB_DATASET}, config {dimension.hub_config}"]
+        for number, row in enumerate(_load_config(where, dimension.hub_config), 1)
+    ]
 
 
 def check_records(drafts: Iterable[Draft]) -> list[Record]:

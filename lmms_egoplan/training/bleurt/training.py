@@ -2,8 +2,8 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,30 +44,17 @@ ACTION_TOKENS = ("switch-on", "switch-off", "place_inside", "place_on_top", "wal
 _HEAD = {"plan_head.weight", "plan_head.bias"}
 
 
-@dataclass(frozen=True)
-class NewModel:
-    """An encoder with an untrained head.
-
-    Attributes:
-        model: The encoder with its head.
-        tokenizer: Its tokenizer.
-        max_length: Tokens per pair: the requested number, limited by the encoder's positions.
-        digest: Digest of the encoder's weights and tokenizer.
-    """
-
-    model: "PreTrainedModel"
-    tokenizer: "PreTrainedTokenizerBase"
-    max_length: int
-    digest: str
-
-
-def new_model(encoder: str, max_length: int, seed: int) -> NewModel:
+def new_model(encoder: str, max_length: int, seed: int) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase, str]":
     """Add a head to an encoder, and an embedding for each of `ACTION_TOKENS`. Their weights depend on the seed.
 
     Args:
         encoder: Name on the hub, such as ``Elron/bleurt-base-128``, or folder of a BERT-type checkpoint.
         max_length: Maximum number of tokens per pair.
         seed: Random seed for the new weights.
+
+    Returns:
+        The encoder with its untrained head, whose config has ``max_pair_length``: the requested number, limited by the
+        encoder's positions. Also its tokenizer, and a digest of the encoder's weights and tokenizer.
 
     Raises:
         LmmsEgoplanError: The checkpoint is missing, incomplete or of another type.
@@ -96,7 +83,7 @@ def new_model(encoder: str, max_length: int, seed: int) -> NewModel:
     tokenizer.add_special_tokens({"extra_special_tokens": list(ACTION_TOKENS)}, replace_extra_special_tokens=False)
     if len(tokenizer) > config.vocab_size:
         model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    return NewModel(model, tokenizer, config.max_pair_length, digest)
+    return model, tokenizer, digest
 
 
 def _encoder_digest(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> str:
@@ -149,19 +136,20 @@ def train_bleurt(
         notify(f"Skipped: {count} instances of {activity}, which {activities} does not contain")
     if train.without_pair:
         notify(f"Skipped: instances without a training pair: {', '.join(train.without_pair)}")
-    new = new_model(encoder, recipe.max_length, recipe.seed)
-    if new.max_length < recipe.max_length:
-        notify(f"Pairs are cut to {new.max_length} tokens instead of {recipe.max_length}, the encoder's maximum")
-    learning_rate = recipe.learning_rate or paper_learning_rate(new.model.config.hidden_size)
-    recipe = replace(recipe, learning_rate=learning_rate, max_length=new.max_length)
-    contents = {"plans": _digest(plans), "activities": _digest(activities), "encoder": new.digest}
+    model, tokenizer, digest = new_model(encoder, recipe.max_length, recipe.seed)
+    max_length = model.config.max_pair_length
+    if max_length < recipe.max_length:
+        notify(f"Pairs are cut to {max_length} tokens instead of {recipe.max_length}, the encoder's maximum")
+    learning_rate = recipe.learning_rate or paper_learning_rate(model.config.hidden_size)
+    recipe = replace(recipe, learning_rate=learning_rate, max_length=max_length)
+    contents = {"plans": _digest(plans), "activities": _digest(activities), "encoder": digest}
     folder = RunFolder(out, asdict(recipe) | {f"{name}_sha256": digest for name, digest in contents.items()})
     scores = folder.scores()
     if scores is not None:
         notify(f"{out}: this run is already finished")
         return scores
-    new.model.config.update({"positives": recipe.positives, "shuffled": recipe.shuffled})
-    trainer, seconds = _fit(folder, new, train, val, recipe, notify)
+    model.config.update({"positives": recipe.positives, "shuffled": recipe.shuffled})
+    trainer, seconds = _fit(folder, model, tokenizer, train, val, recipe, notify)
     arguments, best = trainer.args, trainer.state.best_global_step
     model, tokenizer = load_model(folder.checkpoint(best))
     scores = {
@@ -174,7 +162,7 @@ def train_bleurt(
     }
     model.save_pretrained(out)
     tokenizer.save_pretrained(out)
-    write_whole(out / "README.md", model_card(scores))
+    write_whole(out / "README.md", render_card(Path(__file__).with_name("card.md"), scores))
     folder.finish(scores)
     return scores
 
@@ -212,14 +200,10 @@ def paper_learning_rate(hidden_size: int) -> float:
     return 5e-6 if hidden_size >= _LARGE else 1e-6
 
 
-def model_card(scores: Mapping[str, Any]) -> str:
-    """Return the card of a trained classifier as Markdown. `scores` as returned by `train_bleurt`."""
-    return render_card(Path(__file__).with_name("card.md"), scores)
-
-
 def _fit(
     folder: RunFolder,
-    new: NewModel,
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
     train: TrainingPairs,
     val: Sequence[PlanPair],
     recipe: Recipe,
@@ -245,13 +229,13 @@ def _fit(
     if last is not None:
         notify(f"Resuming from {last}")
     start = time.monotonic() - seconds
-    dataset = _Pairs(new, train.epoch(0))
+    dataset = _Pairs(tokenizer, recipe.max_length, train.epoch(0))
     trainer = Trainer(
-        new.model,
+        model,
         _arguments(folder, recipe),
         train_dataset=dataset,
-        eval_dataset=_Pairs(new, val),
-        processing_class=new.tokenizer,
+        eval_dataset=_Pairs(tokenizer, recipe.max_length, val),
+        processing_class=tokenizer,
         compute_metrics=_accuracy,
         callbacks=[_epochs(folder, train, dataset, start)],
     )
@@ -283,16 +267,16 @@ def _arguments(folder: RunFolder, recipe: Recipe) -> "TrainingArguments":
 class _Pairs:
     """A dataset of pairs, encoded on demand. `pairs` may be replaced by the same number of other pairs."""
 
-    def __init__(self, new: NewModel, pairs: Sequence[PlanPair]) -> None:
+    def __init__(self, tokenizer: "PreTrainedTokenizerBase", max_length: int, pairs: Sequence[PlanPair]) -> None:
         self.pairs = pairs
-        self._new = new
+        self._tokenizer, self._max_length = tokenizer, max_length
 
     def __len__(self) -> int:
         return len(self.pairs)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         pair = self.pairs[index]
-        tokens, _ = encode_pair(self._new.tokenizer, self._new.max_length, pair.gold, pair.candidate)
+        tokens, _ = encode_pair(self._tokenizer, self._max_length, pair.gold, pair.candidate)
         return tokens | {"labels": int(pair.correct)}
 
 

@@ -59,7 +59,9 @@ def tune_egoplan(settings: EgoPlanTuning, out: Path, *, resume: bool = False) ->
     if settings.recognition:
         parts[RECOGNITION] = _recognition(settings, trained, withheld, roots, footage)
     for path in settings.instructions:
-        parts[_part(path, parts)] = instructions.read_instructions(path, settings.instruction_media)
+        if path.stem in parts:
+            raise LmmsEgoplanError(f"instructions: {path}: duplicate name {path.stem} in the mix; rename the file")
+        parts[path.stem] = instructions.read_instructions(path, settings.instruction_media)
     held_out = plan_samples(withheld, footage, settings.visuals, where)
     mix = Mix(parts, settings.proportions, settings.seed)
     tuned = tune(settings.model, mix, held_out, settings, out, _identity(settings), resume=resume)
@@ -93,12 +95,6 @@ def _recognition(
     recorded = [record for record in read_recognition(path) if (record.video_source, record.video_id) not in held_out]
     frames = find_frames(recorded, roots, settings.num_clips, str(path))
     return recognition_samples(recorded, frames, settings.visuals, str(path))
-
-
-def _part(path: Path, parts: dict[str, list[Sample]]) -> str:
-    if path.stem in parts:
-        raise LmmsEgoplanError(f"instructions: {path}: duplicate name {path.stem} in the mix; rename the file")
-    return path.stem
 
 
 def _identity(settings: EgoPlanTuning) -> dict[str, Any]:

@@ -20,31 +20,31 @@ def encoder(tmp_path_factory):
 
 
 def test_new_head_on_the_real_encoder():
-    new = new_model(str(get_model_path()), 512, 0)
-    assert new.max_length == 512
-    assert len(new.tokenizer) == new.model.config.vocab_size == 30522 + len(ACTION_TOKENS)
-    assert not any("pooler" in name for name, _ in new.model.named_parameters())
-    inputs = new.tokenizer(["grab(cup)"], ["open(box)"], return_tensors="pt")
+    model, tokenizer, _ = new_model(str(get_model_path()), 512, 0)
+    assert model.config.max_pair_length == 512
+    assert len(tokenizer) == model.config.vocab_size == 30522 + len(ACTION_TOKENS)
+    assert not any("pooler" in name for name, _ in model.named_parameters())
+    inputs = tokenizer(["grab(cup)"], ["open(box)"], return_tensors="pt")
     plain = BertModel.from_pretrained(get_model_path(), add_pooling_layer=False).eval()
     with torch.inference_mode():
         hidden = plain(**inputs).last_hidden_state[:, 0]
-        logits = new.model.eval()(**inputs).logits
-        torch.testing.assert_close(logits, new.model.plan_head(hidden))
+        logits = model.eval()(**inputs).logits
+        torch.testing.assert_close(logits, model.plan_head(hidden))
     assert logits.shape == (1, 2)
 
 
 def test_new_weights_depend_on_the_seed(encoder):
-    same, other = new_model(str(encoder), 512, 0), new_model(str(encoder), 512, 1)
-    weights = new_model(str(encoder), 512, 0).model.state_dict()
-    assert all(torch.equal(value, weights[name]) for name, value in same.model.state_dict().items())
-    changed = {name for name, value in other.model.state_dict().items() if not torch.equal(value, weights[name])}
+    models, _, digests = zip(*(new_model(str(encoder), 512, seed) for seed in (0, 0, 1)), strict=True)
+    weights, same, other = (model.state_dict() for model in models)
+    assert all(torch.equal(value, weights[name]) for name, value in same.items())
+    changed = {name for name, value in other.items() if not torch.equal(value, weights[name])}
     assert changed == {"plan_head.weight", "bert.embeddings.word_embeddings.weight"}
-    assert other.digest == same.digest
+    assert len({*digests}) == 1
 
 
 def test_encoder_positions_limit_the_length(tmp_path):
-    assert new_model(str(write_encoder(tmp_path, positions=64)), 512, 0).max_length == 64
-    assert new_model(str(tmp_path), 32, 0).max_length == 32
+    write_encoder(tmp_path, positions=64)
+    assert [new_model(str(tmp_path), length, 0)[0].config.max_pair_length for length in (512, 32)] == [64, 32]
 
 
 def test_head_of_the_checkpoint_is_replaced(tmp_path, encoder):
@@ -52,11 +52,9 @@ def test_head_of_the_checkpoint_is_replaced(tmp_path, encoder):
     config = BertConfig.from_pretrained(encoder, num_labels=1)
     model = BertForSequenceClassification(config)
     model.save_pretrained(tmp_path)
-    new = new_model(str(tmp_path), 512, 0)
-    assert torch.equal(
-        new.model.bert.encoder.layer[1].output.dense.weight, model.bert.encoder.layer[1].output.dense.weight
-    )
-    assert new.digest != new_model(str(encoder), 512, 0).digest
+    new, _, digest = new_model(str(tmp_path), 512, 0)
+    assert torch.equal(new.bert.encoder.layer[1].output.dense.weight, model.bert.encoder.layer[1].output.dense.weight)
+    assert digest != new_model(str(encoder), 512, 0)[2]
 
 
 def test_unusable_encoders_are_refused(tmp_path, encoder):
@@ -78,7 +76,7 @@ def test_unusable_encoders_are_refused(tmp_path, encoder):
 
 
 def test_action_words_are_single_tokens():
-    tokenizer = new_model(str(get_model_path()), 512, 0).tokenizer
+    tokenizer = new_model(str(get_model_path()), 512, 0)[1]
     tokens, _ = encode_pair(tokenizer, 512, "switch-on(lamp)", "place_inside(box, cup)")
     assert tokenizer.convert_ids_to_tokens(tokens["input_ids"]) == [
         "[CLS]", "switch-on", "(", "lamp", ")", "[SEP]", "place_inside", "(", "box", ",", "cup", ")", "[SEP]"

@@ -182,7 +182,7 @@ def unfinished(tmp_path_factory, inputs):
     """Return the folder of a run that stopped after its last checkpoint, before it wrote its scores."""
     out = tmp_path_factory.mktemp("unfinished") / "stopped"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lmms_egoplan.training.bleurt.training.model_card", lambda _: 1 / 0)
+        patch.setattr("lmms_egoplan.training.bleurt.training.render_card", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             train_bleurt(*inputs, out, RECIPE, print)
     return out

@@ -66,7 +66,7 @@ class ActPlanReport(BenchmarkReport[Planned]):
         yield self.published("table5", list(marks.table5_rows(people, self.tasks)))
         for key, rows in (
             ("errors", marks.error_rows(marks.marked_by(people, judged))),
-            ("errors_agreement", marks.agreement_rows(judged)),
+            ("errors_agreement", list(marks.agreement_rows(judged))),
         ):
             yield self.table(key, rows) if rows else None
         yield self._all_scores()

@@ -224,9 +224,8 @@ def error_rows(marked: Sequence[Marked]) -> list[Mapping[str, Any]]:
     return [_row(key, title, model) for key, title in ERRORS.items() for model in marked]
 
 
-def agreement_rows(judged: Sequence[JudgedPlan]) -> list[dict[str, Any]]:
-    """Return the agreement of judges and people by type, on plans that both marked."""
-    rows: list[dict[str, Any]] = []
+def agreement_rows(judged: Sequence[JudgedPlan]) -> Iterator[dict[str, Any]]:
+    """Yield the agreement of judges and people by type, on plans that both marked."""
     for judge in dict.fromkeys(plan.judge_name for plan in judged):
         of_judge = [plan for plan in judged if plan.judge_name == judge]
         for key, (people, by_judge, both, agreement) in agreements(of_judge).items():
@@ -235,8 +234,7 @@ def agreement_rows(judged: Sequence[JudgedPlan]) -> list[dict[str, Any]]:
             row |= {"by_judge": by_judge, "both": both, "equal": 100 * same / agreement.questions}
             if (kappa := agreement.kappa_unweighted) is not None:
                 row |= {"kappa": kappa.value, "low": kappa.low, "high": kappa.high}
-            rows.append(row)
-    return rows
+            yield row
 
 
 def errors_figure(marked: Sequence[Marked]) -> Figure | None:

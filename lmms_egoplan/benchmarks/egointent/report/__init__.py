@@ -159,7 +159,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
             "parsed": share(task.number("parsed")),
             "judged": share(task.number("judge_coverage")),
             **{name: share(task.number(name)) for name in ("truncated", "suspect", "unverified")},
-            "shown as": name_of(task.media),
+            "shown as": name_of(task.text("media")),
             "judge": "not asked" if task.number("parsed") == 0 else name_of(task.judge),
         }
 
@@ -204,7 +204,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     def flaws(self, task: Graded) -> Iterator[str]:
         """Yield problems of the annotation file, ratings and samples."""
-        size, asked, judged = task.annotated, task.asked, task.number("judge_coverage")
+        size, asked, judged = task.count("split_size"), task.count("num_steps"), task.number("judge_coverage")
         if task.is_goalstep:
             yield note("goalstep")
         elif size is not None and size != OFFICIAL:
@@ -226,7 +226,7 @@ class EgoIntentReport(BenchmarkReport[Graded]):
 
     def gaps(self) -> Iterator[str]:
         """Yield differences in visual input, steps, judges and prompts, and gaps in the prepared data."""
-        media = {run.name: run.media for run in self.tasks if run.media}
+        media = {run.name: form for run in self.tasks if (form := run.text("media"))}
         if len({form.partition(" ")[0] for form in media.values()}) > 1:
             yield note("different_media", differences=differing(media))
         for runs in self._kinds:

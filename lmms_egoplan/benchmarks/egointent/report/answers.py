@@ -82,24 +82,9 @@ class Graded(ScoredTask):
         return super().number(RELEASE_NAMES[metric]) if value is None and metric in RELEASE_NAMES else value
 
     @property
-    def media(self) -> str | None:
-        """The form in which the model was shown the steps; None in runs of earlier versions."""
-        return self.text("media")
-
-    @property
-    def annotated(self) -> int | None:
-        """Number of steps in the annotation file; None if unknown."""
-        return self.count("split_size")
-
-    @property
-    def asked(self) -> int | None:
-        """Number of steps that the model was asked about; None if unknown."""
-        return self.count("num_steps")
-
-    @property
     def main(self) -> Mean:
         """The overall score over these steps."""
-        return replace(self.means["overall"], questions=self.asked)
+        return replace(self.means["overall"], questions=self.count("num_steps"))
 
     @property
     def question_set(self) -> str:
@@ -109,14 +94,14 @@ class Graded(ScoredTask):
     @property
     def coverage(self) -> float | None:
         """The fraction of the steps that the score covers, without the share of fields that are not judged."""
-        asked, total = self.asked, OFFICIAL if self.is_official else self.annotated
+        asked, total = self.count("num_steps"), OFFICIAL if self.is_official else self.count("split_size")
         unjudged = (self.number("parsed") or 0) * (1 - (self.number("judge_coverage") or 0))
         return None if asked is None or total is None else min(1.0, asked / total) * (1 - unjudged)
 
     @property
     def objections(self) -> tuple[str, ...]:
         """Reasons why the scores are not comparable with published ones."""
-        size = self.annotated
+        size = self.count("split_size")
         is_other = size not in (None, OFFICIAL) and not self.is_goalstep
         size_reason = [f"an annotation file of {counted(size, 'steps')}"] if size is not None and is_other else []
         return (*size_reason, *super().objections)
@@ -161,8 +146,8 @@ class Graded(ScoredTask):
         percent = {name: self.percent(metric) for name, metric in SHARES.items()}
         percent["coverage"] = in_percent(self.coverage)
         prompts = ", ".join(version or "unknown" for version in self.prompts)
-        texts = {"judge": self.judge, "prompts": prompts, "media": self.media}
-        return {"questions": self.asked, **texts, **percent}
+        texts = {"judge": self.judge, "prompts": prompts, "media": self.text("media")}
+        return {"questions": self.count("num_steps"), **texts, **percent}
 
 
 def judged_samples(path: Path) -> Iterator[Judged]:

@@ -357,12 +357,12 @@ class EgoPlanReport(_ChoiceReport):
             return {}, "", None
         pairs = {key: (doc["task_goal"], doc["answer"]) for key, doc in self.docs[0].items()}
         try:
-            similar = similarities(pairs.values(), self.inputs.similarity)
+            values, measure = similarities(pairs.values(), self.inputs.similarity)
         except LmmsEgoplanError as error:
             if self.inputs.similarity is not None:
                 raise
             return {}, "", str(error)
-        return levels({key: similar.values[pair] for key, pair in pairs.items()}), similar.measure, None
+        return levels({key: values[pair] for key, pair in pairs.items()}), measure, None
 
     def facts(self, key: Key, doc: Doc | None, part: str | None, /) -> Facts:
         """Return video source and people's check; if the question is available, also past actions and similarity."""

@@ -92,7 +92,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
     @classmethod
     def inputs_table(cls, inputs: Inputs) -> Table | None:
         """Return the table of judge noise, or None without repeated judgements."""
-        rows, spec = _noise_rows(inputs.judged), cls.SPEC.tables["judge_noise"]
+        rows, spec = tuple(_noise_rows(inputs.judged)), cls.SPEC.tables["judge_noise"]
         notes = tuple(map(note, spec.notes))
         return (
             Table("egothink_judge_noise", spec.title, spec.columns, rows, "lmms-egoplan judge", notes) if rows else None
@@ -101,14 +101,14 @@ class EgoThinkReport(BenchmarkReport[Graded]):
     def tables(self) -> Iterator[Table | None]:
         """Yield tables with published scores, scores by group, and pairs of judges and runs."""
         rated = read_rated(self.labelled())
-        yield self.published("table3", _table3_rows(self.tasks))
+        yield self.published("table3", list(_table3_rows(self.tasks)))
         yield self.table("capabilities", _score_rows(self.tasks, CAPABILITIES))
         yield self.table("dimensions", _score_rows(self.tasks, SINGLE))
-        agreements = _judge_rows(self.tasks)
+        agreements = list(_judge_rows(self.tasks))
         yield self.table("judges", agreements) if agreements else None
         yield self.pairs(self.tasks)
-        yield self.published("table9", _table9_rows(rated, self.tasks))
-        yield self.published("table10", _table10_rows(rated))
+        yield self.published("table9", list(_table9_rows(rated, self.tasks)))
+        yield self.published("table10", list(_table10_rows(rated)))
         yield self.published("table11")
 
     def figures(self) -> Iterator[Figure]:
@@ -215,14 +215,12 @@ def _read_rows(dimension: str) -> dict[Key, tuple[str, Images]]:
     return {(row["id"], row["answer"]): (row["question"], images) for row, images in rows}
 
 
-def _table3_rows(graded: Sequence[Graded]) -> list[OwnRow]:
-    """Return the dimensions' scores of each run for Table 3."""
-    rows: list[OwnRow] = []
+def _table3_rows(graded: Sequence[Graded]) -> Iterator[OwnRow]:
+    """Yield the dimensions' scores of each run for Table 3."""
     for run in graded:
         values = run.whole.values()
         row = {"model": run.name, "average": values.pop("score"), "apart": "; ".join(run.objections)}
-        rows.append(row | {name: task_run.number("score") for name, task_run in run.tasks.items()} | values)
-    return rows
+        yield row | {name: task_run.number("score") for name, task_run in run.tasks.items()} | values
 
 
 def _score_rows(graded: Sequence[Graded], groups: Mapping[str, Sequence[Dimension]]) -> list[dict[str, Value]]:
@@ -231,16 +229,14 @@ def _score_rows(graded: Sequence[Graded], groups: Mapping[str, Sequence[Dimensio
     return [part.values() | {"group": group, "model": name} for group, name, part in parts if part.questions]
 
 
-def _judge_rows(graded: Sequence[Graded]) -> list[dict[str, Value]]:
-    """Return the agreement of each pair of judges on the same answers."""
-    rows: list[dict[str, Value]] = []
+def _judge_rows(graded: Sequence[Graded]) -> Iterator[dict[str, Value]]:
+    """Yield the agreement of each pair of judges on the same answers."""
     for first, second in combinations(graded, 2):
         second_records = second.judged
         rated = [(record, second_records[key]) for key, record in first.judged.items() if key in second_records]
         same = [pair for pair in rated if pair[0].answer == pair[1].answer and pair[0].judge != pair[1].judge]
         if same and len(same) >= _SAME_ANSWERS * len(rated):
-            rows += [{**row, "first": first.name, "second": second.name} for row in _agreements(same)]
-    return rows
+            yield from ({**row, "first": first.name, "second": second.name} for row in _agreements(same))
 
 
 def _agreements(pairs: Sequence[tuple[JudgedAnswer, JudgedAnswer]]) -> Iterator[dict[str, Value]]:
@@ -259,10 +255,9 @@ def _agreements(pairs: Sequence[tuple[JudgedAnswer, JudgedAnswer]]) -> Iterator[
             }
 
 
-def _table9_rows(rated: Sequence[RatedAnswer], graded: Sequence[Graded]) -> list[OwnRow]:
-    """Return Pearson's r between the people and the judge of each run, over the same answers."""
+def _table9_rows(rated: Sequence[RatedAnswer], graded: Sequence[Graded]) -> Iterator[OwnRow]:
+    """Yield Pearson's r between the people and the judge of each run, over the same answers."""
     people = {(answer.id, answer.answer): answer.rating for answer in rated}
-    rows: list[OwnRow] = []
     for run in graded:
         records = [
             record
@@ -275,13 +270,11 @@ def _table9_rows(rated: Sequence[RatedAnswer], graded: Sequence[Graded]) -> list
             too_few = [f"fewer than {MIN_ITEMS} answers, so no coefficient"] if len(records) < MIN_ITEMS else []
             cells: dict[str, Value] = {"evaluator": f"Human ({run.name})", "judge": _judge_names(records)}
             cells |= {name: in_percent(number) for name, number in pearson.items() if number is not None}
-            rows.append(cells | {"answers": len(records), "apart": "; ".join((_OTHER_ANSWERS, *too_few))})
-    return rows
+            yield cells | {"answers": len(records), "apart": "; ".join((_OTHER_ANSWERS, *too_few))}
 
 
-def _table10_rows(rated: Sequence[RatedAnswer]) -> list[OwnRow]:
-    """Return the people's mean grades of each model, for the dimensions of object and planning."""
-    rows: list[OwnRow] = []
+def _table10_rows(rated: Sequence[RatedAnswer]) -> Iterator[OwnRow]:
+    """Yield the people's mean grades of each model, for the dimensions of object and planning."""
     for model in dict.fromkeys(answer.model for answer in rated):
         answers = [answer for answer in rated if answer.model == model]
         row: dict[str, Value] = {"grading_methods": f"People, {model}", "apart": _OTHER_ANSWERS}
@@ -289,17 +282,15 @@ def _table10_rows(rated: Sequence[RatedAnswer]) -> list[OwnRow]:
             ratings = [answer.rating for answer in answers if dimension_of(answer.id) == dimension.name]
             if dimension.capability in _GRADED_BY_SEVERAL and ratings:
                 row[f"{dimension.capability}_{dimension.name}"] = 100 * fmean(ratings)
-        rows.append(row | {"answers": len(answers)})
-    return rows
+        yield row | {"answers": len(answers)}
 
 
-def _noise_rows(judged: Sequence[Path]) -> tuple[Row, ...]:
-    """Return the spread of ratings and scores in files of repeated judgements.
+def _noise_rows(judged: Sequence[Path]) -> Iterator[Row]:
+    """Yield the spread of ratings and scores in files of repeated judgements.
 
     Raises:
         LmmsEgoplanError: A file is unreadable or malformed.
     """
-    rows = []
     stems = Counter(path.stem for path in judged)
     for path in judged:
         ratings, judges = read_repeated(path)
@@ -308,8 +299,7 @@ def _noise_rows(judged: Sequence[Path]) -> tuple[Row, ...]:
             spread = (min(noise.scores, default=None), max(noise.scores, default=None))
             rating_sd = None if noise.rating_sd is None else noise.rating_sd / 100
             numbers = (noise.score, noise.score_sd, *spread, in_percent(noise.changed), rating_sd)
-            rows.append(Row((name, judges, scope, repeats, noise.answers, noise.left_out, *numbers), is_own=True))
-    return tuple(rows)
+            yield Row((name, judges, scope, repeats, noise.answers, noise.left_out, *numbers), is_own=True)
 
 
 def _ratings(records: Sequence[JudgedAnswer]) -> list[float]:

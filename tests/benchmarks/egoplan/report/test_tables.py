@@ -210,7 +210,7 @@ def test_accuracy_by_number_of_past_actions(section):
 
 
 def test_accuracy_by_goal_answer_similarity_in_three_equal_levels(section, bert):
-    similarity = similarities([(doc["task_goal"], doc["answer"]) for doc in DOCS], bert).values
+    similarity = similarities([(doc["task_goal"], doc["answer"]) for doc in DOCS], bert)[0]
     order = sorted(
         range(COUNT), key=lambda number: (similarity[DOCS[number]["task_goal"], DOCS[number]["answer"]], number)
     )
