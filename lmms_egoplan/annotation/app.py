@@ -72,7 +72,7 @@ class Site:
 
     def message(self, request: Request, title: str, text: str, status: int) -> HTMLResponse:
         """Answer with a page that shows one message."""
-        person = self.access.visitor(request)
+        person = self.access.person(request.cookies.get(self.access.cookie, ""))
         return HTMLResponse(message_page(title, text, person.base if person else None), status)
 
     def send(self, media: tuple[Media, ...], index: int) -> Response:

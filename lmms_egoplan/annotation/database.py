@@ -330,12 +330,12 @@ def _storage_errors(path: Path, consequence: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
+        name = getattr(error, "sqlite_errorname", "")
+        if name == "SQLITE_FULL":
             raise StoreError(
                 f"{path}: the disk is full, so nothing was saved. Free some space, then send the form again"
             ) from error
         if isinstance(error, sqlite3.OperationalError | sqlite3.IntegrityError):
-            name = getattr(error, "sqlite_errorname", "")
             advice = ""
             if consequence == _NOT_READ and name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
                 advice = ". SQLite needs a writable folder, even for reading. Copy the database into one"

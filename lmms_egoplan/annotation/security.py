@@ -54,10 +54,6 @@ class Access:
         """Return the person whose link has this token, or None."""
         return self._people.get(_digest(token))
 
-    def visitor(self, request: Request) -> Person | None:
-        """Return the person whose cookie a browser sent, or None."""
-        return self.person(request.cookies.get(self.cookie, ""))
-
     def signature(self, text: str) -> bytes:
         """Sign a text with the database's secret."""
         return hmac.new(self._secret, text.encode(), sha256).digest()

@@ -1,7 +1,6 @@
 """Encode samples as questions with answers, in worker processes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from torch.utils.data import Dataset
@@ -68,15 +67,10 @@ class AnswerEncoder:
         return question
 
 
-@dataclass(frozen=True)
-class Failed:
-    """A question that cannot be encoded. A worker process passes its message to the main process, which raises it."""
-
-    message: str
-
-
 class Questions(Dataset):
     """The questions of a run in order, encoded on demand.
+
+    If a question cannot be encoded, a worker process passes the reason to the main process, which raises it.
 
     Args:
         length: Number of positions in the run.
@@ -92,16 +86,16 @@ class Questions(Dataset):
     def __len__(self) -> int:
         return self._length
 
-    def __getitem__(self, position: int) -> EncodedQuestion | Failed:
+    def __getitem__(self, position: int) -> EncodedQuestion | str:
         drawn = self._mix.at(position)
         try:
             return self._encoder.encode(drawn, with_negative=self._with_negatives)
         except LmmsEgoplanError as error:
-            return Failed(str(error))
+            return str(error)
         except (OSError, ValueError) as error:  # raised by processors
-            return Failed(f"{drawn.sample.name}: {error}")
+            return f"{drawn.sample.name}: {error}"
 
 
-def collate(questions: list[EncodedQuestion | Failed]) -> dict[str, Any]:
+def collate(questions: list[EncodedQuestion | str]) -> dict[str, Any]:
     """Create a batch. Questions are not padded, because each is computed separately."""
     return {"questions": questions}

@@ -16,7 +16,7 @@ from lmms_egoplan.outputs import naming
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.ranking.question import EncodedQuestion
 from lmms_egoplan.training.loss import Scores, batch_loss, count_violations
-from lmms_egoplan.training.questions import Failed, Questions, collate
+from lmms_egoplan.training.questions import Questions, collate
 from lmms_egoplan.training.scorer import AnswerScorer
 from lmms_egoplan.training.settings import TuningSettings
 
@@ -65,8 +65,8 @@ class AnswerTrainer(Trainer):
         """
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         for question in (question for batch in batches for question in batch["questions"]):
-            if isinstance(question, Failed):
-                raise LmmsEgoplanError(question.message)
+            if isinstance(question, str):
+                raise LmmsEgoplanError(question)
         samples = sum(len(batch["questions"]) for batch in batches)
         self._samples = int(self._sum_all(torch.tensor(samples, dtype=torch.float64)).item())
         self._violations, self._micro_batch = None, 0
@@ -196,14 +196,12 @@ def training_arguments(settings: TuningSettings, folder: Path, steps: int, *, ev
         "output_dir": str(folder),
         "max_steps": steps,
         "per_device_train_batch_size": settings.per_device_batch_size,
-        "learning_rate": settings.learning_rate,
+        **settings.model_dump(include={"learning_rate", "weight_decay", "max_grad_norm", "seed"}),
         "lr_scheduler_kwargs": {
             "min_lr": settings.final_learning_rate,
             "warmup_lr_rate": settings.warmup_learning_rate / settings.learning_rate,
         },
         "warmup_steps": min(settings.warmup_steps, steps // 10),
-        "weight_decay": settings.weight_decay,
-        "max_grad_norm": settings.max_grad_norm,
         "bf16": in_bfloat16(settings),
         "use_cpu": PartialState().device.type == "cpu",  # Otherwise bfloat16 is rejected on CPUs.
         "dataloader_num_workers": settings.workers,
@@ -211,7 +209,6 @@ def training_arguments(settings: TuningSettings, folder: Path, steps: int, *, ev
         "save_steps": settings.save_every,
         "eval_strategy": "steps" if evaluates else "no",
         "eval_steps": settings.evaluate_every,
-        "seed": settings.seed,
         "report_to": settings.report_to or "none",
         **settings.trainer,
     }

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NoReturn
 
+from pydantic import TypeAdapter
+
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
 from lmms_egoplan.paths import module_yaml
@@ -43,10 +45,7 @@ class Predicate:
 
 _DATA = module_yaml(__file__)
 _FORMS: dict[str, str] = _DATA["forms"]
-PREDICATES = {
-    name: Predicate(tuple(fields["arguments"]), fields.get("place", False))
-    for name, fields in _DATA["predicates"].items()
-}
+PREDICATES = TypeAdapter(dict[str, Predicate]).validate_python(_DATA["predicates"])
 """All predicates by name; ``bddl.yaml`` names their source."""
 
 

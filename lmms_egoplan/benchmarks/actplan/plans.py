@@ -100,17 +100,11 @@ class LabelledPlan:
 
 @dataclass(frozen=True)
 class LabelledInstance:
-    """An instance with its gold plans (at least one exists) and the models' plans for it."""
+    """An instance with its one or two gold plans and the models' plans for it."""
 
     id: InstanceId
-    gold_1: str | None
-    gold_2: str | None
+    golds: tuple[str, ...]
     plans: tuple[LabelledPlan, ...]
-
-    @property
-    def golds(self) -> list[str]:
-        """The existing gold plans."""
-        return [gold for gold in (self.gold_1, self.gold_2) if gold is not None]
 
 
 class _LabelledLine(Checked):
@@ -266,4 +260,4 @@ def _instance(where: str, line: str) -> LabelledInstance:
         for label in ("pos", "neg")
         for text in getattr(record, f"{label}_{name}")
     )
-    return LabelledInstance(record.path, next(iter(record.gold_gpt), None), next(iter(record.gold_gemini), None), plans)
+    return LabelledInstance(record.path, (*record.gold_gpt, *record.gold_gemini), plans)

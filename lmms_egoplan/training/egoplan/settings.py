@@ -16,7 +16,7 @@ from lmms_egoplan.validation import read_as
 PLAN, RECOGNITION = "egoplan", "recognition"
 
 
-class EgoPlanTuning(TuningSettings):
+class EgoPlanTuning(TuningSettings, frozen=True):
     """Settings of a run.
 
     Attributes:

@@ -209,11 +209,11 @@ def test_labelled_plans_are_paired_with_the_gold_plan_of_the_other_model(tmp_pat
     first, second, _ = instances
     pairs = bleurt.labelled_pairs(instances[:2])
     assert [(pair.gold, pair.candidate, pair.correct, pair.source) for pair in pairs] == [
-        (first.gold_2, "walk_to(box) switch-on(thing1)", False, "GPT-4V"),
-        (first.gold_1, "grab(thing1) close(box)", True, "Gemini-Pro-1.5"),
-        (first.gold_1, "close(a) close(b)", False, "Gemini-Pro-1.5"),
-        (second.gold_1, "walk_to(box) switch-on(thing2)", False, "GPT-4V"),
-        (second.gold_1, "grab(thing2) close(box)", True, "Gemini-Pro-1.5"),
+        (first.golds[1], "walk_to(box) switch-on(thing1)", False, "GPT-4V"),
+        (first.golds[0], "grab(thing1) close(box)", True, "Gemini-Pro-1.5"),
+        (first.golds[0], "close(a) close(b)", False, "Gemini-Pro-1.5"),
+        (second.golds[0], "walk_to(box) switch-on(thing2)", False, "GPT-4V"),
+        (second.golds[0], "grab(thing2) close(box)", True, "Gemini-Pro-1.5"),
     ]
 
 

@@ -25,6 +25,11 @@ def write_lines(path, records):
     return path
 
 
+def rows(output):
+    """Return the cells of the printed tables' rows."""
+    return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line]
+
+
 def judged(question, answer="Yes.", rating=1.0, judge="judge-a"):
     return JudgedAnswer(question, answer, None, False, rating, None if rating is None else "[[1]]", judge, None)
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.egothink.judged_files import rows
 from lmms_egoplan.benchmarks.egothink.answer_files import write_judged
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
@@ -43,13 +44,23 @@ def random_ratings(seed, per_dimension=12, names=NAMES):
     return {f"{name}/{number}": source.choice(LEVELS) for name in names for number in range(1, per_dimension + 1)}
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, ["agreement", "egothink", *map(str, arguments)])
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, ["agreement", "egothink", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
 
 
-def rows(output):
-    """Return the cells of the printed tables' rows."""
-    return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line]
+def people_file(path, people):
+    questions = next(iter(people.values()))
+    lines = [f"{question},{','.join(f'{rated[question]:g}' for rated in people.values())}" for question in questions]
+    path.write_text("\n".join([f"id,{','.join(people)}", *lines]))
+    return path
+
+
+def overall(out):
+    """Return the rows over all dimensions of a table of coefficients, by pair of raters."""
+    with out.open(newline="") as file:
+        return {(row["first"], row["second"]): row for row in csv.DictReader(file) if row["dimension"] == "overall"}
 
 
 def test_two_judges_and_people(tmp_path):
@@ -57,11 +68,9 @@ def test_two_judges_and_people(tmp_path):
     first["existence/1"] = None
     del second["activity/3"]
     files = [judged_file(tmp_path / "a.jsonl", "gpt [x]", first), judged_file(tmp_path / "b.jsonl", "qwen", second)]
-    human = tmp_path / "human.csv"
-    human.write_text("id,Ann\n" + "".join(f"{question},{rating}\n" for question, rating in ann.items()))
+    human = people_file(tmp_path / "human.csv", {"Ann": ann})
     out = tmp_path / "new" / "agreement.csv"
     result = run(*files, "--human", human, "--out", out)
-    assert result.exit_code == 0, result.output
     for line in (
         "Questions: 48. Rated by all 3 raters: 46; by two or more: 48",
         "gpt [x]: 0 not in the file, 1 without a rating",
@@ -118,14 +127,11 @@ def test_a_rater_with_few_ratings_does_not_affect_other_pairs(tmp_path):
     first, second = (random_ratings(seed, 50, ["existence", "activity"]) for seed in range(2))
     ann = dict(list(random_ratings(2, 50, ["existence"]).items())[:9])
     files = [judged_file(tmp_path / f"{name}.jsonl", name, r) for name, r in (("a", first), ("b", second))]
-    human = tmp_path / "human.csv"
-    human.write_text("id,Ann\n" + "".join(f"{question},{rating}\n" for question, rating in ann.items()))
+    human = people_file(tmp_path / "human.csv", {"Ann": ann})
     out = tmp_path / "agreement.csv"
     result = run(*files, "--human", human, "--out", out)
-    assert result.exit_code == 0, result.output
     assert "Rated by all 3 raters: 9; by two or more: 100" in result.stdout
-    with out.open(newline="") as file:
-        table = {(row["first"], row["second"]): row for row in csv.DictReader(file) if row["dimension"] == "overall"}
+    table = overall(out)
     assert table["a", "b"]["questions"] == table["a, b, Ann", ""]["questions"] == "100"
     expected = agreement(list(first.values()), list(second.values()), LEVELS)
     assert float(table["a", "b"]["pearson"]) == expected.pearson.value
@@ -142,7 +148,6 @@ def test_constant_ratings_have_no_coefficient(tmp_path, recwarn):
     files = [judged_file(tmp_path / f"{name}.jsonl", name, r) for name, r in (("a", constant), ("b", varied))]
     out = tmp_path / "agreement.csv"
     result = run(*files, "--out", out)
-    assert result.exit_code == 0, result.output
     assert rows(result.stdout) == [
         *([name, "100.0 (10)", "90.0 (10)"] for name in ("existence", "overall")),
         *([name, "10", "n/a", "n/a", "n/a"] for name in ("existence", "overall")),
@@ -157,7 +162,6 @@ def test_constant_ratings_have_no_coefficient(tmp_path, recwarn):
 def test_excluded_resamples_are_counted(tmp_path):
     ratings = {f"existence/{number}": float(number == 1) for number in range(1, 11)}
     result = run(*(judged_file(tmp_path / f"{name}.jsonl", name, ratings) for name in "ab"))
-    assert result.exit_code == 0, result.output
     (*_, row, _) = rows(result.stdout)
     assert row[1:] == ["10*", *["1.00 [1.00, 1.00]"] * 3]
     excluded = re.search(r"\* .* resamples .* up to (\d+) of 2000", result.stdout)
@@ -168,17 +172,8 @@ def test_people_alone(tmp_path):
     human = tmp_path / "human.csv"
     human.write_text("id,Ann,Bob\nexistence/1,0,0\nexistence/2,1,1\nexistence/3,,1\n")
     result = run("--human", human)
-    assert result.exit_code == 0, result.output
     assert "Questions: 3. Rated by all 2 raters: 2; by two or more: 2" in result.stdout
     assert "fewer than 10 questions" in result.stdout
-
-
-def people_file(path, people):
-    lines = [
-        f"{question},{','.join(f'{rated[question]:g}' for rated in people.values())}" for question in people["Ann"]
-    ]
-    path.write_text("\n".join([f"id,{','.join(people)}", *lines]))
-    return path
 
 
 def test_people_are_combined_like_in_the_paper(tmp_path):
@@ -187,10 +182,8 @@ def test_people_are_combined_like_in_the_paper(tmp_path):
     judge = random_ratings(7, names=["existence"])
     out = tmp_path / "agreement.csv"
     human = people_file(tmp_path / "human.csv", people)
-    result = run(judged_file(tmp_path / "a.jsonl", "gpt", judge), "--human", human, "--out", out)
-    assert result.exit_code == 0, result.output
-    with out.open(newline="") as file:
-        table = {(row["first"], row["second"]): row for row in csv.DictReader(file) if row["dimension"] == "overall"}
+    run(judged_file(tmp_path / "a.jsonl", "gpt", judge), "--human", human, "--out", out)
+    table = overall(out)
     mean = [sum(rated[question] for rated in people.values()) / 3 for question in judge]
     row = table["gpt", "mean of 3 people"]
     assert float(row["second_mean"]) == pytest.approx(sum(mean) / 12)
@@ -211,10 +204,8 @@ def test_a_column_of_means_has_no_kappa_and_is_not_combined(tmp_path):
     people["Panel"] = people["Ann"] | {"existence/4": 0.833}
     out = tmp_path / "agreement.csv"
     result = run("--human", people_file(tmp_path / "human.csv", people), "--out", out)
-    assert result.exit_code == 0, result.output
     assert "Panel: 1 ratings are not 0, 0.5 or 1, first 0.833 for existence/4; " in result.stdout
-    with out.open(newline="") as file:
-        table = {(row["first"], row["second"]): row for row in csv.DictReader(file) if row["dimension"] == "overall"}
+    table = overall(out)
     assert list(table) == [("mean of 2 people", "Panel"), ("Ann", "Bob"), ("Ann", "Panel"), ("Bob", "Panel")]
     assert table["Ann", "Panel"]["kappa_linear"] == "n/a"
     assert float(table["Ann", "Panel"]["pearson"]) > 0.9
@@ -240,8 +231,7 @@ def test_raters_without_common_questions(tmp_path):
         for name in ("existence", "activity")
     ]
     out = tmp_path / "agreement.csv"
-    result = run(*files, "--out", out)
-    assert result.exit_code == 1
+    result = run(*files, "--out", out, code=1)
     assert "no question has two ratings" in result.stderr
     assert not out.exists()
 
@@ -249,16 +239,14 @@ def test_raters_without_common_questions(tmp_path):
 def test_usage_errors(tmp_path):
     file = judged_file(tmp_path / "a.jsonl", "a", random_ratings(0))
     for arguments, message in (((), "got 0"), ((file,), "got 1"), ((file, file), "duplicate file")):
-        result = run(*arguments)
-        assert result.exit_code == 2
+        result = run(*arguments, code=2)
         assert message in result.stderr
 
 
 def test_malformed_human_ratings_have_one_message(tmp_path):
     human = tmp_path / "human.csv"
     human.write_text("id,Ann\nexistence/1,2\n")
-    result = run(judged_file(tmp_path / "a.jsonl", "a", random_ratings(0)), "--human", human)
-    assert result.exit_code == 1
+    result = run(judged_file(tmp_path / "a.jsonl", "a", random_ratings(0)), "--human", human, code=1)
     assert (
         result.stderr
         == f"lmms-egoplan: {human}, line 2, column Ann: expected a number from 0 to 1 or an empty cell, got '2'\n"
@@ -267,7 +255,6 @@ def test_malformed_human_ratings_have_one_message(tmp_path):
 
 def test_help_has_an_example():
     result = run("--help")
-    assert result.exit_code == 0
     assert "Example:" in result.output
 
 
@@ -283,11 +270,9 @@ def test_help_imports_nothing_heavy():
 def test_names_that_look_like_formulas_are_escaped_and_read_back(tmp_path):
     ratings = random_ratings(5, names=["existence"])
     judge = judged_file(tmp_path / "a.jsonl", "=HYPERLINK(A1) \ud83d", ratings)
-    human = tmp_path / "human.csv"
-    human.write_text("id,'+Ann,@Bob\n" + "".join(f"{key},{value},{value}\n" for key, value in ratings.items()))
+    human = people_file(tmp_path / "human.csv", {"'+Ann": ratings, "@Bob": ratings})
     out = tmp_path / "agreement.csv"
     result = run(judge, "--human", human, "--out", out)
-    assert result.exit_code == 0, result.output
     assert "+Ann" in result.output
     assert "'+Ann" not in result.output
     with out.open(newline="") as lines:
@@ -300,12 +285,7 @@ def test_means_of_many_raters_fit_80_columns(tmp_path, monkeypatch):
     existence = ["existence"]
     people = {f"annotator-number-{number}": random_ratings(number, names=existence) for number in range(9)}
     judge = judged_file(tmp_path / "a.jsonl", "gpt-4o-2024-11-20", random_ratings(20, names=existence))
-    questions = random_ratings(0, names=existence)
-    lines = [["id", *people], *([question, *(rated[question] for rated in people.values())] for question in questions)]
-    with (tmp_path / "people.csv").open("w", newline="") as file:
-        csv.writer(file).writerows(lines)
-    result = run(judge, "--human", tmp_path / "people.csv")
-    assert result.exit_code == 0, result.output
+    result = run(judge, "--human", people_file(tmp_path / "people.csv", people))
     means = result.stdout[: result.stdout.index(" and ")]
     assert "…" not in means
     cells = [cell for row in rows(means) if row[0] == "overall" for cell in row[1:]]

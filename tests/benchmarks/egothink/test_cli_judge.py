@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.egothink.judged_files import rows, write_lines
 from benchmarks.egothink.source import write_source
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent import diagnostics
@@ -19,6 +20,8 @@ from lmms_egoplan.cli import app
 from lmms_egoplan.outputs import MANIFEST
 
 NAMES = [dimension.name for dimension in DIMENSIONS]
+IDS = [f"{name}/{number}" for name in NAMES for number in (1, 2)]
+RIGHT = [{"id": f"existence/{number}", "answer": "right"} for number in (1, 2)]
 JUDGE_VARIABLES = (
     "API_TYPE", "AZURE_API_KEY", "AZURE_ENDPOINT", "LMMS_EGOPLAN_JUDGE_API_KEY", "LMMS_EGOPLAN_JUDGE_BASE_URL",
     "LMMS_EGOPLAN_JUDGE_CONCURRENCY", "LMMS_EGOPLAN_JUDGE_MODEL", "MODEL_VERSION", "OPENAI_API_KEY", "OPENAI_API_URL",
@@ -62,23 +65,14 @@ def judge(monkeypatch):
         yield server
 
 
-def write_lines(path, records):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-    return path
-
-
 def read_lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, ["judge", "egothink", *map(str, arguments)])
-
-
-def rows(output):
-    """Return the cells of the printed table's rows."""
-    return [[cell.strip() for cell in line.strip("│┃").split("│")] for line in output.splitlines() if "│" in line]
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, ["judge", "egothink", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
 
 
 def judging_prompts(server):
@@ -96,7 +90,6 @@ def test_another_frameworks_answers(judge, tmp_path):
     )
     out = tmp_path / "new" / "judged.jsonl"
     result = run(samples, "--out", out, "--concurrency", 2)
-    assert result.exit_code == 0, result.output
     reply = "I see. Rating: [[{}]]".format
     assert read_lines(out) == [
         {"id": "counting/2", "answer": "right", "truncated": None, "suspect": False, "rating": 1.0,
@@ -127,15 +120,15 @@ def test_estimate_and_retry_of_unclear_replies(judge, tmp_path):
     estimated = run(samples, "--out", out, "--estimate")
     assert (estimated.exit_code, judge.prompts, out.exists()) == (0, [], False)
     assert "Total: 2 requests" in estimated.stdout
-    assert run(samples, "--out", out).exit_code == 0
+    run(samples, "--out", out)
     # A reply of an earlier version, whose rating no longer counts.
     with sqlite3.connect(tmp_path / "data" / "judgements.sqlite") as database:
         database.execute("UPDATE judgements SET reply = 'Good.' WHERE prompt LIKE '%right%'")
     sent = len(judge.prompts)
-    assert run(samples, "--out", out).exit_code == 1
+    run(samples, "--out", out, code=1)
     assert len(judge.prompts) == sent + 1  # the probe
     assert "Total: 1 requests" in run(samples, "--out", out, "--estimate", "--retry-rejected").stdout
-    assert run(samples, "--out", out, "--retry-rejected").exit_code == 0
+    run(samples, "--out", out, "--retry-rejected")
     assert len(judge.prompts) == sent + 3
     assert [row["rating"] for row in read_lines(out)] == [1.0, 0.5]
 
@@ -152,7 +145,6 @@ def test_a_complete_run_and_its_average(judge, tmp_path):
         )
     out = tmp_path / "judged.jsonl"
     result = run(tmp_path / "run", "--out", out)
-    assert result.exit_code == 0, result.output
     assert [row[3] for row in rows(result.stdout)] == ["0.0", "50.0", "100.0"] * 4
     assert [row[0] for row in rows(result.stdout)] == NAMES
     assert "Average: 50.0" in result.stdout
@@ -161,7 +153,6 @@ def test_a_complete_run_and_its_average(judge, tmp_path):
     asked = len(judging_prompts(judge))
     again = tmp_path / "again.jsonl"
     result = run(out, "--out", again)
-    assert result.exit_code == 0, result.output
     assert again.read_text() == out.read_text()
     assert len(judging_prompts(judge)) == asked == 24
 
@@ -179,11 +170,10 @@ def test_repeats_are_separate_requests_and_measure_noise(judge, tmp_path):
 
     judge.reply = reply
     out = tmp_path / "judged.jsonl"
-    assert run(samples, "--out", out).exit_code == 0
+    run(samples, "--out", out)
     once = read_lines(out)
     assert len(judging_prompts(judge)) == 4
     result = run(samples, "--out", out, "--repeats", 3)
-    assert result.exit_code == 0, result.output
     assert Counter(judging_prompts(judge)) == dict.fromkeys(judging_prompts(judge), 3)
     lines = read_lines(out)
     assert [{name: line[name] for name in once[0]} for line in lines] == once
@@ -200,15 +190,14 @@ def test_repeats_are_separate_requests_and_measure_noise(judge, tmp_path):
     # Ten dimensions have no answers. Two prepared questions each here; all other counts are those of Table 4.
     assert noise[2] == ["average", "4 of 604", "n/a", "n/a", "25.0%", "0.125"]
 
-    again = run(out, "--out", tmp_path / "again.jsonl", "--repeats", 2)
-    assert again.exit_code == 0, again.output
+    run(out, "--out", tmp_path / "again.jsonl", "--repeats", 2)
     assert len(judging_prompts(judge)) == 12
 
 
 @pytest.mark.parametrize("missing", [None, "answer", "rating"])
 def test_repeats_have_an_average_if_a_single_judging_has_one(judge, tmp_path, missing):
     steady = judge.reply
-    ids = [f"{name}/{number}" for name in NAMES for number in (1, 2)][missing == "answer" :]
+    ids = IDS[missing == "answer" :]
     samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in ids])
     judge.reply = lambda prompt, before: (
         Reply("I cannot say.")
@@ -217,7 +206,8 @@ def test_repeats_have_an_average_if_a_single_judging_has_one(judge, tmp_path, mi
         if "right counting" in prompt and before
         else steady(prompt, before)
     )
-    result = run(samples, "--out", tmp_path / "judged.jsonl", "--repeats", 2, "--concurrency", 1)
+    options = ("--repeats", 2, "--concurrency", 1)
+    result = run(samples, "--out", tmp_path / "judged.jsonl", *options, code=missing == "rating")
     average = rows(result.stdout)[-1]
     if missing is None:
         assert average == ["average", "24 of 24", "100.0 91.7", "5.89", "8.3%", "0.059"]
@@ -229,9 +219,8 @@ def test_repeats_have_an_average_if_a_single_judging_has_one(judge, tmp_path, mi
 
 def test_stored_replies_are_read_by_the_current_rule(judge, tmp_path):
     """Includes replies and failures that an earlier version stored."""
-    ids = [f"{name}/{number}" for name in NAMES for number in (1, 2)]
-    samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in ids])
-    assert run(samples, "--out", tmp_path / "judged.jsonl").exit_code == 0
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in IDS])
+    run(samples, "--out", tmp_path / "judged.jsonl")
     with sqlite3.connect(tmp_path / "data" / "judgements.sqlite") as database:
         for id_, reply in {
             "existence/1": "Rating: [[0]] (scale: [[0]], [[0.5]], [[1]])",
@@ -251,9 +240,8 @@ def test_stored_replies_are_read_by_the_current_rule(judge, tmp_path):
     judge.prompts.clear()
     for number in range(2):
         out = tmp_path / f"again-{number}.jsonl"
-        result = run(samples, "--out", out)
+        result = run(samples, "--out", out, code=1)
         assert judging_prompts(judge) == []
-        assert result.exit_code == 1
         assert "1 of 24 answers are not judged" in result.stderr
         assert "Incomplete dimensions: 1, e.g. existence (1 of 2 questions rated)" in result.stdout
         lines = {line["id"]: line for line in read_lines(out)}
@@ -269,20 +257,17 @@ def test_answers_not_judged_in_every_repeat_are_counted(judge, tmp_path):
         Reply("filtered", status=400) if "right 2" in prompt and before == 1 else steady(prompt, before)
     )
     out = tmp_path / "judged.jsonl"
-    result = run(samples, "--out", out, "--repeats", 3, "--concurrency", 1)
-    assert result.exit_code == 1
+    result = run(samples, "--out", out, "--repeats", 3, "--concurrency", 1, code=1)
     assert "1 of 2 answers are not judged in each repeat" in result.stderr
     assert rows(result.stdout)[-2:] == [
         ["existence", "1 of 2", "100.0 100.0 100.0", "0.00", "0.0%", "0.000"],
         ["average", "1 of 652", "n/a", "n/a", "0.0%", "0.000"],
     ]
     result = run(samples, "--out", out, "--repeats", 3)
-    assert result.exit_code == 0, result.output
 
 
 def test_a_refusal_affects_one_answer_only(judge, tmp_path):
-    ids = [f"{name}/{number}" for name in NAMES for number in (1, 2)]
-    samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in ids])
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": f"right {id_}"} for id_ in IDS])
     steady = judge.reply
     judge.reply = lambda prompt, before: (
         Reply("content management policy", status=400) if "right existence/1" in prompt else steady(prompt, before)
@@ -290,8 +275,7 @@ def test_a_refusal_affects_one_answer_only(judge, tmp_path):
     out = tmp_path / "judged.jsonl"
     for asked in (24, 1):
         judge.prompts.clear()
-        result = run(samples, "--out", out, "--concurrency", 1)
-        assert result.exit_code == 1
+        result = run(samples, "--out", out, "--concurrency", 1, code=1)
         assert "1 of 24 answers are not judged" in result.stderr
         assert len(judging_prompts(judge)) == asked
         assert ["existence", "2 of 2", "1", "100.0", "50.0%"] in rows(result.stdout)
@@ -302,9 +286,7 @@ def test_a_refusal_affects_one_answer_only(judge, tmp_path):
 
 
 def test_a_refusal_midway_keeps_earlier_ratings(judge, tmp_path):
-    samples = write_lines(
-        tmp_path / "a.jsonl", [{"id": f"{name}/{number}", "answer": "right"} for name in NAMES for number in (1, 2)]
-    )
+    samples = write_lines(tmp_path / "a.jsonl", [{"id": id_, "answer": "right"} for id_ in IDS])
     usual_reply = judge.reply
 
     def refuse_after_ten(prompt, before):
@@ -313,8 +295,7 @@ def test_a_refusal_midway_keeps_earlier_ratings(judge, tmp_path):
 
     judge.reply = refuse_after_ten
     out = tmp_path / "judged.jsonl"
-    result = run(samples, "--out", out, "--concurrency", 1)
-    assert result.exit_code == 1
+    result = run(samples, "--out", out, "--concurrency", 1, code=1)
     assert "14 of 24 answers are not judged" in result.stderr
     lines = read_lines(out)
     assert [line["rating"] for line in lines] == [1.0] * 10 + [None] * 14
@@ -327,26 +308,22 @@ def test_a_refusal_midway_keeps_earlier_ratings(judge, tmp_path):
     judge.reply = usual_reply
     judge.prompts.clear()
     result = run(samples, "--out", out)
-    assert result.exit_code == 0, result.output
     assert len(judging_prompts(judge)) == 14
     assert "Average: 100.0" in result.stdout
 
 
 def test_a_wrong_endpoint_is_found_before_judging(judge, tmp_path):
     judge.reply = lambda *_: Reply("no such model", status=404)
-    samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
+    samples = write_lines(tmp_path / "a.jsonl", RIGHT)
     out = tmp_path / "judged.jsonl"
-    result = run(samples, "--out", out)
-    assert result.exit_code == 1
+    result = run(samples, "--out", out, code=1)
     assert "no such model" in result.stderr
     assert not judging_prompts(judge)
     assert not out.exists()
 
 
 def test_without_a_judge(tmp_path):
-    samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
-    result = run(samples, "--out", tmp_path / "judged.jsonl")
-    assert result.exit_code == 1
+    result = run(write_lines(tmp_path / "a.jsonl", RIGHT), "--out", tmp_path / "judged.jsonl", code=1)
     assert "No language model is configured" in result.stderr
     assert "LMMS_EGOPLAN_JUDGE_BASE_URL" in result.stderr
     assert result.stderr.count("export LMMS_EGOPLAN_JUDGE_") == 3
@@ -361,28 +338,24 @@ def test_without_a_judge(tmp_path):
     ],
 )
 def test_wrong_samples_end_with_one_message(tmp_path, record, message):
-    result = run(write_lines(tmp_path / "a.jsonl", [record]), "--out", tmp_path / "judged.jsonl")
-    assert result.exit_code == 1
+    result = run(write_lines(tmp_path / "a.jsonl", [record]), "--out", tmp_path / "judged.jsonl", code=1)
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.usefixtures("judge")
 def test_samples_are_not_overwritten(tmp_path):
-    samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
+    samples = write_lines(tmp_path / "a.jsonl", RIGHT)
     before = samples.read_text()
     for out in (samples, tmp_path):
-        result = run(samples, "--out", out)
-        assert result.exit_code == 1
+        result = run(samples, "--out", out, code=1)
         assert f"--out {out}" in result.stderr
     assert samples.read_text() == before
 
 
 def test_wrong_settings_end_with_one_message(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", "ftp://host")
-    samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "right"}])
-    result = run(samples, "--out", tmp_path / "judged.jsonl")
-    assert result.exit_code == 1
+    result = run(write_lines(tmp_path / "a.jsonl", RIGHT), "--out", tmp_path / "judged.jsonl", code=1)
     assert "LMMS_EGOPLAN_JUDGE_BASE_URL" in result.stderr
 
 
@@ -390,7 +363,6 @@ def test_the_demo_judge(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "demo")
     samples = write_lines(tmp_path / "a.jsonl", [{"id": "existence/1", "answer": "the existence, 1"}])
     result = run(samples, "--out", tmp_path / "judged.jsonl")
-    assert result.exit_code == 0, result.output
     assert "Judge: demo" in result.stdout
     assert rows(result.stdout) == [["existence", "1 of 2", "1", "100.0", "100.0%"]]
 
@@ -398,22 +370,19 @@ def test_the_demo_judge(tmp_path, monkeypatch):
 def test_incomplete_dimensions_have_no_average(judge, tmp_path):
     samples = write_lines(tmp_path / "a.jsonl", [{"id": f"{name}/1", "answer": "right"} for name in NAMES])
     result = run(samples, "--out", tmp_path / "judged.jsonl")
-    assert result.exit_code == 0, result.output
     assert "without answers: 0. Incomplete dimensions: 12, e.g. existence (1 of 2 questions rated)." in result.stdout
 
 
 def test_several_files_of_samples(judge, tmp_path):
-    paths = [write_lines(tmp_path / f"{n}.jsonl", [{"id": f"existence/{n}", "answer": "right"}]) for n in (1, 2)]
+    paths = [write_lines(tmp_path / f"{n}.jsonl", [RIGHT[n]]) for n in (0, 1)]
     out = tmp_path / "judged.jsonl"
-    result = run(*paths, "--out", out)
-    assert result.exit_code == 0, result.output
+    run(*paths, "--out", out)
     assert sorted(line["id"] for line in read_lines(out)) == ["existence/1", "existence/2"]
 
 
 @pytest.mark.usefixtures("judge")
 def test_samples_are_required(tmp_path):
-    result = run("--out", tmp_path / "judged.jsonl")
-    assert result.exit_code == 2
+    result = run("--out", tmp_path / "judged.jsonl", code=2)
     assert "Missing argument 'SAMPLES'" in result.stderr
 
 
@@ -432,11 +401,10 @@ def test_help_has_examples_and_names_the_default_judges(monkeypatch):
 def test_an_incomplete_result_does_not_replace_an_earlier_one(tmp_path, judge):
     samples = write_lines(tmp_path / "answers.jsonl", [{"id": f"{name}/1", "answer": "half"} for name in NAMES])
     out = tmp_path / "judged.jsonl"
-    assert run(samples, "--out", out).exit_code == 0
+    run(samples, "--out", out)
     judge.reply = lambda prompt, before: Reply("I see. [[7]]" if "counting" in prompt else "I see. [[1]]")
     write_lines(samples, [{"id": f"{name}/2", "answer": "another"} for name in NAMES])
-    result = run(samples, "--out", out)
-    assert result.exit_code == 1
+    result = run(samples, "--out", out, code=1)
     assert f"({out}.partial " in result.stderr
     assert {line["rating"] for line in read_lines(out)} == {0.5}
     assert [line["rating"] for line in read_lines(tmp_path / "judged.jsonl.partial")].count(None) == 1
@@ -445,7 +413,6 @@ def test_an_incomplete_result_does_not_replace_an_earlier_one(tmp_path, judge):
 def test_answers_to_other_questions_are_rejected(tmp_path, judge):
     sample = {"target": "Another thing.", "score": {"id": "counting/1", "answer": "right"}}
     samples = write_lines(tmp_path / "1_samples_egothink_reasoning_counting.jsonl", [sample])
-    result = run(samples, "--out", tmp_path / "judged.jsonl")
-    assert result.exit_code == 1
+    result = run(samples, "--out", tmp_path / "judged.jsonl", code=1)
     assert "line 1: the reference of counting/1 is 'Another thing.', but 'The counting 1.' in" in result.stderr
     assert judge.prompts == []

@@ -26,7 +26,7 @@ def drawn(instances, epochs=400, **recipe):
 def test_complete_instance_gives_all_kinds(tmp_path):
     (instance,) = instances_of(tmp_path, record(1))
     golds, correct, wrong = (
-        {instance.gold_1, instance.gold_2},
+        set(instance.golds),
         "grab(thing1) close(box)",
         "walk_to(box) switch-on(thing1)",
     )
@@ -38,7 +38,7 @@ def test_complete_instance_gives_all_kinds(tmp_path):
     assert positive == {(a, b) for a in (*golds, correct) for b in (*golds, correct) if a != b}
     assert {(pair.gold, pair.candidate) for pair in pairs if pair.source == "wrong"} == {(a, wrong) for a in golds}
     shuffled = {(pair.gold, pair.candidate) for pair in pairs if pair.source == "shuffled"}
-    assert len([pair for pair in shuffled if pair[0] == instance.gold_1]) == 5
+    assert len([pair for pair in shuffled if pair[0] == instance.golds[0]]) == 5
     assert ("grab(cup) open(box)", "open(box) grab(cup)") in shuffled
     assert all(sorted(one_per_line(a).split("\n")) == sorted(one_per_line(b).split("\n")) != b for a, b in shuffled)
 
@@ -49,7 +49,7 @@ def steps(plan):
 
 def test_gold_first_pairs_begin_with_a_gold_plan(tmp_path):
     (instance,) = instances_of(tmp_path, record(1))
-    golds, correct = {instance.gold_1, instance.gold_2}, "grab(thing1) close(box)"
+    golds, correct = set(instance.golds), "grab(thing1) close(box)"
     pairs = drawn([instance], 600, positives="gold-first")
     positive = {(pair.gold, pair.candidate) for pair in pairs if pair.correct}
     assert positive == {(gold, other) for gold in golds for other in (*golds, correct) if gold != other}
@@ -81,17 +81,16 @@ def test_shuffled_plans_come_from_the_activity_or_the_instance(tmp_path, shuffle
         for number, pair in enumerate(pairs.epoch(epoch)):
             if pair.source == "shuffled":
                 golds_by_steps[number].setdefault(frozenset(steps(pair.candidate)), set()).add(pair.gold)
-    of_first = {frozenset(steps(gold)) for gold in (first.gold_1, first.gold_2)}
-    of_second = {frozenset(steps(second.gold_1))}
+    of_first = {frozenset(steps(gold)) for gold in first.golds}
+    of_second = {frozenset(steps(second.golds[0]))}
     both = of_first | of_second
     assert set(golds_by_steps[0]) == (both if shuffled == "activity" else of_first)
     assert set(golds_by_steps[1]) == (both if shuffled == "activity" else of_second)
     # Counterfactual activities are activities of their own (Table 2: 100 and 53 of 153).
-    assert set(golds_by_steps[2]) == {frozenset(steps(counterfactual.gold_1))}
-    assert set(golds_by_steps[3]) == {frozenset(steps(other.gold_1))}
+    assert set(golds_by_steps[2]) == {frozenset(steps(counterfactual.golds[0]))}
+    assert set(golds_by_steps[3]) == {frozenset(steps(other.golds[0]))}
     for number, instance in enumerate(instances):
-        instance_golds = {gold for gold in (instance.gold_1, instance.gold_2) if gold}
-        assert set().union(*golds_by_steps[number].values()) == instance_golds
+        assert set().union(*golds_by_steps[number].values()) == set(instance.golds)
 
 
 _LONG, _SHORT = "walk_to(thing1) grab(thing1) place_inside(box, thing1)", "grab(cup) open(box)"
@@ -136,8 +135,8 @@ def test_every_pair_follows_the_recipe(golds, correct, wrong, recipe):
         LabelledPlan("GPT-4V", text, label) for texts, label in ((correct, True), (wrong, False)) for text in texts
     ]
     instances = [
-        LabelledInstance(InstanceId(f"scene{number}", "activity", 0, 0), first, second, tuple(plans))
-        for number, (first, second) in enumerate(golds)
+        LabelledInstance(InstanceId(f"scene{number}", "activity", 0, 0), tuple(filter(None, pair)), tuple(plans))
+        for number, pair in enumerate(golds)
     ]
     training = TrainingPairs(instances, recipe)
     assert len(training) + len(training.without_pair) == len(instances)
@@ -145,18 +144,17 @@ def test_every_pair_follows_the_recipe(golds, correct, wrong, recipe):
     every_gold = [gold for pair in golds for gold in pair if gold]
     for epoch in range(20):
         for instance, pair in zip(usable, training.epoch(epoch), strict=True):
-            instance_golds = [gold for gold in (instance.gold_1, instance.gold_2) if gold]
             assert pair.correct == (pair.source == "positive")
             if pair.source == "positive":
                 assert pair.gold != pair.candidate
-                assert {pair.gold, pair.candidate} <= {*instance_golds, *correct}
-                assert recipe.positives == "mixed" or pair.gold in instance_golds
+                assert {pair.gold, pair.candidate} <= {*instance.golds, *correct}
+                assert recipe.positives == "mixed" or pair.gold in instance.golds
             elif pair.source == "wrong":
-                assert pair.gold in instance_golds
+                assert pair.gold in instance.golds
                 assert pair.candidate in wrong
             else:
-                pool = every_gold if recipe.shuffled == "activity" else instance_golds
-                assert pair.gold in instance_golds
+                pool = every_gold if recipe.shuffled == "activity" else instance.golds
+                assert pair.gold in instance.golds
                 assert pair.candidate not in {*pool, *correct}
                 assert any(sorted(steps(pair.candidate)) == sorted(steps(gold)) for gold in pool)
 
