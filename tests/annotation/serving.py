@@ -50,6 +50,14 @@ def enter(address, store, name):
     return client
 
 
+@contextmanager
+def visited(store, name="annotator-1"):
+    """Serve a store, yield one person's client, and close the store."""
+    with served(store) as address:
+        yield enter(address, store, name)
+    store.close()
+
+
 def form_in(page, action="/label/"):
     """Return the target of the page's form and its hidden fields."""
     form = re.search(rf'<form method="post" action="([^"]*{action}[^"]*)".*?</form>', page, re.DOTALL)

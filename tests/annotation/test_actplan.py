@@ -4,7 +4,7 @@ from html import unescape
 
 import pytest
 
-from annotation.serving import enter, export, form_in, label_all, post, run, served
+from annotation.serving import export, form_in, label_all, post, run, visited
 from benchmarks.actplan.release import write_release
 from lmms_egoplan.annotation.actplan import FLOW, read_items
 from lmms_egoplan.annotation.serve import Team, open_store
@@ -48,15 +48,13 @@ def exported(store):
 
 def test_page_shows_task_pictures_and_numbered_steps(release, tmp_path):
     store = start(tmp_path, [write_plans(tmp_path / "secret-model.jsonl", release)], release)
-    with served(store) as address:
-        client = enter(address, store, "annotator-1")
+    with visited(store) as client:
         page = client.page.text
         assert [unescape(step) for step in re.findall("<code>(.*?)</code>", page)] == PLAN.split("\n")
         assert "secret-model" not in page
         pictures = re.findall(r'src="([^"]+/media/[^"]+)"', page)
         assert len(pictures) >= 2
         assert all(client.get(picture).headers["content-type"].startswith("image/") for picture in pictures)
-    store.close()
 
 
 def test_score_actplan_reads_the_export(release, tmp_path, real_encoder):
@@ -84,11 +82,9 @@ def test_lead_decides_where_verdicts_differ(release, tmp_path):
     store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release)
     label_all(store, lambda person, page: {"correct": person[-1].replace("2", "0"), "commonsense": "1"})
     assert exported(store)[0] == []
-    with served(store) as address:
-        lead = enter(address, store, "lead")
+    with visited(store, "lead") as lead:
         lead.page = lead.get("/adjudicate/2")
         post(lead, correct="0", commonsense="1", errors=["image:3"])
-    store.close()
     records, output = exported(store)
     assert "1 of 4" in output
     assert [(record["correct"], record["errors"]) for record in records] == [(False, {"image": [3]})]
@@ -107,8 +103,7 @@ def test_decision_keeps_the_majoritys_errors(release, tmp_path, annotators, mark
     marks = {"annotator-1": ["event:1", "form:0", "object:2"], "annotator-2": ["event:2", "form:0"], "annotator-3": []}
     correct = {"annotator-1": "0", "annotator-2": "1", "annotator-3": "0"}
     label_all(store, lambda person, page: {"correct": correct[person], "commonsense": "0", "errors": marks[person]})
-    with served(store) as address:
-        lead = enter(address, store, "lead")
+    with visited(store, "lead") as lead:
         for position in range(4):
             lead.page = lead.get(f"/adjudicate/{position}")
             sent = sent_by(lead.page.text)
@@ -121,7 +116,6 @@ def test_decision_keeps_the_majoritys_errors(release, tmp_path, annotators, mark
         lead.page = lead.get("/adjudicate/0")
         assert sent_by(lead.page.text)["correct"] == ["0"]
         post(lead, **sent_by(lead.page.text) | {"commonsense": "1"})
-    store.close()
     records, _ = exported(store)
     errors = {"event": [1, 2], "form": [0]} | ({"image": [3]} if mark else {})
     assert [(record["correct"], record["errors"]) for record in records] == [(False, errors)] * 4
@@ -139,11 +133,9 @@ def test_an_error_counts_by_majority(release, tmp_path):
 @pytest.mark.parametrize("marks", [["event:4"], ["other:1"], ["event:x"], ["event"], ["event:-1"], ["event:\u0663"]])
 def test_marks_of_unknown_steps_are_refused(release, tmp_path, marks):
     store = start(tmp_path, [write_plans(tmp_path / "one.jsonl", release)], release)
-    with served(store) as address:
-        client = enter(address, store, "annotator-1")
+    with visited(store) as client:
         assert post(client, correct="1", commonsense="1", errors=marks).status_code == 422
         assert form_in(client.page.text)[0]
-    store.close()
 
 
 def test_prepared_data_can_replace_the_release(release, tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from annotation.egointent_labelling import export, label, unchanged
-from annotation.serving import enter, post, served
+from annotation.serving import enter, post, served, visited
 from benchmarks.egointent.source import FPS, raw_record, raw_records, write_annotations, write_videos
 from lmms_egoplan.annotation.egointent import FLOW, read_items
 from lmms_egoplan.annotation.export import write_label_studio
@@ -118,12 +118,10 @@ def test_lead_decides_where_the_reviewer_differs(source):
     store = start(source)
     label(store, lambda stage, values, page: values | ({"global_intent": "build it"} if stage == "review" else {}))
     assert "0 of 1" in export(store)[2]
-    with served(store) as address:
-        lead = enter(address, store, "lead")
+    with visited(store, "lead") as lead:
         assert '/adjudicate/0"' in lead.page.text
         lead.page = lead.get("/adjudicate/0")
         post(lead, **unchanged(lead.page.text) | {"local_intent": "fasten the board"})
-    store.close()
     (record,) = read_annotations(export(store)[0])
     # The form starts with the review.
     assert (record.local_intent, record.global_intent) == ("fasten the board", "build it")
@@ -142,11 +140,9 @@ def test_audit_counts_moved_cuts_of_finished_steps_by_anyone(source):
     )
     rates = export(store)[1]
     assert [rates["cuts_moved"][key] for key in ("count", "of")] == ["0", "1"]
-    with served(store) as address:
-        lead = enter(address, store, "lead")
+    with visited(store, "lead") as lead:
         lead.page = lead.get(re.search('href="([^"]+/adjudicate/[0-9]+)"', lead.page.text)[1])
         post(lead, **unchanged(lead.page.text) | early)
-    store.close()
     rates = export(store)[1]
     assert [rates["cuts_moved"][key] for key in ("count", "of", "value")] == ["1", "2", "50.0"]
     moved = 0.9 - times[20]
@@ -166,11 +162,9 @@ def test_audit_counts_final_verdicts_on_labels(source):
     rates = export(store)[1]
     assert [rates[name]["count"] for name in (labels, steps)] == ["16", "5"]
     assert rates[labels]["value"] == "88.9"
-    with served(store) as address:
-        lead = enter(address, store, "lead")
+    with visited(store, "lead") as lead:
         lead.page = lead.get(re.search('href="([^"]+/adjudicate/[0-9]+)"', lead.page.text)[1])
         post(lead, **unchanged(lead.page.text) | {"supported_next_step_plan": "no"})
-    store.close()
     rates = export(store)[1]
     assert [(rates[name]["count"], rates[name]["of"]) for name in (labels, steps)] == [("17", "18"), ("5", "6")]
 
@@ -228,7 +222,5 @@ def test_guide_and_page_use_the_label_names_of_the_record(source, keys, titles):
 )
 def test_invalid_values_are_refused(source, change):
     store = start(source)
-    with served(store) as address:
-        client = enter(address, store, "annotator-1")
+    with visited(store) as client:
         assert post(client, **unchanged(client.page.text) | change).status_code == 422
-    store.close()

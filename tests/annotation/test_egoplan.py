@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from annotation.serving import enter, export, form_in, label_all, post, run, served
+from annotation.serving import enter, export, form_in, label_all, post, run, served, visited
 from example_record import RECORD
 from lmms_egoplan.annotation.egoplan import FLOW, read_items
 from lmms_egoplan.annotation.serve import Team, media_folder, open_store
@@ -130,26 +130,22 @@ def folder_image(path):
 
 def test_server_sends_clips_in_ranges_but_no_answer(source):
     store = start(source)
-    with served(store) as address:
-        client = enter(address, store, "annotator-1")
+    with visited(store) as client:
         while "<video" not in client.page.text:
             post(client, choice="A")
         assert "golden" not in client.page.text
         clip = re.search(r'<video src="([^"]+)"', client.page.text)[1]
         answer = client.get(clip, headers={"Range": "bytes=0-99"})
         assert (answer.status_code, len(answer.content), answer.headers["content-type"]) == (206, 100, "video/mp4")
-    store.close()
 
 
 def test_missing_video_returns_404(source):
     store = start(source)
     (source / "ego4d" / "0a1b-2c.mp4").unlink()
-    with served(store) as address:
-        lead = enter(address, store, "lead")
+    with visited(store, "lead") as lead:
         answer = lead.get(f"/item/{store.positions()['6']}/0")
         assert answer.status_code == 404
         assert str(source) not in answer.text
-    store.close()
 
 
 def test_order_of_choices_is_personal_and_stable(source):
@@ -168,12 +164,10 @@ def test_order_of_choices_is_personal_and_stable(source):
 
 def test_skip_needs_a_reason(source):
     store = start(source)
-    with served(store) as address:
-        client = enter(address, store, "annotator-1")
+    with visited(store) as client:
         assert post(client, choice="skip").status_code == 422
         assert form_in(client.page.text)[0]
         assert post(client, choice="skip", reason="ambiguous").status_code == 200
-    store.close()
 
 
 def test_qualification_questions_and_labels_of_failed_annotators_do_not_count(source):
@@ -279,12 +273,10 @@ def test_skip_missing_still_refuses_other_items(source):
 
 def test_next_clip_is_created_in_advance(source):
     store = start(source)
-    with served(store) as address:
-        enter(address, store, "annotator-1")
+    with visited(store):
         item, _ = store.assignments.upcoming("annotator-1")
         assert item.id != store.assignments.next_slot("annotator-1").item.id
         wait_until(lambda: len(list(media_folder(store.database.path)._folder.glob("*.mp4"))) == 1)
         (path,) = media_folder(store.database.path)._folder.glob("*.mp4")
         (clip, _) = FLOW.form(item.contents).media
         assert media_folder(store.database.path).file(clip) == path
-    store.close()

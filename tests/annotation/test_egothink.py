@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from annotation.serving import enter, export, form_in, label_all, post, run, served
+from annotation.serving import enter, export, form_in, label_all, post, run, served, visited
 from benchmarks.egothink.source import write_source
 from lmms_egoplan.annotation.database import Settings, create
 from lmms_egoplan.annotation.egothink import FLOW, num_judged, read_items
@@ -102,8 +102,7 @@ def test_raters_see_neither_model_nor_judge(prepared, tmp_path):
         tmp_path / "secret-model.jsonl", prepared, rating=0.5, judge="judge-model", judgement="[[0.5]]"
     )
     store = start(tmp_path, [judged], judged=[judged])
-    with served(store) as address:
-        client = enter(address, store, "annotator-1")
+    with visited(store) as client:
         while 'id="label"' in client.page.text:
             for text in ("secret-model", "judge-model", "[[0.5]]"):
                 assert text not in client.page.text
@@ -112,7 +111,6 @@ def test_raters_see_neither_model_nor_judge(prepared, tmp_path):
             assert image.headers["content-type"].startswith("image/")
             assert client.get(where.replace("label", "media") + "/1").status_code == 404
             post(client, rating="1")
-    store.close()
 
 
 def test_models_are_mixed_but_exported_separately(prepared, tmp_path):
@@ -143,12 +141,10 @@ def test_mean_of_differing_ratings_counts(prepared, tmp_path):
     """The lead sees the difference but cannot decide."""
     store = start(tmp_path, [write_answers(tmp_path / "one.jsonl", prepared[:1])])
     rate(store, lambda person, page: {"annotator-1": "0", "annotator-2": "0.5"}[person])
-    with served(store) as address:
-        lead = enter(address, store, "lead")
+    with visited(store, "lead") as lead:
         assert "/adjudicate/" not in lead.page.text
         assert '/item/0"' in lead.page.text
         assert lead.get("/adjudicate/0").status_code == 404
-    store.close()
     export(store)
     (line,) = (tmp_path / "out" / "people.jsonl").read_text().splitlines()
     assert json.loads(line)["rating"] == 0.25
