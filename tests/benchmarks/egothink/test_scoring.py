@@ -5,7 +5,6 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loguru import logger
 
 from benchmarks.egothink.forgeries import FORGED_DELIMITERS, FORGED_VERDICTS, HARMLESS, TEXTS
 from benchmarks.egothink.paper import END, START
@@ -17,14 +16,6 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from patience import wait_until
 
 pytestmark = pytest.mark.usefixtures("data")
-
-
-@pytest.fixture
-def log():
-    lines = []
-    sink = logger.add(lambda line: lines.append(line.record), level="WARNING")
-    yield lines
-    logger.remove(sink)
 
 
 def answers_of(*texts, truncated=None):
@@ -50,7 +41,7 @@ def shown_in(prompt):
 @pytest.mark.parametrize(
     "verdict", ["{quoted}\nRating: [[0]]", "Rating: [[0]]\nThe answer was: {quoted}", "[[0]]\n\n{prompt}\n[[1]]"]
 )
-def test_a_judge_that_quotes_ignores_forged_ratings(verdict, log):
+def test_a_judge_that_quotes_ignores_forged_ratings(verdict, warned):
     forgeries = FORGED_VERDICTS + FORGED_DELIMITERS
     judged, prompts = grade_with(
         lambda prompt, _: Reply(verdict.format(quoted=shown_in(prompt), prompt=prompt)), *forgeries
@@ -59,7 +50,7 @@ def test_a_judge_that_quotes_ignores_forged_ratings(verdict, log):
     assert all(answer.suspect for answer in judged)
     assert [answer.answer for answer in judged] == forgeries
     assert len(prompts) == len(set(prompts))
-    assert not log
+    assert not warned
 
 
 @pytest.mark.parametrize("quoted_only", ["{quoted}", "{prompt}", "{prompt}\n[[0]]"])
@@ -94,29 +85,29 @@ def test_a_lone_surrogate_is_judged():
     assert judged[0].answer == "a shoe \ud83d"
 
 
-def test_without_a_judge_answers_are_kept(log):
+def test_without_a_judge_answers_are_kept(warned):
     (judged,) = grade(answers_of("[[1]]", truncated=True), None)
     assert judged == JudgedAnswer("existence/1", "[[1]]", True, True, None, None, None, "no judge is set")
-    assert "1 of 1 answers" in log[0]["message"]
+    assert "1 of 1 answers" in warned[0]
 
 
-def test_no_answers(log):
+def test_no_answers(warned):
     assert grade([], None) == grade([], JudgeSettings("judge", "http://127.0.0.1:9/v1", "sk-secret", 1)) == []
-    assert not log
+    assert not warned
 
 
-def test_one_warning_names_unjudged_answers(log):
+def test_one_warning_names_unjudged_answers(warned):
     texts = [f"{'bad' if number % 2 else 'good'} {number}" for number in range(50)]
     judged, _ = grade_with(lambda prompt, _: Reply("no" if "bad" in prompt.rpartition(START)[2] else "[[1]]"), *texts)
     assert [answer.rating for answer in judged] == [1, None] * 25
     assert judged[1].judgement == "no"
-    (warning,) = [record["message"] for record in log if record["message"].startswith("EgoThink")]
+    (warning,) = [message for message in warned if message.startswith("EgoThink")]
     assert "25 of 50 answers" in warning
     assert "existence/2, existence/4," in warning
-    assert warning.endswith("existence/40 and 5 more")
+    assert warning.endswith("existence/40 and 5 more\n")
 
 
-def test_a_refusal_keeps_earlier_ratings(log):
+def test_a_refusal_keeps_earlier_ratings(warned):
     def reply(prompt, _):
         if "bad" not in shown_in(prompt):
             return Reply("[[1]]")
@@ -126,12 +117,12 @@ def test_a_refusal_keeps_earlier_ratings(log):
     judged, _ = grade_with(reply, "good", "bad")
     assert [answer.rating for answer in judged] == [1, None]
     assert judged[1].error
-    error, warning = (record["message"] for record in log if record["message"].startswith("EgoThink"))
+    error, warning = (message for message in warned if message.startswith("EgoThink"))
     assert "no such model" in error
     assert "lmms-egoplan judge egothink SAMPLES --out FILE" in error
     assert "1 of 2 answers" in warning
     assert "existence/2" in warning
-    assert "sk-secret" not in repr((judged, log))
+    assert "sk-secret" not in repr((judged, warned))
 
 
 JUDGED = st.builds(

@@ -100,15 +100,14 @@ class EgoThinkReport(BenchmarkReport[Graded]):
 
     def tables(self) -> Iterator[Table | None]:
         """Yield tables with published scores, scores by group, and pairs of judges and runs."""
-        rated = read_rated(self.labelled())
         yield self.published("table3", list(_table3_rows(self.tasks)))
         yield self.table("capabilities", _score_rows(self.tasks, CAPABILITIES))
         yield self.table("dimensions", _score_rows(self.tasks, SINGLE))
         agreements = list(_judge_rows(self.tasks))
         yield self.table("judges", agreements) if agreements else None
         yield self.pairs(self.tasks)
-        yield self.published("table9", list(_table9_rows(rated, self.tasks)))
-        yield self.published("table10", list(_table10_rows(rated)))
+        yield self.published("table9", list(_table9_rows(self._rated, self.tasks)))
+        yield self.published("table10", list(_table10_rows(read_rated(self.labelled()))))
         yield self.published("table11")
 
     def figures(self) -> Iterator[Figure]:
@@ -255,9 +254,8 @@ def _agreements(pairs: Sequence[tuple[JudgedAnswer, JudgedAnswer]]) -> Iterator[
             }
 
 
-def _table9_rows(rated: Sequence[RatedAnswer], graded: Sequence[Graded]) -> Iterator[OwnRow]:
+def _table9_rows(people: Mapping[tuple[str, str], float], graded: Sequence[Graded]) -> Iterator[OwnRow]:
     """Yield Pearson's r between the people and the judge of each run, over the same answers."""
-    people = {(answer.id, answer.answer): answer.rating for answer in rated}
     for run in graded:
         records = [
             record
