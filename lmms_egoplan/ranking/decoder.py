@@ -179,14 +179,10 @@ class MaskKinds:
             mask = torch.zeros(allowed.shape, dtype=dtype, device=device)
             return mask.masked_fill_(~allowed, torch.finfo(dtype).min)[None, None]
 
-        if self._window is None:
+        if self._window is None or self._layer_types == {"full_attention"}:
             return additive(visible)
         sliding = additive(visible & (distance < self._window))
-        if not self._layer_types:
-            return sliding
-        if "sliding_attention" not in self._layer_types:
-            return additive(visible)
-        return {"full_attention": additive(visible), "sliding_attention": sliding}
+        return {"full_attention": additive(visible), "sliding_attention": sliding} if self._layer_types else sliding
 
 
 def _score_row(candidate: CandidateTokens, next_logits: torch.Tensor, row_logits: torch.Tensor) -> CandidateScore:

@@ -16,15 +16,6 @@ _MEDIA = re.compile(r"image|img|video|audio|vision|frame|media|boi_|eoi_|patch",
 
 
 @dataclass(frozen=True)
-class _TokenisedCandidate:
-    """Token IDs of a context followed by one candidate, and the half-open range of the candidate's tokens."""
-
-    ids: list[int]
-    first: int
-    stop: int
-
-
-@dataclass(frozen=True)
 class SplitQuestion:
     """A question's text as tokens, with media as the template renders them, usually one placeholder each.
 
@@ -202,14 +193,15 @@ class QuestionEncoder:
     def _split(self, messages: list[Message], candidates: Sequence[str], question_id: str) -> SplitQuestion:
         """Find the boundary between the context's and each candidate's tokens; shared by all rankers."""
         tokenised = [self._tokenise_with_candidate(messages, candidate, question_id) for candidate in candidates]
-        boundary = min(_common_prefix_length([c.ids for c in tokenised]), min(c.first for c in tokenised))
+        boundary = min(_common_prefix_length([ids for ids, _ in tokenised]), min(own.start for _, own in tokenised))
         closing = self._closing_token(messages) if self.scores_eos else []
         return SplitQuestion(
-            prefix=tokenised[0].ids[:boundary],
+            prefix=tokenised[0][0][:boundary],
             candidates=[
-                CandidateTokens(c.ids[boundary : c.stop] + closing, first=c.first - boundary) for c in tokenised
+                CandidateTokens(ids[boundary : own.stop] + closing, first=own.start - boundary)
+                for ids, own in tokenised
             ],
-            tail=tokenised[0].ids[boundary:],
+            tail=tokenised[0][0][boundary:],
         )
 
     def _encode_for_encoder_decoder(
@@ -238,7 +230,8 @@ class QuestionEncoder:
 
     def _tokenise_with_candidate(
         self, messages: list[Message], candidate: str, question_id: str
-    ) -> _TokenisedCandidate:
+    ) -> tuple[list[int], range]:
+        """Return the token IDs of the context followed by the candidate, and the indices of the candidate's tokens."""
         text = self._render(messages, candidate)
         if not text.endswith(candidate):  # some templates trim answers
             candidate = candidate.strip()
@@ -254,9 +247,9 @@ class QuestionEncoder:
             indices = [index for index, (begin, end) in enumerate(spans) if end > max(begin, start)]
             if not indices:
                 raise RankingError(f"question {question_id}: the tokenizer drops the candidate {candidate!r}")
-            return _TokenisedCandidate(ids, indices[0], indices[-1] + 1)
+            return ids, range(indices[0], indices[-1] + 1)
         context = self._tokenizer(text[:start], add_special_tokens=self._adds_special_tokens(text))["input_ids"]
-        return _TokenisedCandidate(ids, _common_prefix_length([ids, context]), len(ids))
+        return ids, range(_common_prefix_length([ids, context]), len(ids))
 
     def _inputs_with_candidate(self, messages: list[Message], candidate: str) -> dict[str, Any]:
         if self.applies_chat_template:

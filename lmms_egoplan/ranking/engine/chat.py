@@ -200,17 +200,15 @@ def response_of(question: ChatQuestion, request: EngineRequest, answer: str) -> 
     return EngineResponse(len(prompt), request.forced, context + scored)
 
 
-class _Entry(BaseModel):
-    logprob: float
-    rank: int
-
-
 class _Top(BaseModel):
     logprob: float
 
 
-class _Generated(BaseModel):
-    logprob: float
+class _Entry(_Top):
+    rank: int
+
+
+class _Generated(_Top):
     top_logprobs: list[_Top]
 
 

@@ -136,13 +136,10 @@ def candidate_requests(question: EngineQuestion, method: str) -> list[EngineRequ
     >>> candidate_requests(question, PROMPT_LOGPROBS)[0].prompt
     [5, 6, 7, 8]
     """
-    if method == FORCED:
-        return [
-            EngineRequest(question.prefix, candidate.tokens, index)
-            for index, candidate in enumerate(question.candidates)
-        ]
     return [
-        EngineRequest(question.prefix + candidate.tokens, [], index, takes_prompt_logprobs=True)
+        EngineRequest(question.prefix, candidate.tokens, index)
+        if method == FORCED
+        else EngineRequest(question.prefix + candidate.tokens, [], index, takes_prompt_logprobs=True)
         for index, candidate in enumerate(question.candidates)
     ]
 

@@ -186,16 +186,11 @@ class Schedule:
         if not state.is_complete():
             return None
         del self._open[number]
-        candidates = range(len(state.question.candidates))
+        question = state.question
+        kind, candidates = self._kind(question), range(len(question.candidates))
         scores = [[state.scores[name][index] for index in candidates] for name in state.methods]
-        return self._decided(state.question, state.methods, scores)
-
-    def _decided(
-        self, question: EngineQuestion, methods: Sequence[str], scores: list[list[CandidateScore]]
-    ) -> list[CandidateScore]:
-        kind = self._kind(question)
         if len(scores) == 1:
-            return self._with_use(scores[0], PathUse(methods[0], question.kind))
+            return self._with_use(scores[0], PathUse(state.methods[0], question.kind))
         forced, reference = scores
         difference = max(differences(forced, reference))
         if kind.is_settling:
