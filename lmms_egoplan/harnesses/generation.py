@@ -137,8 +137,15 @@ class AnswerGenerator:
         """
 
         def encode(batch: Sequence[tuple[Instance, Question]]) -> EncodedBatch:
-            messages, question_ids = zip(*(question for _, question in batch), strict=True)
-            return self._encode(messages, {**defaults, **batch[0][0].args[1]}, question_ids)
+            conversations, question_ids = zip(*(question for _, question in batch), strict=True)
+            with self._encoders.borrow() as encoder:
+                inputs = ready(encoder.generation_inputs(conversations), self._model)
+            has_video = [
+                any(item["type"] == "video" for message in messages for item in message["content"])
+                for messages in conversations
+            ]
+            arguments = {**defaults, **batch[0][0].args[1]}
+            return EncodedBatch(inputs, arguments, question_ids, has_video, num_bytes(inputs))
 
         most = batch_size if self._encoder.applies_chat_template else 1
         batching = Batching(lambda first, item: _shape(*first) == _shape(*item), most, encode, attrgetter("num_bytes"))
@@ -147,18 +154,6 @@ class AnswerGenerator:
             for batch in batches:
                 yield from zip(self._generate(batch), batch.has_video, strict=True)
         logger.info(f"Reading ahead of the model took at most {PEAK.num_bytes / 2**20:,.0f} MiB")
-
-    def _encode(
-        self, questions: Sequence[Sequence[Message]], arguments: Mapping[str, Any], question_ids: Sequence[str]
-    ) -> EncodedBatch:
-        """Encode a batch. Thread-safe."""
-        with self._encoders.borrow() as encoder:
-            inputs = ready(encoder.generation_inputs(questions), self._model)
-        has_video = [
-            any(item["type"] == "video" for message in messages for item in message["content"])
-            for messages in questions
-        ]
-        return EncodedBatch(inputs, arguments, question_ids, has_video, num_bytes(inputs))
 
     @torch.inference_mode()
     def _generate(self, batch: EncodedBatch) -> list[Answer]:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from lmms_egoplan.judging.client import Client
 from lmms_egoplan.judging.endpoint import PROBING, EndpointError, Patience, RefusedRequestError
-from lmms_egoplan.judging.settings import NO_KEY, SERVER_KEY, JudgeSettings, server_settings
+from lmms_egoplan.judging.settings import NO_KEY, SERVER_KEY, server_settings
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.engine.chat import (
     ChatQuestion,
@@ -71,11 +71,11 @@ class ServedEngine:
         self._requests = self._image_bytes = 0
         threading.Thread(target=self._loop.run_forever, name="vllm server", daemon=True).start()
         try:
-            self._client = self._wait(_opened(settings, PROBING))
+            self._client = Client(settings, lambda: None, PROBING)
             self.name, self.limit = self._wait(self._served(model))
             tokens = tokenizer(_PROBE, add_special_tokens=False)["input_ids"] * _PROBED
             self.forces, self._most = self._wait(self._probed(tokens[: min(_PROBED, self.limit // 2)]))
-            self._client = self._wait(_opened(settings, PATIENCE))
+            self._client = Client(settings, lambda: None, PATIENCE)
             self.description = f" served as {self.name} at {self.where}"
         except EndpointError as error:
             raise EngineError(self._message(error)) from None
@@ -202,7 +202,3 @@ class _Model(BaseModel):
 
 class _Models(BaseModel):
     data: list[_Model]
-
-
-async def _opened(settings: JudgeSettings, patience: Patience) -> Client:
-    return Client(settings, lambda: None, patience)

@@ -478,7 +478,7 @@ def _ask_all(
                     settings.asking.steps.append(step)
                     judgements |= dict.fromkeys(missing, _unrated(settings, "not sent: this is an estimate"))
                 elif missing:
-                    _announce(settings)
+                    _log_once("INFO", f"Asking {settings.name(settings.model)} at {settings.where}")
                     _run_in_thread(run.ask())
             finally:
                 run.close()
@@ -497,8 +497,7 @@ def _ask_all(
 
 
 def _unrated(settings: JudgeSettings, error: str) -> Judgement:
-    where, limit = settings.where, settings.max_tokens
-    return Judgement(None, None, settings.model, error=error, endpoint=where, max_tokens=limit)
+    return Judgement(None, None, settings.model, error=error, endpoint=settings.where, max_tokens=settings.max_tokens)
 
 
 def _message(settings: JudgeSettings, error: EndpointError, words: Words) -> str:
@@ -510,10 +509,6 @@ def _wording(refusal: str) -> str:
     return re.sub(r"\d+", "0", refusal)
 
 
-def _announce(settings: JudgeSettings) -> None:
-    _log_once("INFO", f"Asking {settings.name(settings.model)} at {settings.where}")
-
-
 @functools.cache
 def _try(settings: JudgeSettings) -> None:
     if settings.model != DEMO:
@@ -522,7 +517,7 @@ def _try(settings: JudgeSettings) -> None:
                 pass
         except CacheError as error:
             raise JudgeError(str(error)) from None
-        _announce(settings)
+        _log_once("INFO", f"Asking {settings.name(settings.model)} at {settings.where}")
     logger.info(f"Judge: {probe(settings)}")
 
 

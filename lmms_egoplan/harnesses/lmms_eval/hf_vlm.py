@@ -107,10 +107,9 @@ class HFVLM(RankingBackend):
         self._ranker = CandidateRanker(
             self._model, processor, score_eos=bool(chosen.score_eos), path=chosen.ranking_path
         )
-        self._generator = AnswerGenerator(self._model, processor)
-        self._media = MediaLoader(int(chosen.max_frames_num), takes_video=self._generator.takes_video)
+        self._generator = generator = AnswerGenerator(self._model, processor)
+        self._media = MediaLoader(int(chosen.max_frames_num), takes_video=generator.takes_video)
         config = self._model.config
-        generator = self._generator
         remember(LoadedModel(self.NAME, config.model_type, generator.takes_video, generator.has_system_turn))
         weights = weights_version(pretrained, getattr(config, "_commit_hash", None))
         adapter = f" adapter {weights_version(chosen.peft, None)}" if chosen.peft else ""

@@ -45,7 +45,8 @@ def register() -> Iterable[Any]:
     from lmms_eval.models.registry_v2 import ModelManifest
 
     classes = {"hf_vlm": "HFVLM", "scripted": "Scripted", "vllm_ranker": "VLLMRanker"}
-    if not _llava_package_is_installed():
+    llava = importlib.util.find_spec("llava")
+    if llava is None or llava.origin is None:  # LLaVA-NeXT, which lmms-eval's own backend needs, is not installed
         classes["llava"] = "Llava"
     folder = "lmms_egoplan.harnesses.lmms_eval"
     manifests = [ModelManifest(name, simple_class_path=f"{folder}.{name}.{kind}") for name, kind in classes.items()]
@@ -117,12 +118,6 @@ def _one_index() -> Iterator[None]:
 def task_folder() -> Path:
     """Return the folder of the package's tasks, for harnesses that request it."""
     return LMMS_EVAL_TASKS
-
-
-def _llava_package_is_installed() -> bool:
-    """Return whether the LLaVA-NeXT package, which lmms-eval's own ``llava`` backend needs, is installed."""
-    spec = importlib.util.find_spec("llava")
-    return spec is not None and spec.origin is not None
 
 
 class _TasksFinder(MetaPathFinder):
