@@ -3,7 +3,9 @@
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+from lmms_egoplan.judging.cache import default_cache_path
 from patience import FOREVER_S
 
 
@@ -14,3 +16,9 @@ def num_stored(path: Path) -> int:
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=FOREVER_S)) as database:
         tables = database.execute("SELECT name FROM sqlite_master WHERE name = 'judgements'").fetchall()
         return database.execute("SELECT count(*) FROM judgements").fetchone()[0] if tables else 0
+
+
+def select(columns: str, table: str) -> list[tuple[Any, ...]]:
+    """Return some columns of a table of the default cache."""
+    with closing(sqlite3.connect(default_cache_path(), timeout=FOREVER_S)) as database:
+        return database.execute(f"SELECT {columns} FROM {table}").fetchall()

@@ -1,8 +1,10 @@
 """Wait for conditions, and limit CPU time, so that no test fails because other programs use the machine."""
 
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 FOREVER_S = 600.0
 """Seconds after which a condition counts as never met, even on a busy machine."""
@@ -18,6 +20,15 @@ def wait_until(happened: Callable[[], object], meanwhile: Callable[[], object] =
         meanwhile()
         assert time.monotonic() < end, f"the condition was not met within {FOREVER_S:.0f} s"
         time.sleep(0.01)
+
+
+def running(process: subprocess.Popen[Any]) -> Callable[[], None]:
+    """Return a function for `wait_until` that fails if the process has ended."""
+
+    def check() -> None:
+        assert process.poll() is None, process.communicate()
+
+    return check
 
 
 @contextmanager

@@ -4,19 +4,17 @@ import asyncio
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from judge_server import JudgeServer, Reply
-from judging.asked import SCALE, judge
+from judgement_rows import select
+from judging.asked import SCALE, judge, start
 from lmms_egoplan.judging import cache as cache_module
 from lmms_egoplan.judging import client as client_module
 from lmms_egoplan.judging import judge as judge_module
@@ -25,40 +23,19 @@ from lmms_egoplan.judging.judge import JudgeError
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import DEFAULT_PARAMETERS, JudgeSettings
 from lmms_egoplan.judging.text import read_reply
+from patience import FOREVER_S, running, wait_until
 
 pytestmark = pytest.mark.usefixtures("data")
 
-MINUTES = 180
-
-
-def start(server, first, last, lease=30.0):
-    """Start a process that judges a range of prompts, 4 at a time, and prints the ratings."""
-    asked = str(Path(__file__).with_name("asked.py"))
-    program = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        f"import sys, runpy, lmms_egoplan.judging.cache as cache; cache.LEASE_S = {lease}; "
-        f"sys.argv = ['asked.py', {server.url!r}, '{first}', '{last}']; runpy.run_path({asked!r}, run_name='__main__')"
-    )
-    return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
 
 def ratings_of(process):
-    out, err = process.communicate(timeout=MINUTES)
+    out, err = process.communicate(timeout=FOREVER_S)
     assert process.returncode == 0, err
     return out.split()
 
 
-def wait_until(holds, process=None):
-    deadline = time.monotonic() + MINUTES
-    while not holds():
-        assert time.monotonic() < deadline
-        assert process is None or process.poll() is None, process.communicate()
-        time.sleep(0.01)
-
-
 def stored_prompts():
-    with closing(sqlite3.connect(default_cache_path(), timeout=60)) as database:
-        return {row[0] for row in database.execute("SELECT prompt FROM judgements")}
+    return {prompt for (prompt,) in select("prompt", "judgements")}
 
 
 def claim(prompt, owner, expires):
@@ -74,8 +51,7 @@ def other_process():
 
 
 def claims():
-    with closing(sqlite3.connect(default_cache_path(), timeout=60)) as database:
-        return database.execute("SELECT * FROM claims").fetchall()
+    return select("*", "claims")
 
 
 def test_three_processes_send_no_duplicate_requests():
@@ -119,13 +95,13 @@ def test_after_a_kill_stored_replies_are_reused_without_waiting():
 
     def reply(prompt, _):
         if prompt == "prompt 17":
-            held.wait(MINUTES)
+            held.wait(FOREVER_S)
         return Reply()
 
     with JudgeServer(reply) as server:
         process = start(server, 0, 18, lease=200)
         # Newer replies to other slots of the process may not be stored yet.
-        wait_until(lambda: len(server.prompts) == 18 and len(stored_prompts()) == 17, process)
+        wait_until(lambda: len(server.prompts) == 18 and len(stored_prompts()) == 17, running(process))
         process.kill()
         process.communicate()
         held.set()
@@ -138,13 +114,13 @@ def test_a_claim_that_is_not_renewed_is_free():
 
     def reply(prompt, before):
         if prompt == "prompt 0" and not before:
-            hangs.wait(MINUTES)
+            hangs.wait(FOREVER_S)
         return Reply()
 
     with JudgeServer(reply) as server:
         stopped = start(server, 0, 8, lease=1.0)
         try:
-            wait_until(lambda: len(server.prompts) == 8 and len(stored_prompts()) == 7, stopped)
+            wait_until(lambda: len(server.prompts) == 8 and len(stored_prompts()) == 7, running(stopped))
             os.kill(stopped.pid, signal.SIGSTOP)
             assert ratings_of(start(server, 0, 8)) == ["1.0"] * 8
             assert server.prompts.count("prompt 0") == 2
@@ -160,7 +136,7 @@ def test_a_claim_is_renewed_during_its_request(monkeypatch):
     monkeypatch.setattr(cache_module, "LEASE_S", 6.0)
     with JudgeServer(lambda *_: Reply(delay=9)) as server:
         first = start(server, 0, 1, lease=6.0)
-        wait_until(lambda: server.prompts, first)
+        wait_until(lambda: server.prompts, running(first))
         (judgement,) = judge(server.url, ["prompt 0"])
         assert ratings_of(first) == ["1.0"]
         assert server.prompts == ["prompt 0"]
@@ -199,10 +175,10 @@ def test_a_failed_run_leaves_no_claim():
 def test_an_interrupted_run_leaves_no_claim():
     with JudgeServer(lambda prompt, _: Reply(delay=0 if prompt < "prompt 3" else 30)) as server:
         process = start(server, 20, 40)
-        wait_until(lambda: len(server.prompts) == 14, process)
+        wait_until(lambda: len(server.prompts) == 14, running(process))
         assert len(claims()) == 4
         os.kill(process.pid, signal.SIGINT)
-        process.communicate(timeout=MINUTES)
+        process.communicate(timeout=FOREVER_S)
         assert claims() == []
         assert len(stored_prompts()) == 10
 

@@ -1,13 +1,10 @@
 """Request texts from a language model, without ratings and without paying for a reply twice."""
 
-import sqlite3
-from contextlib import closing
-
 import pytest
 
 from judge_server import JudgeServer, Reply
+from judgement_rows import select
 from judging.asked import KEY, SCALE, request
-from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.judge import JudgeError, complete_all, judge_all
 from lmms_egoplan.judging.judgement import Prompt
 from lmms_egoplan.judging.settings import JudgeSettings
@@ -69,7 +66,5 @@ def test_texts_and_judgements_have_separate_tables(log):
     with JudgeServer(lambda *_: Reply()) as server:
         complete(server.url, "a", "b")
         judge_all([request("c")], SCALE, JudgeSettings("model", server.url, KEY))
-    with closing(sqlite3.connect(default_cache_path())) as database:
-        for table, count in (("replies", 2), ("judgements", 1)):
-            assert database.execute(f"SELECT count(*) FROM {table}").fetchone() == (count,)
+    assert [len(select("key", table)) for table in ("replies", "judgements")] == [2, 1]
     assert any("texts: 2 of 2 prompts answered by model" in line for line in log)

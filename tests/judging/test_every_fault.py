@@ -1,23 +1,20 @@
 """Combine all faults of an endpoint with two processes that judge the same answers, and ten kills."""
 
 import json
-import os
 import random
 import re
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from judge_server import JudgeServer, Reply
-from judging.asked import SCALE, request
-from lmms_egoplan.judging.cache import default_cache_path
+from judgement_rows import select
+from judging.asked import SCALE, environment, request
 from lmms_egoplan.judging.judge import JudgeError, judge_all
 from lmms_egoplan.judging.settings import judge_settings
 
@@ -146,26 +143,12 @@ def judge_them(path):
 
 
 def start(server, number, data):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("LMMS_EGOPLAN")} | {
-        "LMMS_EGOPLAN_DATA": str(data),
-        "LMMS_EGOPLAN_JUDGE_MODEL": "judge",
-        "LMMS_EGOPLAN_JUDGE_BASE_URL": server.url,
-        "LMMS_EGOPLAN_JUDGE_API_KEY": f"{KEY}{number}",
-        "LMMS_EGOPLAN_JUDGE_CONCURRENCY": str(CONCURRENCY),
-        "LMMS_EGOPLAN_JUDGE_TIMEOUT": "3600",
-        "PYTHONPATH": str(Path(__file__).parents[1]),
-    }
+    key = f"{KEY}{number}"
+    variables = environment(server, data, API_KEY=key, CONCURRENCY=CONCURRENCY, TIMEOUT=3600)
     path = data / f"result {number}.json"
     program = f"from judging.test_every_fault import judge_them; judge_them({str(path)!r})"
     log = (data / f"log {number}.txt").open("w")
-    return subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=log, stderr=log)
-
-
-def stored(data):
-    with closing(sqlite3.connect(default_cache_path(), timeout=60)) as database:
-        rated = dict(database.execute("SELECT prompt, rating FROM judgements"))
-        keys = database.execute("SELECT count(*) FROM failures").fetchone()[0]
-    return rated, keys
+    return subprocess.Popen([sys.executable, "-c", program], env=variables, stdout=log, stderr=log)
 
 
 def test_every_answer_is_rated_once_and_correctly(data):
@@ -189,7 +172,7 @@ def test_every_answer_is_rated_once_and_correctly(data):
             time.sleep(source.choice((0, 0.01, 0.05)))
             running[victim].kill()
             running.pop(victim).wait()
-            rated, _ = stored(data)
+            rated = dict(select("prompt, rating", "judgements"))
             lost = [p for p in faults.by_process[victim] if p not in rated and p not in faults.permanent]
             assert len(lost) <= CONCURRENCY, "lost more prompts than were in flight"
             in_flight.update(lost)
@@ -200,7 +183,7 @@ def test_every_answer_is_rated_once_and_correctly(data):
             log = (data / f"log {number}.txt").read_text(encoding="utf-8")
             assert process.wait(timeout=MINUTES) == 0, log
 
-    rated, _ = stored(data)
+    rated = dict(select("prompt, rating", "judgements"))
     could_be_rated = {prompt: rating for prompt, rating in faults.rating.items() if prompt not in faults.permanent}
     assert rated == could_be_rated
     for number in running:

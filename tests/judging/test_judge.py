@@ -1,14 +1,12 @@
 import asyncio
-import sqlite3
 import threading
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from judge_server import JudgeServer, Reply
+from judgement_rows import select
 from judging.asked import KEY, SCALE, judge, read, request
-from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.judge import judge_all, probe
 from lmms_egoplan.judging.settings import JudgeSettings
 from patience import FOREVER_S
@@ -87,17 +85,13 @@ def test_images_change_the_cache_key():
             judgements = judge_all(requests, SCALE, JudgeSettings("judge", server.url))
             assert [judgement.rating for judgement in judgements] == [1] * 5
             assert len(server.prompts) == 4
-    with closing(sqlite3.connect(default_cache_path())) as database:
-        assert database.execute("SELECT prompt FROM judgements").fetchall() == [("a",)] * 4
+    assert select("prompt", "judgements") == [("a",)] * 4
 
 
 def test_stores_prompt_reply_rating_model_and_tokens():
     with JudgeServer(lambda *_: Reply("Fine. [[0.5]]", model="m-1")) as server:
         judge(server.url, ["how good?"])
-    with closing(sqlite3.connect(default_cache_path())) as database:
-        (row,) = database.execute(
-            "SELECT prompt, reply, rating, model, endpoint, prompt_tokens, completion_tokens FROM judgements"
-        )
+    (row,) = select("prompt, reply, rating, model, endpoint, prompt_tokens, completion_tokens", "judgements")
     assert row == ("how good?", "Fine. [[0.5]]", 0.5, "m-1", server.url, 2, 2)
 
 

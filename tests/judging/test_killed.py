@@ -1,7 +1,6 @@
 """Kill judging processes with -9. Stored replies are not requested again, and the result is the same."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,11 +11,12 @@ import pytest
 
 from judge_server import JudgeServer, Reply
 from judgement_rows import num_stored
+from judging.asked import environment
 from lmms_egoplan.judging.cache import default_cache_path
 from lmms_egoplan.judging.judge import judge_all
 from lmms_egoplan.judging.judgement import JudgeRequest, RatingScale
 from lmms_egoplan.judging.settings import judge_settings
-from patience import FOREVER_S, wait_until
+from patience import FOREVER_S, running, wait_until
 
 COUNT = 60
 CONCURRENCY = 4
@@ -32,16 +32,9 @@ def judge_sixty(path):
 
 
 def start(server, data, path):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("LMMS_EGOPLAN")} | {
-        "LMMS_EGOPLAN_DATA": str(data),
-        "LMMS_EGOPLAN_JUDGE_MODEL": "judge",
-        "LMMS_EGOPLAN_JUDGE_BASE_URL": server.url,
-        "LMMS_EGOPLAN_JUDGE_API_KEY": "none",
-        "LMMS_EGOPLAN_JUDGE_CONCURRENCY": str(CONCURRENCY),
-        "PYTHONPATH": os.pathsep.join(str(folder) for folder in (Path(__file__).parents[1], Path(__file__).parent)),
-    }
-    program = f"from test_killed import judge_sixty; judge_sixty({str(path)!r})"
-    return subprocess.Popen([sys.executable, "-c", program], env=environment)
+    variables = environment(server, data, API_KEY="none", CONCURRENCY=CONCURRENCY)
+    program = f"from judging.test_killed import judge_sixty; judge_sixty({str(path)!r})"
+    return subprocess.Popen([sys.executable, "-c", program], env=variables)
 
 
 def result(process, path):
@@ -80,13 +73,9 @@ def test_stored_replies_are_not_requested_again(tmp_path, monkeypatch, undisturb
 
     with JudgeServer(hold_half) as server:
         first = start(server, tmp_path, path)
-
-        def still_runs():
-            assert first.poll() is None, "ended before it was killed"
-
-        wait_until(lambda: len(held) == CONCURRENCY == len(server.prompts) - len(server.answered), still_runs)
+        wait_until(lambda: len(held) == CONCURRENCY == len(server.prompts) - len(server.answered), running(first))
         arrived = set(server.answered)
-        wait_until(lambda: num_stored(cache) == len(arrived), still_runs)
+        wait_until(lambda: num_stored(cache) == len(arrived), running(first))
         first.kill()
         first.wait()
         asked = list(server.prompts)

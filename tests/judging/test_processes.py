@@ -7,15 +7,10 @@ from pathlib import Path
 import pytest
 
 from judge_server import JudgeServer, Reply
-from judging.asked import judge
+from judging.asked import judge, start
 from patience import FOREVER_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("data")
-
-
-def _process(server, first, last):
-    script = [sys.executable, Path(__file__).with_name("asked.py"), server.url, str(first), str(last)]
-    return subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_ctrl_c_stops_immediately_and_stores_replies():
@@ -28,7 +23,7 @@ def test_ctrl_c_stops_immediately_and_stores_replies():
         return Reply()
 
     with JudgeServer(reply) as server:
-        process = _process(server, 10, 60)
+        process = start(server, 10, 60)
         wait_until(lambda: len(server.prompts) == 24 or process.poll() is not None)
         process.send_signal(signal.SIGINT)
         try:
@@ -46,7 +41,7 @@ def test_ctrl_c_stops_immediately_and_stores_replies():
 
 def test_answers_from_the_cache_load_no_library(data):
     code = (
-        "import sys; sys.argv[1:] = ['http://127.0.0.1:1/v1', '0', '700']; import runpy; "
+        "import sys; sys.argv[1:] = ['http://127.0.0.1:1/v1', '0', '700', '30']; import runpy; "
         f"runpy.run_path({str(Path(__file__).with_name('asked.py'))!r}, run_name='__main__'); "
         "print({'openai', 'torch', 'datasets', 'scipy', 'sklearn'} & set(sys.modules))"
     )

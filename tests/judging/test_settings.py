@@ -1,3 +1,5 @@
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,14 +7,8 @@ from hypothesis import strategies as st
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.judging.settings import HOW_TO_SET, JudgeSettings, _warn_of_borrowed_key, judge_settings
 
-_VARIABLES = (
-    *(
-        f"LMMS_EGOPLAN_JUDGE_{name}"
-        for name in ("MODEL", "BASE_URL", "API_KEY", "CONCURRENCY", "TIMEOUT", "MAX_TOKENS", "MAX_MIB", "PARAMETERS")
-    ),
-    *("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
-    *("API_TYPE", "AZURE_ENDPOINT", "AZURE_API_KEY", "AZURE_API_VERSION", "API_VERSION"),
-)
+# Beginnings of the variables that set a judge.
+_JUDGE = ("LMMS_EGOPLAN_JUDGE_", "MODEL_VERSION", "OPENAI_", "API_", "AZURE_")
 
 
 @pytest.fixture
@@ -20,8 +16,8 @@ def settings(monkeypatch):
     """Return a function that reads the settings from only the given variables."""
 
     def read(**variables):
-        for name in _VARIABLES:
-            monkeypatch.delenv(name, raising=False)
+        for name in [name for name in os.environ if name.startswith(_JUDGE)]:
+            monkeypatch.delenv(name)
         for name, value in variables.items():
             monkeypatch.setenv(name.replace("JUDGE_", "LMMS_EGOPLAN_JUDGE_", 1), value)
         return judge_settings("default")
