@@ -39,6 +39,7 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.media.frames import count_video_frames, read_frame_folder, read_video_frames
 from lmms_egoplan.outputs import MANIFEST
 from lmms_egoplan.report.statistics import FEWEST_CLUSTERS
+from ranking.reference import user_turn
 
 ROOT = Path(__file__).parents[1]
 EGOTHINK = ROOT.parent / "shared" / "data" / "egothink"
@@ -292,9 +293,8 @@ def test_replies_end(checkpoint):
     processor = AutoProcessor.from_pretrained(checkpoint)
     model = AutoModelForImageTextToText.from_pretrained(checkpoint)
     for text in ("What is this?", "Plan the steps.", "Where am I?"):
-        content = [{"type": "image", "image": Image.new("RGB", (160, 120), "red")}, {"type": "text", "text": text}]
         inputs = processor.apply_chat_template(
-            [{"role": "user", "content": content}],
+            user_turn(text, [Image.new("RGB", (160, 120), "red")]),
             add_generation_prompt=True,
             tokenize=True,
             return_dict=True,
@@ -321,9 +321,8 @@ def test_checkpoint_loads_and_distinguishes_images(checkpoint):
     model = AutoModelForImageTextToText.from_pretrained(checkpoint)
     losses = []
     for colour in ("red", "blue"):
-        content = [{"type": "image", "image": Image.new("RGB", (160, 120), colour)}] * 33
         messages = [
-            {"role": "user", "content": [*content, {"type": "text", "text": "What comes next?"}]},
+            *user_turn("What comes next?", [Image.new("RGB", (160, 120), colour)] * 33),
             {"role": "assistant", "content": [{"type": "text", "text": "close the drawer"}]},
         ]
         inputs = processor.apply_chat_template(

@@ -73,41 +73,6 @@ def test_a_consumer_that_stops_leaves_the_rest_unloaded():
     assert not any(thread.name.startswith("prefetch") for thread in threading.enumerate())
 
 
-class Held:
-    """Counts the bytes that are loaded but not yet passed to the consumer."""
-
-    def __init__(self, sizes):
-        self.sizes = sizes
-        self.now = self.peak = 0
-        self.lock = threading.Lock()
-
-    def load(self, item):
-        RESERVE.get()(self.sizes[item])
-        with self.lock:
-            self.now += self.sizes[item]
-            self.peak = max(self.peak, self.now)
-        return item, self.sizes[item]
-
-    def release(self, *items):
-        with self.lock:
-            self.now -= sum(self.sizes[item] for item in items)
-
-
-def test_what_is_ahead_takes_no_more_bytes_than_the_limit():
-    held = Held([100] * 200)
-    for item, _ in prefetch(range(200), held.load, workers=8, ahead=50, size=itemgetter(1), limit=1000):
-        held.release(item)
-    assert 100 <= held.peak <= 1000
-
-
-def test_an_item_above_the_limit_is_loaded_alone():
-    held = Held([5000] * 5)
-    items = prefetch(range(5), held.load, workers=4, size=itemgetter(1), limit=1000)
-    for item, _ in items:
-        held.release(item)
-    assert held.peak == 5000
-
-
 class Memory:
     """Counts the bytes of all blocks that exist."""
 
@@ -119,6 +84,35 @@ class Memory:
         with self.lock:
             self.now += size
             self.peak = max(self.peak, self.now)
+
+
+class Held(Memory):
+    """Counts the bytes that are loaded but not yet passed to the consumer."""
+
+    def __init__(self, sizes):
+        super().__init__()
+        self.sizes = sizes
+
+    def load(self, item):
+        RESERVE.get()(self.sizes[item])
+        self.add(self.sizes[item])
+        return item, self.sizes[item]
+
+
+def peak_of(sizes, workers, **options):
+    """Return the largest number of bytes that are ahead while items of these sizes are read, with a limit of 1000."""
+    held = Held(sizes)
+    for item, _ in prefetch(range(len(sizes)), held.load, workers, size=itemgetter(1), limit=1000, **options):
+        held.add(-sizes[item])
+    return held.peak
+
+
+def test_what_is_ahead_takes_no_more_bytes_than_the_limit():
+    assert 100 <= peak_of([100] * 200, workers=8, ahead=50) <= 1000
+
+
+def test_an_item_above_the_limit_is_loaded_alone():
+    assert peak_of([5000] * 5, workers=4) == 5000
 
 
 class Block:
@@ -190,10 +184,7 @@ def test_random_sizes_never_exceed_the_limit_by_more_than_one_item_or_batch(seed
 
 def test_a_small_item_first_and_big_ones_after_it():
     """With 16 workers, each big item takes 0.4 of the limit."""
-    held = Held([1] + [200] * 30)
-    for item, _ in prefetch(range(31), held.load, workers=16, size=itemgetter(1), limit=1000):
-        held.release(item)
-    assert held.peak <= 1000
+    assert peak_of([1] + [200] * 30, workers=16) <= 1000
 
 
 def test_processes_of_a_machine_share_the_limit(monkeypatch):

@@ -3,7 +3,6 @@
 import pytest
 from lm_eval.tasks import TaskManager
 from lmms_eval.tasks import TaskManager as LMMSTaskManager
-from loguru import logger
 
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, DEMO_SETS
@@ -16,20 +15,16 @@ from lmms_egoplan.storage import summary_path
 SUITE = "egocentric_planning_suite"
 
 
-@pytest.fixture
-def log_lines(tmp_path, monkeypatch):
-    """Log lines of a run without prepared data."""
+@pytest.fixture(autouse=True)
+def unprepared(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
     suite._absence.cache_clear()
-    lines = []
-    sink = logger.add(lambda message: lines.append(message.record["message"]), level="WARNING")
-    yield lines
-    logger.remove(sink)
+    yield
     suite._absence.cache_clear()
 
 
 @pytest.fixture
-def prepared(log_lines, tmp_path):
+def prepared(unprepared, tmp_path):
     demo = DEMO_SETS["egoplan_bench2"]
     copy_set(demo, tmp_path)
     prepare_egoplan_bench2(tmp_path / demo.prepare[1], Media({"Ego4D": tmp_path / demo.prepare[3]}))
@@ -55,9 +50,9 @@ def in_lm_eval(name):
         (f"{SUITE}_thinking", ["egoplan_bench2_thinking", "egoplan_bench2"]),
     ],
 )
-def test_prepared_benchmarks_run_and_each_skipped_one_is_logged(prepared, log_lines, load, name, tasks):
+def test_prepared_benchmarks_run_and_each_skipped_one_is_logged(prepared, warned, load, name, tasks):
     assert load(name) == tasks
-    skipped = [line for line in log_lines if line.startswith(f"{SUITE}: ")]
+    skipped = [line for line in warned if line.startswith(f"{SUITE}: ")]
     assert len(skipped) == len(BENCHMARKS) - 1
     assert all(len(line.splitlines()) == 1 for line in skipped)
     for benchmark in BENCHMARKS:
@@ -65,18 +60,18 @@ def test_prepared_benchmarks_run_and_each_skipped_one_is_logged(prepared, log_li
 
 
 @pytest.mark.parametrize("load", [in_lmms_eval, in_lm_eval])
-def test_nothing_prepared_is_an_error(log_lines, load):
+def test_nothing_prepared_is_an_error(warned, load):
     """lmms-eval wraps errors raised by functions in YAML files."""
     with pytest.raises((LmmsEgoplanError, ImportError)):
         load(SUITE)
-    assert "lmms-egoplan data status" in log_lines[-1]
+    assert "lmms-egoplan data status" in warned[-1]
 
 
-def test_damaged_data_raise_instead_of_being_skipped(prepared, log_lines):
+def test_damaged_data_raise_instead_of_being_skipped(prepared, warned):
     summary_path("egoplan_bench2", "test").write_text("{")
     with pytest.raises((LmmsEgoplanError, ImportError)):
         in_lmms_eval(SUITE)
-    assert "summary.json" in log_lines[-1]
+    assert "summary.json" in warned[-1]
 
 
 def test_both_harnesses_have_all_tasks_of_the_suite():

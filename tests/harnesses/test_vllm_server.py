@@ -14,6 +14,7 @@ from lmms_egoplan.ranking.engine.ranker import EngineRanker
 from lmms_egoplan.ranking.engine.requests import FORCED, PROCESSOR, PROMPT_LOGPROBS, EngineError, ranking_arguments
 from ranking.engine.chat_server import MODEL, ChatServer, probe
 from ranking.engine.table import expected
+from ranking.reference import user_turn
 from zoo import build
 
 CANDIDATES = ["put mug", "put mug on the counter", "éteindre le four 火"]
@@ -33,12 +34,7 @@ def environment(monkeypatch):
 
 def question(number, images=2):
     pixels = np.random.default_rng(number).integers(0, 255, (images, 56, 84, 3), dtype=np.uint8)
-    content = [{"type": "image", "image": Image.fromarray(frame)} for frame in pixels]
-    return (
-        [{"role": "user", "content": [*content, {"type": "text", "text": f"{number}: next?"}]}],
-        CANDIDATES,
-        f"q{number}",
-    )
+    return user_turn(f"{number}: next?", map(Image.fromarray, pixels)), CANDIDATES, f"q{number}"
 
 
 def ranker(server, processor, method="auto", **settings):

@@ -1,10 +1,24 @@
 """A slow, obvious reference: one pass per candidate, from raw pixels and text. Decoding locates its tokens."""
 
+from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 
 from zoo import FAMILIES, build
+
+
+def picture(seed: int, size: tuple[int, int] = (48, 36)) -> Image.Image:
+    """Return an image of random pixels."""
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8))
+
+
+def user_turn(text: str, images: Iterable[Any] = ()) -> list[dict]:
+    """Return a user's message: images, then text."""
+    content = [{"type": "image", "image": image} for image in images]
+    return [{"role": "user", "content": [*content, {"type": "text", "text": text}]}]
 
 
 def reference_loss(name: str, messages: list[dict], candidate: str, score_eos: bool = False) -> tuple[float, int]:
@@ -13,6 +27,13 @@ def reference_loss(name: str, messages: list[dict], candidate: str, score_eos: b
     if processor.chat_template is None:
         loss = _encoder_decoder_loss if FAMILIES[name].is_encoder_decoder else _plain_loss
         return loss(model, processor, messages, candidate, score_eos)
+    return full_pass(model, processor, messages, candidate, score_eos)
+
+
+def full_pass(
+    model: Any, processor: Any, messages: list[dict], candidate: str, score_eos: bool = False
+) -> tuple[float, int]:
+    """Score a decoder-only model with a chat template like `reference_loss`."""
     inputs = processor.apply_chat_template(
         [*messages, {"role": "assistant", "content": [{"type": "text", "text": candidate}]}],
         tokenize=True,
@@ -31,7 +52,7 @@ def reference_loss(name: str, messages: list[dict], candidate: str, score_eos: b
         inputs = _append(inputs, processor.tokenizer.convert_tokens_to_ids(closing))
         ids, length = inputs["input_ids"][0].tolist(), length + 1
     with torch.no_grad():
-        logits = model(**inputs).logits[0]
+        logits = model(**inputs, use_cache=False).logits[0]
     targets = torch.tensor(ids[-length:])
     return torch.nn.functional.cross_entropy(logits[-length - 1 : -1].float(), targets).item(), length
 
@@ -52,6 +73,7 @@ def _video_arguments(messages: list[dict]) -> dict[str, Any]:
     return {"do_sample_frames": False} if videos else {}
 
 
+@torch.no_grad()
 def _encoder_decoder_loss(
     model: Any, processor: Any, messages: list[dict], candidate: str, score_eos: bool
 ) -> tuple[float, int]:
@@ -63,15 +85,14 @@ def _encoder_decoder_loss(
         labels = labels[:, :-1]
     if not images:
         encoded = processor.tokenizer(text, return_tensors="pt")
-        with torch.no_grad():
-            loss = model.language_model(**encoded, labels=labels).loss
+        loss = model.language_model(**encoded, labels=labels).loss
         return loss.item(), labels.shape[1]
     inputs = _with_images(processor, text=text, instruction=text, images=images)
-    with torch.no_grad():
-        loss = model(**inputs, labels=labels).loss
+    loss = model(**inputs, labels=labels).loss
     return loss.item(), labels.shape[1]
 
 
+@torch.no_grad()
 def _plain_loss(model: Any, processor: Any, messages: list[dict], candidate: str, score_eos: bool) -> tuple[float, int]:
     """Score a decoder-only model without a chat template: the text is the question, a space, the candidate."""
     content = messages[0]["content"]
@@ -82,11 +103,9 @@ def _plain_loss(model: Any, processor: Any, messages: list[dict], candidate: str
     targets = ids[0, -length:]
     if images:
         inputs = _with_images(processor, f"{question} {candidate}", question, images)
-        with torch.no_grad():
-            logits = model(**inputs).logits[0]
+        logits = model(**inputs).logits[0]
     else:
-        with torch.no_grad():
-            logits = model.language_model(input_ids=ids).logits[0]
+        logits = model.language_model(input_ids=ids).logits[0]
     return torch.nn.functional.cross_entropy(logits[-length - 1 : -1].float(), targets).item(), length
 
 

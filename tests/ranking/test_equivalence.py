@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from transformers import AutoModelForImageTextToText, LlavaForConditionalGeneration
 
 from lmms_egoplan.ranking import CandidateRanker, PathError, RankingError
 from lmms_egoplan.ranking.kinds import AUDITED_EVERY, KindFinder, is_audited
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion
+from ranking.reference import full_pass, picture, user_turn
 from zoo import BEFORE_5_16, build
 from zoo.unusual import build_around, save_faulty
 
@@ -21,34 +21,13 @@ ACTIONS = ["put mug on the counter", "open the fridge", "take the milk and then 
 LETTERS = ["A", "B", "C", "D"]
 
 
-def picture(seed, size=(48, 36)):
-    return Image.fromarray(np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8))
-
-
 def question(text="What should I do next?", images=2, seed=0):
-    content = [{"type": "image", "image": picture(seed * 100 + number)} for number in range(images)]
-    return [{"role": "user", "content": [*content, {"type": "text", "text": text}]}]
+    return user_turn(text, [picture(seed * 100 + number) for number in range(images)])
 
 
 def full_passes(model, processor, messages, candidates):
     """Mean losses of independent passes over a fresh copy of the model, straight from transformers."""
-    losses = []
-    for candidate in candidates:
-        fresh = copy.deepcopy(model)
-        inputs = processor.apply_chat_template(
-            [*messages, {"role": "assistant", "content": [{"type": "text", "text": candidate}]}],
-            tokenize=True,
-            return_dict=True,
-            return_tensors="pt",
-            continue_final_message=True,
-        )
-        ids = inputs["input_ids"][0]
-        length = next(k for k in range(1, len(ids)) if candidate in processor.tokenizer.decode(ids[-k:]))
-        inputs["pixel_values"] = inputs["pixel_values"].to(model.dtype)
-        with torch.no_grad():
-            logits = fresh(**inputs, use_cache=False).logits[0, -length - 1 : -1].float()
-        losses.append(torch.nn.functional.cross_entropy(logits, ids[-length:]).item())
-    return losses
+    return [full_pass(copy.deepcopy(model), processor, messages, candidate)[0] for candidate in candidates]
 
 
 def assert_full(ranker, model, processor, messages, candidates, atol=1e-4):

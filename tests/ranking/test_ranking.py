@@ -7,11 +7,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 from transformers import LlavaForConditionalGeneration
 
 from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError, RankingError
-from ranking.reference import reference_loss
+from ranking.reference import picture, reference_loss
 from zoo import FAMILIES, build
 
 RANKED = [name for name in FAMILIES if name != "paligemma"]
@@ -24,17 +23,12 @@ CANDIDATES = [
 ]
 
 
-def image(seed: int, size: tuple[int, int] = (48, 36)) -> Image.Image:
-    pixels = np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
-    return Image.fromarray(pixels)
-
-
 def question(kind: str, text: str = "What should I do next in order to make coffee?") -> list[dict]:
     media = {
         "text": [],
-        "image": [{"type": "image", "image": image(7)}],
-        "images": [{"type": "image", "image": image(seed)} for seed in range(3)],
-        "video": [{"type": "video", "video": [image(seed) for seed in range(4)]}],
+        "image": [{"type": "image", "image": picture(7)}],
+        "images": [{"type": "image", "image": picture(seed)} for seed in range(3)],
+        "video": [{"type": "video", "video": [picture(seed) for seed in range(4)]}],
     }
     return [{"role": "user", "content": [*media[kind], {"type": "text", "text": text}]}]
 
@@ -104,17 +98,13 @@ def test_vision_and_context_run_once_per_question():
     for _ in range(2):  # the first decides the path; the second is audited
         ranker.score(question("images"), CANDIDATES)
     vision_calls, token_counts = [], []
-    handles = [
+    with (
         model.model.vision_tower.register_forward_hook(lambda *_: vision_calls.append(1)),
         model.model.language_model.register_forward_hook(
             lambda _, args, kwargs, output: token_counts.append(kwargs["inputs_embeds"].shape[:2]), with_kwargs=True
         ),
-    ]
-    try:
+    ):
         ranker.score(question("images"), CANDIDATES)
-    finally:
-        for handle in handles:
-            handle.remove()
     assert len(vision_calls) == 1
     (prefix_rows, prefix), (candidate_rows, candidates) = token_counts
     assert prefix_rows == candidate_rows == 1  # no row, and so no cache, per candidate

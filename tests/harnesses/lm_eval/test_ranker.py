@@ -26,13 +26,8 @@ from harnesses.lm_eval.asking import (
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
 from lmms_egoplan.harnesses.lm_eval.ranker import HFVLMRanker
 from lmms_egoplan.ranking import ContextTooLongError, PathError, RankingError
-from ranking.reference import reference_loss
+from ranking.reference import reference_loss, user_turn
 from zoo.unusual import save_faulty
-
-
-def messages(text, images):
-    content = [{"type": "image", "image": image} for image in images]
-    return [{"role": "user", "content": [*content, {"type": "text", "text": text}]}]
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
@@ -42,7 +37,7 @@ def test_chat_prompts_give_the_sums_of_full_passes(chat, name, count):
     for doc_id, text in enumerate(TEXTS):
         images = lazy(doc_id, count) if count else None
         requests += ranking(doc_id, prompt(text, count, chat[name]), CANDIDATES, images)
-        passes = [reference_loss(name, messages(text, pictures(doc_id, count)), candidate) for candidate in CANDIDATES]
+        passes = [reference_loss(name, user_turn(text, pictures(doc_id, count)), candidate) for candidate in CANDIDATES]
         expected += [(-loss * tokens, tokens) for loss, tokens in passes]
     answers = chat[name].loglikelihood(requests)
     np.testing.assert_allclose([total for total, _ in answers], [total for total, _ in expected], atol=1e-3)
@@ -156,11 +151,8 @@ def test_a_question_whose_requests_come_from_the_cache_is_computed_once(chat):
     model, passes = chat["llava"], []
     requests = dill.loads(dill.dumps(ranking(0, prompt("Next?", 2, model), CANDIDATES, lazy(0, 2))))
     model.loglikelihood(requests)  # full passes decide the path
-    handle = model.model.model.vision_tower.register_forward_hook(lambda *_: passes.append(1))
-    try:
+    with model.model.model.vision_tower.register_forward_hook(lambda *_: passes.append(1)):
         model.loglikelihood(requests)
-    finally:
-        handle.remove()
     assert len(passes) == 1
 
 
@@ -182,16 +174,13 @@ def test_answers_from_the_response_cache_are_those_of_their_images(chat, tmp_pat
     context = prompt("Next?", 1, model)
     requests = [request for number in (0, 1) for request in ranking(number, context, CANDIDATES, lazy(number, 1))]
     file, hook, passes = str(tmp_path / "answers.db"), model.cache_hook, []
-    handle = model.model.register_forward_pre_hook(lambda *_: passes.append(1))
-    try:
+    with model.model.register_forward_pre_hook(lambda *_: passes.append(1)):
         first = CachingLM(model, file).loglikelihood(requests[:5])
         before = len(passes)
         again = CachingLM(model, file).loglikelihood(requests[:5])
         assert before == len(passes) > 0
         other = CachingLM(model, file).loglikelihood(requests)
-    finally:
-        handle.remove()
-        model.set_cache_hook(hook)
+    model.set_cache_hook(hook)
     assert again == first == other[:5]
     assert [answer.num_tokens for answer in again] == [answer.num_tokens for answer in first]
     assert not set(other[5:]) & set(first)
@@ -202,9 +191,8 @@ def served(folder, cache, requests, **arguments):
     """Return the answers with `--use_cache`, and whether the model computed any of them."""
     model = HFVLMRanker(str(folder), **ARGUMENTS, **arguments)
     computed = []
-    handle = model.model.model.vision_tower.register_forward_hook(lambda *_: computed.append(1))
-    answers = CachingLM(model, str(cache)).loglikelihood(requests)
-    handle.remove()
+    with model.model.model.vision_tower.register_forward_hook(lambda *_: computed.append(1)):
+        answers = CachingLM(model, str(cache)).loglikelihood(requests)
     return [total for total, _ in answers], bool(computed)
 
 

@@ -18,13 +18,6 @@ from zoo.unusual import save_faulty
 CHOICES = ["put mug on the counter", "open the fridge", "take the milk and then wash it"]
 
 
-@pytest.fixture(autouse=True)
-def no_run_id(monkeypatch):
-    """The backend sets the variable for its process."""
-    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "")
-    monkeypatch.delenv("LMMS_CACHE_RUN_ID")
-
-
 def docs(*texts):
     picture = Image.effect_mandelbrot((60, 40), (-2, -1.5, 1, 1.5), 60).convert("RGB")
     return [{"text": text, "visuals": [picture], "choices": CHOICES} for text in texts]

@@ -126,13 +126,10 @@ def test_frames_are_positioned_by_their_seconds(rates):
     clips = [Clip(frames(8, 10 * number), rate) for number, rate in enumerate(rates)]
     content = [{"type": "image", "image": number_image(99)}, *messages(*clips)[0]["content"]]
     conversation, positions = [{"role": "user", "content": content}], []
-    hook = model.model.language_model.register_forward_pre_hook(
+    with model.model.language_model.register_forward_pre_hook(
         lambda _, __, keywords: positions.append(keywords["position_ids"]), with_kwargs=True
-    )
-    try:
+    ):
         CandidateRanker(model, processor, path="full").score(conversation, ["take the mug"])
-    finally:
-        hook.remove()
     kinds = inputs("qwen2_5_vl", conversation)["mm_token_type_ids"][0].tolist()
     times, offsets = positions[0][-3, 0].tolist(), []
     for kind, run in groupby(range(len(kinds)), kinds.__getitem__):

@@ -21,7 +21,7 @@ from lmms_egoplan.ranking.loglikelihood import parse_loglikelihood
 from lmms_egoplan.ranking.question import ContextTooLongError
 from media.files import damage_packet, number_image, read_numbers, write_numbered_video
 from patience import FOREVER_S
-from ranking.reference import reference_loss
+from ranking.reference import reference_loss, user_turn
 from zoo import build, save
 
 FAMILIES = ["llava", "qwen2_5_vl", "blip2"]
@@ -33,21 +33,9 @@ def checkpoint(tmp_path_factory):
     return {name: str(save(name, folder / name)) for name in [*FAMILIES, "llava_onevision"]}
 
 
-@pytest.fixture(autouse=True)
-def no_run_id(monkeypatch):
-    """The backend sets the variable for its process."""
-    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "")
-    monkeypatch.delenv("LMMS_CACHE_RUN_ID")
-
-
 def picture(number):
     """Return a picture, not square, whose colours differ from those of every other number."""
     return Image.effect_mandelbrot((70, 50), (-2, -1.5, 1, 1.5 - number / 10), 60).convert("RGB")
-
-
-def messages(images, text):
-    content = [{"type": "image", "image": image} for image in images]
-    return [{"role": "user", "content": [*content, {"type": "text", "text": text}]}]
 
 
 QUESTIONS = [
@@ -82,7 +70,7 @@ def test_answers_are_those_of_greedy_decoding(checkpoint, name):
         inputs = processor(text=question["text"], images=question["visuals"], return_tensors="pt")
     else:
         inputs = processor.apply_chat_template(
-            messages(question["visuals"], question["text"]),
+            user_turn(question["text"], question["visuals"]),
             add_generation_prompt=True,
             tokenize=True,
             return_dict=True,
@@ -166,7 +154,7 @@ def test_losses_are_those_of_full_passes(checkpoint, name):
     ]
     responses = list(model.loglikelihood(ranking_requests(model, docs)))
     expected = [
-        reference_loss(name, messages(doc["visuals"], doc["text"]), choice.strip())
+        reference_loss(name, user_turn(doc["text"], doc["visuals"]), choice.strip())
         for doc in docs
         for choice in doc["choices"]
     ]
@@ -193,7 +181,7 @@ def test_score_eos_adds_the_end_of_turn(checkpoint):
     doc = {"text": "What next?", "visuals": [picture(0)], "choices": CHOICES[:2]}
     model = HFVLM(checkpoint["llava"], dtype="float32", score_eos=True)
     for choice, response in zip(CHOICES, model.loglikelihood(ranking_requests(model, [doc])), strict=False):
-        loss, num_tokens = reference_loss("llava", messages(doc["visuals"], doc["text"]), choice, True)
+        loss, num_tokens = reference_loss("llava", user_turn(doc["text"], doc["visuals"]), choice, True)
         score = parse_loglikelihood(response.text)
         assert (score.loss, score.num_tokens) == (pytest.approx(loss, abs=1e-4), num_tokens)
 
@@ -293,16 +281,14 @@ def test_models_that_require_pixels_answer_text_questions(name):
     model, processor = build(name)
     answers = AnswerGenerator(model, processor)
     for images in ([], [picture(0)]):
-        content = [*({"type": "image", "image": image} for image in images), {"type": "text", "text": "What next?"}]
-        answer = answer_to(answers, [{"role": "user", "content": content}], 4)
+        answer = answer_to(answers, user_turn("What next?", images), 4)
         assert 1 <= answer.output_tokens <= 4
 
 
 def test_only_truncated_answers_reach_the_token_limit():
     model, processor = build("llava")
     answers = AnswerGenerator(model, processor)
-    content = [{"type": "image", "image": picture(0)}, {"type": "text", "text": "What next?"}]
-    messages = [{"role": "user", "content": content}]
+    messages = user_turn("What next?", [picture(0)])
     free = answer_to(answers, messages, 6)
     prompt = processor.apply_chat_template(
         messages, add_generation_prompt=True, tokenize=True, return_dict=True, return_tensors="pt"

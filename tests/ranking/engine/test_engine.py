@@ -19,6 +19,7 @@ from lmms_egoplan.ranking.engine.requests import (
 from lmms_egoplan.ranking.engine.schedule import Schedule
 from lmms_egoplan.ranking.question import CandidateTokens
 from ranking.engine.table import expected, logprob
+from ranking.reference import user_turn
 from zoo import build
 
 IMAGE = Image.new("RGB", (60, 40), "red")
@@ -198,9 +199,7 @@ def test_a_known_inexact_method_is_not_chosen_again():
 @pytest.mark.parametrize("score_eos", [False, True])
 def test_tokens_are_those_of_the_ranker_on_transformers(name, score_eos):
     model, processor = build(name)
-    messages = [
-        {"role": "user", "content": [{"type": "image", "image": IMAGE}, {"type": "text", "text": "What next?"}]}
-    ]
+    messages = user_turn("What next?", [IMAGE])
     candidates = ["put mug", "put mug on the counter", "éteindre le four 火"]
     encoded = CandidateRanker(model, processor, score_eos=score_eos).encode(messages, candidates, "q")
     question_for_engine = EngineRanker(TableEngine(), processor, score_eos=score_eos).encode(messages, candidates, "q")
@@ -214,18 +213,13 @@ def test_tokens_are_those_of_the_ranker_on_transformers(name, score_eos):
 def test_clips_become_images_and_this_is_logged(warned):
     frames = [Image.new("RGB", (60, 40), (40 * shade, 0, 0)) for shade in range(4)]
     text = {"type": "text", "text": "What next?"}
-    clip = [
-        {
-            "role": "user",
-            "content": [{"type": "video", "video": frames[:3]}, {"type": "image", "image": frames[3]}, text],
-        }
-    ]
-    images = [{"role": "user", "content": [*({"type": "image", "image": frame} for frame in frames), text]}]
+    content = [{"type": "video", "video": frames[:3]}, {"type": "image", "image": frames[3]}, text]
+    clip = [{"role": "user", "content": content}]
     ranked = EngineRanker(TableEngine(), build("qwen2_5_vl")[1])
     assert ranked.takes_video
     first, second = (ranked.encode(clip, ["put mug"], f"q{number}") for number in range(2))
     assert first.kind == second.kind == "image (clips as images)"
-    plain = ranked.encode(images, ["put mug"], "q2")
+    plain = ranked.encode(user_turn("What next?", frames), ["put mug"], "q2")
     assert plain.kind == "image"
     assert (first.prefix, first.media) == (plain.prefix, plain.media)
     assert len(warned) == 1

@@ -19,6 +19,7 @@ from patience import FOREVER_S, wait_until
 from ports import free_port
 from ranking.engine.chat_server import probe
 from ranking.engine.checkpoints import save
+from ranking.reference import user_turn
 
 pytest.importorskip("vllm", reason="needs vLLM; .ci/vllm runs this")
 pytestmark = pytest.mark.whole
@@ -79,8 +80,7 @@ def forcing(serve):
 def questions(count, images=3):
     for number in range(count):
         pixels = np.random.default_rng(number).integers(0, 255, (images, 56, 84, 3), dtype=np.uint8)
-        content = [{"type": "image", "image": Image.fromarray(frame)} for frame in pixels]
-        yield [{"role": "user", "content": [*content, {"type": "text", "text": f"{number}: next?"}]}], f"q{number}"
+        yield user_turn(f"{number}: next?", map(Image.fromarray, pixels)), f"q{number}"
 
 
 def check_scores(url, checkpoint, path, method="auto"):

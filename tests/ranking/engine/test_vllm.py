@@ -2,17 +2,16 @@
 
 import gc
 
-import numpy as np
 import psutil
 import pytest
 import torch
-from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
 from lmms_egoplan.ranking.engine.requests import FORCED, PROMPT_LOGPROBS, EngineError, ranking_arguments
 from ranking.engine.checkpoints import save
+from ranking.reference import picture, user_turn
 
 vllm = pytest.importorskip("vllm", reason="needs vLLM; .ci/vllm runs this")
 pytestmark = pytest.mark.whole
@@ -47,13 +46,9 @@ def engine(request, tmp_path_factory):
 
 
 def question(number, kind):
-    frames = [
-        Image.fromarray(np.random.default_rng(9 * number + seed).integers(0, 255, (56, 84, 3), dtype=np.uint8))
-        for seed in range(2 + 2 * (number % 2))
-    ]
-    media = {"text": [], "image": [{"type": "image", "image": frame} for frame in frames]}[kind]
-    text = {"type": "text", "text": "What should I do next? " * (1 + number % 3)}
-    return [{"role": "user", "content": [*media, text]}], CANDIDATES, f"{kind} {number}"
+    frames = [picture(9 * number + seed, (84, 56)) for seed in range(2 + 2 * (number % 2))]
+    messages = user_turn("What should I do next? " * (1 + number % 3), frames if kind == "image" else [])
+    return messages, CANDIDATES, f"{kind} {number}"
 
 
 @pytest.mark.parametrize("method", ["auto", FORCED, PROMPT_LOGPROBS])
@@ -75,9 +70,8 @@ def test_scores_are_those_of_transformers(engine, method, kind):
 def test_a_context_that_does_not_fit_is_named(engine):
     llm, _, processor = engine
     ranker = EngineRanker(llm, processor)
-    content = [{"type": "text", "text": "What next? " * 300}]
     fits = ranker.encode(*question(0, "text"))
-    scores = ranker.scores([fits, ranker.encode([{"role": "user", "content": content}], CANDIDATES, "small/7")])
+    scores = ranker.scores([fits, ranker.encode(user_turn("What next? " * 300), CANDIDATES, "small/7")])
     next(scores)
     with pytest.raises(ContextTooLongError, match=r"question small/7: .*\d+ tokens"):
         next(scores)
