@@ -180,32 +180,31 @@ def checkout(tmp_path):
     return commit(release("lmms_eval", tree, [str(name) for name in patches.changed_files(UPSTREAM / FIX)]))
 
 
-def test_build_refuses_a_checkout_with_changes(checkout, tmp_path):
-    (checkout / "pyproject.toml").write_text('[project]\nname = "lmms_eval"\n')
+def refusal(checkout, tmp_path):
+    """Return what `build` prints when it refuses a checkout."""
     status, output = build(FIX, checkout, tmp_path / "out")
     assert status == 1
-    assert "has uncommitted changes" in output
+    return output
+
+
+def test_build_refuses_a_checkout_with_changes(checkout, tmp_path):
+    (checkout / "pyproject.toml").write_text('[project]\nname = "lmms_eval"\n')
+    assert "has uncommitted changes" in refusal(checkout, tmp_path)
     assert git(checkout, "branch", "--list", FIX) == ""
 
 
 def test_build_refuses_another_project(tmp_path):
     checkout = commit(release("lm_eval", tmp_path / "checkout", ()))
-    status, output = build(FIX, checkout, tmp_path / "out")
-    assert status == 1
-    assert f"is a checkout of lm_eval; {FIX} is for lmms_eval" in output
+    assert f"is a checkout of lm_eval; {FIX} is for lmms_eval" in refusal(checkout, tmp_path)
 
 
 def test_build_refuses_a_folder_of_a_checkout(checkout, tmp_path):
-    status, output = build(FIX, checkout / "lmms_eval", tmp_path / "out")
-    assert status == 1
-    assert "is not the root of a git checkout" in output
+    assert "is not the root of a git checkout" in refusal(checkout / "lmms_eval", tmp_path)
 
 
 def test_build_refuses_an_existing_branch(checkout, tmp_path):
     git(checkout, "branch", FIX)
-    status, output = build(FIX, checkout, tmp_path / "out")
-    assert status == 1
-    assert f"git branch -D {FIX}" in output
+    assert f"git branch -D {FIX}" in refusal(checkout, tmp_path)
 
 
 def test_build_names_the_hunk_that_does_not_apply(checkout, tmp_path):
@@ -213,9 +212,9 @@ def test_build_names_the_hunk_that_does_not_apply(checkout, tmp_path):
     file = checkout / hunk.file
     file.write_text(file.read_text(encoding="utf-8").replace(hunk.old_lines[0], "EDITED = True"), encoding="utf-8")
     git(checkout, "commit", "--quiet", "--all", "--message", "Edit")
-    status, output = build(FIX, checkout, tmp_path / "out")
-    assert status == 1
-    assert f"made for release {patches.RELEASES['lmms_eval']}; here, {hunk} does not apply" in output
+    assert f"made for release {patches.RELEASES['lmms_eval']}; here, {hunk} does not apply" in refusal(
+        checkout, tmp_path
+    )
     assert git(checkout, "branch", "--list", FIX) == ""
     assert len(git(checkout, "worktree", "list").splitlines()) == 1
     assert not (tmp_path / "out").exists()
