@@ -193,13 +193,13 @@ class QuestionEncoder:
     def _split(self, messages: list[Message], candidates: Sequence[str], question_id: str) -> SplitQuestion:
         """Find the boundary between the context's and each candidate's tokens; shared by all rankers."""
         tokenised = [self._tokenise_with_candidate(messages, candidate, question_id) for candidate in candidates]
-        boundary = min(_common_prefix_length([ids for ids, _ in tokenised]), min(own.start for _, own in tokenised))
+        boundary = min(_common_prefix_length([ids for ids, _ in tokenised]), min(span.start for _, span in tokenised))
         closing = self._closing_token(messages) if self.scores_eos else []
         return SplitQuestion(
             prefix=tokenised[0][0][:boundary],
             candidates=[
-                CandidateTokens(ids[boundary : own.stop] + closing, first=own.start - boundary)
-                for ids, own in tokenised
+                CandidateTokens(ids[boundary : span.stop] + closing, first=span.start - boundary)
+                for ids, span in tokenised
             ],
             tail=tokenised[0][0][boundary:],
         )

@@ -50,9 +50,9 @@ def start(server: Any, first: int, last: int, lease: float = 30.0) -> subprocess
 def environment(server: Any, data: Path, **settings: Any) -> dict[str, str]:
     """Return the environment of a process with this judge and data root. The tests' modules can be imported there."""
     settings |= {"MODEL": "judge", "BASE_URL": server.url}
-    others = {name: value for name, value in os.environ.items() if not name.startswith("LMMS_EGOPLAN")}
-    others |= {"LMMS_EGOPLAN_DATA": str(data), "PYTHONPATH": str(Path(__file__).parents[1])}
-    return others | {f"LMMS_EGOPLAN_JUDGE_{name}": str(value) for name, value in settings.items()}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("LMMS_EGOPLAN")}
+    inherited |= {"LMMS_EGOPLAN_DATA": str(data), "PYTHONPATH": str(Path(__file__).parents[1])}
+    return inherited | {f"LMMS_EGOPLAN_JUDGE_{name}": str(value) for name, value in settings.items()}
 
 
 if __name__ == "__main__":
