@@ -168,7 +168,7 @@ class JudgementCache:
                     yield key, dict(zip([*columns][1:], values, strict=True))
 
     def _check(self) -> None:
-        """Create missing tables. Damage is reported, not repaired."""
+        """Create missing tables and upgrade those of earlier versions. Damage is reported, not repaired."""
         state = self._database.execute("PRAGMA quick_check(1)").fetchone()[0]
         if state != "ok":
             raise sqlite3.DatabaseError(state)
@@ -176,11 +176,16 @@ class JudgementCache:
             for table, columns in _COLUMNS.items():
                 kinds = ", ".join(f"{name} {kind}" for name, kind in columns.items())
                 self._database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({kinds})")
+            if self._columns("judgements") == [*_COLUMNS["judgements"]][:-1]:  # an earlier version without `finish`
+                self._database.execute("ALTER TABLE judgements ADD COLUMN finish TEXT")
             for trigger in _SCHEMA["triggers"]:
                 self._database.execute(f"CREATE TRIGGER IF NOT EXISTS {trigger}")
             for table, columns in _COLUMNS.items():
-                if [row[1] for row in self._database.execute(f"PRAGMA table_info({table})")] != [*columns]:
+                if self._columns(table) != [*columns]:
                     raise sqlite3.DatabaseError(f"table {table} has unexpected columns")
+
+    def _columns(self, table: str) -> list[str]:
+        return [row[1] for row in self._database.execute(f"PRAGMA table_info({table})")]
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
