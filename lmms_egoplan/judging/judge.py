@@ -150,6 +150,7 @@ def probe(settings: JudgeSettings) -> str:
     """
     if settings.model == DEMO:
         return DEMO
+    _log_once("INFO", f"Asking {settings.name(settings.model)} at {settings.where}")
 
     async def ask() -> str:
         from lmms_egoplan.judging.client import Client
@@ -517,7 +518,6 @@ def _try(settings: JudgeSettings) -> None:
                 pass
         except CacheError as error:
             raise JudgeError(str(error)) from None
-        _log_once("INFO", f"Asking {settings.name(settings.model)} at {settings.where}")
     logger.info(f"Judge: {probe(settings)}")
 
 

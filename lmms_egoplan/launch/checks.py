@@ -14,6 +14,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import psutil
+from loguru import logger
 
 from lmms_egoplan.encoder import DEFAULT_ENCODER, check_files, encoder_name
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -174,8 +175,12 @@ def _judge(plan: Plan) -> Iterator[str]:
             f"judge: {', '.join(without)} needs one; set LMMS_EGOPLAN_JUDGE_BASE_URL, LMMS_EGOPLAN_JUDGE_API_KEY and "
             "LMMS_EGOPLAN_JUDGE_MODEL (docs/judges.md), or choose other --benchmarks"
         )
-    for settings in dict.fromkeys(filter(None, judges.values())):
-        probe(settings)
+    logger.disable(probe.__module__)  # only the result matters here
+    try:
+        for settings in dict.fromkeys(filter(None, judges.values())):
+            probe(settings)
+    finally:
+        logger.enable(probe.__module__)
 
 
 def _server(plan: Plan) -> Iterator[str]:
