@@ -42,7 +42,8 @@ from lmms_egoplan.training.questions import AnswerEncoder
 from lmms_egoplan.training.samples import Mix, Sample
 from lmms_egoplan.training.settings import Lora
 from patience import FOREVER_S, wait_until
-from ranking.test_ranking import image, question
+from ranking.reference import picture
+from ranking.test_ranking import question
 from volumes import volume_of
 from zoo import build
 
@@ -249,7 +250,7 @@ def test_backend_loads_the_adapter_and_caches_per_adapter(folder, run, tmp_path,
     monkeypatch.setenv("LMMS_CACHE_RUN_ID", "own")
     plain, tuned = HFVLM(str(folder / "model")), HFVLM(str(folder / "model"), peft=str(run[0]))
     assert plain.open_cache(tmp_path / "a") != tuned.open_cache(tmp_path / "b")
-    doc = {"text": "What next?", "visuals": [image(3)], "choices": ACTIONS}
+    doc = {"text": "What next?", "visuals": [picture(3)], "choices": ACTIONS}
     base, tuned = (
         [parse_loglikelihood(response.text).loss for response in model.loglikelihood(ranking_requests(model, [doc]))]
         for model in (plain, tuned)
@@ -258,7 +259,7 @@ def test_backend_loads_the_adapter_and_caches_per_adapter(folder, run, tmp_path,
     expected = load_adapter(AutoModelForImageTextToText.from_pretrained(folder / "model"), run[0])
     ranker = CandidateRanker(expected, AutoProcessor.from_pretrained(folder / "model"))
     messages = [
-        {"role": "user", "content": [{"type": "image", "image": image(3)}, {"type": "text", "text": doc["text"]}]}
+        {"role": "user", "content": [{"type": "image", "image": picture(3)}, {"type": "text", "text": doc["text"]}]}
     ]
     assert tuned == pytest.approx([score.nll for score in ranker.score(messages, ACTIONS)], abs=1e-5)
 
@@ -339,7 +340,7 @@ def test_shared_passes_are_checked_for_each_kind_of_media(name):
 
 
 def frames(count):
-    return [[image(number) for number in range(count)]] * bool(count) + [image(9)]
+    return [[picture(number) for number in range(count)]] * bool(count) + [picture(9)]
 
 
 @pytest.mark.whole
