@@ -110,11 +110,11 @@ def report(
     for line in built.skipped:
         typer.echo(f"Skipped: {line}", err=True)
     counts = ", ".join(f"{count} {name[:-1] if count == 1 else name}" for name, count in built.counts.items())
-    has_remarks_apart = form != "text"
-    typer.echo(f"{counts} in {time.monotonic() - started:.0f} s", err=has_remarks_apart)
+    is_redirected = form != "text"
+    typer.echo(f"{counts} in {time.monotonic() - started:.0f} s", err=is_redirected)
     if built.pictures:
-        typer.echo(f"Gallery: {built.pictures}", err=has_remarks_apart)
-    typer.echo(f"Written to {built.page}\n", err=has_remarks_apart)
+        typer.echo(f"Gallery: {built.pictures}", err=is_redirected)
+    typer.echo(f"Written to {built.page}\n", err=is_redirected)
     if form == "text":
         print_summary(built.sections, Console())
     else:
@@ -164,10 +164,11 @@ def show(
 
     Example: `lmms-egoplan show runs/qwen runs/llava`
     """
-    working = [path for path in runs if (state := read_state(path)) and show_progress(path, state)]
-    runs = [path for path in runs if path not in working]
-    if working and not runs:
-        return
+    if form == "text":
+        working = [path for path in runs if (state := read_state(path)) and show_progress(path, state)]
+        runs = [path for path in runs if path not in working]
+        if working and not runs:
+            return
     read = read_scores(runs, BENCHMARKS)
     try:
         reports, has_samples = _checked_reports(read.runs)

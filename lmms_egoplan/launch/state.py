@@ -5,6 +5,7 @@ lmms-eval logs each response with its question (``cache/**/*.audit.jsonl``). lm-
 
 import json
 import math
+import platform
 import shlex
 import sqlite3
 import sys
@@ -45,6 +46,7 @@ class RunState(Checked):
         command: The command that repeats the run.
         started: Time of the last start, in seconds since the epoch.
         streams: Whether the backend's answers are stored one by one.
+        host: Name of the machine that started it.
         process: ID of the harness's process, and its start in seconds since the epoch; None if a script starts it.
     """
 
@@ -53,6 +55,7 @@ class RunState(Checked):
     command: str
     started: float
     streams: bool
+    host: str
     process: list[float] | None
     package: dict[str, str] = Field(default_factory=lambda: {"name": "lmms-egoplan", "version": __version__})
 
@@ -84,6 +87,7 @@ def write_state(plan: Plan, estimates: Sequence[TaskEstimate], process: int | No
     Args:
         plan: The run.
         estimates: The estimate of each task.
+        host: Name of the machine that started it.
         process: ID of the harness's process; None if a script starts it.
     """
     questions = {task.task: task.questions for task in estimates}
@@ -93,6 +97,7 @@ def write_state(plan: Plan, estimates: Sequence[TaskEstimate], process: int | No
         command=shlex.join(["lmms-egoplan", *sys.argv[1:]]),
         started=time.time(),
         streams=plan.backend.is_own,
+        host=platform.node(),
         process=None if process is None else [process, psutil.Process(process).create_time()],
     )
     write_whole(plan.out / _STATE, json.dumps(state.model_dump(), indent=1, ensure_ascii=False) + "\n")
@@ -112,6 +117,8 @@ def read_state(folder: Path) -> RunState | None:
 def is_running(state: RunState) -> bool:
     """Return whether the harness's process of the last start works on this machine, even if its parent was killed."""
     number, created = state.process or (-1, 0.0)
+    if state.host != platform.node():
+        return False
     try:
         process = psutil.Process(int(number))
         return abs(process.create_time() - created) < 1 and process.status() != psutil.STATUS_ZOMBIE
@@ -123,7 +130,8 @@ def progress_of(folder: Path, state: RunState) -> dict[str, Progress]:
     """Return the progress of each task; for lm-eval, of all tasks together."""
     now = time.time() if is_running(state) else None
     if _ALL in state.totals:
-        return {_ALL: Progress(_count_requests(folder / CACHE["lm-eval"]), state.totals[_ALL], None)}
+        total = state.totals[_ALL]
+        return {_ALL: Progress(min(_count_requests(folder / CACHE["lm-eval"]), total), total, None)}
     times = _answer_times(folder / CACHE["lmms-eval"])
     progress = {}
     for task, total in state.totals.items():
@@ -141,8 +149,9 @@ def show_progress(folder: Path, state: RunState) -> bool:
         return False
     since = f"{datetime.fromtimestamp(state.started, timezone.utc):%Y-%m-%d %H:%M} UTC"
     stopped = f"not running; last started on {since}. To resume it: {state.command}"
-    script = f"its script was written on {since}; whether it runs now is unknown"
-    typer.echo(f"{folder}: {f'running since {since}' if working else stopped if state.process else script}")
+    unknown = f"started by a script or on {state.host}, on {since}; whether it runs now is unknown"
+    is_known = state.process is not None and state.host == platform.node()
+    typer.echo(f"{folder}: {f'running since {since}' if working else stopped if is_known else unknown}")
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     for title in ("task", "answered", "of", "coverage", "per minute", "time left"):
         table.add_column(title, no_wrap=True, justify="left" if title == "task" else "right")
@@ -176,7 +185,7 @@ def _records(cache: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(cache.rglob("*.audit.jsonl")):
         with suppress(OSError), path.open("rb") as lines:
             for line in lines:
-                with suppress(ValueError, TypeError):  # the last line may be incomplete
+                with suppress(ValueError, AttributeError):  # the last line may be incomplete
                     record = decode(line)
                     if record.keys() >= {"task_name", "doc_id", "created_at"}:
                         record.pop("response", None)

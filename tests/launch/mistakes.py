@@ -101,7 +101,7 @@ def write_other_run(folder: Path) -> None:
             **{"model": CHECKPOINT, "backend_name": "hf_vlm", "model_args": {"dtype": "float32"}},
             **{"harness": "lmms-eval", "limit": None, "options": []},
         },
-        **{"totals": {}, "command": "", "started": 0.0, "streams": True, "process": None},
+        **{"totals": {}, "command": "", "started": 0.0, "streams": True, "host": "", "process": None},
     }
     (folder / "runs" / "run.json").write_text(json.dumps(state))
     (folder / "runs" / ".lmms-egoplan.json").write_text(json.dumps({"command": "run"}))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import sqlite3
 import time
 
@@ -21,7 +22,7 @@ def state(**changes):
         "totals": {"egoplan_val": 10},
         "command": "lmms-egoplan run checkpoint",
         "started": STARTED,
-        "streams": True,
+        **{"streams": True, "host": platform.node()},
         "process": [float(os.getpid()), psutil.Process().create_time() + 100],
     }
     return RunState(**values | changes)
@@ -43,7 +44,7 @@ def test_progress_counts_each_question_once_in_all_processes(tmp_path):
     runs = tmp_path / "cache" / "runs" / "id"
     first = [record(number, STARTED + 10 * number, index) for number in range(4) for index in range(4)]
     write_log(runs / "rank_0.audit.jsonl", first, end='{"task_name": "egoplan_val", "doc_i')
-    write_log(runs / "rank_1.audit.jsonl", [record(4, STARTED + 40), {"other": 1}, record(0, STARTED)])
+    write_log(runs / "rank_1.audit.jsonl", [record(4, STARTED + 40), {"other": 1}, [3], record(0, STARTED)])
     progress = progress_of(tmp_path, state())["egoplan_val"]
     assert (progress.done, progress.total) == (5, 10)
     assert progress.rate == pytest.approx(4 / 40)
@@ -79,6 +80,7 @@ def test_a_process_with_the_same_number_is_not_the_run():
     assert not is_running(state())
     assert is_running(state(process=[float(os.getpid()), psutil.Process().create_time()]))
     assert not is_running(state(process=None))
+    assert not is_running(state(process=[float(os.getpid()), psutil.Process().create_time()], host="elsewhere"))
     assert not is_running(state(process=[2.0**31 - 1, STARTED]))
 
 
@@ -111,3 +113,16 @@ def test_show_says_what_a_backend_without_stored_answers_hides(tmp_path):
     assert "unknown" in result.stdout
     assert "async_openai" in result.stdout
     assert "0%" not in result.stdout
+
+
+def test_show_does_not_claim_that_a_run_on_another_machine_stopped(tmp_path):
+    result = show(tmp_path, state(host="node7"))
+    assert "node7" in result.stdout
+    assert "unknown" in result.stdout
+    assert "not running" not in result.stdout
+
+
+def test_progress_is_not_mixed_with_a_table_for_programs(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps(state().model_dump()))
+    result = CliRunner().invoke(app, ["show", str(tmp_path), "--format", "csv"])
+    assert (result.exit_code, result.stdout) == (1, "")
