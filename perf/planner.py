@@ -34,7 +34,7 @@ from lmms_egoplan.harnesses.adapter import load_adapter
 from lmms_egoplan.media.frames import Clip
 from lmms_egoplan.planner.kitchen import ACTIONS, GOALS, Kitchen
 from lmms_egoplan.planner.planner import Episode, Outcome, Proposal, run_episode
-from lmms_egoplan.planner.proposals import RANK, Proposer
+from lmms_egoplan.planner.proposals import Proposer
 from lmms_egoplan.training.run import tune
 from lmms_egoplan.training.samples import Mix, Sample
 from lmms_egoplan.training.settings import TuningSettings
@@ -225,7 +225,7 @@ def with_model(base: Path, adapter: Path | None, has_pictures: bool) -> Callable
     """Load a model, and return a function that returns the same planner, which ranks all actions, for every episode."""
     model = AutoModelForImageTextToText.from_pretrained(base).eval()
     model = load_adapter(model, adapter) if adapter else model
-    proposer = Proposer(model, AutoProcessor.from_pretrained(base), len(ACTIONS), RANK)
+    proposer = Proposer(model, AutoProcessor.from_pretrained(base), len(ACTIONS), "rank")
     return lambda *_: proposer if has_pictures else GoalOnly(proposer)
 
 

@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.actplan_plans import pictures
 from lmms_egoplan.annotation.clips import MediaFolder
-from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Marks, Option, Prose, Steps, Values, majority
 from lmms_egoplan.benchmarks.actplan.instances import find_instances, instance_key, instances_of, read_instance
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, PLANS, VERDICTS, GeneratedPlan, StoredPlan, read_plans
@@ -60,7 +61,6 @@ class LabelledPlans(Flow):
 
     name = "actplan"
     title = "ActPlan-1K: label plans"
-    guide = GUIDES[name]
     stages = (Stage("label", "Labels"),)
 
     def form(self, contents: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:
@@ -80,7 +80,7 @@ class LabelledPlans(Flow):
     def scales(self) -> Sequence[Scale]:
         """Return a scale for each verdict and for the presence of each error type."""
         return [
-            *(Scale(name.capitalize(), (0, 1), partial(_verdict, name)) for name in VERDICTS),
+            *(Scale(name.capitalize(), ("0", "1"), itemgetter(name)) for name in VERDICTS),
             *(Scale(f"Error: {title}", (0, 1), partial(_has_error, key)) for key, title in ERRORS.items()),
         ]
 
@@ -136,10 +136,6 @@ def _error_rows(records: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
             count = sum(key in errors for errors in plans)
             rows.append([model, title, len(plans), count, round(100 * count / total, 1) if total else "n/a"])
     return rows
-
-
-def _verdict(name: str, values: Values) -> int:
-    return int(values[name])
 
 
 def _has_error(key: str, values: Values) -> int:

@@ -5,7 +5,7 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
-from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Prose, Steps, Values, Words
 from lmms_egoplan.benchmarks.actplan.bddl import predicates_text
 from lmms_egoplan.errors import LmmsEgoplanError
@@ -51,7 +51,6 @@ class SelectedCircumstances(Flow):
 
     name = "actplan-circumstances"
     title = "ActPlan-1K: choose circumstances"
-    guide = GUIDES[name]
     stages = (Stage("select", "Selection"),)
 
     def form(self, contents: Mapping[str, Any], _earlier: Sequence[Values] = (), _order: int = 0) -> Form:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
-from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Label, Labelled, Stage
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Stage
 from lmms_egoplan.annotation.forms import Form, FormError, Picture, Prose, Values, Words
 from lmms_egoplan.benchmarks.actplan.bddl import parse_problem
 from lmms_egoplan.benchmarks.actplan.goal_check import GoalCheck, check_goal
@@ -72,7 +72,6 @@ class WrittenPlans(Flow):
 
     name = "actplan-plans"
     title = "ActPlan-1K: write gold plans"
-    guide = GUIDES[name]
     stages = (Stage(_STAGE, "Plans"),)
     is_adjudicated = False
 

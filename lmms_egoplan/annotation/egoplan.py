@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_egoplan.annotation.clips import Cut, MediaFolder, Still
-from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Film, Form, Option, Part, Picture, Prose, Values
 from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.prepare import Roots, check_media
@@ -56,7 +56,6 @@ class VerifiedQuestions(Flow):
 
     name = "egoplan"
     title = "EgoPlan: verify questions"
-    guide = GUIDES[name]
     stages = (Stage(_STAGE, "Verification"),)
     is_adjudicated = False
     seniors = _SENIORS

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.annotation.clips import KeptImage, MediaFolder
-from lmms_egoplan.annotation.flow import GUIDES, Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
+from lmms_egoplan.annotation.flow import Export, ExportedFile, Flow, Item, Label, Labelled, Scale, Stage
 from lmms_egoplan.annotation.forms import Choice, Form, Option, Picture, Prose, Values
 from lmms_egoplan.benchmarks.egothink.answer_files import PEOPLE, read_stored, with_questions
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
@@ -76,7 +76,6 @@ class RatedAnswers(Flow):
 
     name = "egothink"
     title = "EgoThink: rate answers"
-    guide = GUIDES[name]
     stages = (Stage(_STAGE, "Rating"),)
     # The raters' mean counts (sec. 5.2), so the lead does not decide.
     is_adjudicated = False

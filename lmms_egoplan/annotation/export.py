@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 from lmms_egoplan.annotation.agreement import Agreement, agreements
 from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.flow import ExportedFile, Flow, Item, Labelled
-from lmms_egoplan.annotation.forms import Choice, Film, Form, Part, Picture, Steps, Words
+from lmms_egoplan.annotation.forms import Choice, Form, Part, Picture, Steps, Words
 from lmms_egoplan.annotation.pages import environment
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
@@ -85,7 +85,7 @@ def _data(form: Form, folder: MediaFolder, out: Path) -> dict[str, Any]:
     """Return the contents of a task by the names of the tags' variables."""
     data: dict[str, Any] = {}
     for name, part in _named(form):
-        if isinstance(part, Picture | Film):
+        if isinstance(part, Picture):
             file = folder.file(part.media)
             (out / "media").mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, out / "media" / file.name)

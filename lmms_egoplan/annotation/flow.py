@@ -210,7 +210,6 @@ class Flow(ABC):
     Attributes:
         name: Name of the benchmark. Further flows of a benchmark add a hyphen and a suffix.
         title: Title of the page.
-        guide: Paragraphs that annotators read first. The last one names the source. `guide_to` adapts them to an item.
         stages: At least one stage.
         is_adjudicated: Whether the lead decides where labels differ.
         seniors: Number of people who review qualifications.
@@ -218,7 +217,6 @@ class Flow(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    guide: ClassVar[tuple[str, ...]]
     stages: ClassVar[tuple[Stage, ...]]
     is_adjudicated: ClassVar[bool] = True
     seniors: ClassVar[int] = 0
@@ -234,8 +232,8 @@ class Flow(ABC):
         """
 
     def guide_to(self, _contents: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the guide, adapted to an item."""
-        return self.guide
+        """Return the paragraphs that annotators read first, adapted to an item. The last one names the source."""
+        return GUIDES[self.name]
 
     def scales(self) -> Sequence[Scale]:
         """Return the scales for agreement. By default there are none."""

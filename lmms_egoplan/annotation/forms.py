@@ -44,15 +44,11 @@ class Picture:
     media: Media
 
 
-@dataclass(frozen=True)
-class Film:
+class Film(Picture):
     """A clip with playback controls."""
 
-    title: str
-    media: Media
 
-
-Part = Prose | Steps | Picture | Film
+Part = Prose | Steps | Picture
 
 
 @dataclass(frozen=True)
@@ -189,7 +185,7 @@ class Form:
     @property
     def media(self) -> tuple[Media, ...]:
         """The media in display order. Requests use the index."""
-        return tuple(part.media for part in self.parts if isinstance(part, Picture | Film))
+        return tuple(part.media for part in self.parts if isinstance(part, Picture))
 
 
 def applies(field: Field, values: Mapping[str, Any]) -> bool:

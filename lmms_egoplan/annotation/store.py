@@ -282,10 +282,6 @@ class Store:
         """
         return self.database.rows(QUERIES["own_labels"], person, words, PAGE + 1, page * PAGE)
 
-    def skips(self) -> list[Skip]:
-        """Return the items that people skipped and have not labelled since then."""
-        return [Skip(*row) for row in self.database.rows(QUERIES["skips"])]
-
     def labelled(self) -> Labelled:
         """Return all items with the labels that count."""
         with self.database.snapshot():
@@ -297,7 +293,8 @@ class Store:
             rows = self.database.rows("SELECT id FROM items WHERE part = ?", QUALIFICATION)
             qualified = [person for person in annotators if self.assignments.standing(person) == "passed"]
             qualification, per_item = frozenset(item for (item,) in rows), self.database.settings.per_item
-            return Labelled(self.items(), labels, annotators, qualified, qualification, per_item, self.skips())
+            skips = [Skip(*row) for row in self.database.rows(QUERIES["skips"])]
+            return Labelled(self.items(), labels, annotators, qualified, qualification, per_item, skips)
 
     def progress(self) -> Iterator[Progress]:
         """Yield the progress of every annotator."""

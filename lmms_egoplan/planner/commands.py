@@ -2,7 +2,7 @@
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -11,7 +11,7 @@ from lmms_egoplan.encoder import load_encoder
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.planner.episode_files import write_episode
 from lmms_egoplan.planner.kitchen import GOALS, Kitchen
-from lmms_egoplan.planner.planner import Environment, Episode, Step, run_episode
+from lmms_egoplan.planner.planner import Environment, Episode, Method, Step, run_episode
 from lmms_egoplan.planner.recorded import egoplan_videos, goalstep_videos, guesses, step_accuracy
 from lmms_egoplan.planner.virtualhome import VirtualHome
 
@@ -21,7 +21,7 @@ _Out = Annotated[
 ]
 _Peft = Annotated[Path | None, typer.Option(metavar="DIR", help="Adapter from `lmms-egoplan train egoplan`.")]
 _Method = Annotated[
-    Literal["generate", "rank"],
+    Method,
     typer.Option(help="`generate`: write freely and take the nearest action. `rank`: rank all actions by likelihood."),
 ]
 _Beams = Annotated[int, typer.Option(min=1, help="Beam width, and number of proposals per step.")]
@@ -158,7 +158,7 @@ def video(
 class _Guide:
     """A model that guides agents and writes their episodes."""
 
-    def __init__(self, model: str, peft: Path | None, method: str, beams: int) -> None:
+    def __init__(self, model: str, peft: Path | None, method: Method, beams: int) -> None:
         from lmms_egoplan.planner.proposals import Proposer, load_model
 
         if method == "generate":

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from PIL import Image
 
@@ -69,6 +69,9 @@ logger = logging.getLogger(__name__)
 
 # This project's default, not the paper's.
 MAX_STEPS = 20
+
+Method = Literal["generate", "rank"]
+"""How a model chooses actions: it writes freely, or ranks the environment's actions by their likelihood."""
 
 # The ways in which an episode can end.
 DONE, BUDGET, STUCK = "done", "out of steps", "nothing left to try"
@@ -181,11 +184,8 @@ def run_episode(
         the reason.
 
     Raises:
-        ValueError: `max_steps` is below 1.
         LmmsEgoplanError: The goal is empty.
     """
-    if max_steps < 1:
-        raise ValueError(f"max_steps must be at least 1, got {max_steps}")
     if not goal.strip():
         raise LmmsEgoplanError("the goal is empty; set one, such as: heat water")
     episode = Episode(goal, environment.name)

@@ -15,7 +15,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.adapter import load_adapter
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.media.messages import MediaLoader
-from lmms_egoplan.planner.planner import Proposal
+from lmms_egoplan.planner.planner import Method, Proposal
 from lmms_egoplan.ranking import CandidateRanker
 
 # This project's threshold. A text with a lower similarity matches no action.
@@ -59,7 +59,6 @@ def _nearest(texts: Sequence[str], actions: Sequence[str]) -> dict[str, tuple[st
     return nearest
 
 
-GENERATE, RANK = "generate", "rank"
 # Paper v1, Applications.
 BEAMS = 5
 # Enough tokens for an action. EgoPlan's published actions have up to about 12 words.
@@ -75,19 +74,12 @@ class Proposer:
         beams: Beam width, and number of proposals per step; at least 1.
         method: ``generate`` writes freely. ``rank`` ranks the environment's actions by their mean log-probability per
             token, all after one pass over the context.
-
-    Raises:
-        ValueError: `beams` is below 1, or the method is unknown.
     """
 
-    def __init__(self, model: PreTrainedModel, processor: Any, beams: int = BEAMS, method: str = GENERATE) -> None:
-        if beams < 1:
-            raise ValueError(f"beams must be at least 1, got {beams}")
-        if method not in (GENERATE, RANK):
-            raise ValueError(f"method must be {GENERATE} or {RANK}, got {method!r}")
+    def __init__(self, model: PreTrainedModel, processor: Any, beams: int = BEAMS, method: Method = "generate") -> None:
         self._beams = beams
         self._generator = AnswerGenerator(model, processor)
-        self._ranker = CandidateRanker(model, processor) if method == RANK else None
+        self._ranker = CandidateRanker(model, processor) if method == "rank" else None
         self._media = MediaLoader(1, takes_video=self._generator.takes_video)
 
     def propose(
@@ -109,7 +101,7 @@ class Proposer:
         messages = self._media.messages(question, visuals)
         if self._ranker is not None:
             if actions is None:
-                raise LmmsEgoplanError(f"{step_name}: the environment lists no actions to rank; use method {GENERATE}")
+                raise LmmsEgoplanError(f"{step_name}: the environment lists no actions to rank; use method generate")
             if not actions:
                 return []
             scores = self._ranker.score(messages, list(actions), step_name)

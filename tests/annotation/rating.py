@@ -13,8 +13,10 @@ LEVELS = ("0", "1")
 class Rating(Flow):
     name = "rating"
     title = "Rate texts"
-    guide = ("Say 1 where the text is good.",)
     stages = (Stage("rate", "Rating"),)
+
+    def guide_to(self, contents):
+        return ("Say 1 where the text is good.",)
 
     def form(self, contents, earlier=(), order=0):
         options = tuple(Option(level, level) for level in LEVELS)
