@@ -38,17 +38,6 @@ class Reading(NamedTuple):
     golds: list[Steps]
 
 
-class GoldScore(NamedTuple):
-    """Score of a reading against a gold plan; both values are None without a gold plan.
-
-    lcs: LCS in steps.
-    norm: LCS divided by the longer plan's length (`lcs_norm`).
-    """
-
-    lcs: int | None = None
-    norm: float | None = None
-
-
 @dataclass(frozen=True)
 class PlanScore(TextRecord):
     """Both readings of a plan, and their scores.
@@ -102,18 +91,16 @@ class PlanScore(TextRecord):
         ``_gold_2`` means gold plan 2, ``_best`` the larger of the two, and ``_parsed`` the parsed reading against gold
         plan 1. ``form_validity`` and ``plan_length`` (steps) are of the parsed reading.
         """
-        official = _gold_scores(self.lcs_each, self.official, self.reference_lines or self.reference_lengths)
-        parsed = _gold_scores(self.lcs_parsed_each, self.parsed, self.reference_lengths)
-        first, second = [*official, GoldScore()][:2]
+        norms = _norms(self.lcs_each, self.official, self.reference_lines or self.reference_lengths)
         return {
-            "lcs_norm": first.norm,
-            "lcs": first.lcs,
-            "lcs_norm_gold_2": second.norm,
-            "lcs_gold_2": second.lcs,
-            "lcs_norm_best": max((score.norm for score in official if score.norm is not None), default=None),
-            "lcs_best": max((score.lcs for score in official if score.lcs is not None), default=None),
-            "lcs_norm_parsed": parsed[0].norm,
-            "lcs_parsed": parsed[0].lcs,
+            "lcs_norm": norms[0],
+            "lcs": self.lcs_each[0],
+            "lcs_norm_gold_2": [*norms, None][1],
+            "lcs_gold_2": [*self.lcs_each, None][1],
+            "lcs_norm_best": max((norm for norm in norms if norm is not None), default=None),
+            "lcs_best": max((lcs for lcs in self.lcs_each if lcs is not None), default=None),
+            "lcs_norm_parsed": _norms(self.lcs_parsed_each, self.parsed, self.reference_lengths)[0],
+            "lcs_parsed": self.lcs_parsed_each[0],
             "form_validity": self.form_validity,
             "plan_length": len(self.parsed),
         }
@@ -290,11 +277,10 @@ def _goal_check(problem: str, steps: Steps) -> GoalCheck | None:
         return None
 
 
-def _gold_scores(
-    lengths: Sequence[int | None], steps: Steps, reference_lengths: Sequence[int | None]
-) -> list[GoldScore]:
+def _norms(lengths: Sequence[int | None], steps: Steps, reference_lengths: Sequence[int | None]) -> list[float | None]:
+    """Return the normalised LCS with each gold plan; None without the plan."""
     return [
-        GoldScore(length, None if length is None or gold is None else lcs_norm(length, len(steps), gold))
+        None if length is None or gold is None else lcs_norm(length, len(steps), gold)
         for length, gold in zip(lengths, reference_lengths, strict=True)
     ]
 

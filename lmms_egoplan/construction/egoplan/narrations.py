@@ -17,7 +17,7 @@ from lmms_egoplan.benchmarks.egoplan.sources import EGO4D_FPS, VideoInfo, frames
 from lmms_egoplan.construction import ego4d
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import read_text
-from lmms_egoplan.rejections import Rejection
+from lmms_egoplan.rejections import Rejection, counted
 from lmms_egoplan.text import cell_text
 from lmms_egoplan.validation import quoted
 
@@ -256,9 +256,8 @@ def ego4d_action(sentence: Sentence, phrase: str) -> Action:
 
 def _none_left(rejections: Sequence[Rejection]) -> str:
     """Explain in one line why no narration of a file can be used, with an example for each reason."""
-    counts = Counter(rejection.reason for rejection in rejections)
     first = {rejection.reason: rejection for rejection in reversed(rejections)}
-    reasons = (f"{reason}: {n}, such as {first[reason].where}, {first[reason].detail}" for reason, n in counts.items())
+    reasons = (f"{name}: {n}, such as {first[name].where}, {first[name].detail}" for name, n in counted(rejections))
     return f"no narration can be used. {'; '.join(reasons) or 'The file contains none'}"
 
 
