@@ -31,7 +31,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Prices, RetryRejected
-from lmms_egoplan.judging.settings import language_model
+from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.prepared_counts import SkipMissing, print_counts
 from lmms_egoplan.report.published import load_table
@@ -269,7 +269,7 @@ def judge(
 
     Example: `lmms-egoplan judge actplan labels/plans.jsonl --out judged-errors`
     """
-    settings = language_model(error_judge.DEFAULT_JUDGE, asking=Asking(retry_rejected, estimate, prices))
+    settings = language_model(DEFAULT_MODEL, asking=Asking(retry_rejected, estimate, prices))
     stored = [(plan.model or path.stem, plan) for path in plans for plan in read_plans(path)]
     wrong = [(model, plan) for model, plan in stored if not plan.labels["correct"]]
     if not wrong:

@@ -23,8 +23,7 @@ from lmms_egoplan.validation import AnyText, Checked, Text, quoted, read_as
 
 _TEXTS: dict[str, str] = module_yaml(__file__)
 _PROMPT_VERSION = _TEXTS["version"]
-# EgoThink's judge. The model must read images.
-DEFAULT_JUDGE = "gpt-4o-2024-11-20"
+
 # Output file of `judge actplan`, which the report reads.
 JUDGED_ERRORS = "judged_errors.jsonl"
 _LONGER_SIDE = 768

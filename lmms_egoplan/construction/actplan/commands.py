@@ -8,9 +8,8 @@ import typer
 from lmms_egoplan.annotation.actplan_circumstances import CIRCUMSTANCES
 from lmms_egoplan.construction.actplan.build import INSTANCES, REJECTIONS, build_instances
 from lmms_egoplan.construction.actplan.layout import ANNOTATION
-from lmms_egoplan.construction.actplan.prompts import DEFAULT_MODEL
 from lmms_egoplan.judging.asking import Asking, EstimateOnly, Llm, Prices, RetryRejected
-from lmms_egoplan.judging.settings import language_model
+from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.rejections import counted
 
 

@@ -8,8 +8,7 @@ from lmms_egoplan.paths import module_yaml
 _PROMPTS: dict[str, Any] = module_yaml(__file__)
 SCHEMAS: dict[str, dict[str, Any]] = _PROMPTS["schemas"]
 """JSON schemas of the replies, by prompt."""
-# Sec. 3.2 and 3.3 name ChatGPT; this model of it also reads images.
-DEFAULT_MODEL = "gpt-4o-2024-11-20"
+
 # Number of circumstances to ask for.
 NUM_CIRCUMSTANCES = 5
 # The agent is not an object to see or to name.

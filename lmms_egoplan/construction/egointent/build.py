@@ -13,12 +13,10 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.asking import Asking
-from lmms_egoplan.judging.settings import language_model
+from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.rejections import Rejection, none_left
 from lmms_egoplan.text import clean_text
 
-# The project's choice: the paper does not name the language model that proposes candidates.
-DEFAULT_MODEL = "gpt-4o-2024-11-20"
 NO_FOOTAGE = "step without footage"
 # Keys for all candidates of a field, next to its label.
 CANDIDATE_KEYS = {name: f"{name}_candidates" for name in PROPOSED}

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from lmms_egoplan.benchmarks.egoplan.sources import read_video_info
 from lmms_egoplan.construction.ego4d import UNSURE
-from lmms_egoplan.construction.egoplan.goals import DEFAULT_MODEL, identify_goals, pool_goals, read_goals
+from lmms_egoplan.construction.egoplan.goals import identify_goals, pool_goals, read_goals
 from lmms_egoplan.construction.egoplan.narrations import Video, narration_rows, read_ego4d, read_epic_kitchens
 from lmms_egoplan.construction.egoplan.phrases import to_phrases
 from lmms_egoplan.construction.egoplan.questions import (
@@ -23,7 +23,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.asking import Asking
-from lmms_egoplan.judging.settings import language_model
+from lmms_egoplan.judging.settings import DEFAULT_MODEL, language_model
 from lmms_egoplan.outputs import delete
 from lmms_egoplan.rejections import Rejection, counted, none_left
 from lmms_egoplan.text import clean_text, csv_text

@@ -16,9 +16,6 @@ from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.rejections import Rejection
 from lmms_egoplan.validation import quoted
 
-# Sec. 3.2 and A.1 name GPT-4. `gpt-4` has 8,192 tokens for prompt and reply, too few for long videos. This model has
-# 128,000, and is also the default of the other builders.
-DEFAULT_MODEL = "gpt-4o-2024-11-20"
 # Goals of moderate complexity (sec. 3.2).
 FEWEST_ACTIONS, MOST_ACTIONS = 4, 20
 # The paper sets no limit. A longer text is a report of events, not a goal.

@@ -22,9 +22,9 @@ from lmms_egoplan.construction.actplan import circumstances, layout, tours, view
 from lmms_egoplan.construction.actplan.activities import INSTRUCTION
 from lmms_egoplan.construction.actplan.build import NO_ACTIVITY
 from lmms_egoplan.construction.actplan.description import unnamed
-from lmms_egoplan.construction.actplan.prompts import DEFAULT_MODEL
 from lmms_egoplan.files import only_process
 from lmms_egoplan.judging.json_replies import NOT_JSON, WRONG_FORM
+from lmms_egoplan.judging.settings import DEFAULT_MODEL
 from lmms_egoplan.outputs import MANIFEST
 from patience import FOREVER_S
 from shared_data import DATA

@@ -3,9 +3,9 @@ from inspect import signature
 from benchmarks.egointent.source import goalstep_video, segment, write_goalstep
 from benchmarks.egointent.source import write_videos as write_egointent_videos
 from cli.test_data import folder, rows, run, status_rows
-from lmms_egoplan.construction.egointent.build import DEFAULT_MODEL
 from lmms_egoplan.construction.egointent.commands import build
 from lmms_egoplan.construction.egointent.goalstep import LAST, NO_VIDEO
+from lmms_egoplan.judging.settings import DEFAULT_MODEL
 
 __all__ = ["folder"]  # a fixture
 
