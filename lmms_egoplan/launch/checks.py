@@ -68,6 +68,8 @@ def _tasks(plan: Plan) -> Iterator[str]:
     if ranked and not backend.ranks:
         remedy = "use hf_vlm, or tasks that end in _generate"
         yield f"--backend {name}: only writes answers, but {', '.join(ranked)} ranks choices; {remedy}"
+    if not backend.is_own and (published := [task for task in ranked if task.endswith("_published")]):
+        yield f"--backend {name}: does not score the end of an answer, as {', '.join(published)} must; use hf_vlm"
     if written and on_server and backend.is_own:
         yield f"--backend {name}: with base_url it only ranks, but {', '.join(written)} needs answers; remove base_url"
     if backend.needs_vllm and not on_server:

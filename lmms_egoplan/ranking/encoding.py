@@ -10,6 +10,7 @@ import torch
 from transformers.video_utils import VideoMetadata
 
 from lmms_egoplan.ranking.chat_templates import Message, has_system_turn, has_video
+from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
 from lmms_egoplan.ranking.question import CandidateTokens, EncodedQuestion, RankingError, is_per_token
 
 _MEDIA = re.compile(r"image|img|video|audio|vision|frame|media|boi_|eoi_|patch", re.IGNORECASE)
@@ -53,7 +54,7 @@ class QuestionEncoder:
         applies_chat_template: Whether the processor's chat template renders messages.
         has_system_turn: Whether the template supports a system message.
         takes_video: Whether processor and template accept videos.
-        scores_eos: Whether a candidate ends with the token that ends the assistant's turn.
+        scores_eos: Whether every candidate ends with the token that ends the assistant's turn; see `closed`.
     """
 
     def __init__(
@@ -93,6 +94,19 @@ class QuestionEncoder:
         """Count the tokens of each text by itself, without special tokens."""
         return list(map(len, self._tokenizer(list(texts), add_special_tokens=False)["input_ids"])) if texts else []
 
+    def closed(self, candidates: Sequence[str]) -> tuple[list[str], bool]:
+        """Return the candidates without `END_OF_ANSWER`, and whether their scores include the end of the turn.
+
+        Raises:
+            RankingError: Only some candidates end with `END_OF_ANSWER`.
+        """
+        marked = {isinstance(candidate, str) and candidate.endswith(END_OF_ANSWER) for candidate in candidates}
+        if len(marked) > 1:
+            raise RankingError(f"some candidates end with {END_OF_ANSWER!r}, others do not: {list(candidates)!r}")
+        if marked != {True}:
+            return list(candidates), self.scores_eos
+        return [candidate.removesuffix(END_OF_ANSWER) for candidate in candidates], True
+
     def encode(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> EncodedQuestion:
         """Tokenise a question with its candidates.
 
@@ -100,10 +114,10 @@ class QuestionEncoder:
             RankingError: There are no candidates, one is empty, the chat template or the tokenizer changes one, or the
                 processor tokenises text with media differently from its own tokenizer.
         """
+        candidates, are_closed = self.closed(candidates)
         messages = self._checked(messages, candidates, question_id)
-        if self._is_encoder_decoder:
-            return self._encode_for_encoder_decoder(messages, candidates, question_id)
-        return self._encode_for_decoder(messages, candidates, question_id)
+        encode = self._encode_for_encoder_decoder if self._is_encoder_decoder else self._encode_for_decoder
+        return encode(messages, candidates, question_id, are_closed=are_closed)
 
     def split(self, messages: Sequence[Message], candidates: Sequence[str], question_id: str) -> SplitQuestion:
         """Tokenise for an engine that processes media itself. For decoder-only models with a chat template.
@@ -111,10 +125,11 @@ class QuestionEncoder:
         Raises:
             RankingError: As in `encode`; also if there is no chat template, or the context is empty.
         """
+        candidates, are_closed = self.closed(candidates)
         messages = self._checked(messages, candidates, question_id)
         if not self.applies_chat_template:
             raise RankingError(f"question {question_id}: {type(self._processor).__name__} has no chat template")
-        split = self._split(messages, candidates, question_id)
+        split = self._split(messages, candidates, question_id, are_closed=are_closed)
         if not split.prefix:
             raise RankingError(f"question {question_id}: the context is empty; nothing predicts the first token")
         return split
@@ -166,9 +181,9 @@ class QuestionEncoder:
         return _with_text_before(_text_of(system), turns)
 
     def _encode_for_decoder(
-        self, messages: list[Message], candidates: Sequence[str], question_id: str
+        self, messages: list[Message], candidates: Sequence[str], question_id: str, *, are_closed: bool
     ) -> EncodedQuestion:
-        split = self._split(messages, candidates, question_id)
+        split = self._split(messages, candidates, question_id, are_closed=are_closed)
         inputs = self._inputs_with_candidate(messages, candidates[0])
         full_ids = inputs["input_ids"][0].tolist()
         prefix_length = len(full_ids) - len(split.tail)
@@ -190,11 +205,13 @@ class QuestionEncoder:
             num_visuals=_num_visuals(messages),
         )
 
-    def _split(self, messages: list[Message], candidates: Sequence[str], question_id: str) -> SplitQuestion:
+    def _split(
+        self, messages: list[Message], candidates: Sequence[str], question_id: str, *, are_closed: bool
+    ) -> SplitQuestion:
         """Find the boundary between the context's and each candidate's tokens; shared by all rankers."""
         tokenised = [self._tokenise_with_candidate(messages, candidate, question_id) for candidate in candidates]
         boundary = min(_common_prefix_length([ids for ids, _ in tokenised]), min(span.start for _, span in tokenised))
-        closing = self._closing_token(messages) if self.scores_eos else []
+        closing = self._closing_token(messages) if are_closed else []
         return SplitQuestion(
             prefix=tokenised[0][0][:boundary],
             candidates=[
@@ -205,7 +222,7 @@ class QuestionEncoder:
         )
 
     def _encode_for_encoder_decoder(
-        self, messages: list[Message], candidates: Sequence[str], question_id: str
+        self, messages: list[Message], candidates: Sequence[str], question_id: str, *, are_closed: bool
     ) -> EncodedQuestion:
         rows = []
         for candidate in candidates:
@@ -213,7 +230,7 @@ class QuestionEncoder:
             ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
             first = special.index(0)
             stop = len(special) - special[::-1].index(0)
-            closing = [self._tokenizer.eos_token_id] if self.scores_eos else []
+            closing = [self._tokenizer.eos_token_id] if are_closed else []
             rows.append(CandidateTokens(ids[:stop] + closing, first=first))
         return EncodedQuestion(self.generation_inputs([messages]), rows, question_id, _num_visuals(messages))
 

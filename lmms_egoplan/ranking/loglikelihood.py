@@ -14,6 +14,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, PositiveInt, TypeAdapter
 
+# Ends a candidate whose score includes the token that ends the assistant's turn: U+0003, END OF TEXT. Only this
+# package's rankers read it. They never pass it to a tokenizer or a chat template.
+END_OF_ANSWER = "\x03"
+
 # A pair as Python prints it, or a list if it comes from the response cache. ``nan`` and ``inf`` are not literals.
 _PAIR = re.compile(r"[(\[](?P<loss>[^,()\[\]]+), (?P<is_greedy>True|False)[)\]]")
 

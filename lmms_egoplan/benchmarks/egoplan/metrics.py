@@ -15,9 +15,11 @@ from lmms_egoplan.benchmarks.aggregations import Values
 from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.records import DOMAINS, EGO4D, EPIC_KITCHENS, RENDERED
-from lmms_egoplan.benchmarks.egoplan.reply import parse_letter
+from lmms_egoplan.benchmarks.egoplan.reply import first_letter, parse_letter
+from lmms_egoplan.benchmarks.egoplan.visuals import NUM_CLIPS
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
 from lmms_egoplan.coverage import RENDERED_SCENES, covered
+from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.sampling import Doc
 from lmms_egoplan.ranking.audits import audit_values
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, parse_loglikelihood
@@ -105,6 +107,51 @@ def score_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
     'B'
     """
     return _score_ranking(doc, responses, SOURCE_METRIC[doc["video_source"]], EGOPLAN.official["val"])
+
+
+def score_published_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
+    """Score one question of EgoPlan-Bench whose choices were ranked with the token that ends the answer.
+
+    Args:
+        doc: As for `score_ranking`.
+        responses: As for `score_ranking`, to the choices of `protocol.closed_choices`.
+
+    Returns:
+        As for `score_ranking`.
+
+    Raises:
+        LmmsEgoplanError: The backend does not read `END_OF_ANSWER`, so it scored other tokens.
+        ValueError: As for `score_ranking`.
+    """
+    if any(parse_loglikelihood(response).use is None for response in responses):
+        raise LmmsEgoplanError(
+            f"question {doc['sample_id']}: this task also scores the token that ends an answer, which this backend does "
+            "not; use hf_vlm, llava or vllm_ranker in lmms-eval, hf-vlm-ranker or vllm-vlm-ranker in lm-eval, or the "
+            "task without _published"
+        )
+    return score_ranking(doc, responses)
+
+
+def score_published_clips(doc: Doc, responses: Sequence[Any]) -> Values:
+    """Score one question of EgoPlan-Bench that was ranked after the clips of `visuals.published_clips`.
+
+    Args:
+        doc, responses: As for `score_published_ranking`.
+
+    Returns:
+        As for `score_published_ranking`, and:
+
+        - ``past_observation``: whether an action that is shown runs past the observation
+        - ``acc_within``: ``acc``, absent if such an action is shown
+
+    Raises:
+        LmmsEgoplanError, ValueError: As for `score_published_ranking`.
+    """
+    values = score_published_ranking(doc, responses)
+    observation = doc["current_observation_frame"]
+    runs_past = any(action["stop_frame"] > observation for action in doc["past_actions"][-NUM_CLIPS:])
+    within = {"acc_within": values["acc"]} if "acc" in values and not runs_past else {}
+    return values | within | {"past_observation": {"runs_past": runs_past}}
 
 
 def score_test_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
@@ -197,6 +244,31 @@ def score_planning_letter(doc: Doc, replies: Sequence[str]) -> Values:
     {'score': 0.0, 'video_id': '0a1b'}
     """
     return _score_reply(doc, replies, DOMAIN_METRIC[doc["domain"]], EGOPLAN_BENCH2.official["test"])
+
+
+def score_published_letter(doc: Doc, replies: Sequence[str]) -> Values:
+    """Score one question of EgoPlan-Bench2 that was answered in writing as the authors' eval.py does.
+
+    Args:
+        doc, replies: As for `score_reply`.
+
+    Returns:
+        As for `score_planning_letter`, but the accuracies and the prediction are those of `first_letter`. The accuracy
+        of the letter that a reply clearly claims is ``acc_clear``.
+
+    >>> doc = {
+    ...     "sample_id": "0a1b_2", "video_id": "0a1b", "domain": "Work", "golden_choice_idx": "A",
+    ...     "choices": ["open the tap", "take a cup", "close the door", "cut the bread"], "split_size": 1321,
+    ... }
+    >>> values = score_published_letter(doc, ["Add water: B"])
+    >>> values["acc"]["score"], values["acc_clear"]["score"], values["predictions"]["prediction"]
+    (1.0, 0.0, 'A')
+    """
+    values = score_planning_letter(doc, replies)
+    letter = first_letter(replies[0])
+    right = _scored(doc, letter == doc["golden_choice_idx"])
+    by_first = {"acc": right, DOMAIN_METRIC[doc["domain"]]: right, "predictions": _prediction(doc, letter)}
+    return values | by_first | {"acc_clear": values["acc"]}
 
 
 def mean_score(values: Sequence[dict[str, Any]]) -> float:

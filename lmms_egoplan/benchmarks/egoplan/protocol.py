@@ -2,9 +2,16 @@
 
 EgoPlan-Bench ranks the choices after the record's own question (sec. 3.5). All other wording is this project's.
 EgoPlan-Bench2 publishes a prompt for letters.
+
+Protocols of the authors' code: EgoPlan-Bench is https://github.com/ChenYi99/EgoPlan, commit 1510afc; EgoPlan-Bench2 is
+https://github.com/qiulu66/EgoPlan-Bench2, commit 2523b38. The code was read, not run.
 """
 
+import string
+from typing import Any
+
 from lmms_egoplan.media.sampling import Doc
+from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
 
 LETTERS = "ABCD"
 # The question of EgoPlan-Bench's published records.
@@ -21,11 +28,21 @@ THINKING = (
 )
 
 _BENCH2_TASK = "Select the best answer to the following multiple-choice question based on the video."
-# "Prompt" in the README of the paper's repository. The blank lines in `bench2_prompt` follow its eval.py.
+# "Prompt" in the README of the paper's repository.
 BENCH2_LETTER = f"{_BENCH2_TASK} Respond with only the letter (A, B, C, or D) of the correct option."
 # For models that think first. The second sentence is this project's.
 BENCH2_THINKING = (
     f"{_BENCH2_TASK} Think first, then put the letter (A, B, C, or D) of the correct option in \\boxed{{}}."
+)
+
+# Questions to the authors' tuned Video-LLaMA: create_question_for_egoplan_task_planning, mode "eval", in
+# src/video_llama/video_llama/datasets/datasets/egoplan_video_instruct_dataset.py. The first one is for goals like "making
+# coffee", the second one for goals like "make coffee".
+_TUNED = ("I am tasked with {goal}. ", "My current task is to {goal}. ")
+_TUNED_END = (
+    "The task's progress is demonstrated in the provided video. My current field of view is shown in the provided "
+    "image. What should be my next action? Please output the most reasonable action you think, expressed in a short "
+    "phrase."
 )
 
 NARRATED = "The progress up to now, as the actions that I have done, in order:"
@@ -50,6 +67,35 @@ def bench2_prompt(doc: Doc, instruction: str = BENCH2_LETTER) -> str:
         instruction: `BENCH2_LETTER`, or `BENCH2_THINKING` for a model that thinks before it answers.
     """
     return "\n\n".join([instruction, doc["question"], "\n".join(_lettered_choices(doc))])
+
+
+def bench2_published_prompt(doc: Doc) -> str:
+    """Ask EgoPlan-Bench2's question exactly as QA_template in the authors' eval.py does.
+
+    A line break is at either end, and the goal is put into the question, whatever question the record has.
+    """
+    return f"\n{bench2_prompt({**doc, 'question': QUESTION.format(goal=doc['task_goal'])})}\n"
+
+
+def closed_choices(doc: Doc) -> list[str]:
+    """Return the choices, marked so that rankers also score the token that ends the answer.
+
+    The loss of the authors' modeling_llama.py is the mean over the tokens of the answer and ``</s>``.
+    """
+    return [choice + END_OF_ANSWER for choice in doc["choices"]]
+
+
+def tuned_question(doc: Doc, _settings: Any = None) -> str:
+    """Ask the question that the authors ask their tuned Video-LLaMA, which names the goal and a separate image.
+
+    >>> tuned_question({"task_goal": "The goal is to Make coffee."})[:38]
+    'My current task is to make coffee. The'
+    """
+    goal = doc["task_goal"].strip(string.punctuation + " ").lower()
+    if "goal" in goal and "to" in goal:
+        goal = goal.partition("to")[2].strip()
+    is_gerund = goal.partition(" ")[0].endswith("ing")
+    return _TUNED[0 if is_gerund else 1].format(goal=goal) + _TUNED_END
 
 
 def narrated_question(doc: Doc) -> str:

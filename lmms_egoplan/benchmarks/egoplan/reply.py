@@ -24,6 +24,14 @@ _SIGNS = dict(
 )
 _LOOK_BACK = 300
 
+# Texts that EgoPlan-Bench2's eval.py (commit 2523b38) removes, in its order. Two of them are pairs that its source joins
+# by a missing comma, so "Best answer: C" is read as B.
+_OPENINGS = (
+    *("The best answer is", "The correct answer is", "The answer is", "The answer"),
+    *("The best option isThe correct option is", "Best answer:Best option:", "Answer:", "Option:"),
+    *("The correct answer", "The correct option"),
+)
+
 _RE = compile_patterns(module_yaml(__file__))
 _Texts = Mapping[str, str]
 """Texts of the choices by letter, in lower case; none is empty."""
@@ -63,6 +71,18 @@ def parse_letter(reply: str, choices: Sequence[str] = ()) -> str | None:
     spoken = _TAG.sub(lambda tag: _TAGS[tag[0].lower()], unicodedata.normalize("NFKC", spoken))
     texts = (" ".join(_plain(choice).split()).rstrip(" .").lower() for choice in choices)
     return _read(spoken, {letter: text for letter, text in zip(LETTERS, texts, strict=False) if text})
+
+
+def first_letter(reply: str) -> str | None:
+    """Read a reply as extract_characters_regex in EgoPlan-Bench2's eval.py does: the first capital A to D anywhere.
+
+    >>> first_letter("The answer is B."), first_letter("Answer: B"), first_letter("Add it, so B"), first_letter("none")
+    ('B', 'B', 'A', None)
+    """
+    for opening in _OPENINGS:
+        reply = reply.replace(opening, "")
+    letter = re.search("[ABCD]", reply)
+    return letter and letter[0]
 
 
 def _read(spoken: str, texts: _Texts) -> str | None:

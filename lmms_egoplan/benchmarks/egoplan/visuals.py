@@ -1,6 +1,6 @@
 """Read a question's visual input: frames of the progress as images, clips or a video file.
 
-No frame after the current observation is ever shown (sec. 3.3, C.1).
+No frame after the current observation is shown (sec. 3.3, C.1), except by the authors' clips, see `published_clips`.
 """
 
 import math
@@ -67,21 +67,28 @@ class Progress:
 
 
 def shown_frames(settings: Mapping[str, Any]) -> str:
-    """Describe the frames that the settings of the media ``frames`` request.
+    """Describe the frames that the settings of the media ``frames``, ``clips`` and ``clip_frames`` request.
 
     >>> shown_frames({"num_frames": 8}), shown_frames({"fps": 2, "max_frames": 256})
     ('8', '2 a second, at most 256')
+    >>> shown_frames({"num_clips": 4, "frames_per_clip": 8, "as_published": True})
+    '4 clips of 8, as published'
     """
+    end = ", as published" if settings.get("as_published") else ""
+    if settings.get("num_clips") is not None:
+        return f"{settings['num_clips']} clips of {settings.get('frames_per_clip')}{end}"
     fps = settings.get("fps")
-    return str(settings["num_frames"]) if fps is None else f"{fps:g} a second, at most {settings.get('max_frames')}"
+    return f"{settings['num_frames']}{end}" if fps is None else f"{fps:g} a second, at most {settings['max_frames']}"
 
 
 def num_images(doc: Doc, settings: Mapping[str, Any]) -> int:
-    """Count the images that the media ``frames`` show for a question, without reading a frame.
+    """Count the images of a question, without reading a frame.
 
     Args:
-        settings: As for `Visuals.visual_input`.
+        settings: As for `Visuals.visual_input`, without ``media``: those of ``clip_frames`` or of ``frames``.
     """
+    if settings.get("num_clips") is not None:
+        return sum(map(len, _clips_of(doc, progress_of(doc), {"media": "clip_frames", **settings}))) + 1
     return len(_frames_of(progress_of(doc), {"media": "frames", **settings}))
 
 
@@ -89,11 +96,21 @@ def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> list[int]:
     """Return evenly spaced frames, by number or by rate."""
     fps = settings.get("fps")
     if fps is None:
-        return progress.uniform_frames(count_setting(settings, "num_frames"))
+        count = count_setting(settings, "num_frames")
+        if settings.get("as_published"):
+            return published_frames(progress.first, progress.observation, count)
+        return progress.uniform_frames(count)
     if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps < math.inf:
         raise LmmsEgoplanError(f"visual settings: fps must be a number above 0, got {fps!r}")
     seconds = Fraction(progress.observation - progress.first) / progress.fps
     return progress.uniform_frames(min(count_setting(settings, "max_frames"), int(seconds * Fraction(fps)) + 1))
+
+
+def _clips_of(doc: Doc, progress: Progress, settings: Mapping[str, Any]) -> list[list[int]]:
+    counts = count_setting(settings, "num_clips"), count_setting(settings, "frames_per_clip")
+    if settings.get("as_published"):
+        return published_clips(progress.past, *counts, is_epic=doc["video_source"] == EPIC_KITCHENS)
+    return clip_frames(progress.past, progress.observation, *counts)
 
 
 def progress_of(doc: Doc) -> Progress:
@@ -164,6 +181,47 @@ def clip_frames(
     return [evenly_spaced(start, min(stop, observation), frames_per_clip) for start, stop in past[-num_clips:]]
 
 
+def published_frames(first: int, observation: int, num_frames: int = UNIFORM_FRAMES) -> list[int]:
+    """Return the frames that the authors' code shows of the whole progress.
+
+    Sources: ego4d_video_process and epic_kitchens_video_process in src/video_llama_interface.py (EgoPlan-Bench), and
+    cut_keyframes in eval.py (EgoPlan-Bench2). If the progress is one frame, EgoPlan-Bench's code fails; here, the frame
+    is repeated, as without past actions.
+
+    Returns:
+        Exactly `num_frames` non-decreasing numbers, rounded down; the last one is `observation`. A span with fewer
+        frames repeats some.
+
+    >>> published_frames(0, 10), published_frames(9, 10)
+    ([0, 1, 2, 4, 5, 7, 8, 10], [9, 9, 9, 9, 9, 9, 9, 10])
+    """
+    gaps = num_frames - 1
+    return [first + i * (observation - first) // gaps for i in range(gaps)] + [observation]
+
+
+def published_clips(
+    past: Sequence[Segment], num_clips: int = NUM_CLIPS, frames_per_clip: int = FRAMES_PER_CLIP, *, is_epic: bool
+) -> list[list[int]]:
+    """Return the frames that the authors' code shows of the last past actions.
+
+    Sources: ego4d_video_image_process in src/egoplan_video_llama_interface.py, and load_video in
+    src/video_llama/video_llama/processors/egoplan_video_processor.py. An action that runs past the observation is not
+    cut there, so its frames may be after the observation. The authors' code fails at an action of fewer frames than
+    `frames_per_clip`; here, some frames are repeated.
+
+    Returns:
+        At most `num_clips` lists, oldest action first. EPIC-KITCHENS: the starts of `frames_per_clip` equal parts of the
+        action, rounded down. Ego4D: steps of a whole number of frames from its start, so that its end is not shown.
+
+    >>> published_clips([(10, 90)], is_epic=True), published_clips([(10, 89)], is_epic=False)
+    ([[10, 20, 30, 40, 50, 60, 70, 80]], [[10, 19, 28, 37, 46, 55, 64, 73]])
+    """
+    parts = range(frames_per_clip)
+    if is_epic:
+        return [[start + i * (stop - start + 1) // frames_per_clip for i in parts] for start, stop in past[-num_clips:]]
+    return [[start + i * ((stop - start) // frames_per_clip) for i in parts] for start, stop in past[-num_clips:]]
+
+
 def _check(past: Sequence[Segment], observation: int, **counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
@@ -192,7 +250,7 @@ class Visuals:
     benchmark: str
 
     def visual_input(self, doc: Doc, settings: Mapping[str, Any]) -> VisualInput:
-        """Read the frames of a question that a model is shown; none is after the current observation.
+        """Read the frames of a question that a model is shown.
 
         Args:
             doc: A row of the prepared dataset.
@@ -204,6 +262,9 @@ class Visuals:
                   oldest first, and the observation as a separate image (C.1). A clip has the frame rate of its frames
                   in the source. A clip of one image has none.
                 - ``clip_frames``: the images of ``clips`` in one flat list.
+
+                With ``as_published``, ``num_frames``, ``clips`` and ``clip_frames`` select frames as the authors' code
+                does (`published_frames`, `published_clips`). Only these clips may continue after the observation.
                 - ``video``: the path of an H.264 file of the progress.
 
         Raises:
@@ -215,8 +276,7 @@ class Visuals:
                 return list(self.read_frames(doc, _frames_of(progress_of(doc), settings)))
             case "clips" | "clip_frames" as media:
                 progress = progress_of(doc)
-                counts = count_setting(settings, "num_clips"), count_setting(settings, "frames_per_clip")
-                numbers = clip_frames(progress.past, progress.observation, *counts)
+                numbers = _clips_of(doc, progress, settings)
                 images = iter(self.read_frames(doc, [*chain.from_iterable(numbers), progress.observation]))
                 clips = [Clip((next(images) for _ in clip), frame_rate(clip, progress.fps)) for clip in numbers]
                 return [*(clips if media == "clips" else chain.from_iterable(clips)), next(images)]

@@ -13,11 +13,17 @@ from lmms_egoplan.media.sampling import Doc
 
 
 class _OnFrames(PreparedTask):
-    """Show ``num_frames`` frames or, with ``fps``, frames at this rate, up to ``max_frames``."""
+    """Show ``num_frames`` frames or, with ``fps``, frames at this rate, up to ``max_frames``.
+
+    With ``num_clips``, show ``frames_per_clip`` frames of each of the last actions, and the observation.
+    """
 
     def shown_names(self, metadata: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of the rate and the limit, or the name of the number of frames."""
-        return ((), ("num_frames",)) if metadata.get("fps") is None else (("fps",), ("max_frames",))
+        """Return the names of the settings that select frames, and of those that count them."""
+        if metadata.get("fps") is not None:
+            return ("fps",), ("max_frames",)
+        counts = ("num_frames",) if metadata.get("num_clips") is None else ("num_clips", "frames_per_clip")
+        return ("as_published",) if "as_published" in metadata else (), counts
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
         """Remove the number of frames if a rate is set."""
@@ -49,7 +55,7 @@ class Letters(_OnFrames, TogetherScoredTask):
 
 
 def frames(title: str, visual_input: Callable[[Doc, Mapping[str, Any]], list[Any]], doc: Doc) -> LazyImages:
-    """Return evenly spaced frames of the progress, ending with the observation.
+    """Return the frames that the document's settings select, ending with the observation.
 
     Args:
         title: Title of the benchmark.
@@ -57,7 +63,7 @@ def frames(title: str, visual_input: Callable[[Doc, Mapping[str, Any]], list[Any
             of a module, or a method.
         doc: The document.
     """
-    settings = {"media": "frames", **doc["shown"]}
+    settings = {"media": "clip_frames" if "num_clips" in doc["shown"] else "frames", **doc["shown"]}
     description = images_name(title, doc, f"sample {doc['sample_id']}, {shown_frames(settings)} frames")
     return LazyImages(description, partial(visual_input, doc, settings))
 

@@ -46,7 +46,7 @@ class ChatQuestion(EngineQuestion):
     Attributes:
         messages: The context, with images as data URLs.
         texts: The candidates.
-        is_closed: Whether the scored text includes the end of the assistant's turn (``score_eos``).
+        is_closed: Whether the scored text includes the end of the assistant's turn (``score_eos``, `END_OF_ANSWER`).
         adds_special_tokens: Whether the tokenizer adds special tokens before the template's text.
         surplus: Number of tokens by which the prompt for an answer exceeds the prefix shared by the candidates; may be
             negative.
@@ -81,6 +81,7 @@ def chat_question(
     """
     split = encoder.split(messages, candidates, question_id)
     encoded = encoder.encode(messages, candidates, question_id)
+    texts, is_closed = encoder.closed(candidates)
     prompt, adds_special_tokens = encoder.prompt(messages)
     surplus = len(prompt) - len(split.prefix)
     return ChatQuestion(
@@ -93,8 +94,8 @@ def chat_question(
             for candidate in split.candidates
         ),
         messages=tuple({**message, "content": _content(message["content"])} for message in messages),
-        texts=tuple(candidates),
-        is_closed=encoder.scores_eos,
+        texts=tuple(texts),
+        is_closed=is_closed,
         adds_special_tokens=adds_special_tokens,
         surplus=surplus,
     )
@@ -273,7 +274,7 @@ def _check_tokens(question: ChatQuestion, tokens: list[int], expected: list[int]
     raise EngineError(
         f"question {question.question_id}: the server's tokens differ from the checkpoint's, starting at token "
         f"{index + 1}: {tokens[index : index + 3]} instead of {expected[index : index + 3]}. {_REMEDY}"
-        + (", or without score_eos" if question.is_closed else "")
+        + (", or without score_eos and tasks that score the end of the turn" if question.is_closed else "")
     )
 
 

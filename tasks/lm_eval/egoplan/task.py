@@ -2,7 +2,12 @@
 
 from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan import visuals
-from lmms_egoplan.benchmarks.egoplan.protocol import THINKING, lettered_question, narrated_question  # noqa: F401
+from lmms_egoplan.benchmarks.egoplan.protocol import (  # noqa: F401
+    THINKING,
+    closed_choices,
+    lettered_question,
+    narrated_question,
+)
 from lmms_egoplan.harnesses.lm_eval import choices
 from lmms_egoplan.harnesses.lm_eval.choices import Doc, after_frames, doc_to_text, frames  # noqa: F401
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
@@ -28,7 +33,7 @@ class Replies(choices.Letters):
 
 
 def doc_to_image(doc: Doc) -> LazyImages:
-    """Return evenly spaced frames of the progress, with the observation last."""
+    """Return frames of the progress, with the observation last."""
     return frames("EgoPlan", visuals.EGOPLAN.visual_input, doc)
 
 

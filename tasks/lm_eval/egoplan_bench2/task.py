@@ -2,7 +2,7 @@
 
 from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan import visuals
-from lmms_egoplan.benchmarks.egoplan.protocol import BENCH2_THINKING, bench2_prompt
+from lmms_egoplan.benchmarks.egoplan.protocol import BENCH2_THINKING, bench2_prompt, bench2_published_prompt
 from lmms_egoplan.harnesses.lm_eval import choices
 from lmms_egoplan.harnesses.lm_eval.choices import Doc, after_frames, doc_to_text, frames  # noqa: F401
 from lmms_egoplan.harnesses.lm_eval.lazy_images import LazyImages
@@ -27,7 +27,7 @@ def doc_to_image(doc: Doc) -> LazyImages:
 
 def doc_to_lettered_text(doc: Doc) -> str:
     """Return the published prompt after its images."""
-    return after_frames(doc, bench2_prompt(doc))
+    return after_frames(doc, bench2_published_prompt(doc))
 
 
 def doc_to_thinking_text(doc: Doc) -> str:

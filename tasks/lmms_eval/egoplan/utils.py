@@ -12,7 +12,7 @@ from loguru import logger
 from lmms_egoplan.benchmarks.aggregations import count, num_asked, split_size  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan import visuals
 from lmms_egoplan.benchmarks.egoplan.metrics import num_predictions, score_test_ranking  # noqa: F401
-from lmms_egoplan.benchmarks.egoplan.protocol import THINKING, lettered_question
+from lmms_egoplan.benchmarks.egoplan.protocol import THINKING, closed_choices, lettered_question  # noqa: F401
 from lmms_egoplan.benchmarks.egoplan.submission import write_predictions
 from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.coverage import coverage  # noqa: F401

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from lmms_egoplan.benchmarks.egoplan import visuals
-from lmms_egoplan.benchmarks.egoplan.protocol import BENCH2_THINKING, bench2_prompt
+from lmms_egoplan.benchmarks.egoplan.protocol import BENCH2_THINKING, bench2_prompt, bench2_published_prompt
 from lmms_egoplan.benchmarks.splits import EGOPLAN_BENCH2
 from lmms_egoplan.harnesses.lmms_eval.filters import Unchanged  # noqa: F401
 from lmms_egoplan.media.sampling import VisualInput
@@ -30,7 +30,7 @@ def doc_to_visual(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str
 
 def doc_to_lettered_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:
     """Return the published prompt. The settings only affect the visual input."""
-    return bench2_prompt(doc)
+    return bench2_published_prompt(doc)
 
 
 def doc_to_thinking_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Mapping[str, Any] | None = None) -> str:

@@ -135,7 +135,9 @@ def test_index_needs_no_data(tmp_path, monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
     index = manager()
     tagged = sorted(["egoplan_test", "egoplan_val_blind", *VAL_TASKS])
-    assert index.all_subtasks == sorted([*tagged, "egoplan_val_thinking"])
+    assert index.all_subtasks == sorted(
+        [*tagged, "egoplan_val_thinking", "egoplan_val_published", "egoplan_val_clips_published"]
+    )
     assert index.all_groups == ["egoplan_bench"]
     assert sorted(index.task_index["egocentric_planning"]["task"]) == tagged
 

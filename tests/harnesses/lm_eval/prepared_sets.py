@@ -21,6 +21,7 @@ from runs.small_set import prepare_small_set
 EGOTHINK = {f"egothink_{dimension.capability}_{dimension.name}": dimension for dimension in DIMENSIONS}
 WITH_IMAGES = [
     *("egoplan_val", "egoplan_val_generate", "egoplan_val_thinking", *EGOTHINK, "egointent", "egointent_v1"),
+    *("egoplan_val_published", "egoplan_val_clips_published"),
     *("egoplan_bench2", "egoplan_bench2_generate", "egoplan_bench2_thinking"),
     *("actplan", "actplan_normal", "actplan_counterfactual"),
 ]

@@ -154,11 +154,10 @@ class Series(ScoredTask):
         """The frames shown, from the logged settings; None if the settings were not logged or no frames were shown."""
         config = self.task_run.config
         for settings in (config.get("lmms_eval_specific_kwargs"), config.get("metadata")):
-            if isinstance(settings, Mapping) and ("fps" in settings or "num_frames" in settings):
+            if isinstance(settings, Mapping) and {"fps", "num_frames", "num_clips"} & settings.keys():
                 return shown_frames(settings)
             if isinstance(settings, Mapping) and isinstance(media := settings.get("media"), str):
-                counts = (settings.get("num_clips"), settings.get("frames_per_clip"))
-                return media if None in counts else f"{counts[0]} clips of {counts[1]}"
+                return media
         return None
 
     @property
