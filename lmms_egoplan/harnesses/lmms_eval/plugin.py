@@ -21,6 +21,7 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, load_scorers
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses.backends import find_backend
 from lmms_egoplan.judging.judge import announce_judge
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.audits import failed_audits
@@ -183,7 +184,11 @@ def _test_judges_early(tasks: ModuleType) -> None:
     @functools.wraps(match_tasks)
     def with_judge_test(self: Any, *args: Any, **kwargs: Any) -> Any:
         matched = match_tasks(self, *args, **kwargs)
-        names = {name for path in _package_files(self, matched) for name in (path.name, path.parent.name)}
+        paths = list(_package_files(self, matched))
+        names = {name for path in paths for name in (path.name, path.parent.name)}
+        model, published = getattr(self, "model_name", None), [path for path in paths if "_published" in path.stem]
+        if model and published and not find_backend("lmms-eval", model).is_own:
+            raise LmmsEgoplanError(f"{published[0].stem}: {model} does not score the end of an answer; use hf_vlm")
         load_scorers(names)
         for judge in (judge for benchmark in BENCHMARKS for judge in benchmark.load_judges(names)):
             announce_judge(*judge)

@@ -229,12 +229,14 @@ class _ChoiceReport(BenchmarkReport[Series]):
 
     def score_table(self) -> Table:
         """Build the table of every score of every task."""
-        metrics = ("acc", "acc_sum", "acc_bytes", *self.QUESTIONS.part_metrics.values(), "unparsed")
+        extra = ("acc_within", "acc_clear", "unparsed")
+        metrics = ("acc", "acc_sum", "acc_bytes", *self.QUESTIONS.part_metrics.values(), *extra)
         rows: list[dict[str, Value]] = [
             {
                 "run": task.run.name,
                 "task": task.task,
                 "ties": task.number("ties"),
+                "past_observation": task.number("past_observation"),
                 "asked": task.number("num_questions"),
             }
             | {metric: task.percent(metric) for metric in metrics}
