@@ -125,8 +125,8 @@ def score_published_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
     """
     if any(parse_loglikelihood(response).use is None for response in responses):
         raise LmmsEgoplanError(
-            f"question {doc['sample_id']}: this task also scores the token that ends an answer, which this backend does "
-            "not; use hf_vlm, llava or vllm_ranker in lmms-eval, hf-vlm-ranker or vllm-vlm-ranker in lm-eval, or the "
+            f"question {doc['sample_id']}: this task also scores the token that ends an answer; this backend does "
+            "not. Use hf_vlm, llava or vllm_ranker in lmms-eval, hf-vlm-ranker or vllm-vlm-ranker in lm-eval, or the "
             "task without _published"
         )
     return score_ranking(doc, responses)

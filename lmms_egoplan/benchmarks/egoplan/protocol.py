@@ -36,8 +36,8 @@ BENCH2_THINKING = (
 )
 
 # Questions to the authors' tuned Video-LLaMA: create_question_for_egoplan_task_planning, mode "eval", in
-# src/video_llama/video_llama/datasets/datasets/egoplan_video_instruct_dataset.py. The first one is for goals like "making
-# coffee", the second one for goals like "make coffee".
+# src/video_llama/video_llama/datasets/datasets/egoplan_video_instruct_dataset.py. The first one is for goals like
+# "making coffee", the second one for goals like "make coffee".
 _TUNED = ("I am tasked with {goal}. ", "My current task is to {goal}. ")
 _TUNED_END = (
     "The task's progress is demonstrated in the provided video. My current field of view is shown in the provided "

@@ -24,8 +24,8 @@ _SIGNS = dict(
 )
 _LOOK_BACK = 300
 
-# Texts that EgoPlan-Bench2's eval.py (commit 2523b38) removes, in its order. Two of them are pairs that its source joins
-# by a missing comma, so "Best answer: C" is read as B.
+# Texts that EgoPlan-Bench2's eval.py (commit 2523b38) removes, in its order. Two of them are pairs that its source
+# joins by a missing comma, so "Best answer: C" is read as B.
 _OPENINGS = (
     *("The best answer is", "The correct answer is", "The answer is", "The answer"),
     *("The best option isThe correct option is", "Best answer:Best option:", "Answer:", "Option:"),

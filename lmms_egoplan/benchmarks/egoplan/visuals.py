@@ -210,8 +210,8 @@ def published_clips(
     `frames_per_clip`; here, some frames are repeated.
 
     Returns:
-        At most `num_clips` lists, oldest action first. EPIC-KITCHENS: the starts of `frames_per_clip` equal parts of the
-        action, rounded down. Ego4D: steps of a whole number of frames from its start, so that its end is not shown.
+        At most `num_clips` lists, oldest action first. EPIC-KITCHENS: the starts of `frames_per_clip` equal parts of
+        the action, rounded down. Ego4D: steps of a whole number of frames from its start, so that its end is not shown.
 
     >>> published_clips([(10, 90)], is_epic=True), published_clips([(10, 89)], is_epic=False)
     ([[10, 20, 30, 40, 50, 60, 70, 80]], [[10, 19, 28, 37, 46, 55, 64, 73]])

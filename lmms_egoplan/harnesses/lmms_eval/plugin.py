@@ -21,7 +21,6 @@ from loguru import logger
 
 from lmms_egoplan.benchmarks.registry import BENCHMARKS, load_scorers
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.harnesses.backends import find_backend
 from lmms_egoplan.judging.judge import announce_judge
 from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.ranking.audits import failed_audits
@@ -187,7 +186,7 @@ def _test_judges_early(tasks: ModuleType) -> None:
         paths = list(_package_files(self, matched))
         names = {name for path in paths for name in (path.name, path.parent.name)}
         model, published = getattr(self, "model_name", None), [path for path in paths if "_published" in path.stem]
-        if model and published and not find_backend("lmms-eval", model).is_own:
+        if model and published and _PACKAGE_BACKENDS and model not in _PACKAGE_BACKENDS:
             raise LmmsEgoplanError(f"{published[0].stem}: {model} does not score the end of an answer; use hf_vlm")
         load_scorers(names)
         for judge in (judge for benchmark in BENCHMARKS for judge in benchmark.load_judges(names)):

@@ -1,4 +1,4 @@
-"""The authors' pipelines of EgoPlan-Bench and EgoPlan-Bench2, slow and obvious, written from a description of their code.
+"""The authors' pipelines of EgoPlan-Bench and EgoPlan-Bench2, slow and obvious, written from a description.
 
 Nothing here uses the package: frames are those of the records, letters and prompts are written out.
 """
@@ -12,16 +12,11 @@ Record = dict[str, Any]
 
 LETTERS = "ABCD"
 # The openings that are known to be removed, and two pairs that a missing comma joins.
-OPENINGS = """The best answer is
-The correct answer is
-The answer is
-The answer
-The best option isThe correct option is
-Best answer:Best option:
-Answer:
-Option:
-The correct answer
-The correct option""".split("\n")
+OPENINGS = [
+    *("The best answer is", "The correct answer is", "The answer is", "The answer"),
+    *("The best option isThe correct option is", "Best answer:Best option:", "Answer:", "Option:"),
+    *("The correct answer", "The correct option"),
+]
 
 
 def single_video(record: Record) -> list[int]:
