@@ -94,7 +94,7 @@ class QuestionEncoder:
         """Count the tokens of each text by itself, without special tokens."""
         return list(map(len, self._tokenizer(list(texts), add_special_tokens=False)["input_ids"])) if texts else []
 
-    def closed(self, candidates: Sequence[str]) -> tuple[list[str], bool]:
+    def closed(self, candidates: Sequence[str], question_id: str) -> tuple[list[str], bool]:
         """Return the candidates without `END_OF_ANSWER`, and whether their scores include the end of the turn.
 
         Raises:
@@ -102,7 +102,7 @@ class QuestionEncoder:
         """
         marked = {isinstance(candidate, str) and candidate.endswith(END_OF_ANSWER) for candidate in candidates}
         if len(marked) > 1:
-            raise RankingError(f"some candidates end with {END_OF_ANSWER!r}, others do not: {list(candidates)!r}")
+            raise RankingError(f"question {question_id}: some candidates end with {END_OF_ANSWER!r}, some do not")
         if marked != {True}:
             return list(candidates), self.scores_eos
         return [candidate.removesuffix(END_OF_ANSWER) for candidate in candidates], True
@@ -114,7 +114,7 @@ class QuestionEncoder:
             RankingError: There are no candidates, one is empty, the chat template or the tokenizer changes one, or the
                 processor tokenises text with media differently from its own tokenizer.
         """
-        candidates, are_closed = self.closed(candidates)
+        candidates, are_closed = self.closed(candidates, question_id)
         messages = self._checked(messages, candidates, question_id)
         encode = self._encode_for_encoder_decoder if self._is_encoder_decoder else self._encode_for_decoder
         return encode(messages, candidates, question_id, are_closed=are_closed)
@@ -125,7 +125,7 @@ class QuestionEncoder:
         Raises:
             RankingError: As in `encode`; also if there is no chat template, or the context is empty.
         """
-        candidates, are_closed = self.closed(candidates)
+        candidates, are_closed = self.closed(candidates, question_id)
         messages = self._checked(messages, candidates, question_id)
         if not self.applies_chat_template:
             raise RankingError(f"question {question_id}: {type(self._processor).__name__} has no chat template")

@@ -12,6 +12,7 @@ from lmms_egoplan.harnesses.vllm_server import ServedEngine
 from lmms_egoplan.ranking import ContextTooLongError, RankingError
 from lmms_egoplan.ranking.engine.ranker import EngineRanker
 from lmms_egoplan.ranking.engine.requests import FORCED, PROCESSOR, PROMPT_LOGPROBS, EngineError, ranking_arguments
+from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
 from ranking.engine.chat_server import MODEL, ChatServer, probe
 from ranking.engine.table import expected
 from ranking.reference import user_turn
@@ -32,9 +33,9 @@ def environment(monkeypatch):
     monkeypatch.setenv("LMMS_EGOPLAN_SERVER_API_KEY", KEY)
 
 
-def question(number, images=2):
+def question(number, images=2, mark=""):
     pixels = np.random.default_rng(number).integers(0, 255, (images, 56, 84, 3), dtype=np.uint8)
-    return user_turn(f"{number}: next?", map(Image.fromarray, pixels)), CANDIDATES, f"q{number}"
+    return user_turn(f"{number}: next?", map(Image.fromarray, pixels)), [c + mark for c in CANDIDATES], f"q{number}"
 
 
 def ranker(server, processor, method="auto", **settings):
@@ -43,21 +44,27 @@ def ranker(server, processor, method="auto", **settings):
     )
 
 
-def rank(server, processor, count=3, method="auto", images=2, **settings):
+def rank(server, processor, count=3, method="auto", images=2, mark="", **settings):
     ranked = ranker(server, processor, method, **settings)
-    questions = [ranked.encode(*question(number, images)) for number in range(count)]
+    questions = [ranked.encode(*question(number, images, mark)) for number in range(count)]
     rows = [[score.token_logprobs for score in row] for row in ranked.scores(questions)]
     return rows, list(map(expected, questions)), ranked
 
 
 @pytest.mark.parametrize(
-    ("name", "method", "score_eos"),
-    [("llava", "auto", False), ("qwen2_5_vl", FORCED, True), ("qwen3_vl", PROMPT_LOGPROBS, True)],
+    ("name", "method", "ending"),
+    [
+        ("llava", "auto", {}),
+        ("qwen2_5_vl", FORCED, {"score_eos": True}),
+        ("qwen3_vl", PROMPT_LOGPROBS, {"score_eos": True}),
+        ("qwen2_5_vl", PROMPT_LOGPROBS, {"mark": END_OF_ANSWER}),
+        ("qwen3_vl", FORCED, {"mark": END_OF_ANSWER}),
+    ],
 )
-def test_scores_are_those_of_the_checkpoints_tokens(name, method, score_eos):
+def test_scores_are_those_of_the_checkpoints_tokens(name, method, ending):
     processor = build(name)[1]
     with ChatServer(processor) as server:
-        rows, right, ranked = rank(server, processor, method=method, score_eos=score_eos)
+        rows, right, ranked = rank(server, processor, method=method, **ending)
     assert rows == right
     assert set(ranked.methods.values()) == {PROMPT_LOGPROBS if method == PROMPT_LOGPROBS else FORCED}
     assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}

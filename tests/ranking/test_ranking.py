@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from transformers import LlavaForConditionalGeneration
 
 from lmms_egoplan.ranking import CandidateRanker, ContextTooLongError, RankingError
+from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
 from ranking.reference import picture, reference_loss
 from zoo import FAMILIES, build
 
@@ -54,11 +55,13 @@ def test_scores_equal_independent_full_passes(name, kind):
         np.testing.assert_allclose([score.nll for score in scores], [loss for loss, _ in expected], atol=1e-4)
 
 
+@pytest.mark.parametrize("is_marked", [False, True])
 @pytest.mark.parametrize("name", ["llava", "qwen2_5_vl", "gemma3", "blip2"])
-def test_score_eos_adds_the_end_of_the_turn(name):
-    ranker = CandidateRanker(*build(name), score_eos=True)
-    scores = ranker.score(question("image"), CANDIDATES)
-    scores = ranker.score(question("image"), CANDIDATES)
+def test_score_eos_and_a_mark_add_the_end_of_the_turn(name, is_marked):
+    ranker = CandidateRanker(*build(name), score_eos=not is_marked)
+    candidates = [candidate + END_OF_ANSWER * is_marked for candidate in CANDIDATES]
+    scores = ranker.score(question("image"), candidates)
+    scores = ranker.score(question("image"), candidates)
     if name == "gemma3":  # its turns end with <end_of_turn>, which the reference does not support
         plain = CandidateRanker(*build(name)).score(question("image"), CANDIDATES)
         assert [s.num_tokens for s in scores] == [p.num_tokens + 1 for p in plain]
@@ -67,6 +70,13 @@ def test_score_eos_adds_the_end_of_the_turn(name):
     expected = [reference_loss(name, question("image"), candidate, score_eos=True) for candidate in CANDIDATES]
     assert [score.num_tokens for score in scores] == [tokens for _, tokens in expected]
     np.testing.assert_allclose([score.nll for score in scores], [loss for loss, _ in expected], atol=1e-4)
+
+
+def test_marks_are_on_all_candidates_or_on_none():
+    with pytest.raises(RankingError, match="question q: some candidates"):
+        CandidateRanker(*build("llava")).score(question("text"), ["take" + END_OF_ANSWER, "put"], "q")
+    with pytest.raises(RankingError, match="candidate 0 is empty"):
+        CandidateRanker(*build("llava")).score(question("text"), [END_OF_ANSWER], "q")
 
 
 @pytest.mark.parametrize("name", ["llava", "qwen2_5_vl", "qwen3_vl", "gemma3", "internvl", "blip2"])

@@ -81,7 +81,7 @@ def chat_question(
     """
     split = encoder.split(messages, candidates, question_id)
     encoded = encoder.encode(messages, candidates, question_id)
-    texts, is_closed = encoder.closed(candidates)
+    texts, is_closed = encoder.closed(candidates, question_id)
     prompt, adds_special_tokens = encoder.prompt(messages)
     surplus = len(prompt) - len(split.prefix)
     return ChatQuestion(

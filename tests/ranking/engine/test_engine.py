@@ -17,6 +17,7 @@ from lmms_egoplan.ranking.engine.requests import (
     token_question,
 )
 from lmms_egoplan.ranking.engine.schedule import Schedule
+from lmms_egoplan.ranking.loglikelihood import END_OF_ANSWER
 from lmms_egoplan.ranking.question import CandidateTokens
 from ranking.engine.table import expected, logprob
 from ranking.reference import user_turn
@@ -202,7 +203,9 @@ def test_tokens_are_those_of_the_ranker_on_transformers(name, score_eos):
     messages = user_turn("What next?", [IMAGE])
     candidates = ["put mug", "put mug on the counter", "éteindre le four 火"]
     encoded = CandidateRanker(model, processor, score_eos=score_eos).encode(messages, candidates, "q")
-    question_for_engine = EngineRanker(TableEngine(), processor, score_eos=score_eos).encode(messages, candidates, "q")
+    marked = [candidate + END_OF_ANSWER * score_eos for candidate in candidates]
+    assert CandidateRanker(model, processor).encode(messages, marked, "q").candidates == encoded.candidates
+    question_for_engine = EngineRanker(TableEngine(), processor).encode(messages, marked, "q")
     assert question_for_engine.candidates == encoded.candidates
     assert question_for_engine.media == {"image": [IMAGE]}
     media = set(encoded.inputs["input_ids"][0].tolist()) & {model.config.image_token_id}
