@@ -1,0 +1,188 @@
+"""Compute how this project's tasks deviate from the published pipelines: `python docs/deviations.py`.
+
+The table replaces the lines between the marks in comparing.md. The published side comes from the slow references in the
+tests. The questions are the official annotation files in ../shared/data/egoplan. If they are absent, questions in the
+same format are made from the annotations of EPIC-KITCHENS-100 and Ego4D Goal-Step that are there.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "tests"))
+
+from benchmarks.egoplan import published_reference as published  # noqa: E402
+from benchmarks.egoplan.bench2_questions import LEAD  # noqa: E402
+from benchmarks.egoplan.derived_questions import DATA, available, derive  # noqa: E402
+from lmms_egoplan.benchmarks.egoplan import protocol, visuals  # noqa: E402
+from lmms_egoplan.benchmarks.egoplan.reply import parse_letter  # noqa: E402
+from lmms_egoplan.benchmarks.splits import EGOPLAN  # noqa: E402
+from lmms_egoplan.paths import LMMS_EVAL_TASKS  # noqa: E402
+from lmms_egoplan.report.run import read_task_file  # noqa: E402
+
+PAGE = ROOT / "docs" / "comparing.md"
+BEGIN, END = "<!-- deviations: python docs/deviations.py -->\n", "<!-- end of deviations -->\n"
+DERIVED = 420
+CORPUS = ROOT / "tests" / "benchmarks" / "egoplan" / "replies.yaml"
+
+Record = dict[str, Any]
+
+
+def official(name: str) -> list[Record] | None:
+    """Return the records of an official annotation file; None if it is absent."""
+    path = DATA / "egoplan" / name
+    if not path.exists():
+        return None
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return content if isinstance(content, list) else next(iter(content.values()))
+
+
+def questions() -> tuple[list[Record], list[Record], str]:
+    """Return questions of EgoPlan-Bench and of EgoPlan-Bench2, and their origin."""
+    first, second = official(EGOPLAN.files["val"]), official("EgoPlan-Bench2.json")
+    origin = "the official annotation files"
+    if first is None or second is None:
+        derived = derive(DERIVED)
+        origin = "questions made from annotations of EPIC-KITCHENS-100 and Ego4D Goal-Step, and the published examples"
+        examples = json.loads((DATA / "egoplan" / "examples.json").read_text(encoding="utf-8"))
+        first = first or [*derived, *examples["EgoPlan_validation"]]
+        ego4d = [record for record in derived if record["video_source"] == "Ego4D"]
+        second = second or [*map(as_bench2, ego4d), *examples["EgoPlan_Bench2"]]
+    return first, [{"video_source": "Ego4D", "video_id": "v", **record} for record in second], origin
+
+
+def as_bench2(record: Record) -> Record:
+    """Return a record with the start of its task, up to three frames before its first action."""
+    actions = record["task_progress_metadata"]
+    first = actions[0]["start_frame"] if actions else record["current_observation_frame"]
+    return record | {"task_start_frame": max(0, first - LEAD)}
+
+
+def doc_of(record: Record) -> Record:
+    """Return a record as a row of the prepared data."""
+    return record | {
+        "question": record.get("question") or protocol.QUESTION.format(goal=record["task_goal"]),
+        "choices": [record[f"choice_{letter}"] for letter in "abcd"],
+        "past_actions": record["task_progress_metadata"],
+        "first_frame": record.get("task_start_frame"),
+    }
+
+
+def frames(task: str, record: Record) -> list[int]:
+    """Return the numbers of the frames that a task of this project shows to models that take images."""
+    numbers: list[int] = []
+
+    class Reader(visuals.Visuals):
+        def read_frames(self, _doc: Any, shown: Any) -> list[Any]:
+            numbers.extend(shown)
+            return list(shown)
+
+    Reader("egoplan").visual_input(doc_of(record), task_file(task)["lmms_eval_specific_kwargs"]["default"])
+    return numbers
+
+
+def task_file(task: str) -> dict[str, Any]:
+    """Return a task's YAML."""
+    return read_task_file(next(LMMS_EVAL_TASKS.glob(f"*/{task}.yaml")))
+
+
+def text(task: str, record: Record) -> str:
+    """Return a task's prompt."""
+    return protocol.bench2_published_prompt(doc_of(record)) if "generate" in task else doc_of(record)["question"]
+
+
+def differing_prompts(task: str, records: list[Record], reference: Any) -> str:
+    """Return the share of the questions whose prompt is not the published one."""
+    return share(sum(text(task, record) != reference(record) for record in records), len(records))
+
+
+def without_end(task: str, records: list[Record]) -> str:
+    """Return the share of the choices that a task scores without the token that ends the answer."""
+    is_closed = "closed_choices" in str(task_file(task)["doc_to_choice"])
+    return share(0 if is_closed else 4 * len(records), 4 * len(records))
+
+
+def differing(task: str, records: list[Record], reference: Any) -> str:
+    """Return the share of the published frames that a task does not show in the same place."""
+    total = different = 0
+    for record in records:
+        expected, shown = reference(record), frames(task, record)
+        total += len(expected)
+        different += sum(index >= len(shown) or shown[index] != frame for index, frame in enumerate(expected))
+    return share(different, total)
+
+
+def share(count: int, total: int) -> str:
+    """Return a count with its share, as text."""
+    return f"{count:,} of {total:,} ({100 * count / total:.1f} %)"
+
+
+def clip_frames(record: Record) -> list[int]:
+    """Return the published frames of the clips, and the observation."""
+    return [*(frame for clip in published.clips(record) for frame in clip), record["current_observation_frame"]]
+
+
+def letters() -> str:
+    """Return the share of the tests' replies that this project's reader reads differently."""
+    corpus = yaml.safe_load(CORPUS.read_text(encoding="utf-8"))
+    replies = [*corpus["claims"], *corpus["unclear"]]
+    return share(sum((parse_letter(reply) or "") != published.bench2_letter(reply) for reply in replies), len(replies))
+
+
+def table() -> str:
+    """Return the table with one column per published pipeline, and the sentence that says what was compared."""
+    first, second, origin = questions()
+    past = sum(map(published.runs_past, first))
+    names = ("egoplan_val", "egoplan_val_clips", "egoplan_bench2")
+    new = ("egoplan_val_published", "egoplan_val_clips_published", "egoplan_bench2_generate")
+    rows = [
+        ("", "EgoPlan-Bench, one video", "EgoPlan-Bench, clips", "EgoPlan-Bench2"),
+        ("---",) * 4,
+        ("our default task", *(f"`{name}`" for name in names)),
+        ("our task as published", *(f"`{name}`" for name in new)),
+        ("questions", *(f"{len(records):,}" for records in (first, first, second))),
+    ]
+    for label, tasks in (("default task", names), ("as published", new)):
+        single, clips, bench2 = tasks
+        rows += [
+            (
+                f"frames that differ, {label}",
+                differing(single, first, published.single_video),
+                differing(clips, first, clip_frames),
+                differing(bench2, second, published.bench2_frames),
+            ),
+            (
+                f"choices scored without their end, {label}",
+                *(without_end(task, first) for task in (single, clips)),
+                without_end(bench2, second) if label == "default task" else "letters",
+            ),
+            (
+                f"prompts that differ, {label}",
+                differing_prompts(single, first, lambda record: record["question"]),
+                f"{differing_prompts(clips, first, lambda record: record['question'])}; from the tuned model's: "
+                f"{differing_prompts(clips, first, published.tuned_question)}",
+                differing_prompts(bench2, second, published.bench2_prompt),
+            ),
+        ]
+    rows += [
+        ("questions with an action past the observation", "not shown", share(past, len(first)), "not shown"),
+        ("replies of the tests in which `acc_clear` reads another letter than `acc`", "-", "-", letters()),
+    ]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([f"Computed from {origin}.", "", *lines, ""])
+
+
+def page() -> str:
+    """Return the page with the computed table."""
+    head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    return f"{head}{BEGIN}{table()}{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__":
+    if not available():
+        sys.exit(f"the annotations are absent: {DATA}")
+    PAGE.write_text(page(), encoding="utf-8")
