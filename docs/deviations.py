@@ -77,9 +77,9 @@ def frames(task: str, record: Record) -> list[int]:
     numbers: list[int] = []
 
     class Reader(visuals.Visuals):
-        def read_frames(self, _doc: Any, shown: Any) -> list[Any]:
-            numbers.extend(shown)
-            return list(shown)
+        def read_frames(self, _doc: Any, requested: Any) -> list[Any]:
+            numbers.extend(requested)
+            return list(requested)
 
     Reader("egoplan").visual_input(doc_of(record), task_file(task)["lmms_eval_specific_kwargs"]["default"])
     return numbers
@@ -110,9 +110,9 @@ def differing(task: str, records: list[Record], reference: Any) -> str:
     """Return the share of the published frames that a task does not show in the same place."""
     total = different = 0
     for record in records:
-        expected, shown = reference(record), frames(task, record)
+        expected, actual = reference(record), frames(task, record)
         total += len(expected)
-        different += sum(index >= len(shown) or shown[index] != frame for index, frame in enumerate(expected))
+        different += sum(index >= len(actual) or actual[index] != frame for index, frame in enumerate(expected))
     return share(different, total)
 
 

@@ -32,17 +32,17 @@ def single_video(record: Record) -> list[int]:
 
 def clips(record: Record) -> list[list[int]]:
     """Return 8 frames of each of the last 4 actions; the observation follows as an image."""
-    shown = []
+    numbers = []
     for action in record["task_progress_metadata"][-4:]:
         start, stop = action["start_frame"], action["stop_frame"]
         if record["video_source"] == "Ego4D":
             step = (stop - start) // 8
-            shown.append([start + i * step for i in range(8)])
+            numbers.append([start + i * step for i in range(8)])
         else:
             length = stop - start + 1
             offsets = np.arange(0, length, length / 8).astype(int).tolist()
-            shown.append([start + offset for offset in offsets[:8]])
-    return shown
+            numbers.append([start + offset for offset in offsets[:8]])
+    return numbers
 
 
 def runs_past(record: Record) -> bool:

@@ -20,7 +20,7 @@ MISREAD = {
     "Done: B": "D",
     "Best answer: C": "B",
     "ANSWER: B": "A",
-    "I cannot tell": "",
+    "no idea": "",
     "": "",
 }
 READ = {"Answer: B": "B", "The answer is C.": "C", "Option: D": "D", "The best option is A": "A", "B": "B"}
@@ -55,11 +55,11 @@ def test_frames_equal_the_references(record):
     last = record["current_observation_frame"]
     assert published_frames(past[0][0] if past else last, last) == published.single_video(record)
     assert published_frames(record["task_start_frame"], last) == published.bench2_frames(record)
-    shown = published_clips(past, is_epic=record["video_source"] == "EpicKitchens")
-    assert shown == published.clips(record)
+    numbers = published_clips(past, is_epic=record["video_source"] == "EpicKitchens")
+    assert numbers == published.clips(record)
     doc = as_doc(record)
     assert num_images(doc, {"num_frames": 8, "as_published": True}) == 8
-    assert num_images(doc, {"num_clips": 4, "frames_per_clip": 8, "as_published": True}) == 8 * len(shown) + 1
+    assert num_images(doc, {"num_clips": 4, "frames_per_clip": 8, "as_published": True}) == 8 * len(numbers) + 1
 
 
 @pytest.mark.parametrize("is_epic", [True, False])
