@@ -122,6 +122,15 @@ def score_published_ranking(doc: Doc, responses: Sequence[Any]) -> Values:
     Raises:
         LmmsEgoplanError: The backend does not read `END_OF_ANSWER`, so it scored other tokens.
         ValueError: As for `score_ranking`.
+
+    >>> doc = {
+    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
+    ...     "choices": ["open the tap", "take a cup"], "split_size": 3355,
+    ... }
+    >>> use = '"use": {"path": "packed", "kind": "image"}'
+    >>> responses = [f'{{"loss": {loss}, "num_tokens": 4, "is_greedy": false, {use}}}' for loss in (2.5, 1.5)]
+    >>> score_published_ranking(doc, responses)["acc"]
+    {'score': 1.0, 'video_id': 'P01_01'}
     """
     if any(parse_loglikelihood(response).use is None for response in responses):
         raise LmmsEgoplanError(
@@ -146,6 +155,17 @@ def score_published_clips(doc: Doc, responses: Sequence[Any]) -> Values:
 
     Raises:
         LmmsEgoplanError, ValueError: As for `score_published_ranking`.
+
+    >>> doc = {
+    ...     "sample_id": 7, "video_id": "P01_01", "video_source": "EpicKitchens", "golden_choice_idx": "B",
+    ...     "choices": ["open the tap", "take a cup"], "split_size": 3355, "current_observation_frame": 90,
+    ...     "past_actions": [{"narration_text": "wash a cup", "start_frame": 10, "stop_frame": 99}],
+    ... }
+    >>> use = '"use": {"path": "packed", "kind": "image"}'
+    >>> responses = [f'{{"loss": {loss}, "num_tokens": 4, "is_greedy": false, {use}}}' for loss in (2.5, 1.5)]
+    >>> values = score_published_clips(doc, responses)
+    >>> values["past_observation"], "acc" in values, "acc_within" in values
+    ({'runs_past': True}, True, False)
     """
     values = score_published_ranking(doc, responses)
     observation = doc["current_observation_frame"]
