@@ -5,7 +5,8 @@ from typing import Any
 
 from runs.slow_egoplan import LETTERS, Choice, Record, SlowEgoPlan, _image, _spread
 
-PROMPT = """Select the best answer to the following multiple-choice question based on the video. \
+PROMPT = """
+Select the best answer to the following multiple-choice question based on the video. \
 Respond with only the letter (A, B, C, or D) of the correct option.
 
 {question}
@@ -13,7 +14,8 @@ Respond with only the letter (A, B, C, or D) of the correct option.
 A. {choice_a}
 B. {choice_b}
 C. {choice_c}
-D. {choice_d}"""
+D. {choice_d}
+"""
 QUESTION = """Considering the progress shown in the video and my current observation in the last frame, \
 what action should I take next in order to {task_goal}?"""
 
@@ -34,6 +36,11 @@ class SlowEgoPlanBench2(SlowEgoPlan):
         """Return frames from the task's start to the observation."""
         first, last = record["task_start_frame"], record["current_observation_frame"]
         return [_image(self._frame(record, n)) for n in _spread(first, last, min(count, last - first + 1))]
+
+    def published(self, record: Record) -> list[dict[str, Any]]:
+        """Return the 8 frames of the paper's code, rounded down, of which some repeat in a short span."""
+        first, last = record["task_start_frame"], record["current_observation_frame"]
+        return [_image(self._frame(record, first + (last - first) * i // 7)) for i in range(8)]
 
     def prompt(self, record: Record) -> str:
         return PROMPT.format(**record)
