@@ -38,7 +38,7 @@ class SlowEgoPlanBench2(SlowEgoPlan):
         return [_image(self._frame(record, n)) for n in _spread(first, last, min(count, last - first + 1))]
 
     def published(self, record: Record) -> list[dict[str, Any]]:
-        """Return the 8 frames of the paper's code, rounded down, of which some repeat in a short span."""
+        """Return the 8 frames of the paper's code, rounded down; a short span repeats some."""
         first, last = record["task_start_frame"], record["current_observation_frame"]
         return [_image(self._frame(record, first + (last - first) * i // 7)) for i in range(8)]
 
