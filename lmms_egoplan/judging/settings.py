@@ -45,9 +45,8 @@ _NUMBERS = {
 _DEFAULT_AZURE_VERSION = "2024-02-15-preview"
 # The openai library requires a key. Local servers ignore it.
 NO_KEY = "none"
-# Default of the commands that build questions, and of the judge of ActPlan-1K's plans. The papers name ChatGPT or
-# GPT-4 if any. `gpt-4` has 8,192 tokens for prompt and reply, too few for EgoPlan's long videos. This model has
-# 128,000, and reads images.
+# Default of the commands that build questions, and of the judge of plans. The papers name ChatGPT or GPT-4 if any.
+# `gpt-4` has 8,192 tokens for prompt and reply, too few for long videos. This model has 128,000, and reads images.
 DEFAULT_MODEL = "gpt-4o-2024-11-20"
 
 HOW_TO_SET = """\

@@ -117,11 +117,12 @@ def test_scored_tasks_name_their_benchmark_and_their_metrics_end_with_a_count(be
     shared = [read_task_file(path) for path in (LMMS_EVAL_TASKS.parent / "shared").glob(f"{benchmark.name}*.yaml")]
     assert shared
     assert all(task["metric_list"][-1]["metric"].startswith("num_") for task in shared)
-    functions = {task["process_results"] for task in shared}
+    functions, metrics = {task["process_results"] for task in shared}, [task["metric_list"] for task in shared]
     for tasks in (LMMS_EVAL_TASKS, LM_EVAL_TASKS):
         for path, content in tasks_in(tasks / benchmark.name).items():
             named = content["metadata"].get("benchmark")
-            assert named == (benchmark.name if content["process_results"] in functions else None), path
+            is_scored = content["process_results"] in functions or content["metric_list"] in metrics
+            assert named == (benchmark.name if is_scored else None), path
 
 
 def test_cached_responses_are_bound_to_the_data(benchmark):
