@@ -77,8 +77,9 @@ def shown_frames(settings: Mapping[str, Any]) -> str:
     end = ", as published" if settings.get("as_published") else ""
     if settings.get("num_clips") is not None:
         return f"{settings['num_clips']} clips of {settings.get('frames_per_clip')}{end}"
-    fps = settings.get("fps")
-    return f"{settings['num_frames']}{end}" if fps is None else f"{fps:g} a second, at most {settings['max_frames']}"
+    if settings.get("fps") is not None:
+        return f"{settings['fps']:g} a second, at most {settings.get('max_frames')}"
+    return f"{settings['num_frames']}{end}"
 
 
 def num_images(doc: Doc, settings: Mapping[str, Any]) -> int:
