@@ -87,7 +87,6 @@ def write_state(plan: Plan, estimates: Sequence[TaskEstimate], process: int | No
     Args:
         plan: The run.
         estimates: The estimate of each task.
-        host: Name of the machine that started it.
         process: ID of the harness's process; None if a script starts it.
     """
     questions = {task.task: task.questions for task in estimates}
