@@ -21,6 +21,8 @@ def test_no_task_is_named_like_an_upstream_one():
         "egointent_diagnostics",
         "egointent_v1",
         "egoplan_val_thinking",
+        "egoplan_val_published",
+        "egoplan_val_clips_published",
         "egoplan_bench2_thinking",
         "actplan_normal",
         "actplan_counterfactual",
