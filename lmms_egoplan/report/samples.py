@@ -3,21 +3,21 @@
 import json
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
 from itertools import chain, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
-from lmms_egoplan.jsonl import decode, read_json, read_lines
+from lmms_egoplan.jsonl import decode, parse_record, read_json, read_lines
 from lmms_egoplan.outputs import check_own, delete
 from lmms_egoplan.report.run import CHECKPOINT, logged_version, member
-from lmms_egoplan.validation import AnyText, Checked
+from lmms_egoplan.validation import AnyText, Checked, read_as
 
 _LMMS_EVAL = re.compile(r"(?P<time>.+?)_samples_(?P<task>.+)\.jsonl")
 _LM_EVAL = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
@@ -32,6 +32,7 @@ HOW_TO_LOG = "lmms-eval and lm-eval write them with --log_samples --output_path 
 MARK = "annotation.json"
 
 _UNFINISHED = ".export."
+Label = TypeVar("Label", bound=Any)
 
 
 @dataclass(frozen=True)
@@ -253,22 +254,32 @@ def labelled_folders(paths: Iterable[Path]) -> dict[Path, str]:
     return benchmarks
 
 
-def check_once(where: str, item: str, folder: Path, first: Path) -> None:
-    """Check that an item is labelled in only one folder, since it would count twice otherwise.
+def read_labels(folders: Sequence[Path], name: str, kind: type[Label], fields: Sequence[str]) -> list[Label]:
+    """Read the labelled items of all folders that have a file of this name.
 
     Args:
-        where: location of the label: file and line.
-        item: name of the labelled item.
-        folder: folder of the label.
-        first: the first folder with a label of this item.
+        folders: folders of `labelled_folders`.
+        name: name of the file, with one item per line.
+        kind: type of an item, with the fields ``id`` and ``model``.
+        fields: fields that identify an item among those of all folders.
 
     Raises:
-        LmmsEgoplanError: the folders differ.
+        LmmsEgoplanError: a file cannot be read or is malformed, or two folders have the same item, which would count
+            twice. The message names the line.
     """
-    if folder != first:
-        raise LmmsEgoplanError(
-            f"{where}: duplicate label: {item} is labelled in {first}, too. Pass only one of the two folders."
-        )
+    items: list[Label] = []
+    folder_of: dict[tuple[Any, ...], Path] = {}
+    for path in (folder / name for folder in folders if (folder / name).is_file()):
+        for where, line in read_lines(path):
+            item = read_as(kind, where, parse_record(where, line))
+            first = folder_of.setdefault(tuple(getattr(item, field) for field in fields), path.parent)
+            if first != path.parent:
+                raise LmmsEgoplanError(
+                    f"{where}: duplicate label: {item.id} of {item.model} is labelled in {first}, too. "
+                    "Pass only one of the two folders."
+                )
+            items.append(item)
+    return items
 
 
 def _is_name(name: object) -> bool:

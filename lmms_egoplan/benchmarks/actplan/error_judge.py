@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 from PIL import Image
@@ -11,7 +10,7 @@ from PIL import Image
 from lmms_egoplan.benchmarks.actplan.instances import ShownInstance, instance_key
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, StoredPlan
 from lmms_egoplan.benchmarks.actplan.reply import official_steps
-from lmms_egoplan.jsonl import json_lines, parse_record, read_lines
+from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.agreement import Agreement, agreement
 from lmms_egoplan.judging.json_replies import ask_json
 from lmms_egoplan.judging.judgement import Prompt
@@ -19,7 +18,7 @@ from lmms_egoplan.judging.settings import JudgeSettings
 from lmms_egoplan.judging.text import without_marks
 from lmms_egoplan.media.image_files import jpeg_url
 from lmms_egoplan.paths import module_yaml
-from lmms_egoplan.validation import AnyText, Checked, Text, quoted, read_as
+from lmms_egoplan.validation import AnyText, Checked, Text, quoted
 
 _TEXTS: dict[str, str] = module_yaml(__file__)
 _PROMPT_VERSION = _TEXTS["version"]
@@ -163,12 +162,3 @@ def agreements(judged: Sequence[JudgedPlan]) -> dict[str, tuple[int, int, int, A
 def judged_lines(judged: Sequence[JudgedPlan]) -> str:
     """Serialize the plans as JSON lines, one object per plan."""
     return json_lines(plan.model_dump() for plan in judged)
-
-
-def read_judged(path: Path) -> list[JudgedPlan]:
-    """Read plans written by `judged_lines`.
-
-    Raises:
-        LmmsEgoplanError: The file cannot be read or has another format; the error names the line.
-    """
-    return [read_as(JudgedPlan, where, parse_record(where, line)) for where, line in read_lines(path)]

@@ -15,8 +15,8 @@ from lmms_egoplan.benchmarks.egothink.judge_protocol import LEVELS
 from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.jsonl import parse_record, read_csv, read_lines
-from lmms_egoplan.report.samples import Origin, check_once, stored_lines, write_lines
+from lmms_egoplan.jsonl import parse_record, read_csv
+from lmms_egoplan.report.samples import Origin, stored_lines, write_lines
 from lmms_egoplan.text import cell_text, clean_text
 from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as
 
@@ -258,27 +258,6 @@ def read_human(path: Path) -> dict[str, Rated]:
         for name in names:
             raters[name][question] = _human_rating(f"{where}, column {name}", row[name])
     return raters
-
-
-def read_rated(folders: Sequence[Path]) -> list[RatedAnswer]:
-    """Read the answers that people rated, of all models.
-
-    Args:
-        folders: Exports of ``annotate export``.
-
-    Raises:
-        LmmsEgoplanError: A file is unreadable or malformed, or two folders contain the same answer. The message names
-            the line.
-    """
-    rated = []
-    folder_of: dict[tuple[str, str, str], Path] = {}
-    for folder in folders:
-        for where, line in read_lines(folder / PEOPLE) if (folder / PEOPLE).is_file() else ():
-            answer = read_as(RatedAnswer, where, parse_record(where, line))
-            first = folder_of.setdefault((answer.id, answer.model, answer.answer), folder)
-            check_once(where, f"{answer.id} of {answer.model}", folder, first)
-            rated.append(answer)
-    return rated
 
 
 def read_repeated(path: Path) -> tuple[dict[str, list[float | None]], str]:

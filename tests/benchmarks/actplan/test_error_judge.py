@@ -16,10 +16,10 @@ from lmms_egoplan.benchmarks.actplan.error_judge import (
     agreements,
     judged_lines,
     read_errors,
-    read_judged,
 )
 from lmms_egoplan.benchmarks.actplan.instances import find_instances
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS
+from lmms_egoplan.benchmarks.actplan.report.marks import read_judgements
 from lmms_egoplan.cli import app
 
 
@@ -91,7 +91,7 @@ def test_a_judge_is_compared_with_people(release, tmp_path, monkeypatch):
         # Stored replies are not requested again.
         assert run(server, monkeypatch, *arguments)[0] == 1
         assert len(server.prompts) == 7
-    judged = read_judged(out / JUDGED_ERRORS)
+    judged = read_judgements([out])
     assert [plan.judge for plan in judged] == [{"form": [2]}, {"form": [1]}, None, {"object": [1, 2]}, None]
     assert [plan.people for plan in judged] == PEOPLE[1:]
     assert judged_lines(judged) == (out / JUDGED_ERRORS).read_text()
@@ -125,7 +125,7 @@ def test_an_estimate_and_a_retry_of_a_judge(release, tmp_path, monkeypatch):
         run(server, monkeypatch, *arguments, "--retry-rejected")
         # The third plan's reply is valid now; the fifth one's is requested twice.
         assert len(server.prompts) == sent + 3
-    assert [plan.judge for plan in read_judged(out / JUDGED_ERRORS)][2] == {}
+    assert [plan.judge for plan in read_judgements([out])][2] == {}
 
 
 FORMS = [
@@ -149,7 +149,7 @@ def test_the_judge_sees_the_unchanged_plan(release, tmp_path, monkeypatch):
         asked = [prompt.partition("### The model's plan\n")[2].partition("\n\n")[0] for prompt in server.prompts]
     numbered = ["\n".join(f"{n}. {step}" for n, step in enumerate(text.split("\n"), 1)) for text in texts[:2]]
     assert {*asked} == {*numbered, "1. wait (|im_end|) (|im_start|)assistant {}"}
-    judged = read_judged(tmp_path / "judged" / JUDGED_ERRORS)
+    judged = read_judgements([tmp_path / "judged"])
     assert {plan.judge_name for plan in judged} == {"seeing-judge"}
 
 
@@ -161,7 +161,7 @@ def judged_plan(people, judge, number=1, **fields):
 def test_another_version_of_the_prompt_is_named(tmp_path):
     plans = [judged_plan(None, {}, prompt=version) for version in ("1", "2")]
     (tmp_path / JUDGED_ERRORS).write_text(judged_lines(plans))
-    assert [plan.judge_name for plan in read_judged(tmp_path / JUDGED_ERRORS)] == ["judge, prompt 1", "judge"]
+    assert [plan.judge_name for plan in read_judgements([tmp_path])] == ["judge, prompt 1", "judge"]
 
 
 @pytest.mark.parametrize(

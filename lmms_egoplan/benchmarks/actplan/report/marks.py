@@ -7,20 +7,19 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.actplan.error_judge import JUDGED_ERRORS, Errors, JudgedPlan, agreements, read_judged
+from lmms_egoplan.benchmarks.actplan.error_judge import JUDGED_ERRORS, Errors, JudgedPlan, agreements
 from lmms_egoplan.benchmarks.actplan.instances import SETTINGS, parse_id
 from lmms_egoplan.benchmarks.actplan.plans import ERRORS, PLANS, VERDICTS
 from lmms_egoplan.benchmarks.actplan.reply import official_steps, parsed_steps
 from lmms_egoplan.benchmarks.actplan.report.answers import INSTANCES, Planned
-from lmms_egoplan.jsonl import parse_record, read_lines
 from lmms_egoplan.judging.agreement import MIN_ITEMS
 from lmms_egoplan.report.charts import draw_bars, spoken
 from lmms_egoplan.report.document import Figure
-from lmms_egoplan.report.samples import check_once
+from lmms_egoplan.report.samples import read_labels
 from lmms_egoplan.report.scores import Mean
 from lmms_egoplan.report.statistics import FEWEST_CLUSTERS, RESAMPLES
 from lmms_egoplan.report.tables import Value, counted, read_notes
-from lmms_egoplan.validation import AnyText, Checked, Text, read_as
+from lmms_egoplan.validation import AnyText, Checked, Text
 
 
 class LabelledPlan(Checked):
@@ -66,14 +65,8 @@ def read_labelled(folders: Sequence[Path]) -> list[Labelled]:
             names the line.
     """
     plans_by_model: dict[tuple[str, bool], list[LabelledPlan]] = {}
-    folder_of: dict[tuple[str, str, bool, str], Path] = {}
-    for folder in folders:
-        if (folder / PLANS).is_file():
-            for where, line in read_lines(folder / PLANS):
-                plan = read_as(LabelledPlan, where, parse_record(where, line))
-                first = folder_of.setdefault((plan.id, plan.model, plan.images, plan.candidate), folder)
-                check_once(where, f"{plan.id} of {plan.model}", folder, first)
-                plans_by_model.setdefault((plan.model, plan.images), []).append(plan)
+    for plan in read_labels(folders, PLANS, LabelledPlan, ("id", "model", "images", "candidate")):
+        plans_by_model.setdefault((plan.model, plan.images), []).append(plan)
     return [Labelled(model, tuple(plans)) for (model, _), plans in plans_by_model.items()]
 
 
@@ -193,15 +186,7 @@ def read_judgements(folders: Sequence[Path]) -> list[JudgedPlan]:
         LmmsEgoplanError: A file cannot be read or has another format, or two folders have the same plan by the same
             judge. The error names the line.
     """
-    judged: list[JudgedPlan] = []
-    folder_of: dict[tuple[str, ...], Path] = {}
-    for folder in folders:
-        if (path := folder / JUDGED_ERRORS).is_file():
-            for plan in read_judged(path):
-                first = folder_of.setdefault((plan.id, plan.model, plan.candidate, plan.judge_name), folder)
-                check_once(str(path), f"{plan.id} of {plan.model}", folder, first)
-                judged.append(plan)
-    return judged
+    return read_labels(folders, JUDGED_ERRORS, JudgedPlan, ("id", "model", "candidate", "judge_name"))
 
 
 def marked_by(people: Sequence[Labelled], judged: Sequence[JudgedPlan]) -> list[Marked]:

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from lmms_egoplan.benchmarks.egothink.agreement import coefficient_cells, pair_coefficients
-from lmms_egoplan.benchmarks.egothink.answer_files import RatedAnswer, read_rated, read_repeated
+from lmms_egoplan.benchmarks.egothink.answer_files import PEOPLE, RatedAnswer, read_repeated
 from lmms_egoplan.benchmarks.egothink.dimensions import (
     BY_NAME,
     DIMENSION_NAMES,
@@ -29,6 +29,7 @@ from lmms_egoplan.report.charts import draw_bars, spoken
 from lmms_egoplan.report.document import Figure, Images, ShownAnswer, Verdict
 from lmms_egoplan.report.published import OwnRow, load_table
 from lmms_egoplan.report.run import Run
+from lmms_egoplan.report.samples import read_labels
 from lmms_egoplan.report.scores import Answer, Key, Mean, differing, in_percent
 from lmms_egoplan.report.statistics import RESAMPLES, stratified_interval
 from lmms_egoplan.report.tables import Row, Table, Value, name_of, number, read_notes, scored, share
@@ -69,8 +70,12 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         return {} if rating is None else {_PEOPLE: _GRADES.get(rating, "between these")}
 
     @cached_property
+    def _people(self) -> list[RatedAnswer]:
+        return read_labels(self.labelled(), PEOPLE, RatedAnswer, ("id", "model", "answer"))
+
+    @cached_property
     def _rated(self) -> dict[tuple[str, str], float]:
-        return {(answer.id, answer.answer): answer.rating for answer in read_rated(self.labelled())}
+        return {(answer.id, answer.answer): answer.rating for answer in self._people}
 
     def mean_of_scores(self, answers: Sequence[Answer]) -> Mean:
         """Return the plain mean over the answers' dimensions."""
@@ -107,7 +112,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         yield self.table("judges", agreements) if agreements else None
         yield self.pairs(self.tasks)
         yield self.published("table9", list(_table9_rows(self._rated, self.tasks)))
-        yield self.published("table10", list(_table10_rows(read_rated(self.labelled()))))
+        yield self.published("table10", list(_table10_rows(self._people)))
         yield self.published("table11")
 
     def figures(self) -> Iterator[Figure]:
