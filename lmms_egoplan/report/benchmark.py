@@ -17,6 +17,7 @@ from PIL import Image
 from lmms_egoplan.judging.judgement import DEMO as DEMO_JUDGE
 from lmms_egoplan.report import document
 from lmms_egoplan.report.comparisons import Part, compared, finding, parts_of, ranked
+from lmms_egoplan.report.ledger import runs_and_ledger
 from lmms_egoplan.report.published import OwnRow, load_table, published_with_runs, reference_of
 from lmms_egoplan.report.run import Run, changed_settings
 from lmms_egoplan.report.scores import Answer, Key, Mean, ScoredTask, mean_of
@@ -73,6 +74,9 @@ class Spec:
     group_order: order of an attribute's groups, if it is neither alphabetical nor numeric.
     reference: table and column of the published score to compare with; "" for the table's main column.
     caveat: see `Reference`.
+    subsets: metric of each of the ledger's subsets; "" for the main score.
+    ledger_fields: how each task obtains its scores, by task and by the ledger's names of fields. Only these tasks are
+        compared with the ledger.
     """
 
     name: str
@@ -93,6 +97,8 @@ class Spec:
     group_order: Mapping[str, Sequence[str]] = field(default_factory=dict)
     reference: tuple[str, str] | None = None
     caveat: str = ""
+    subsets: Mapping[str, str] = field(default_factory=dict)
+    ledger_fields: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def read_spec(
@@ -291,6 +297,11 @@ class BenchmarkReport(ABC, Generic[Task]):
         texts = self.notes(spec.notes if notes is None else notes)
         return published_with_runs(title, load_table(self.SPEC.name, key), rows, spec.columns, texts, main)
 
+    def subset_means(self, task: Task) -> Mapping[str, Mean]:
+        """Return a task's scores by the ledger's names of subsets."""
+        metrics = self.SPEC.subsets.items()
+        return {subset: Mean(task.percent(metric)) if metric else task.main for subset, metric in metrics}
+
     def pairs(self, tasks: Sequence[Task], title: str = "", key: str = "comparisons") -> Table | None:
         """Compare every pair of runs by the main score, see `compared`."""
         spec, table = self.SPEC, self.SPEC.tables.get(key, TableSpec(title))
@@ -468,9 +479,12 @@ class BenchmarkReport(ABC, Generic[Task]):
             figures = tuple(figure for figure in self.figures() if figure is not None)
             spec = self.SPEC
             return document.Section(spec.name, spec.title, spec.lead, (), tables, figures) if tables else None
+        fields = self.SPEC.ledger_fields
+        means = ((task, self.subset_means(task)) for task in self.tasks if task.task in fields)
+        all_tables = (*self.tables(), runs_and_ledger(self.SPEC.name, means, fields))
         return replace(
             self.scores_section(),
-            tables=tuple(self._marked(part) for table in self.tables() if table is not None for part in table.parted()),
+            tables=tuple(self._marked(part) for table in all_tables if table for part in table.parted()),
             figures=tuple(self._marked(figure) for figure in self.figures() if figure is not None),
             remarks=tuple(self.remarks()),
             slices=tuple(self.slices()),

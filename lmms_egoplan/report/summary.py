@@ -266,17 +266,21 @@ def print_summary(sections: Sequence[Section], console: Console) -> None:
         for sentence in section.finding:
             _print_line(sentence, console)
     for card in cards(sections):
-        table = card_table(card)
-        _print_line(f"\n{table.title}", console)
-        sides = zip(table.columns, table.numbers(), strict=True)
-        heads = [RichColumn(c.title, overflow="fold", justify="right" if right else "left") for c, right in sides]
-        printed = RichTable(*heads, **_LOOKS)
-        for row in table.rows:
-            cells = zip(row.values, table.columns, strict=True)
-            printed.add_row(*(Text(clean(show(value, column.decimals))) for value, column in cells))
-        console.print(printed)
+        print_table(card_table(card), console)
     if demo := demo_runs(sections):
         _print_line(f"\n{DEMO_NOTE} {', '.join(demo)}.", console)
+
+
+def print_table(table: Table, console: Console) -> None:
+    """Print a table with its title."""
+    _print_line(f"\n{table.title}", console)
+    sides = zip(table.columns, table.numbers(), strict=True)
+    heads = [RichColumn(c.title, overflow="fold", justify="right" if right else "left") for c, right in sides]
+    printed = RichTable(*heads, **_LOOKS)
+    for row in table.rows:
+        cells = zip(row.values, table.columns, strict=True)
+        printed.add_row(*(Text(clean(show(value, column.decimals))) for value, column in cells))
+    console.print(printed)
 
 
 def _compact_tables(part: Part, report: BenchmarkReport[Any], *, with_main: bool) -> tuple[Table, ...]:

@@ -77,6 +77,11 @@ class EgoThinkReport(BenchmarkReport[Graded]):
     def _rated(self) -> dict[tuple[str, str], float]:
         return {(answer.id, answer.answer): answer.rating for answer in self._people}
 
+    def subset_means(self, task: Graded) -> dict[str, Mean]:
+        """Add the scores by capability, and those of planning by dimension."""
+        groups = {"": task.dimensions, **CAPABILITIES, **SINGLE}
+        return {subset: task.part(groups[name]).mean for subset, name in self.SPEC.subsets.items()}
+
     def mean_of_scores(self, answers: Sequence[Answer]) -> Mean:
         """Return the plain mean over the answers' dimensions."""
         scores: dict[str, list[float]] = {}

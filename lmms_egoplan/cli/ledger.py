@@ -1,0 +1,50 @@
+"""``lmms-egoplan ledger``: print published scores with their sources."""
+
+from dataclasses import replace
+from itertools import groupby
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from lmms_egoplan.report.ledger import ledger_table, read_ledger, scores_of_model
+from lmms_egoplan.report.summary import print_table
+from lmms_egoplan.report.tables import Row, csv_of, markdown_of
+
+Benchmark = Literal["egoplan", "egoplan_bench2", "egothink"]
+Form = Literal["text", "md", "csv"]
+
+
+def ledger(
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Only models whose names contain NAME.")] = None,
+    benchmark: Annotated[Benchmark | None, typer.Option(help="Only scores of this benchmark.")] = None,
+    form: Annotated[Form, typer.Option("--format", help="Output; CSV has its notes on standard error.")] = "text",
+) -> None:
+    """Print published scores of EgoPlan-Bench, EgoPlan-Bench2 and EgoThink, best first, with source and protocol.
+
+    The scores come from papers, model cards and repositories, and have the printed digits. `unknown` lists what the
+    source does not state. The last line counts scores, sources and marks:
+
+    - `copy`: the number is in an earlier source or in the benchmark's paper, or the source says so.
+    - `not whole`: no whole number of right answers gives this score.
+    - `below chance`: the score is lower than that of random answers.
+    - `quoted`: the number was read in a note, not in the source. Check it before you cite it.
+
+    `--model` ignores case and separators: `qwen2.5-vl-7b` also matches `Qwen2.5-VL-7B-Instruct`. It adds the spread of
+    each model's scores in each subset, without copies.
+
+    Example: `lmms-egoplan ledger --model qwen2.5-vl-7b --benchmark egoplan_bench2`
+    """
+    scores = [score for score in read_ledger() if benchmark in (None, score.group[0])]
+    table = ledger_table(scores_of_model(scores, model) if model is not None else scores)
+    table = table if model is not None else replace(table, notes=table.notes[-1:])
+    if form == "text":
+        for group, rows in groupby(table.rows, key=lambda row: row.values[:2]):
+            cells = tuple(Row(row.values[2:]) for row in rows)
+            print_table(
+                replace(table, title=", ".join(map(str, group)), columns=table.columns[2:], rows=cells), Console()
+            )
+    else:
+        typer.echo(markdown_of(table) if form == "md" else csv_of(table, with_own=False), nl=False)
+    if form != "md":
+        typer.echo("\n".join(table.notes), err=form == "csv")

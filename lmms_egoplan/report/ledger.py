@@ -1,0 +1,191 @@
+"""Read the ledger of published scores, mark its rows, and compare them with runs.
+
+``ledger.csv`` has one row per printed number. ``ledger.yaml`` describes its columns and the benchmarks.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.paths import module_rows, module_yaml
+from lmms_egoplan.report.published import load_table
+from lmms_egoplan.report.run import package_versions
+from lmms_egoplan.report.scores import Mean, ScoredTask
+from lmms_egoplan.report.tables import Row, Table, counted, read_columns, read_notes
+from lmms_egoplan.text import join_list
+from lmms_egoplan.validation import quoted
+
+LEDGER = Path(__file__).with_suffix(".csv")
+_FACTS = module_yaml(__file__)
+_BENCHMARKS = _FACTS["benchmarks"]
+_COLUMNS = read_columns(__file__)
+note = read_notes(__file__)
+
+
+def checkpoint_names(model: str) -> tuple[str, str]:
+    """Return a model's name without folders and separators, and the same without an end such as ``Instruct``.
+
+    >>> checkpoint_names("org/Model-2.5-7B-Instruct")
+    ('model257binstruct', 'model257b')
+    """
+    name = re.sub(r"[^a-z0-9]", "", model.rstrip("/").rpartition("/")[2].lower())
+    name = _FACTS["aliases"].get(name, name)
+    return name, re.sub(_FACTS["suffix"], "", name)
+
+
+@dataclass(frozen=True)
+class PublishedScore:
+    """A row of the ledger.
+
+    cells: texts by column, as in the file; "" for unknown values.
+    group: benchmark, subset, and the model's name without an end such as ``Instruct``; see `checkpoint_names`.
+    name: the model's name in full.
+    value: the score in per cent.
+    questions: number of questions of the subset, or as in the row; 0 if unknown.
+    fields: how the score was obtained; "" for unknown fields.
+    marks: ``copy``, ``not whole``, ``below chance`` and ``quoted``, as far as they apply.
+    """
+
+    cells: Mapping[str, str]
+    group: tuple[str, str, str]
+    name: str
+    value: Fraction
+    questions: int
+    fields: Mapping[str, str]
+    marks: tuple[str, ...] = ()
+
+
+@cache
+def read_ledger(path: Path = LEDGER) -> tuple[PublishedScore, ...]:
+    """Read and check the ledger, by benchmark and subset, best scores first.
+
+    Raises:
+        LmmsEgoplanError: a row is incomplete, or a cell does not have the form that ``ledger.yaml`` describes.
+    """
+    scores = [_checked(f"{path}, line {line}", cells) for line, cells in enumerate(module_rows(str(path)), 2)]
+    order = [(name, subset) for name, facts in _BENCHMARKS.items() for subset in facts["subsets"]]
+    scores.sort(key=lambda score: (order.index(score.group[:2]), -score.value))
+    return tuple(replace(score, marks=_marks(score, scores)) for score in scores)
+
+
+def _checked(where: str, cells: Mapping[str, str]) -> PublishedScore:
+    for column, (pattern, expected) in _FACTS["columns"].items():
+        if None in (*cells, cells.get(column)) or not re.fullmatch(pattern, cells[column]):
+            found = f"expected {expected}, found {quoted(cells.get(column))}"
+            raise LmmsEgoplanError(f"{where}, {column}: {found}; correct the cell, and quote texts that contain commas")
+    title, subset, metric = (cells[column] for column in ("benchmark", "split_or_subset", "metric"))
+    for benchmark, facts in _BENCHMARKS.items():
+        if (title, metric) == (facts["title"], facts["metric"]) and subset in facts["subsets"]:
+            questions = facts["subsets"][subset] or int(cells["questions"] or 0)
+            stated = {**cells, "questions": str(questions) if cells["questions"] else ""}
+            fields = {field: stated[field] for field in facts["fields"]}
+            name, short = checkpoint_names(cells["model"])
+            return PublishedScore(cells, (benchmark, subset, short), name, Fraction(cells["score"]), questions, fields)
+    raise LmmsEgoplanError(f"{where}: {title} has no {subset!r} in {metric!r}; correct it, or add it to ledger.yaml")
+
+
+def _marks(score: PublishedScore, scores: Iterable[PublishedScore]) -> tuple[str, ...]:
+    (benchmark, subset, model), cells, facts = score.group, score.cells, _BENCHMARKS[score.group[0]]
+    half_digit = Fraction(1, 2 * 10 ** len(cells["score"].partition(".")[2]))
+    earlier = [x.value for x in scores if x.group == score.group and "" < x.cells["date"] < cells["date"]]
+    if subset in facts["paper"]:
+        table, column = facts["paper"][subset]
+        rows = load_table(benchmark, table).scores(column)
+        earlier += [Fraction(str(value)) for name, value in rows if checkpoint_names(name)[1] == model]
+    is_copied = any(abs(value - score.value) <= half_digit for value in earlier)
+    steps = score.questions * facts["levels"]
+    nearest = Fraction(100 * round(score.value * steps / 100), steps or 1)
+    marks = {
+        "copy": is_copied or re.search(_FACTS["copied"], cells["note"]),
+        "not whole": steps and abs(nearest - score.value) > half_digit,
+        "below chance": score.value < facts["chance"],
+        "quoted": cells["read_in"] == "quoted",
+    }
+    return tuple(mark for mark, applies in marks.items() if applies)
+
+
+def scores_of_model(scores: Iterable[PublishedScore], model: str) -> list[PublishedScore]:
+    """Return the scores of all models whose names contain a name, without regard to case and separators.
+
+    Raises:
+        LmmsEgoplanError: there is none. The message contains the closest names.
+    """
+    part, names = checkpoint_names(model)[0], {score.name: score.cells["model"] for score in scores}
+    if not part or not any(part in name for name in names):
+        close = join_list([names[name] for name in get_close_matches(part, names, n=3, cutoff=0)])
+        raise LmmsEgoplanError(f"--model {model}: no published score of this model; the closest names are {close}")
+    return [score for score in scores if part in score.name]
+
+
+def spreads(scores: Iterable[PublishedScore]) -> Iterator[str]:
+    """Describe the spread of each model and subset with several scores that are not copies."""
+    groups: dict[tuple[str, str, str], list[PublishedScore]] = {}
+    for score in sorted(scores, key=lambda score: score.value):
+        if "copy" not in score.marks:
+            groups.setdefault(score.group, []).append(score)
+    for low, *between, high in (group for group in groups.values() if len(group) > 1):
+        subject = ", ".join(low.cells[column] for column in ("model", "benchmark", "split_or_subset"))
+        points = f"{float(high.value - low.value):g} points, {len(between) + 2} scores"
+        yield f"Spread without copies of {subject}: {low.cells['score']} to {high.cells['score']}, {points}."
+
+
+def ledger_table(scores: Sequence[PublishedScore]) -> Table:
+    """Make a table of published scores. The notes are the spreads and, as the last one, the counts."""
+    rows = []
+    for score in scores:
+        _, known, unknown = _compared(score.fields, score.fields)
+        protocol = f"{known}; unknown: {unknown}" if known and unknown else known or "unknown"
+        cells = [score.cells[column] for column in ("benchmark", "split_or_subset", "model", "score", "source")]
+        rows.append(Row((*cells, score.cells["date"] or "unknown", ", ".join(score.marks), protocol)))
+    counts = [counted(len(scores), "scores"), counted(len({score.cells["source"] for score in scores}), "sources")]
+    marks = Counter(mark for score in scores for mark in score.marks)
+    counts += [f"{count} marked {mark}" for mark, count in marks.items()]
+    notes = (*spreads(scores), f"{', '.join(counts)}.")
+    return Table("ledger", "Published scores", _COLUMNS["ledger"], tuple(rows), notes=notes)
+
+
+def _compared(published: Mapping[str, str], run: Mapping[str, str | None]) -> tuple[str, str, str]:
+    """Return the fields that differ, that are the same and that are unknown, each in words."""
+    known = {name: text for name, text in published.items() if text and run.get(name)}
+    different = (f"{name}: {text}, run: {run[name]}" for name, text in known.items() if text != run[name])
+    same = (f"{name}: {text}" for name, text in known.items() if text == run[name])
+    return "; ".join(different), "; ".join(same), ", ".join(name for name in published if name not in known)
+
+
+def runs_and_ledger(
+    benchmark: str, tasks: Iterable[tuple[ScoredTask, Mapping[str, Mean]]], fields: Mapping[str, Mapping[str, str]]
+) -> Table | None:
+    """Put runs next to the published scores with the name of their checkpoint; None if there are none.
+
+    A run with an adapter is skipped, since it has other weights than the checkpoint.
+
+    Args:
+        benchmark: name of the benchmark.
+        tasks: tasks of runs, each with its scores by the ledger's subsets.
+        fields: fields that each task's current version determines, by the ledger's names.
+    """
+    rows, listed = [], {}
+    for task, means in tasks:
+        names = () if "peft=" in task.run.provenance.get("arguments", "") else checkpoint_names(task.run.model)
+        is_current = task.task_run.version == package_versions().get(task.task)
+        of_task = {"frames": task.conditions.get("frames"), "judge": task.judge} | dict(
+            fields[task.task] if is_current else {}
+        )
+        for score in read_ledger():
+            mean = means.get(score.group[1], Mean())
+            if score.group[0] == benchmark and score.name in names and mean.value is not None:
+                listed[id(score)] = score
+                texts = _compared(score.fields, of_task | {"questions": str(mean.questions or "")})
+                source = f"{score.cells['source']}, {score.cells['date'] or 'date unknown'}"
+                numbers = (score.cells["score"], mean.value, mean.value - float(score.value))
+                cells = (task.name, score.group[1], *numbers, *texts, source, score.cells["model"])
+                rows.append(Row((*cells, ", ".join(score.marks)), is_own=True, why="; ".join(task.objections)))
+    notes = (note("runs_and_ledger"), *spreads(listed.values()))
+    title, columns = "Published scores of the same checkpoint", _COLUMNS["runs_and_ledger"]
+    return Table(f"{benchmark}_ledger", title, columns, tuple(rows), notes=notes, role="published") if rows else None
