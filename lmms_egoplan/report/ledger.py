@@ -77,8 +77,10 @@ def read_ledger(path: Path = LEDGER) -> tuple[PublishedScore, ...]:
 def _checked(where: str, cells: Mapping[str, str]) -> PublishedScore:
     for column, (pattern, expected) in _FACTS["columns"].items():
         if None in (*cells, cells.get(column)) or not re.fullmatch(pattern, cells[column]):
-            found = f"expected {expected}, found {quoted(cells.get(column))}"
-            raise LmmsEgoplanError(f"{where}, {column}: {found}; correct the cell, and quote texts that contain commas")
+            problem = f"expected {expected}, found {quoted(cells.get(column))}"
+            raise LmmsEgoplanError(
+                f"{where}, {column}: {problem}; correct the cell, and quote texts that contain commas"
+            )
     title, subset, metric = (cells[column] for column in ("benchmark", "split_or_subset", "metric"))
     for benchmark, facts in _BENCHMARKS.items():
         if (title, metric) == (facts["title"], facts["metric"]) and subset in facts["subsets"]:
@@ -153,7 +155,7 @@ def ledger_table(scores: Sequence[PublishedScore]) -> Table:
 def _compared(published: Mapping[str, str], run: Mapping[str, str | None]) -> tuple[str, str, str]:
     """Return the fields that differ, that are the same and that are unknown, each in words."""
     known = {name: text for name, text in published.items() if text and run.get(name)}
-    different = (f"{name}: {text}, run: {run[name]}" for name, text in known.items() if text != run[name])
+    different = (f"{name}: {text} (run: {run[name]})" for name, text in known.items() if text != run[name])
     same = (f"{name}: {text}" for name, text in known.items() if text == run[name])
     return "; ".join(different), "; ".join(same), ", ".join(name for name in published if name not in known)
 
@@ -163,7 +165,8 @@ def runs_and_ledger(
 ) -> Table | None:
     """Put runs next to the published scores with the name of their checkpoint; None if there are none.
 
-    A run with an adapter is skipped, since it has other weights than the checkpoint.
+    A run with an adapter is skipped, since it has other weights than the checkpoint. The fields of a task are unknown
+    in other versions of the task and with a system instruction.
 
     Args:
         benchmark: name of the benchmark.
@@ -172,16 +175,17 @@ def runs_and_ledger(
     """
     rows, listed = [], {}
     for task, means in tasks:
-        names = () if "peft=" in task.run.provenance.get("arguments", "") else checkpoint_names(task.run.model)
+        details = task.run.provenance
+        names = () if re.search(r"\bpeft=", details.get("arguments", "")) else checkpoint_names(task.run.model)
+        is_standard = not re.search("system[ _]instruction", " ".join((*details, details.get("command", ""))))
         is_current = task.task_run.version == package_versions().get(task.task)
-        of_task = {"frames": task.conditions.get("frames"), "judge": task.judge} | dict(
-            fields[task.task] if is_current else {}
-        )
+        of_task = fields[task.task] if is_standard and is_current else {}
+        of_run = {**of_task, "frames": task.conditions.get("frames"), "judge": task.judge}
         for score in read_ledger():
             mean = means.get(score.group[1], Mean())
             if score.group[0] == benchmark and score.name in names and mean.value is not None:
                 listed[id(score)] = score
-                texts = _compared(score.fields, of_task | {"questions": str(mean.questions or "")})
+                texts = _compared(score.fields, of_run | {"questions": str(mean.questions or "")})
                 source = f"{score.cells['source']}, {score.cells['date'] or 'date unknown'}"
                 numbers = (score.cells["score"], mean.value, mean.value - float(score.value))
                 cells = (task.name, score.group[1], *numbers, *texts, source, score.cells["model"])
