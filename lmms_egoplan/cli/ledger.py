@@ -36,8 +36,8 @@ def ledger(
     Example: `lmms-egoplan ledger --model qwen2.5-vl-7b --benchmark egoplan_bench2`
     """
     scores = [score for score in read_ledger() if benchmark in (None, score.group[0])]
-    table = ledger_table(scores_of_model(scores, model) if model is not None else scores)
-    table = table if model is not None else replace(table, notes=table.notes[-1:])
+    scores = scores if model is None else scores_of_model(scores, model)
+    table = ledger_table(scores, with_spread=model is not None)
     if form == "text":
         for group, rows in groupby(table.rows, key=lambda row: row.values[:2]):
             cells = tuple(Row(row.values[2:]) for row in rows)

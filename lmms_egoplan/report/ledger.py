@@ -137,8 +137,8 @@ def spreads(scores: Iterable[PublishedScore]) -> Iterator[str]:
         yield f"Spread without copies of {subject}: {low.cells['score']} to {high.cells['score']}, {points}."
 
 
-def ledger_table(scores: Sequence[PublishedScore]) -> Table:
-    """Make a table of published scores. The notes are the spreads and, as the last one, the counts."""
+def ledger_table(scores: Sequence[PublishedScore], *, with_spread: bool) -> Table:
+    """Make a table of published scores. The last note has the counts."""
     rows = []
     for score in scores:
         _, known, unknown = _compared(score.fields, score.fields)
@@ -148,11 +148,11 @@ def ledger_table(scores: Sequence[PublishedScore]) -> Table:
     counts = [counted(len(scores), "scores"), counted(len({score.cells["source"] for score in scores}), "sources")]
     marks = Counter(mark for score in scores for mark in score.marks)
     counts += [f"{count} marked {mark}" for mark, count in marks.items()]
-    notes = (*spreads(scores), f"{', '.join(counts)}.")
+    notes = (*(spreads(scores) if with_spread else ()), f"{', '.join(counts)}.")
     return Table("ledger", "Published scores", _COLUMNS["ledger"], tuple(rows), notes=notes)
 
 
-def _compared(published: Mapping[str, str], run: Mapping[str, str | None]) -> tuple[str, str, str]:
+def _compared(published: Mapping[str, str], run: Mapping[str, str]) -> tuple[str, str, str]:
     """Return the fields that differ, that are the same and that are unknown, each in words."""
     known = {name: text for name, text in published.items() if text and run.get(name)}
     different = (f"{name}: {text} (run: {run[name]})" for name, text in known.items() if text != run[name])
@@ -177,10 +177,10 @@ def runs_and_ledger(
     for task, means in tasks:
         details = task.run.provenance
         names = () if re.search(r"\bpeft=", details.get("arguments", "")) else checkpoint_names(task.run.model)
-        is_standard = not re.search("system[ _]instruction", " ".join((*details, details.get("command", ""))))
+        is_instructed = re.search("system[ _]instruction", " ".join((*details, details.get("command", ""))))
         is_current = task.task_run.version == package_versions().get(task.task)
-        of_task = fields[task.task] if is_standard and is_current else {}
-        of_run = {**of_task, "frames": task.conditions.get("frames"), "judge": task.judge}
+        of_run = dict(fields[task.task] if is_current and not is_instructed else {})
+        of_run |= {"frames": task.conditions.get("frames") or "", "judge": task.judge or ""}
         for score in read_ledger():
             mean = means.get(score.group[1], Mean())
             if score.group[0] == benchmark and score.name in names and mean.value is not None:
@@ -188,8 +188,9 @@ def runs_and_ledger(
                 texts = _compared(score.fields, of_run | {"questions": str(mean.questions or "")})
                 source = f"{score.cells['source']}, {score.cells['date'] or 'date unknown'}"
                 numbers = (score.cells["score"], mean.value, mean.value - float(score.value))
-                cells = (task.name, score.group[1], *numbers, *texts, source, score.cells["model"])
-                rows.append(Row((*cells, ", ".join(score.marks)), is_own=True, why="; ".join(task.objections)))
+                remarks = (", ".join(score.marks), "; ".join(task.objections), *texts)
+                cells = (task.name, score.group[1], source, *numbers, *(text or None for text in remarks))
+                rows.append(Row((*cells, score.cells["model"]), is_own=True))
     notes = (note("runs_and_ledger"), *spreads(listed.values()))
     title, columns = "Published scores of the same checkpoint", _COLUMNS["runs_and_ledger"]
     return Table(f"{benchmark}_ledger", title, columns, tuple(rows), notes=notes, role="published") if rows else None

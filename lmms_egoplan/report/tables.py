@@ -105,7 +105,7 @@ class Table:
         return any(row.is_own for row in self.rows)
 
     def parted(self) -> "list[Table]":
-        """Split off the rows that are not comparable into a separate table, each with its reason."""
+        """Split off the rows that are not comparable into a second table, each with its reason."""
         incomparable = [row for row in self.rows if row.why]
         if not incomparable:
             return [self]
@@ -122,9 +122,7 @@ class Table:
         is_acronym = self.title[:2].isupper()
         title = f"Not comparable: {self.title if is_acronym else self.title[0].lower() + self.title[1:]}"
         unmarked = [replace(column, higher_is_better=None) for column in columns]
-        notes = (APART_NOTE, *(() if comparable.rows else self.notes))
-        incomparable_table = Table(f"{self.key}_apart", title, tuple(unmarked), rows, "the runs", notes)
-        return [*([comparable] if comparable.rows else []), incomparable_table]
+        return [comparable, Table(f"{self.key}_apart", title, tuple(unmarked), rows, "the runs", (APART_NOTE,))]
 
     def intervals(self) -> dict[int, tuple[int, int]]:
         """Return the index of each column with an interval, and the indices of the columns with its ends."""
