@@ -78,9 +78,7 @@ def _checked(where: str, cells: Mapping[str, str]) -> PublishedScore:
     for column, (pattern, expected) in _FACTS["columns"].items():
         if None in (*cells, cells.get(column)) or not re.fullmatch(pattern, cells[column]):
             problem = f"expected {expected}, found {quoted(cells.get(column))}"
-            raise LmmsEgoplanError(
-                f"{where}, {column}: {problem}; correct the cell, and quote texts that contain commas"
-            )
+            raise LmmsEgoplanError(f"{where}, {column}: {problem}; correct it, and quote texts that contain commas")
     title, subset, metric = (cells[column] for column in ("benchmark", "split_or_subset", "metric"))
     for benchmark, facts in _BENCHMARKS.items():
         if (title, metric) == (facts["title"], facts["metric"]) and subset in facts["subsets"]:
@@ -89,7 +87,8 @@ def _checked(where: str, cells: Mapping[str, str]) -> PublishedScore:
             fields = {field: stated[field] for field in facts["fields"]}
             name, short = checkpoint_names(cells["model"])
             return PublishedScore(cells, (benchmark, subset, short), name, Fraction(cells["score"]), questions, fields)
-    raise LmmsEgoplanError(f"{where}: {title} has no {subset!r} in {metric!r}; correct it, or add it to ledger.yaml")
+    names = f"benchmark {title!r}, subset {subset!r} or metric {metric!r}"
+    raise LmmsEgoplanError(f"{where}: unknown {names}; correct the row, or add the name to ledger.yaml")
 
 
 def _marks(score: PublishedScore, scores: Iterable[PublishedScore]) -> tuple[str, ...]:
@@ -131,9 +130,10 @@ def spreads(scores: Iterable[PublishedScore]) -> Iterator[str]:
     for score in sorted(scores, key=lambda score: score.value):
         if "copy" not in score.marks:
             groups.setdefault(score.group, []).append(score)
-    for low, *between, high in (group for group in groups.values() if len(group) > 1):
-        subject = ", ".join(low.cells[column] for column in ("model", "benchmark", "split_or_subset"))
-        points = f"{float(high.value - low.value):g} points, {len(between) + 2} scores"
+    for group in (group for group in groups.values() if len(group) > 1):
+        low, high, model = group[0], group[-1], min((score.cells["model"] for score in group), key=len)
+        subject = ", ".join((model, low.cells["benchmark"], low.group[1]))
+        points = f"{float(high.value - low.value):g} points, {len(group)} scores"
         yield f"Spread without copies of {subject}: {low.cells['score']} to {high.cells['score']}, {points}."
 
 
@@ -186,11 +186,10 @@ def runs_and_ledger(
             if score.group[0] == benchmark and score.name in names and mean.value is not None:
                 listed[id(score)] = score
                 texts = _compared(score.fields, of_run | {"questions": str(mean.questions or "")})
-                source = f"{score.cells['source']}, {score.cells['date'] or 'date unknown'}"
-                numbers = (score.cells["score"], mean.value, mean.value - float(score.value))
-                remarks = (", ".join(score.marks), "; ".join(task.objections), *texts)
-                cells = (task.name, score.group[1], source, *numbers, *(text or None for text in remarks))
-                rows.append(Row((*cells, score.cells["model"]), is_own=True))
+                source = (score.cells["source"], score.cells["date"] or "unknown", score.cells["score"])
+                remarks = (*texts, ", ".join(score.marks), score.cells["model"], "; ".join(task.objections))
+                cells = (task.name, score.group[1], *source, mean.value, mean.value - float(score.value))
+                rows.append(Row((*cells, *(text or None for text in remarks)), is_own=True))
     notes = (note("runs_and_ledger"), *spreads(listed.values()))
     title, columns = "Published scores of the same checkpoint", _COLUMNS["runs_and_ledger"]
     return Table(f"{benchmark}_ledger", title, columns, tuple(rows), notes=notes, role="published") if rows else None

@@ -78,7 +78,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         return {(answer.id, answer.answer): answer.rating for answer in self._people}
 
     def subset_means(self, task: Graded) -> dict[str, Mean]:
-        """Add the scores by capability, and those of planning by dimension."""
+        """Return the average, the scores by capability, and those of planning by dimension."""
         groups = {"": task.dimensions, **CAPABILITIES, **SINGLE}
         return {subset: task.part(groups[name]).mean for subset, name in self.SPEC.subsets.items()}
 
