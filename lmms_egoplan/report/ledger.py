@@ -95,8 +95,7 @@ def _marks(score: PublishedScore, scores: Iterable[PublishedScore]) -> tuple[str
     (benchmark, subset, model), cells, facts = score.group, score.cells, _BENCHMARKS[score.group[0]]
     half_digit = Fraction(1, 2 * 10 ** len(cells["score"].partition(".")[2]))
     earlier = [x.value for x in scores if x.group == score.group and "" < x.cells["date"] < cells["date"]]
-    if subset in facts["paper"]:
-        table, column = facts["paper"][subset]
+    for table, column in facts["paper"].get(subset, []):
         rows = load_table(benchmark, table).scores(column)
         earlier += [Fraction(str(value)) for name, value in rows if checkpoint_names(name)[1] == model]
     is_copied = any(abs(value - score.value) <= half_digit for value in earlier)
@@ -131,7 +130,8 @@ def spreads(scores: Iterable[PublishedScore]) -> Iterator[str]:
         if "copy" not in score.marks:
             groups.setdefault(score.group, []).append(score)
     for group in (group for group in groups.values() if len(group) > 1):
-        low, high, model = group[0], group[-1], min((score.cells["model"] for score in group), key=len)
+        low, high = group[0], group[-1]
+        ((model, _),) = Counter(score.cells["model"] for score in group).most_common(1)
         subject = ", ".join((model, low.cells["benchmark"], low.group[1]))
         points = f"{float(high.value - low.value):g} points, {len(group)} scores"
         yield f"Spread without copies of {subject}: {low.cells['score']} to {high.cells['score']}, {points}."

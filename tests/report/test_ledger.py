@@ -218,8 +218,8 @@ def changed(folder, **cells):
 @pytest.mark.parametrize(
     ("cells", "facts"),
     [
-        ({"benchmark": "EgoPlan"}, ("EgoPlan ", "Hobbies", "ledger.yaml")),
-        ({"split_or_subset": "Sport"}, ("EgoPlan-Bench2", "'Sport'", "ledger.yaml")),
+        ({"benchmark": "EgoPlan"}, ("'EgoPlan'", "ledger.yaml")),
+        ({"split_or_subset": "Sport"}, ("'EgoPlan-Bench2'", "'Sport'", "ledger.yaml")),
         ({"metric": "judge score %"}, ("'judge score %'",)),
         ({"model": " "}, ("model", "' '")),
         ({"score": "101"}, ("score", "'101'")),
