@@ -126,11 +126,11 @@ def scores_of_model(scores: Iterable[PublishedScore], model: str) -> list[Publis
 def spreads(scores: Iterable[PublishedScore]) -> Iterator[str]:
     """Describe the spread of each model and subset with several scores that are not copies."""
     groups: dict[tuple[str, str, str], list[PublishedScore]] = {}
-    for score in sorted(scores, key=lambda score: score.value):
+    for score in scores:
         if "copy" not in score.marks:
             groups.setdefault(score.group, []).append(score)
     for group in (group for group in groups.values() if len(group) > 1):
-        low, high = group[0], group[-1]
+        low, *_, high = sorted(group, key=lambda score: score.value)
         ((model, _),) = Counter(score.cells["model"] for score in group).most_common(1)
         subject = ", ".join((model, low.cells["benchmark"], low.group[1]))
         points = f"{float(high.value - low.value):g} points, {len(group)} scores"
