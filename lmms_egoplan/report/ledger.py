@@ -110,7 +110,7 @@ def _marks(score: PublishedScore, scores: Iterable[PublishedScore]) -> tuple[str
     return tuple(mark for mark, applies in marks.items() if applies)
 
 
-def scores_of_model(scores: Iterable[PublishedScore], model: str) -> list[PublishedScore]:
+def scores_of_model(scores: Sequence[PublishedScore], model: str) -> list[PublishedScore]:
     """Return the scores of all models whose names contain a name, without regard to case and separators.
 
     Raises:
