@@ -18,7 +18,10 @@ Form = Literal["text", "md", "csv"]
 def ledger(
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Only models whose names contain NAME.")] = None,
     benchmark: Annotated[Benchmark | None, typer.Option(help="Only scores of this benchmark.")] = None,
-    form: Annotated[Form, typer.Option("--format", help="Output; CSV has its notes on standard error.")] = "text",
+    form: Annotated[
+        Form,
+        typer.Option("--format", help="Output. `md` and `csv` add references; CSV has its notes on standard error."),
+    ] = "text",
 ) -> None:
     """Print published scores of EgoPlan-Bench, EgoPlan-Bench2 and EgoThink, best first, with source and protocol.
 
@@ -40,10 +43,8 @@ def ledger(
     table = ledger_table(scores, with_spread=model is not None)
     if form == "text":
         for group, rows in groupby(table.rows, key=lambda row: row.values[:2]):
-            cells = tuple(Row(row.values[2:]) for row in rows)
-            print_table(
-                replace(table, title=", ".join(map(str, group)), columns=table.columns[2:], rows=cells), Console()
-            )
+            title, cells = ", ".join(map(str, group)), tuple(Row(row.values[2:-1]) for row in rows)
+            print_table(replace(table, title=title, columns=table.columns[2:-1], rows=cells), Console())
     else:
         typer.echo(markdown_of(table) if form == "md" else csv_of(table, with_own=False), nl=False)
     if form != "md":

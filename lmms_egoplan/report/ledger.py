@@ -143,8 +143,9 @@ def ledger_table(scores: Sequence[PublishedScore], *, with_spread: bool) -> Tabl
     for score in scores:
         _, known, unknown = _compared(score.fields, score.fields)
         protocol = f"{known}; unknown: {unknown}" if known and unknown else known or "unknown"
-        cells = [score.cells[column] for column in ("benchmark", "split_or_subset", "model", "score", "source")]
-        rows.append(Row((*cells, score.cells["date"] or "unknown", ", ".join(score.marks), protocol)))
+        cells = {**score.cells, "date": score.cells["date"] or "unknown", "subset": score.group[1]}
+        cells |= {"marks": ", ".join(score.marks), "protocol": protocol}
+        rows.append(Row(tuple(cells[column.key] for column in _COLUMNS["ledger"])))
     counts = [counted(len(scores), "scores"), counted(len({score.cells["source"] for score in scores}), "sources")]
     marks = Counter(mark for score in scores for mark in score.marks)
     counts += [f"{count} marked {mark}" for mark, count in marks.items()]
