@@ -33,7 +33,7 @@ _GIB = 2**30
 _BYTES_PER_QUESTION, _RESERVE = 100_000, 200_000_000
 _DTYPES = ("auto", "bfloat16", "float16", "float32")
 # Columns of prepared data with paths.
-_MEDIA = ("media_path", "video_path")
+_MEDIA = ("media_path", "observation_path", "video_path")
 _LISTED = 3
 _TIMEOUT_S = 4
 

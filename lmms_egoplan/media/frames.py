@@ -172,16 +172,24 @@ def read_frame_folder(folder: str | Path, numbers: Sequence[int]) -> list[Image.
     images: dict[int, Image.Image] = {}
     for number in numbers:
         if number not in images:
-            path = frame_path(folder, number)
-            try:
-                images[number] = _read_frame(path.read_bytes())
-                if len(images) == 1:
-                    reserve_for([images[number]], len(set(numbers)))
-            except FileNotFoundError as error:
-                raise FrameError(f"{path}: no such frame; the folder must contain all frames of the video") from error
-            except (OSError, SyntaxError) as error:
-                raise DamagedFrameError(f"{path}: cannot read the frame: {error}; download it again") from error
+            images[number] = read_image(frame_path(folder, number))
+            if len(images) == 1:
+                reserve_for([images[number]], len(set(numbers)))
     return [images[number] for number in numbers]
+
+
+def read_image(path: Path) -> Image.Image:
+    """Read an image file as RGB.
+
+    Raises:
+        FrameError: The file is missing or damaged.
+    """
+    try:
+        return _read_frame(path.read_bytes())
+    except FileNotFoundError as error:
+        raise FrameError(f"{path}: no such frame; the folder must contain all frames of the video") from error
+    except (OSError, SyntaxError) as error:
+        raise DamagedFrameError(f"{path}: cannot read the frame: {error}; download it again") from error
 
 
 def check_frame_folder(folder: str | Path, numbers: Collection[int]) -> Iterator[tuple[int, DamagedFrameError | None]]:

@@ -44,7 +44,7 @@ _CRF = 12
 _KEY_EVERY = 30
 _ENCODER = f"libx264, crf {_CRF}, key frame every {_KEY_EVERY}"
 
-Fit = Literal["labelled", "frame for frame", "shorter", "cut off", "other rate"]
+Fit = Literal["labelled", "frame for frame", "shorter", "cut off", "other rate", "frames", "observation only"]
 """How a clip fits its question's progress.
 
 labelled: ``data cut`` made the clip; its frames are those of the source.
@@ -53,8 +53,12 @@ shorter: The clip's duration is less than the progress's. The clip counts as the
     the observation.
 cut off: The clip continues after the progress. Later frames are not shown.
 other rate: The clip lasts as long as the progress, with a different number of frames.
+frames: A public copy has images without times. They count as evenly spaced.
+observation only: A public copy has no video.
 """
 
+UNTIMED: tuple[Fit, ...] = ("shorter", "cut off", "frames", "observation only")
+"""The fits that do not show when each past action happened."""
 FITS: dict[Fit, str] = module_yaml(__file__)
 """The description that `data prepare` prints for each fit."""
 
@@ -89,9 +93,14 @@ class Label:
 
 @dataclass(frozen=True)
 class ReadyClip(Footage):
-    """A question's clip. `frames` contains the positions of the frames that may be shown."""
+    """A question's clip. `frames` contains the positions of the frames that may be shown.
+
+    Attributes:
+        observation: Image that is shown after `frames`; None if the last frame is the observation.
+    """
 
     fit: Fit
+    observation: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -123,7 +132,11 @@ def find_clip(root: str | Path, record: Shown) -> ReadyClip | str:
         FrameError: The clip is missing or cannot be read.
         LmmsEgoplanError: The clip lies outside `root`.
     """
-    path = _find_file(root, record)
+    return fit_clip(_find_file(root, record), record)
+
+
+def fit_clip(path: Path, record: Shown) -> ReadyClip | str:
+    """Check how a file fits a question's progress. Returns and raises as `find_clip`."""
     times, span = frame_times(path), len(record.frames)
     label = read_label(path)
     if label and (problem := _label_problem(label, record, len(times))):

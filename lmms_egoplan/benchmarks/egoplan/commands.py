@@ -9,6 +9,7 @@ import typer
 
 from lmms_egoplan.benchmarks.egoplan import records, submission
 from lmms_egoplan.benchmarks.egoplan.clips import FITS, cut_clips
+from lmms_egoplan.benchmarks.egoplan.copies import LISTS
 from lmms_egoplan.benchmarks.egoplan.prepare import Media, find_media, prepare_egoplan, prepare_egoplan_bench2
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.egoplan.sources import NeededFrames, needed_frames
@@ -16,6 +17,7 @@ from lmms_egoplan.benchmarks.splits import EGOPLAN
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.prepared_counts import SkipMissing, Verify, print_summary
+from lmms_egoplan.text import join_list
 
 # Files that are written next to a list of videos.
 _ALSO_LISTED = ("{stem}_epic_kitchens{suffix}", "{stem}_frames.csv")
@@ -40,6 +42,13 @@ Bench2Annotations = Annotated[
         help="EgoPlan-Bench2's annotation file, or `hub` to download it from qiulu66/EgoPlan-Bench2 on the hub.",
     ),
 ]
+Copy = Annotated[
+    tuple[str, Path] | None,
+    typer.Option(
+        metavar="NAME DIR",
+        help="Public copy of the questions with media, instead of the videos: its name (see docs/comparing.md) and folder.",
+    ),
+]
 ClipsOut = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")]
 Frames = Annotated[
     bool, typer.Option("--frames", help="Also write `*_frames.csv` next to `FILE`: the frames that tasks may read.")
@@ -58,6 +67,7 @@ def prepare(
             "makes these clips."
         ),
     ] = None,
+    copy: Copy = None,
     epic_video_info: EpicVideoInfo = None,
     *,
     skip_missing: SkipMissing = False,
@@ -68,6 +78,9 @@ def prepare(
     Example: `lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val --epic-kitchens EPIC-KITCHENS
     --ego4d ego4d/video_288p`
 
+    From a public copy: `lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val
+    --copy seed-bench-r1 SEED-Bench-R1`
+
     To find damaged frames and skip their questions, add `--verify --skip-missing`.
 
     - Annotations: https://github.com/ChenYi99/EgoPlan
@@ -75,7 +88,7 @@ def prepare(
     - Ego4D's canonical videos at 288p: https://ego4d-data.org
     """
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
-    media = Media(roots, clips, epic_video_info, skip_missing, verify)
+    media = Media(roots, clips, copy, epic_video_info, skip_missing, verify)
     _print_prepared(prepare_egoplan(annotations, split, media))
 
 
@@ -89,6 +102,7 @@ def prepare_bench2(
             "`data cut egoplan_bench2` makes these clips."
         ),
     ] = None,
+    copy: Copy = None,
     *,
     skip_missing: SkipMissing = False,
     verify: Verify = False,
@@ -97,16 +111,25 @@ def prepare_bench2(
 
     Example: `lmms-egoplan data prepare egoplan_bench2 hub --ego4d ego4d/video_288p`
 
+    From a public copy: `lmms-egoplan data prepare egoplan_bench2 hub --copy iffyuan ego-plan`
+
     To find damaged frames and skip their questions, add `--verify --skip-missing`.
 
     - Annotations: https://huggingface.co/datasets/qiulu66/EgoPlan-Bench2
     - Ego4D's canonical videos at 288p: https://ego4d-data.org
     """
-    media = Media({EGO4D: ego4d}, clips, skip_missing=skip_missing, verify=verify)
+    media = Media({EGO4D: ego4d}, clips, copy, skip_missing=skip_missing, verify=verify)
     _print_prepared(prepare_egoplan_bench2(annotations, media))
 
 
 def _print_prepared(summary: dict[str, Any]) -> None:
+    if copy := summary.get("copy"):
+        typer.echo(
+            f"Copy {copy['name']}: {copy['matched']:,} of {summary['split_size']:,} questions match one of "
+            f"{copy['rows']:,} rows. The prepared summary.json lists all differences."
+        )
+        for kind in (kind for kind in LISTS if copy[kind]):
+            typer.echo(f"  {kind} ({len(copy[kind])}): {join_list([*map(str, copy[kind])], most=5)}")
     print_summary(summary, "questions", {"task_goals": "task goals"})
     if "clips" in summary:
         typer.echo(f"Media: {summary['media']}. Results report this as media.")

@@ -352,7 +352,7 @@ def _counts(doc: Doc, official: int, *, scored: bool) -> Values:
     return {
         **covered(doc, official, scored, origin),
         "num_questions": {"sample_id": doc["sample_id"]},
-        **({} if doc.get("clip_frames") is None else {"media": {"media": READY_CLIPS}}),
+        **({} if doc.get("clip_frames") is None else {"media": {"media": doc.get("media") or READY_CLIPS}}),
     }
 
 

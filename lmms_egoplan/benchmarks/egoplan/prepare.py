@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmms_egoplan.benchmarks.egoplan import records
-from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS, ReadyClip, find_clip
+from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS, UNTIMED, ReadyClip, find_clip
+from lmms_egoplan.benchmarks.egoplan.copies import read_copy
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, HUB, Question
 from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video, read_video_info, record_problem
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
@@ -31,6 +32,8 @@ _COLUMNS = (
     *("sample_id", "video_source", "video_id", "task_goal", "question", "choices", "golden_choice_idx", "answer"),
     *("current_observation_frame", "past_actions", "media_path", "split_size"),
 )
+# Columns of ready clips and copies, and of questions that are not the benchmark's.
+_OPTIONAL = ("clip_frames", "observation_path", "media", "has_action_times", "origin")
 _OPTIONS = {EPIC_KITCHENS: "--epic-kitchens", EGO4D: "--ego4d"}
 
 Roots = Mapping[str, str | Path | None]
@@ -45,6 +48,7 @@ class Media:
         roots: Folder of each source in the data set. EPIC-KITCHENS' contains
             ``P01/rgb_frames/P01_13/frame_0000000760.jpg``, Ego4D's ``<video_id>.mp4``.
         clips: Folder with a ready-cut clip of each question (`clips.find_clip`), instead of the sources.
+        copy: Name and folder of a public copy (`copies.read_copy`), instead of the sources.
         epic_video_info: EPIC-KITCHENS-100's official list of videos (`sources.read_video_info`). With it, these count
             as missing: unlisted ids, observations after a video's end, and frames extracted at another rate.
         skip_missing: Skip questions with missing or damaged frames instead of raising an error.
@@ -54,15 +58,18 @@ class Media:
 
     roots: Roots
     clips: str | Path | None = None
+    copy: tuple[str, Path] | None = None
     epic_video_info: str | Path | None = None
     skip_missing: bool = False
     verify: bool = False
 
     def __post_init__(self) -> None:
-        """Reject clips together with sources."""
-        if self.clips is not None and any(root is not None for root in self.roots.values()):
-            options = " or ".join(_OPTIONS[source] for source in self.roots)
-            raise LmmsEgoplanError(f"--clips cannot be combined with {options}; drop one of them")
+        """Reject several kinds of media, and a copy or clips that are not a folder."""
+        sources = " or ".join(_OPTIONS[source] for source in self.roots)
+        folders = {"--clips": self.clips, "--copy": self.copy and self.copy[1]}
+        kinds = [*filter(folders.get, folders), *([sources] if any(self.roots.values()) else [])]
+        if len(kinds) > 1:
+            raise LmmsEgoplanError(f"{kinds[0]} cannot be combined with {kinds[1]}; drop one of them")
 
 
 class FoundMedia(NamedTuple):
@@ -74,6 +81,7 @@ class FoundMedia(NamedTuple):
         message: Message about the questions without footage; empty if all have footage.
         warnings: Problems that may be harmless.
         is_verified: True if all frames were decoded.
+        copy: The report of `copies.read_copy`; None without a copy.
     """
 
     footage: dict[Id, Footage]
@@ -81,6 +89,7 @@ class FoundMedia(NamedTuple):
     message: str
     warnings: list[str]
     is_verified: bool
+    copy: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -131,7 +140,7 @@ def prepare_egoplan(annotations: str | Path, split: records.Split, media: Media)
         LmmsEgoplanError: The annotations are wrong, or a folder or frames are missing. Nothing is written.
     """
     questions = records.read_annotations(annotations, split)
-    found_media = find_media(annotations, questions, media)
+    found_media = find_media(annotations, questions, media, f"egoplan {split}")
     return _save(_EGOPLAN, split, Path(annotations).resolve(), questions, found_media)
 
 
@@ -149,7 +158,7 @@ def prepare_egoplan_bench2(annotations: str | Path, media: Media) -> dict[str, A
         LmmsEgoplanError: The annotations are wrong, or a folder or frames are missing. Nothing is written.
     """
     questions = records.read_bench2_annotations(annotations)
-    found_media = find_media(annotations, questions, media)
+    found_media = find_media(annotations, questions, media, "egoplan_bench2 test")
     if len(questions) == _COPY_SIZE:
         found_media.warnings.append(
             f"the file has {_COPY_SIZE:,} records, like lmms-eval's copy of the data set (nv-njb/egoplan-bench2); the "
@@ -171,18 +180,22 @@ def check_media(questions: Sequence[Question], roots: Roots, *, skip_missing: bo
     return {sample_id: footage.path for sample_id, footage in media.footage.items()}
 
 
-def find_media(annotations: str | Path, questions: Sequence[Question], media: Media) -> FoundMedia:
+def find_media(annotations: str | Path, questions: Sequence[Question], media: Media, part: str = "") -> FoundMedia:
     """Find the footage of each question.
 
     Args:
         annotations: File of the records, for messages.
+        part: Benchmark and split, only needed for a copy.
 
     Raises:
         LmmsEgoplanError: A folder is missing, or frames are missing and `skip_missing` is false. With `skip_missing`,
             only if no question has all frames.
     """
     videos = None if media.epic_video_info is None else read_video_info(Path(media.epic_video_info))
-    if media.clips is None:
+    copied, copy = (None, None) if media.copy is None else read_copy(*media.copy, part, questions)
+    if copied is not None:
+        questions = [record for record in questions if record.sample_id in copied]
+    elif media.clips is None:
         _check_roots(questions, media)
     elif not Path(media.clips).is_dir():
         raise LmmsEgoplanError(f"--clips {media.clips}: no such folder; use the folder with <sample_id>.mp4")
@@ -200,6 +213,8 @@ def find_media(annotations: str | Path, questions: Sequence[Question], media: Me
         valid = [record for record in group if record.sample_id not in problems]
         if not valid:
             return results
+        if copied is not None:
+            return results | {record.sample_id: copied[record.sample_id] for record in valid}
         if media.clips is not None:
             return results | {record.sample_id: find_clip(media.clips, record) for record in valid}
         source = valid[0].video_source
@@ -207,12 +222,12 @@ def find_media(annotations: str | Path, questions: Sequence[Question], media: Me
             raise FrameError(f"{_OPTIONS[source]} is not set")
         return results | find_video(root, valid, videos, warnings.append)
 
-    video_of = attrgetter("video_source", "video_id" if media.clips is None else "sample_id")
+    video_of = attrgetter("video_source", "video_id" if (media.clips or media.copy) is None else "sample_id")
     footage, lost = find_footage(questions, attrgetter("sample_id"), video_of, find, verify=media.verify)
     message = _missing_message(lost, len(questions), media) if lost else ""
     if lost and not (media.skip_missing and footage):
         raise LmmsEgoplanError(message)
-    return FoundMedia(footage, lost, message, warnings, media.verify)
+    return FoundMedia(footage, lost, message, warnings, media.verify, copy)
 
 
 def _check_roots(questions: Sequence[Question], media: Media) -> None:
@@ -232,8 +247,8 @@ def _check_roots(questions: Sequence[Question], media: Media) -> None:
 def _missing_message(lost: Sequence[Lost], num_records: int, media: Media) -> str:
     per_source = Counter(source for (source, _), _, sample_ids in lost for _ in sample_ids)
     num_lost, state = per_source.total(), "missing or damaged" if media.verify else "missing"
-    if media.clips is not None:
-        lines = [f"the clips of {num_lost} of {num_records} questions in {media.clips} are {state} or do not fit:"]
+    if folder := media.clips or (media.copy and media.copy[1]):
+        lines = [f"the clips of {num_lost} of {num_records} questions in {folder} are {state} or do not fit:"]
         problems = [f"sample_id {sample_id}: {reason}" for (_, sample_id), reason, _ in lost]
     else:
         lines = [
@@ -270,9 +285,17 @@ def _save(
         - ``warnings``: absent if there are none
         - only with ready clips: ``media`` (`READY_CLIPS`), ``clips`` (number of clips of each `clips.Fit`) and
           ``cut_off_ids`` (ids of clips that are cut off)
+        - only with a copy: the same, with another ``media``, and ``copy`` (the report of `copies.read_copy`)
     """
     prepared = [record for record in questions if record.sample_id in found_media.footage]
     rows = [_row(record, found_media.footage[record.sample_id], data, len(questions)) for record in prepared]
+    kind = READY_CLIPS
+    if copy := found_media.copy:
+        kind = f"public copy {copy['name']}"
+        fits = {
+            getattr(found_media.footage[record.sample_id], "fit", None) for record in prepared if record.past_actions
+        }
+        rows = [row | {"media": kind, "has_action_times": fits.isdisjoint(UNTIMED)} for row in rows]
     if all(record.origin is None for record in prepared):
         for row in rows:
             del row["origin"]
@@ -290,7 +313,8 @@ def _save(
         counts=compare_counts(data.counts(prepared), data.counts(questions), "annotations", data.paper[split]),
         **({"verified": True} if found_media.is_verified else {}),
         **({"warnings": found_media.warnings} if found_media.warnings else {}),
-        **_clips_summary(found_media.footage),
+        **_clips_summary(found_media.footage, kind),
+        **({"copy": copy} if copy else {}),
     )
 
 
@@ -300,24 +324,25 @@ def _row(record: Question, footage: Footage, data: _DataSet, split_size: int) ->
         record.model_dump(exclude={*records.CHOICES})
         | {"choices": record.choices, "media_path": str(footage.path), "split_size": split_size}
         | {name: getattr(record, name) for name in data.columns}
-        | ({"clip_frames": len(footage.frames)} if isinstance(footage, ReadyClip) else {})
+        | ({"clip_frames": len(footage.frames) + bool(footage.observation)} if isinstance(footage, ReadyClip) else {})
+        | ({"observation_path": str(path)} if (path := getattr(footage, "observation", None)) else {})
     )
 
 
-def _clips_summary(footage: Mapping[Id, Footage]) -> dict[str, Any]:
+def _clips_summary(footage: Mapping[Id, Footage], kind: str) -> dict[str, Any]:
     clips = {sample_id: clip for sample_id, clip in footage.items() if isinstance(clip, ReadyClip)}
     if not clips:
         return {}
     cut_off = [sample_id for sample_id, clip in clips.items() if clip.fit == "cut off"]
     counts = dict(Counter(clip.fit for clip in clips.values()))
-    return {"media": READY_CLIPS, "clips": counts, **({"cut_off_ids": cut_off} if cut_off else {})}
+    return {"media": kind, "clips": counts, **({"cut_off_ids": cut_off} if cut_off else {})}
 
 
 def _dataset(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> "Dataset":
     from datasets import Value
 
     text, integer = Value("string"), Value("int64")
-    names = [name for name in (*_COLUMNS, *columns, "clip_frames", "origin") if name in rows[0]]
+    names = [name for name in (*_COLUMNS, *columns, *_OPTIONAL) if name in rows[0]]
     return table(
         [{name: row[name] for name in names} for row in rows],
         choices=[text],

@@ -25,6 +25,7 @@ from lmms_egoplan.media.frames import (
     FrameError,
     frame_path,
     read_frame_folder,
+    read_image,
     read_video_frames,
     write_video,
 )
@@ -108,6 +109,11 @@ def _frames_of(progress: Progress, settings: Mapping[str, Any]) -> list[int]:
 
 
 def _clips_of(doc: Doc, progress: Progress, settings: Mapping[str, Any]) -> list[list[int]]:
+    if not doc.get("has_action_times", True):
+        raise LmmsEgoplanError(
+            f"clips of past actions need their times, which the {doc['media']} does not show (see `clips` in the "
+            "prepared split's summary.json); use a task without clips, such as egoplan_val, or prepare from the videos"
+        )
     counts = count_setting(settings, "num_clips"), count_setting(settings, "frames_per_clip")
     if settings.get("as_published"):
         return published_clips(progress.past, *counts, is_epic=doc["video_source"] == EPIC_KITCHENS)
@@ -308,18 +314,27 @@ class Visuals:
             span = Fraction(observation - first) / progress.fps
             numbers = progress.uniform_frames(min(_VIDEO_FRAMES, int(span * _VIDEO_FPS) + 1))
             fps = (len(numbers) - 1) / span if len(numbers) > 1 else _VIDEO_FPS
-            write_video(path, read_in_batches(partial(self.read_frames, doc), numbers), fps)
+            images = read_in_batches(partial(self.read_frames, doc), numbers)
+            size = self.read_frames(doc, numbers[:1])[0].size
+            write_video(path, (image if image.size == size else image.resize(size) for image in images), fps)
         return str(path)
 
     def read_frames(self, doc: Doc, numbers: Sequence[int]) -> list[Image.Image]:
         """Read frames of a prepared question's video, by the frame numbers of its records.
 
+        If a copy has an image of the observation, it is the last frame.
+
         Raises:
             FrameError: A frame is missing or cannot be decoded.
         """
         read = read_frame_folder if _is_folder(doc) else read_video_frames
+        path: str | None = doc.get("observation_path")
+        in_video = [number for number in numbers if path is None or number < doc["clip_frames"] - 1]
         try:
-            return read(doc["media_path"], numbers)
+            images = dict(zip(in_video, read(doc["media_path"], in_video) if in_video else [], strict=True))
+            if path is not None and len(in_video) < len(numbers):
+                images[doc["clip_frames"] - 1] = read_image(Path(path))
+            return [images[number] for number in numbers]
         except DamagedFrameError as error:
             raise DamagedFrameError(
                 f"sample_id {doc['sample_id']}: {error}, or find all damaged frames and skip their questions: "
@@ -336,12 +351,13 @@ def _is_clip(doc: Doc) -> bool:
 
 
 def _is_folder(doc: Doc) -> bool:
-    return doc["video_source"] == EPIC_KITCHENS and not _is_clip(doc)
+    return Path(doc["media_path"]).is_dir() if _is_clip(doc) else doc["video_source"] == EPIC_KITCHENS
 
 
 def _version(doc: Doc, first: int, last: int) -> str:
     media = Path(doc["media_path"])
     files = [frame_path(media, number) for number in (first, last)] if _is_folder(doc) else [media]
+    files += [Path(path)] if (path := doc.get("observation_path")) else []
     try:
         versions = [file_version(file.stat()) for file in files]
     except OSError as error:

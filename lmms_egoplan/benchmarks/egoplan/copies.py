@@ -1,0 +1,245 @@
+"""Match the rows of a public copy to the official questions, and find each question's media in the copy.
+
+``copies.yaml`` describes the layouts. A copy contributes only media; all texts are those of the official annotations.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from operator import itemgetter
+from pathlib import Path
+from typing import Annotated, Any
+
+from annotated_types import Len
+
+from lmms_egoplan.benchmarks.egoplan.clips import ReadyClip, fit_clip
+from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
+from lmms_egoplan.benchmarks.egoplan.records import Question, load_list
+from lmms_egoplan.benchmarks.egoplan.sources import Id
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.files import file_version, resolve_inside, write_whole
+from lmms_egoplan.jsonl import parse_record, read_lines
+from lmms_egoplan.media.frames import frame_path
+from lmms_egoplan.media.image_files import check_image
+from lmms_egoplan.paths import data_root, module_yaml
+from lmms_egoplan.progress import track
+from lmms_egoplan.text import join_list
+from lmms_egoplan.validation import Text, listing, quoted, read_as
+
+LAYOUTS: dict[str, dict[str, Any]] = module_yaml(__file__)
+LISTS = ("missing", "changed", "extra", "duplicates", "ambiguous", "unreadable")
+"""The lists of differences between a copy and the official file, see `read_copy`."""
+_PROGRESS = "task_progress_metadata"
+# Fields that must have the official value if a row has them.
+_SAME = ("video_id", "current_observation_frame", "task_start_frame")
+# A row that differs from a question of the same goal in more parts is not about this question.
+_MOST_CHANGES = 2
+_GOAL = re.compile(r"in order to (.+?)\s*\?", re.DOTALL)
+# Table rows in memory at a time, with their images.
+_BATCH = 16
+_Choices = Annotated[list[Text], Len(len(LETTERS), len(LETTERS))]
+
+Copied = dict[Id, ReadyClip | str]
+"""The media of each question that a row matches, or the problem with them."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of a copy. `goal`, `choices` and `right` are words, see `_words`."""
+
+    where: str
+    sample_id: str
+    values: Mapping[str, Any]
+    goal: str
+    choices: list[str]
+    right: str
+
+    def differences(self, question: Question) -> list[str]:
+        """List the parts that differ from a question with the same goal."""
+        choices, values = [_words(choice) for choice in question.choices], self.values
+        past = [(action.start_frame, action.stop_frame) for action in question.past_actions]
+        progress = values.get(_PROGRESS)
+        spans = (
+            past if progress is None else [(action.get("start_frame"), action.get("stop_frame")) for action in progress]
+        )
+        differs = {
+            "choices": {*self.choices} != {*choices},
+            "order of choices": {*self.choices} == {*choices} and self.choices != choices,
+            "right choice": self.right != _words(question.answer),
+            _PROGRESS: spans != past,
+            **{name: values.get(name) not in (None, getattr(question, name, None)) for name in _SAME},
+        }
+        return [name for name, is_other in differs.items() if is_other]
+
+
+def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -> tuple[Copied, dict[str, Any]]:
+    """Match the rows of a copy to questions by content, and find the media of each matched question.
+
+    A row matches a question with the same goal, right choice, and choices in the same order. Past actions and `_SAME`
+    must agree if the row has them. The sample id only decides between questions that are equal otherwise.
+
+    Args:
+        name: A key of ``copies.yaml``.
+        root: Folder of the copy.
+        part: Benchmark and split, such as ``egoplan val``.
+        questions: All official questions of the split, with answers.
+
+    Returns:
+        The media, and a report: ``name``, ``folder``, the numbers ``rows`` and ``matched``, and these lists:
+
+        - ``missing``: sample ids of the questions without a row
+        - ``changed``: questions from which a row of the same goal differs in up to `_MOST_CHANGES` parts, with both
+        - ``extra``: rows without an official question
+        - ``duplicates``: rows whose question an earlier row matches
+        - ``ambiguous``: rows that match several questions
+        - ``unreadable``: rows with a wrong field
+
+    Raises:
+        LmmsEgoplanError: The copy is unknown, does not contain the split, or has no row of it. A file cannot be read.
+    """
+    names = [name for name, layout in LAYOUTS.items() if part in layout["rows"]]
+    if name not in names:
+        raise LmmsEgoplanError(f"--copy {name}: not a copy of {part}; use one of: {', '.join(names) or 'none exists'}")
+    layout, by_id = LAYOUTS[name], {question.sample_id: question for question in questions}
+    files = next((paths for glob in layout["rows"][part] if (paths := sorted(root.glob(glob)))), [])
+    by_goal = defaultdict[str, list[Question]](list)
+    for question in questions:
+        by_goal[_words(question.task_goal)].append(question)
+    num_rows, media, changed = 0, Copied(), dict[Id, str]()
+    lists: dict[str, list[Any]] = {kind: [] for kind in LISTS}
+    changes: list[tuple[int, bool, Id, str, list[str]]] = []
+    for where, values in (row for file in track(files, "Reading the copy") for row in _read_rows(file)):
+        num_rows += 1
+        try:
+            row = _read_row(layout, where, values)
+        except LmmsEgoplanError as error:
+            lists["unreadable"].append(str(error))
+            continue
+        parts = {question.sample_id: row.differences(question) for question in by_goal[row.goal]}
+        equal = [key for key in parts if not parts[key]]
+        equal = [key for key in equal if str(key) == row.sample_id] or equal
+        if not equal:
+            lists["extra"].append(row.where)
+            changes += [(len(parts[key]), str(key) != row.sample_id, key, row.where, parts[key]) for key in parts]
+        elif len(equal) > 1 or equal[0] in media:
+            lists["ambiguous" if len(equal) > 1 else "duplicates"].append(
+                f"{row.where}: {join_list([*map(str, equal)])}"
+            )
+        else:
+            media[equal[0]] = _find_media(layout, root, data_root() / part.split()[0], row, by_id[equal[0]])
+    for num_parts, _, key, where, differences in sorted(changes, key=itemgetter(0, 1)):
+        if num_parts <= _MOST_CHANGES and where in lists["extra"] and key not in media.keys() | changed.keys():
+            changed[key] = f"{key}: {', '.join(differences)} ({where})"
+            lists["extra"].remove(where)
+    lists |= {
+        "changed": [*changed.values()],
+        "missing": [key for key in by_id if key not in media.keys() | changed.keys()],
+    }
+    if not media:
+        problems = listing([f"{kind}: {row}" for kind in reversed(LISTS) for row in lists[kind]], 5)
+        raise LmmsEgoplanError(
+            f"--copy {name} {root}: none of {num_rows} rows in {' or '.join(layout['rows'][part])} matches one of the "
+            f"{len(questions)} questions; use a complete copy of {layout['origin'].partition(';')[0]}\n{problems}"
+        )
+    return media, {"name": name, "folder": str(root.resolve()), "rows": num_rows, "matched": len(media), **lists}
+
+
+def _read_rows(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield location and values of each row of a table in JSON lines, JSON or parquet."""
+    from pyarrow import ArrowException, parquet
+
+    if path.suffix == ".jsonl":
+        yield from ((where, parse_record(where, line)) for where, line in read_lines(path))
+    elif path.suffix == ".json":
+        yield from ((f"{path}, record {index}", row) for index, row in enumerate(load_list(path, "train")))
+    else:
+        try:
+            with parquet.ParquetFile(path) as table:
+                rows = (row for batch in table.iter_batches(_BATCH) for row in batch.to_pylist())
+                yield from ((f"{path}, row {index}", row) for index, row in enumerate(rows))
+        except (OSError, ArrowException) as error:
+            raise LmmsEgoplanError(f"{path}: cannot be read as parquet: {error}; download it again") from error
+
+
+def _read_row(layout: Mapping[str, Any], where: str, values: Any) -> _Row:
+    """Read the content of a row.
+
+    Raises:
+        LmmsEgoplanError: A field is wrong.
+    """
+    values = read_as(dict[str, Any], where, values)
+    sample_id = values.get("sample_id", values.get("id"))
+    where = f"{where}, sample_id {quoted(sample_id)}"
+    read_as(list[dict[str, Any]], f"{where}, {_PROGRESS}", values.get(_PROGRESS, []))
+    goal = read_as(Text, f"{where}, {layout['goal']}", values.get(layout["goal"]))
+    names, keys = layout["choices"], layout["answer"]
+    options = values.get(names[0]) if len(names) == 1 else [values.get(name) for name in names]
+    choices = [_words(option) for option in read_as(_Choices, f"{where}, {'/'.join(names)}", options)]
+    if layout.get("lettered"):
+        if [choice[:2] for choice in choices] != [f"{letter} " for letter in LETTERS.lower()]:
+            raise LmmsEgoplanError(f"{where}, {names[0]}: expected the letters A to D, found {quoted(options)}")
+        choices = [choice[2:] for choice in choices]
+    answers = [_words(str(answer)) for key in keys if (answer := values.get(key)) is not None]
+    right = {dict(zip(LETTERS.lower(), choices, strict=True)).get(answer, answer) for answer in answers}
+    if len(right) != 1 or not right <= {*choices}:
+        raise LmmsEgoplanError(f"{where}, {'/'.join(keys)}: expected the letter or text of one choice, found {answers}")
+    question = _GOAL.search(goal)
+    return _Row(where, str(sample_id), values, _words(question[1] if question else goal), choices, right.pop())
+
+
+def _words(text: str) -> str:
+    """Return a text in lower case, without punctuation."""
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def _find_media(layout: Mapping[str, Any], root: Path, store: Path, row: _Row, question: Question) -> ReadyClip | str:
+    """Return the media of a question, or the problem with them."""
+    try:
+        if "frames" in layout:
+            return _store_frames(layout["frames"], root, store / "copy_frames", row.values)
+        if "image" not in layout:
+            clip = fit_clip(_find_file(root, layout["video"], row.values), question)
+        else:
+            image = _find_file(root, layout["image"], row.values)
+            check_image(image.read_bytes(), str(image))
+            version = file_version(image.stat())
+            if row.values.get(_PROGRESS) == []:
+                return ReadyClip(image, version, (), "observation only", image)
+            clip = fit_clip(_find_file(root, layout["video"], row.values), question)
+            if isinstance(clip, ReadyClip):
+                clip = replace(clip, version=f"{clip.version} {version}", frames=clip.frames[:-1], observation=image)
+    except (LmmsEgoplanError, OSError) as error:
+        clip = str(error)
+    return f"{row.where}: {clip}" if isinstance(clip, str) else clip
+
+
+def _find_file(root: Path, template: str, values: Mapping[str, Any]) -> Path:
+    """Return the file that a row names, in the copy's folder or in one of its subfolders."""
+    name = template.format_map(defaultdict(str, values))
+    paths = [resolve_inside(folder, name) for folder in (root, *filter(Path.is_dir, sorted(root.iterdir())))]
+    if (path := next(filter(Path.is_file, paths), None)) is None:
+        raise LmmsEgoplanError(f"{paths[0]}, from {template}: no such file")
+    return path
+
+
+def _store_frames(keys: Sequence[str], root: Path, store: Path, values: Mapping[str, Any]) -> ReadyClip:
+    """Write the images of a row to a frame folder, unchanged, numbered from 0.
+
+    Raises:
+        LmmsEgoplanError: An image is missing or damaged.
+    """
+    contents: list[bytes] = []
+    for key in keys:
+        images = values.get(key)
+        for index, image in enumerate(images if isinstance(images, list) else [images]):
+            file = image if isinstance(image, dict) else {"path": image}
+            content = file.get("bytes") or resolve_inside(root, str(file.get("path") or "")).read_bytes()
+            check_image(content, f"{key}[{index}]")
+            contents += [content] if [content] != contents[-1:] else []
+    version = sha256(repr([sha256(content).digest() for content in contents]).encode()).hexdigest()[:32]
+    for number, content in enumerate(contents):
+        if not (path := frame_path(store / version, number)).exists():
+            write_whole(path, content)
+    return ReadyClip(store / version, version, range(len(contents)), "frames")

@@ -1,0 +1,441 @@
+"""Test questions that are shown from public copies, on small files in the layouts of these copies."""
+
+import io
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from typer.testing import CliRunner
+
+from benchmarks.egoplan.bench2_questions import _as_bench2
+from benchmarks.egoplan.derived_questions import DATA, available, derive, render_media
+from lmms_egoplan.benchmarks.egoplan.metrics import score_reply
+from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN as VISUALS
+from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN_BENCH2 as BENCH2_VISUALS
+from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
+from lmms_egoplan.cli import app
+from lmms_egoplan.coverage import coverage
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.media.frames import read_frame_folder, read_video_frames, write_video
+from lmms_egoplan.storage import load_summary
+
+pytestmark = pytest.mark.skipif(not available(), reason=f"needs the public annotations in {DATA}")
+
+CHOICES = [f"choice_{letter}" for letter in "abcd"]
+COUNT = 40
+RATES = {"Ego4D": 30, "EpicKitchens": 60}
+
+
+@pytest.fixture(scope="module")
+def official(tmp_path_factory):
+    """Questions made from other annotations, as in the official file; some have no past actions."""
+    folder = tmp_path_factory.mktemp("official")
+    rendered = render_media([without(record, "origin") for record in derive(COUNT)], folder)
+    assert any(not record["task_progress_metadata"] for record in rendered.records)
+    return rendered
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    return tmp_path
+
+
+def without(record, *names):
+    return {name: value for name, value in record.items() if name not in names}
+
+
+def first_frame(record):
+    actions = record["task_progress_metadata"]
+    return record.get("task_start_frame", actions[0]["start_frame"] if actions else record["current_observation_frame"])
+
+
+def source_frames(official, record):
+    """Return the source's frames from the question's first frame to its observation."""
+    numbers = range(first_frame(record), record["current_observation_frame"] + 1)
+    if record.get("video_source") == "EpicKitchens":
+        video = record["video_id"]
+        return read_frame_folder(official.epic_kitchens / video.split("_")[0] / "rgb_frames" / video, numbers)
+    video = record.get("video_id") or record["sample_id"].split("_")[0]
+    return read_video_frames(official.ego4d / f"{video}.mp4", numbers)
+
+
+def observation_of(official, record):
+    """The observation as a copy has it: larger than the video, and marked, so that it can be recognised."""
+    image = source_frames(official, record)[-1].resize((96, 72))
+    image.putpixel((95, 71), (1, 2, 3))
+    return image
+
+
+def encoded(image):
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return {"bytes": file.getvalue(), "path": None}
+
+
+def write_lines(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_parquet(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+
+
+def seed_bench_rows(records):
+    return [
+        record
+        | {
+            "video_basename": f"{record['sample_id']}.mp4",
+            "current_observation_basename": f"{record['sample_id']}.png",
+        }
+        for record in (without(record, "current_observation_frame") for record in records)
+    ]
+
+
+def write_seed_bench(folder, official, rows):
+    """Write levels 1 and 2. Questions without past actions have no video."""
+    for level, source in (("L1", "EpicKitchens"), ("L2", "Ego4D")):
+        of_source = [row for row in rows if row.get("video_source") == source]
+        write_lines(folder / "annotations" / f"validation_{level}.jsonl", of_source)
+    for record in official.records:
+        name, source = record["sample_id"], record["video_source"]
+        if record["task_progress_metadata"]:
+            frames = source_frames(official, record)
+            write_video(folder / "videos" / source / f"{name}.mp4", frames, RATES[source])
+        image = folder / "images" / source / f"{name}.png"
+        image.parent.mkdir(parents=True, exist_ok=True)
+        observation_of(official, record).save(image)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def seed_bench(official, tmp_path_factory):
+    return write_seed_bench(tmp_path_factory.mktemp("seed"), official, seed_bench_rows(official.records))
+
+
+def with_rows(folder, seed_bench, rows):
+    """Return a copy with the same media and other rows."""
+    copy = folder / "copy"
+    shutil.copytree(seed_bench, copy)
+    write_lines(copy / "annotations" / "validation_L1.jsonl", rows)
+    (copy / "annotations" / "validation_L2.jsonl").unlink()
+    return copy
+
+
+def prepare(official, name, copy, *options, benchmark="egoplan", annotations=None):
+    split = ["--split", "val"] if benchmark == "egoplan" else []
+    arguments = ["data", "prepare", benchmark, str(annotations or official.annotations), *split]
+    return CliRunner().invoke(app, [*arguments, "--copy", name, str(copy), *options], env={"COLUMNS": "200"})
+
+
+def report_of(benchmark="egoplan", split="val"):
+    summary = load_summary(benchmark, split)
+    assert summary["copy"]["matched"] >= summary["questions"]
+    return summary, summary["copy"]
+
+
+def differences(copy):
+    return {name: len(copy[name]) for name in ("missing", "changed", "extra", "duplicates", "ambiguous", "unreadable")}
+
+
+NOTHING = dict.fromkeys(("missing", "changed", "extra", "duplicates", "ambiguous", "unreadable"), 0)
+
+
+def pixels(image):
+    return np.asarray(image, int)
+
+
+def test_a_complete_copy_shows_its_own_media(official, seed_bench, folder):
+    result = prepare(official, "seed-bench-r1", seed_bench, "--verify")
+    assert result.exit_code == 0, result.output
+    summary, copy = report_of()
+    assert (copy["rows"], copy["matched"], differences(copy)) == (COUNT, COUNT, NOTHING)
+    alone = sum(not record["task_progress_metadata"] for record in official.records)
+    assert summary["clips"]["observation only"] == alone > 0
+    rows = {row["sample_id"]: row for row in EGOPLAN.load("val")}
+    assert [*rows] == [record["sample_id"] for record in official.records]
+    for record in official.records:
+        row = rows[record["sample_id"]]
+        assert row["choices"] == [record[name] for name in CHOICES]
+        shown = VISUALS.visual_input(row, {"media": "frames", "num_frames": 1000})
+        source = source_frames(official, record)
+        assert len(shown) == len(source)
+        assert (pixels(shown[-1]) == pixels(observation_of(official, record))).all()
+        for image, expected in zip(shown[:-1], source[:-1], strict=True):
+            assert np.abs(pixels(image) - pixels(expected)).mean() < 6
+        (video,) = VISUALS.visual_input(row, {"media": "video"})
+        assert read_video_frames(video, [0])[0].size == (shown[0].size if len(source) > 16 else (96, 72))
+        values = score_reply(row, ["A"])
+        assert values["media"] == {"media": "public copy seed-bench-r1"}
+        assert values["split_size"] == {"split_size": COUNT}
+        clips = VISUALS.visual_input(row, {"media": "clips", "num_clips": 4, "frames_per_clip": 8})
+        assert len(clips) == min(4, len(record["task_progress_metadata"])) + 1
+
+
+def test_differences_are_counted_and_named(official, seed_bench, folder):
+    """Rows in another order, with other ids, and with one difference each."""
+    rows = seed_bench_rows(official.records)
+    for number, row in enumerate(rows):
+        row["sample_id"] = 5000 + number  # The copy has new ids.
+    first, other_order, other_choice, other_right = (row["sample_id"] for row in rows[:4])
+    dropped = rows[4]
+    rows[1] |= {"choice_a": rows[1]["choice_b"], "choice_b": rows[1]["choice_a"]}
+    rows[1]["golden_choice_idx"] = {"A": "B", "B": "A"}.get(rows[1]["golden_choice_idx"], rows[1]["golden_choice_idx"])
+    wrong = next(letter for letter in "ABCD" if letter != rows[2]["golden_choice_idx"]).lower()
+    rows[2][f"choice_{wrong}"] = "sing a song"
+    wrong = next(letter for letter in "ABCD" if letter != rows[3]["golden_choice_idx"])
+    rows[3] |= {"golden_choice_idx": wrong, "answer": rows[3][f"choice_{wrong.lower()}"]}
+    extra = rows[5] | {"sample_id": 6000, "task_goal": "fly to the moon"}
+    copy = with_rows(folder, seed_bench, [*reversed(rows[5:]), *rows[:4], extra, rows[0]])
+    result = prepare(official, "seed-bench-r1", copy)
+    assert result.exit_code == 0, result.output
+    summary, report = report_of()
+    assert report["rows"] == COUNT + 1
+    assert report["matched"] == summary["questions"] == COUNT - 4
+    assert report["missing"] == [official.records[4]["sample_id"]]
+    changed = dict(text.split(": ", 1) for text in report["changed"])
+    assert [*changed] == [str(record["sample_id"]) for record in official.records[1:4]]
+    assert [text.split(" (")[0] for text in changed.values()] == ["order of choices", "choices", "right choice"]
+    for number, text in zip((other_order, other_choice, other_right), changed.values(), strict=True):
+        assert str(number) in text
+    assert ["6000" in text for text in report["extra"]] == [True]
+    assert [str(first) in text for text in report["duplicates"]] == [True]
+    rows = EGOPLAN.load("val")
+    assert {*rows["sample_id"]} == {record["sample_id"] for record in (official.records[0], *official.records[5:])}
+    assert coverage([score_reply(row, ["A"])["coverage"] for row in rows]) == pytest.approx((COUNT - 4) / 3355)
+    for count in (f"{COUNT - 4} of {COUNT}", "missing (1)", "changed (3)", "extra (1)", "duplicates (1)"):
+        assert count in result.output
+    assert dropped["sample_id"] not in rows["sample_id"]
+
+
+def write_egolife(folder, official, rows):
+    write_parquet(folder / "data" / "validation-00000-of-00001.parquet", rows)
+    for record in official.records:
+        path = folder / "videos" / f"{record['sample_id']}.mp4"
+        write_video(path, source_frames(official, record), RATES[record["video_source"]])
+    return folder
+
+
+def test_a_copy_that_has_shrunk(official, folder):
+    """EgoLife's copy had 3,355 rows and later 3,343, with two more fields."""
+    rows = [record | {"is_valid": True, "rearranged_id": n} for n, record in enumerate(official.records[3:])]
+    copy = write_egolife(folder / "copy", official, rows)
+    result = prepare(official, "egolife", copy)
+    assert result.exit_code == 0, result.output
+    summary, report = report_of()
+    assert differences(report) == NOTHING | {"missing": 3}
+    assert report["missing"] == [record["sample_id"] for record in official.records[:3]]
+    assert (summary["split_size"], summary["questions"]) == (COUNT, COUNT - 3)
+    for row, record in zip(EGOPLAN.load("val"), official.records[3:], strict=True):
+        assert row["media_path"] == str(copy / "videos" / f"{record['sample_id']}.mp4")
+        shown = VISUALS.visual_input(row, {"media": "frames", "num_frames": 1000})
+        source = source_frames(official, record)
+        assert max(np.abs(pixels(a) - pixels(b)).mean() for a, b in zip(shown, source, strict=True)) < 9
+
+
+def bench2(official, folder):
+    """Write and return questions of EgoPlan-Bench2 on the same videos."""
+    records = [_as_bench2(record) for record in official.records if record["video_source"] == "Ego4D"]
+    (folder / "bench2.json").write_text(json.dumps(records))
+    return records
+
+
+def images_of(official, record):
+    """Return the images of a copy: three of the progress, and the observation."""
+    frames = source_frames(official, record)
+    return [frames[number * (len(frames) - 1) // 3] for number in range(3)], observation_of(official, record)
+
+
+def iffyuan_row(official, record, number):
+    progress, observation = images_of(official, record)
+    return {
+        "id": number,
+        "video": [encoded(image) for image in progress],
+        "image": encoded(observation),
+        "question": f"Given the video, what should I do next in order to {record['task_goal']}?",
+        "options": [f"{letter.upper()}. {record[f'choice_{letter}']}" for letter in "abcd"],
+        "answer": record["golden_choice_idx"],
+        "domain": record["domain"],
+        "scenario": record["scenario"],
+        "video_source": "ego4d",
+    }
+
+
+def nv_njb_row(official, record, number):
+    progress, observation = images_of(official, record)
+    fields = ("sample_id", "domain", "task_goal", "task_start_frame", "current_observation_frame", *CHOICES)
+    return {name: record[name] for name in fields} | {
+        "formatted_question": "What next?",
+        "ground_truth": record["golden_choice_idx"],
+        "video_file": f"{number}.mp4",
+        "keyframes": [encoded(image) for image in (*progress, observation)],
+    }
+
+
+@pytest.mark.parametrize(("name", "make_row"), [("iffyuan", iffyuan_row), ("nv-njb", nv_njb_row)])
+def test_copies_of_bench2_with_images(official, folder, name, make_row):
+    records = bench2(official, folder)
+    rows = [make_row(official, record, number) for number, record in enumerate(records)]
+    write_parquet(folder / "copy" / "data" / "train-00000-of-00001.parquet", rows)
+    options = {"benchmark": "egoplan_bench2", "annotations": folder / "bench2.json"}
+    result = prepare(official, name, folder / "copy", "--verify", **options)
+    assert result.exit_code == 0, result.output
+    _, report = report_of("egoplan_bench2", "test")
+    assert differences(report) == NOTHING | {"ambiguous": len(report["ambiguous"]), "missing": len(report["missing"])}
+    rows = EGOPLAN_BENCH2.load("test")
+    by_id = {record["sample_id"]: record for record in records}
+    assert len(rows) == len(records) - len(report["missing"]) > 0
+    for row in rows:
+        progress, observation = images_of(official, by_id[row["sample_id"]])
+        shown = BENCH2_VISUALS.visual_input(row, {"media": "frames", "num_frames": 8})
+        images = [*progress, observation]
+        expected = [image for image, later in zip(images, [*images[1:], None], strict=True) if image != later]
+        assert [image.size for image in shown] == [image.size for image in expected]
+        assert all((pixels(a) == pixels(b)).all() for a, b in zip(shown, expected, strict=True))
+        with pytest.raises(LmmsEgoplanError, match=f"public copy {name}"):
+            BENCH2_VISUALS.visual_input(row, {"media": "clips", "num_clips": 4, "frames_per_clip": 8})
+    again = prepare(official, name, folder / "copy", **options)
+    assert again.exit_code == 0
+
+
+def test_seed_bench_level_3(official, folder):
+    records = bench2(official, folder)
+    rows = seed_bench_rows([record | {"video_source": "Ego4D"} for record in records])
+    copy = folder / "copy"
+    write_lines(copy / "annotations" / "validation_L3.jsonl", rows)
+    for record in records:
+        if record["task_progress_metadata"]:
+            write_video(copy / "videos" / "Ego4D" / f"{record['sample_id']}.mp4", source_frames(official, record), 30)
+        image = copy / "images" / "Ego4D" / f"{record['sample_id']}.png"
+        image.parent.mkdir(parents=True, exist_ok=True)
+        observation_of(official, record).save(image)
+    result = prepare(official, "seed-bench-r1", copy, benchmark="egoplan_bench2", annotations=folder / "bench2.json")
+    assert result.exit_code == 0, result.output
+    summary, report = report_of("egoplan_bench2", "test")
+    assert differences(report) == NOTHING
+    alone = [record["sample_id"] for record in records if not record["task_progress_metadata"]]
+    assert summary["clips"]["observation only"] == len(alone) > 0
+    for row in EGOPLAN_BENCH2.load("test"):
+        shown = BENCH2_VISUALS.visual_input(row, {"media": "frames", "fps": 2, "max_frames": 256})
+        assert (len(shown) == 1) or row["sample_id"] not in alone
+        assert shown[-1].size == (96, 72)
+
+
+def test_equal_questions_are_separated_by_id_or_left_as_ambiguous(official, seed_bench, folder):
+    """Two official questions that differ only in the observation, which the copy's rows do not have."""
+    record = next(record for record in official.records if record["task_progress_metadata"])
+    twin = record | {"sample_id": 900, "current_observation_frame": record["current_observation_frame"] - 1}
+    annotations = folder / "twins.json"
+    annotations.write_text(json.dumps([record, twin]))
+    rows = seed_bench_rows([record, record | {"sample_id": 901}])
+    copy = with_rows(folder, seed_bench, rows)
+    result = prepare(official, "seed-bench-r1", copy, annotations=annotations)
+    assert result.exit_code == 0, result.output
+    _, report = report_of()
+    assert differences(report) == NOTHING | {"ambiguous": 1, "missing": 1}
+    assert (report["matched"], report["missing"]) == (1, [900])
+    assert "901" in report["ambiguous"][0]
+
+
+DAMAGES = {
+    "golden_choice_idx": {"golden_choice_idx": "E", "answer": None},
+    "golden_choice_idx/answer": {"answer": "sing a song"},
+    "choice_a/choice_b/choice_c/choice_d": {"choice_c": 7},
+    "task_goal": {"task_goal": None},
+    "task_progress_metadata": {"task_progress_metadata": "[]"},
+}
+
+
+@pytest.mark.parametrize("field", DAMAGES)
+def test_rows_with_wrong_fields(official, seed_bench, folder, field):
+    rows = seed_bench_rows(official.records)
+    rows[7] |= DAMAGES[field]
+    copy = with_rows(folder, seed_bench, rows)
+    result = prepare(official, "seed-bench-r1", copy)
+    assert result.exit_code == 0, result.output
+    _, report = report_of()
+    assert differences(report) == NOTHING | {"unreadable": 1, "missing": 1}
+    assert report["missing"] == [official.records[7]["sample_id"]]
+    (text,) = report["unreadable"]
+    assert "validation_L1.jsonl, line 8" in text
+    assert field in text
+
+
+def damage(copy, official, kind):
+    """Damage the media of one question; return a part of the expected message."""
+    record = next(record for record in official.records if record["task_progress_metadata"])
+    video = copy / "videos" / record["video_source"] / f"{record['sample_id']}.mp4"
+    image = copy / "images" / record["video_source"] / f"{record['sample_id']}.png"
+    path = image if "image" in kind else video
+    if "missing" in kind:
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    return record["sample_id"], path.name
+
+
+@pytest.mark.parametrize("kind", ["missing video", "truncated video", "missing image", "truncated image"])
+def test_missing_and_damaged_media(official, seed_bench, folder, kind):
+    copy = with_rows(folder, seed_bench, seed_bench_rows(official.records))
+    sample_id, name = damage(copy, official, kind)
+    refused = prepare(official, "seed-bench-r1", copy)
+    assert refused.exit_code == 1
+    assert load_summary("egoplan", "val") is None
+    for text in (name, f"sample_id {sample_id}", "validation_L1.jsonl, line", "--skip-missing"):
+        assert text in refused.output
+    result = prepare(official, "seed-bench-r1", copy, "--skip-missing")
+    assert result.exit_code == 0, result.output
+    summary, report = report_of()
+    assert differences(report) == NOTHING
+    assert (report["matched"], summary["questions"]) == (COUNT, COUNT - 1)
+    assert [lost["sample_ids"] for lost in summary["missing"]] == [[sample_id]]
+
+
+def test_clips_need_the_times_of_actions(official, seed_bench, folder):
+    copy = with_rows(folder, seed_bench, seed_bench_rows(official.records))
+    record = next(record for record in official.records if record["task_progress_metadata"])
+    path = copy / "videos" / record["video_source"] / f"{record['sample_id']}.mp4"
+    write_video(path, source_frames(official, record)[:4], RATES[record["video_source"]])
+    assert prepare(official, "seed-bench-r1", copy).exit_code == 0
+    summary, _ = report_of()
+    assert summary["clips"]["shorter"] == 1
+    row = EGOPLAN.load("val")[0]
+    VISUALS.visual_input(row, {"media": "frames", "num_frames": 8})
+    with pytest.raises(LmmsEgoplanError, match="egoplan_val"):
+        VISUALS.visual_input(row, {"media": "clip_frames", "num_clips": 4, "frames_per_clip": 8})
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "part"),
+    [
+        ("nowhere", [], "seed-bench-r1, egolife"),
+        ("iffyuan", [], "seed-bench-r1, egolife"),
+        ("egolife", [], "**/*.parquet"),
+        ("seed-bench-r1", ["--clips", "clips"], "--clips cannot be combined with --copy"),
+        ("seed-bench-r1", ["--ego4d", "videos"], "--copy cannot be combined with --epic-kitchens or --ego4d"),
+    ],
+)
+def test_refuses(official, folder, name, options, part):
+    (folder / "copy").mkdir()
+    result = prepare(official, name, folder / "copy", *options)
+    assert result.exit_code == 1
+    assert part in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("content", ["empty", "damaged", "other"])
+def test_tables_without_a_question(official, folder, content):
+    path = folder / "copy" / "validation.parquet"
+    write_parquet(path, [{"sample_id": 1, "task_goal": "fly to the moon"}])
+    if content == "empty":
+        parquet.write_table(pa.table({"sample_id": pa.array([], pa.int64())}), path)
+    elif content == "damaged":
+        path.write_bytes(path.read_bytes()[:-20])
+    result = prepare(official, "egolife", folder / "copy")
+    assert result.exit_code == 1
+    assert str(folder / "copy") in result.output
+    assert load_summary("egoplan", "val") is None
