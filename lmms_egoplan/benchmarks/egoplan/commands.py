@@ -46,7 +46,7 @@ Copy = Annotated[
     tuple[str, Path] | None,
     typer.Option(
         metavar="NAME DIR",
-        help="Public copy of the questions with media, instead of the videos: its name (see docs/comparing.md) and folder.",
+        help="Public copy of the questions with media, instead of the videos: its name (docs/comparing.md) and folder.",
     ),
 ]
 ClipsOut = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")]

@@ -172,7 +172,7 @@ def _read_row(layout: Mapping[str, Any], where: str, values: Any) -> _Row:
     values = read_as(dict[str, Any], where, values)
     sample_id = values.get("sample_id", values.get("id"))
     where = f"{where}, sample_id {quoted(sample_id)}"
-    read_as(list[dict[str, Any]], f"{where}, {_PROGRESS}", values.get(_PROGRESS, []))
+    read_as(list[dict[str, Any]], f"{where}, {_PROGRESS}", values.get(_PROGRESS) or [])
     goal = read_as(Text, f"{where}, {layout['goal']}", values.get(layout["goal"]))
     names, keys = layout["choices"], layout["answer"]
     options = values.get(names[0]) if len(names) == 1 else [values.get(name) for name in names]
