@@ -42,11 +42,14 @@ Bench2Annotations = Annotated[
         help="EgoPlan-Bench2's annotation file, or `hub` to download it from qiulu66/EgoPlan-Bench2 on the hub.",
     ),
 ]
+Clips = Annotated[
+    Path | None,
+    typer.Option(help="Folder with `data cut`'s clips, one `<sample_id>.mp4` per question, instead of the videos."),
+]
 Copy = Annotated[
     tuple[str, Path] | None,
     typer.Option(
-        metavar="NAME DIR",
-        help="Public copy of the questions with media, instead of the videos: its name (docs/comparing.md) and folder.",
+        metavar="NAME DIR", help="Public copy with media, instead of the videos: name (docs/comparing.md) and folder."
     ),
 ]
 ClipsOut = Annotated[Path, typer.Option(metavar="DIR", help="Folder for the clips.")]
@@ -60,13 +63,7 @@ def prepare(
     split: Split,
     epic_kitchens: EpicKitchens = None,
     ego4d: Ego4d = None,
-    clips: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with one clip per question, `<sample_id>.mp4`, instead of the two sources. `data cut egoplan` "
-            "makes these clips."
-        ),
-    ] = None,
+    clips: Clips = None,
     copy: Copy = None,
     epic_video_info: EpicVideoInfo = None,
     *,
@@ -88,20 +85,14 @@ def prepare(
     - Ego4D's canonical videos at 288p: https://ego4d-data.org
     """
     roots = {EPIC_KITCHENS: epic_kitchens, EGO4D: ego4d}
-    media = Media(roots, clips, copy, epic_video_info, skip_missing, verify)
+    media = Media(roots, clips, epic_video_info, skip_missing, verify, copy)
     _print_prepared(prepare_egoplan(annotations, split, media))
 
 
 def prepare_bench2(
     annotations: Bench2Annotations,
     ego4d: Ego4d = None,
-    clips: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with one clip per question, `<sample_id>.mp4`, instead of the videos. "
-            "`data cut egoplan_bench2` makes these clips."
-        ),
-    ] = None,
+    clips: Clips = None,
     copy: Copy = None,
     *,
     skip_missing: SkipMissing = False,
@@ -118,7 +109,7 @@ def prepare_bench2(
     - Annotations: https://huggingface.co/datasets/qiulu66/EgoPlan-Bench2
     - Ego4D's canonical videos at 288p: https://ego4d-data.org
     """
-    media = Media({EGO4D: ego4d}, clips, copy, skip_missing=skip_missing, verify=verify)
+    media = Media({EGO4D: ego4d}, clips, None, skip_missing, verify, copy)
     _print_prepared(prepare_egoplan_bench2(annotations, media))
 
 

@@ -25,7 +25,7 @@ from lmms_egoplan.media.frames import frame_path
 from lmms_egoplan.media.image_files import check_image
 from lmms_egoplan.paths import data_root, module_yaml
 from lmms_egoplan.progress import track
-from lmms_egoplan.text import join_list
+from lmms_egoplan.storage import fingerprint
 from lmms_egoplan.validation import Text, listing, quoted, read_as
 
 LAYOUTS: dict[str, dict[str, Any]] = module_yaml(__file__)
@@ -59,16 +59,13 @@ class _Row:
     def differences(self, question: Question) -> list[str]:
         """List the parts that differ from a question with the same goal."""
         choices, values = [_words(choice) for choice in question.choices], self.values
-        past = [(action.start_frame, action.stop_frame) for action in question.past_actions]
-        progress = values.get(_PROGRESS)
-        spans = (
-            past if progress is None else [(action.get("start_frame"), action.get("stop_frame")) for action in progress]
-        )
+        past = [[action.start_frame, action.stop_frame] for action in question.past_actions]
+        spans = [[action.get(name) for name in ("start_frame", "stop_frame")] for action in values.get(_PROGRESS) or ()]
         differs = {
             "choices": {*self.choices} != {*choices},
             "order of choices": {*self.choices} == {*choices} and self.choices != choices,
             "right choice": self.right != _words(question.answer),
-            _PROGRESS: spans != past,
+            _PROGRESS: values.get(_PROGRESS) is not None and spans != past,
             **{name: values.get(name) not in (None, getattr(question, name, None)) for name in _SAME},
         }
         return [name for name, is_other in differs.items() if is_other]
@@ -124,24 +121,20 @@ def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -
             lists["extra"].append(row.where)
             changes += [(len(parts[key]), str(key) != row.sample_id, key, row.where, parts[key]) for key in parts]
         elif len(equal) > 1 or equal[0] in media:
-            lists["ambiguous" if len(equal) > 1 else "duplicates"].append(
-                f"{row.where}: {join_list([*map(str, equal)])}"
-            )
+            lists["ambiguous" if len(equal) > 1 else "duplicates"].append(f"{row.where}: {quoted(equal)}")
         else:
             media[equal[0]] = _find_media(layout, root, data_root() / part.split()[0], row, by_id[equal[0]])
     for num_parts, _, key, where, differences in sorted(changes, key=itemgetter(0, 1)):
         if num_parts <= _MOST_CHANGES and where in lists["extra"] and key not in media.keys() | changed.keys():
             changed[key] = f"{key}: {', '.join(differences)} ({where})"
             lists["extra"].remove(where)
-    lists |= {
-        "changed": [*changed.values()],
-        "missing": [key for key in by_id if key not in media.keys() | changed.keys()],
-    }
+    lists["changed"] += changed.values()
+    lists["missing"] += [key for key in by_id if key not in media.keys() | changed.keys()]
     if not media:
         problems = listing([f"{kind}: {row}" for kind in reversed(LISTS) for row in lists[kind]], 5)
+        table = f"{num_rows} rows in {' or '.join(layout['rows'][part])}"
         raise LmmsEgoplanError(
-            f"--copy {name} {root}: none of {num_rows} rows in {' or '.join(layout['rows'][part])} matches one of the "
-            f"{len(questions)} questions; use a complete copy of {layout['origin'].partition(';')[0]}\n{problems}"
+            f"--copy {name} {root}: none of {table} matches a question; download it again\n{problems}"
         )
     return media, {"name": name, "folder": str(root.resolve()), "rows": num_rows, "matched": len(media), **lists}
 
@@ -199,17 +192,15 @@ def _find_media(layout: Mapping[str, Any], root: Path, store: Path, row: _Row, q
     try:
         if "frames" in layout:
             return _store_frames(layout["frames"], root, store / "copy_frames", row.values)
-        if "image" not in layout:
-            clip = fit_clip(_find_file(root, layout["video"], row.values), question)
+        image = _find_file(root, layout["image"], row.values) if "image" in layout else None
+        if image and row.values.get(_PROGRESS) == []:
+            clip: ReadyClip | str = ReadyClip(image, "", range(1), "observation only")
         else:
-            image = _find_file(root, layout["image"], row.values)
-            check_image(image.read_bytes(), str(image))
-            version = file_version(image.stat())
-            if row.values.get(_PROGRESS) == []:
-                return ReadyClip(image, version, (), "observation only", image)
             clip = fit_clip(_find_file(root, layout["video"], row.values), question)
-            if isinstance(clip, ReadyClip):
-                clip = replace(clip, version=f"{clip.version} {version}", frames=clip.frames[:-1], observation=image)
+        if image and isinstance(clip, ReadyClip):
+            check_image(image.read_bytes(), str(image))
+            version = f"{clip.version} {file_version(image.stat())}"
+            clip = replace(clip, version=version, frames=clip.frames[:-1], observation=image)
     except (LmmsEgoplanError, OSError) as error:
         clip = str(error)
     return f"{row.where}: {clip}" if isinstance(clip, str) else clip
@@ -238,7 +229,7 @@ def _store_frames(keys: Sequence[str], root: Path, store: Path, values: Mapping[
             content = file.get("bytes") or resolve_inside(root, str(file.get("path") or "")).read_bytes()
             check_image(content, f"{key}[{index}]")
             contents += [content] if [content] != contents[-1:] else []
-    version = sha256(repr([sha256(content).digest() for content in contents]).encode()).hexdigest()[:32]
+    version = fingerprint(sha256(content).hexdigest() for content in contents)
     for number, content in enumerate(contents):
         if not (path := frame_path(store / version, number)).exists():
             write_whole(path, content)

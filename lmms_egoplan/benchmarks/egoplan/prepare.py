@@ -48,28 +48,27 @@ class Media:
         roots: Folder of each source in the data set. EPIC-KITCHENS' contains
             ``P01/rgb_frames/P01_13/frame_0000000760.jpg``, Ego4D's ``<video_id>.mp4``.
         clips: Folder with a ready-cut clip of each question (`clips.find_clip`), instead of the sources.
-        copy: Name and folder of a public copy (`copies.read_copy`), instead of the sources.
         epic_video_info: EPIC-KITCHENS-100's official list of videos (`sources.read_video_info`). With it, these count
             as missing: unlisted ids, observations after a video's end, and frames extracted at another rate.
         skip_missing: Skip questions with missing or damaged frames instead of raising an error.
         verify: Decode every frame that a task with any settings may read: from a question's first frame to its
             observation, or, in a ready clip, all frames that may be shown.
+        copy: Name and folder of a public copy (`copies.read_copy`), instead of the sources.
     """
 
     roots: Roots
     clips: str | Path | None = None
-    copy: tuple[str, Path] | None = None
     epic_video_info: str | Path | None = None
     skip_missing: bool = False
     verify: bool = False
+    copy: tuple[str, Path] | None = None
 
     def __post_init__(self) -> None:
-        """Reject several kinds of media, and a copy or clips that are not a folder."""
+        """Reject several kinds of media."""
         sources = " or ".join(_OPTIONS[source] for source in self.roots)
-        folders = {"--clips": self.clips, "--copy": self.copy and self.copy[1]}
-        kinds = [*filter(folders.get, folders), *([sources] if any(self.roots.values()) else [])]
-        if len(kinds) > 1:
-            raise LmmsEgoplanError(f"{kinds[0]} cannot be combined with {kinds[1]}; drop one of them")
+        kinds = {"--clips": self.clips, "--copy": self.copy, sources: any(self.roots.values())}
+        if len(options := [*filter(kinds.get, kinds)]) > 1:
+            raise LmmsEgoplanError(f"{options[0]} cannot be combined with {options[1]}; drop one of them")
 
 
 class FoundMedia(NamedTuple):
@@ -289,13 +288,10 @@ def _save(
     """
     prepared = [record for record in questions if record.sample_id in found_media.footage]
     rows = [_row(record, found_media.footage[record.sample_id], data, len(questions)) for record in prepared]
-    kind = READY_CLIPS
-    if copy := found_media.copy:
-        kind = f"public copy {copy['name']}"
-        fits = {
-            getattr(found_media.footage[record.sample_id], "fit", None) for record in prepared if record.past_actions
-        }
-        rows = [row | {"media": kind, "has_action_times": fits.isdisjoint(UNTIMED)} for row in rows]
+    kind = f"public copy {copy['name']}" if (copy := found_media.copy) else READY_CLIPS
+    if copy:
+        fits = [getattr(found_media.footage[row["sample_id"]], "fit", None) for row in rows if row["past_actions"]]
+        rows = [row | {"media": kind, "has_action_times": {*fits}.isdisjoint(UNTIMED)} for row in rows]
     if all(record.origin is None for record in prepared):
         for row in rows:
             del row["origin"]
@@ -313,8 +309,7 @@ def _save(
         counts=compare_counts(data.counts(prepared), data.counts(questions), "annotations", data.paper[split]),
         **({"verified": True} if found_media.is_verified else {}),
         **({"warnings": found_media.warnings} if found_media.warnings else {}),
-        **_clips_summary(found_media.footage, kind),
-        **({"copy": copy} if copy else {}),
+        **_clips_summary(found_media.footage, kind) | ({"copy": copy} if copy else {}),
     )
 
 
