@@ -121,6 +121,10 @@ def _print_prepared(summary: dict[str, Any]) -> None:
         )
         for kind in (kind for kind in LISTS if copy[kind]):
             typer.echo(f"  {kind} ({len(copy[kind])}): {join_list([*map(str, copy[kind])], most=5)}")
+        if seen := copy.get("observations"):
+            ids = f": {join_list([*map(str, seen['different'])], most=5)}" if seen["different"] else ""
+            counts = f"{len(seen['other_size'])} have another size, {len(seen['different'])} differ{ids}"
+            typer.echo(f"  observations compared with the videos: {seen['compared']}; {counts}")
     print_summary(summary, "questions", {"task_goals": "task goals"})
     if "clips" in summary:
         typer.echo(f"Media: {summary['media']}. Results report this as media.")

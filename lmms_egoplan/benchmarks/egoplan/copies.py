@@ -12,7 +12,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from annotated_types import Len
+from PIL import Image
 
 from lmms_egoplan.benchmarks.egoplan.clips import ReadyClip, fit_clip
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
@@ -21,7 +23,8 @@ from lmms_egoplan.benchmarks.egoplan.sources import Id
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import file_version, resolve_inside, write_whole
 from lmms_egoplan.jsonl import parse_record, read_lines
-from lmms_egoplan.media.frames import frame_path
+from lmms_egoplan.media.footage import Footage
+from lmms_egoplan.media.frames import frame_path, read_frame_folder, read_image, read_video_frames
 from lmms_egoplan.media.image_files import check_image
 from lmms_egoplan.paths import data_root, module_yaml
 from lmms_egoplan.progress import track
@@ -39,6 +42,9 @@ _MOST_CHANGES = 2
 _GOAL = re.compile(r"in order to (.+?)\s*\?", re.DOTALL)
 # Table rows in memory at a time, with their images.
 _BATCH = 16
+# Observations are compared in grey at this size. A mean difference of more levels, of 255, is another picture.
+_SMALL = (32, 32)
+_MOST_DIFFERENCE = 8
 _Choices = Annotated[list[Text], Len(len(LETTERS), len(LETTERS))]
 
 Copied = dict[Id, ReadyClip | str]
@@ -137,6 +143,32 @@ def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -
             f"--copy {name} {root}: none of {table} matches a question; download it again\n{problems}"
         )
     return media, {"name": name, "folder": str(root.resolve()), "rows": num_rows, "matched": len(media), **lists}
+
+
+def compare_observations(copied: Mapping[Id, Footage], sources: Mapping[Id, Footage]) -> dict[str, Any]:
+    """Compare the observations of a copy with those of the source videos.
+
+    Returns:
+        ``compared`` (number of questions), and the sample ids of images with an ``other_size`` and of ``different``
+        images, whose mean difference exceeds `_MOST_DIFFERENCE`.
+
+    Raises:
+        FrameError: An observation cannot be read.
+    """
+    report: dict[str, Any] = {"compared": len(copied.keys() & sources.keys()), "other_size": [], "different": []}
+    for key in (key for key in copied if key in sources):
+        images = [_observation(footage[key]) for footage in (copied, sources)]
+        small = [np.asarray(image.convert("L").resize(_SMALL, Image.Resampling.BOX), float) for image in images]
+        report["other_size"] += [key] if images[0].size != images[1].size else []
+        report["different"] += [key] if np.abs(small[0] - small[1]).mean() > _MOST_DIFFERENCE else []
+    return report
+
+
+def _observation(footage: Footage) -> Image.Image:
+    if path := getattr(footage, "observation", None):
+        return read_image(path)
+    read = read_frame_folder if footage.path.is_dir() else read_video_frames
+    return read(footage.path, [footage.frames[-1]])[0]
 
 
 def _read_rows(path: Path) -> Iterator[tuple[str, Any]]:

@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmms_egoplan.benchmarks.egoplan import records
 from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS, UNTIMED, ReadyClip, find_clip
-from lmms_egoplan.benchmarks.egoplan.copies import read_copy
+from lmms_egoplan.benchmarks.egoplan.copies import compare_observations, read_copy
 from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS, HUB, Question
 from lmms_egoplan.benchmarks.egoplan.sources import Id, find_video, read_video_info, record_problem
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
@@ -53,7 +53,8 @@ class Media:
         skip_missing: Skip questions with missing or damaged frames instead of raising an error.
         verify: Decode every frame that a task with any settings may read: from a question's first frame to its
             observation, or, in a ready clip, all frames that may be shown.
-        copy: Name and folder of a public copy (`copies.read_copy`), instead of the sources.
+        copy: Name and folder of a public copy (`copies.read_copy`), instead of the sources. With
+            sources, the observations of both are compared.
     """
 
     roots: Roots
@@ -64,11 +65,11 @@ class Media:
     copy: tuple[str, Path] | None = None
 
     def __post_init__(self) -> None:
-        """Reject several kinds of media."""
+        """Reject clips together with other media."""
         sources = " or ".join(_OPTIONS[source] for source in self.roots)
-        kinds = {"--clips": self.clips, "--copy": self.copy, sources: any(self.roots.values())}
-        if len(options := [*filter(kinds.get, kinds)]) > 1:
-            raise LmmsEgoplanError(f"{options[0]} cannot be combined with {options[1]}; drop one of them")
+        for option, value in {"--copy": self.copy, sources: any(self.roots.values())}.items():
+            if self.clips is not None and value:
+                raise LmmsEgoplanError(f"--clips cannot be combined with {option}; drop one of them")
 
 
 class FoundMedia(NamedTuple):
@@ -226,6 +227,9 @@ def find_media(annotations: str | Path, questions: Sequence[Question], media: Me
     message = _missing_message(lost, len(questions), media) if lost else ""
     if lost and not (media.skip_missing and footage):
         raise LmmsEgoplanError(message)
+    if copy and any(media.roots.values()):
+        sources = find_media(annotations, questions, replace(media, copy=None, skip_missing=True, verify=False))
+        copy["observations"] = compare_observations(footage, sources.footage)
     return FoundMedia(footage, lost, message, warnings, media.verify, copy)
 
 

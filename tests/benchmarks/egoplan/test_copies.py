@@ -343,6 +343,28 @@ def test_equal_questions_are_separated_by_id_or_left_as_ambiguous(official, seed
     assert "901" in report["ambiguous"][0]
 
 
+def test_observations_are_compared_with_the_videos(official, seed_bench, folder):
+    """Of two images, one is replaced by another photograph. Ego4D's images get the size of the videos."""
+    copy = with_rows(folder, seed_bench, seed_bench_rows(official.records))
+    epic, ego4d = ([r for r in official.records if r["video_source"] == source] for source in ("EpicKitchens", "Ego4D"))
+    for record in ego4d:
+        source_frames(official, record)[-1].save(copy / "images" / "Ego4D" / f"{record['sample_id']}.png")
+    last, other = ego4d[-1], next(record for record in ego4d if record["video_id"] != ego4d[-1]["video_id"])
+    images = copy / "images" / "Ego4D"
+    shutil.copy(images / f"{other['sample_id']}.png", images / f"{last['sample_id']}.png")
+    result = prepare(official, "seed-bench-r1", copy, "--ego4d", str(official.ego4d))
+    assert result.exit_code == 0, result.output
+    _, report = report_of()
+    assert report["observations"] == {"compared": len(ego4d), "other_size": [], "different": [last["sample_id"]]}
+    roots = ["--ego4d", str(official.ego4d), "--epic-kitchens", str(official.epic_kitchens)]
+    result = prepare(official, "seed-bench-r1", copy, *roots)
+    sizes = [record["sample_id"] for record in epic]
+    assert sorted(report_of()[1]["observations"]["other_size"]) == sorted(sizes)
+    assert f"{COUNT}; {len(epic)} have another size, 1 differ: {last['sample_id']}" in result.output
+    for row in EGOPLAN.load("val"):
+        assert row["media_path"].startswith(str(copy))
+
+
 DAMAGES = {
     "golden_choice_idx": {"golden_choice_idx": "E", "answer": None},
     "golden_choice_idx/answer": {"answer": "sing a song"},
@@ -418,7 +440,6 @@ def test_clips_need_the_times_of_actions(official, seed_bench, folder):
         ("iffyuan", [], "seed-bench-r1, egolife"),
         ("egolife", [], "**/*.parquet"),
         ("seed-bench-r1", ["--clips", "clips"], "--clips cannot be combined with --copy"),
-        ("seed-bench-r1", ["--ego4d", "videos"], "--copy cannot be combined with --epic-kitchens or --ego4d"),
     ],
 )
 def test_refuses(official, folder, name, options, part):
