@@ -44,7 +44,9 @@ Bench2Annotations = Annotated[
 ]
 Clips = Annotated[
     Path | None,
-    typer.Option(help="Folder with `data cut`'s clips, one `<sample_id>.mp4` per question, instead of the videos."),
+    typer.Option(
+        help="Folder with one clip per question, `<sample_id>.mp4`, instead of the videos. `data cut` makes them."
+    ),
 ]
 Copy = Annotated[
     tuple[str, Path] | None,
@@ -70,7 +72,7 @@ def prepare(
     skip_missing: SkipMissing = False,
     verify: Verify = False,
 ) -> None:
-    """Prepare EgoPlan-Bench from its annotations and the two video sources, or from ready-cut clips.
+    """Prepare EgoPlan-Bench from its annotations and the two video sources, ready-cut clips or a public copy.
 
     Example: `lmms-egoplan data prepare egoplan EgoPlan_validation.json --split val --epic-kitchens EPIC-KITCHENS
     --ego4d ego4d/video_288p`
@@ -98,7 +100,7 @@ def prepare_bench2(
     skip_missing: SkipMissing = False,
     verify: Verify = False,
 ) -> None:
-    """Prepare EgoPlan-Bench2 from its annotations and Ego4D's videos, or from ready-cut clips.
+    """Prepare EgoPlan-Bench2 from its annotations and Ego4D's videos, ready-cut clips or a public copy.
 
     Example: `lmms-egoplan data prepare egoplan_bench2 hub --ego4d ego4d/video_288p`
 

@@ -3,11 +3,13 @@
 import io
 import json
 import shutil
+from statistics import fmean
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from tenacity import RetryError
 from typer.testing import CliRunner
 
 from benchmarks.egoplan.bench2_questions import _as_bench2
@@ -21,6 +23,8 @@ from lmms_egoplan.coverage import coverage
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.media.frames import count_video_frames, read_frame_folder, read_video_frames, write_video
 from lmms_egoplan.storage import load_summary
+from runs.both_harnesses import in_lmms_eval
+from zoo import save
 
 pytestmark = pytest.mark.skipif(not available(), reason=f"needs the public annotations in {DATA}")
 
@@ -162,15 +166,15 @@ def test_a_complete_copy_shows_its_own_media(official, seed_bench, folder):
     for record in official.records:
         row = rows[record["sample_id"]]
         assert row["choices"] == [record[name] for name in CHOICES]
-        shown = VISUALS.visual_input(row, {"media": "frames", "num_frames": 1000})
+        images = VISUALS.visual_input(row, {"media": "frames", "num_frames": 1000})
         source = source_frames(official, record)
-        assert len(shown) == len(source)
-        assert (pixels(shown[-1]) == pixels(observation_of(official, record))).all()
-        for image, expected in zip(shown[:-1], source[:-1], strict=True):
+        assert len(images) == len(source)
+        assert (pixels(images[-1]) == pixels(observation_of(official, record))).all()
+        for image, expected in zip(images[:-1], source[:-1], strict=True):
             assert np.abs(pixels(image) - pixels(expected)).mean() < 6
         (video,) = VISUALS.visual_input(row, {"media": "video"})
         first, *later = read_video_frames(video, range(count_video_frames(video)))
-        assert first.size == (shown[0].size if later else (96, 72))
+        assert first.size == (images[0].size if later else (96, 72))
         values = score_reply(row, ["A"])
         assert values["media"] == {"media": "public copy seed-bench-r1"}
         assert values["split_size"] == {"split_size": COUNT}
@@ -234,9 +238,9 @@ def test_a_copy_that_has_shrunk(official, folder):
     assert (summary["split_size"], summary["questions"]) == (COUNT, COUNT - 3)
     for row, record in zip(EGOPLAN.load("val"), official.records[3:], strict=True):
         assert row["media_path"] == str(copy / "videos" / f"{record['sample_id']}.mp4")
-        shown = VISUALS.visual_input(row, {"media": "frames", "num_frames": 1000})
+        images = VISUALS.visual_input(row, {"media": "frames", "num_frames": 1000})
         source = source_frames(official, record)
-        assert max(np.abs(pixels(a) - pixels(b)).mean() for a, b in zip(shown, source, strict=True)) < 9
+        assert max(np.abs(pixels(a) - pixels(b)).mean() for a, b in zip(images, source, strict=True)) < 9
 
 
 def bench2(official, folder):
@@ -293,11 +297,11 @@ def test_copies_of_bench2_with_images(official, folder, name, make_row):
     assert len(rows) == len(records) - len(report["missing"]) > 0
     for row in rows:
         progress, observation = images_of(official, by_id[row["sample_id"]])
-        shown = BENCH2_VISUALS.visual_input(row, {"media": "frames", "num_frames": 8})
-        images = [*progress, observation]
-        expected = [image for image, later in zip(images, [*images[1:], None], strict=True) if image != later]
-        assert [image.size for image in shown] == [image.size for image in expected]
-        assert all((pixels(a) == pixels(b)).all() for a, b in zip(shown, expected, strict=True))
+        images = BENCH2_VISUALS.visual_input(row, {"media": "frames", "num_frames": 8})
+        copied = [*progress, observation]
+        expected = [image for image, later in zip(copied, [*copied[1:], None], strict=True) if image != later]
+        assert [image.size for image in images] == [image.size for image in expected]
+        assert all((pixels(a) == pixels(b)).all() for a, b in zip(images, expected, strict=True))
         with pytest.raises(LmmsEgoplanError, match=f"public copy {name}"):
             BENCH2_VISUALS.visual_input(row, {"media": "clips", "num_clips": 4, "frames_per_clip": 8})
     again = prepare(official, name, folder / "copy", **options)
@@ -322,9 +326,9 @@ def test_seed_bench_level_3(official, folder):
     alone = [record["sample_id"] for record in records if not record["task_progress_metadata"]]
     assert summary["clips"]["observation only"] == len(alone) > 0
     for row in EGOPLAN_BENCH2.load("test"):
-        shown = BENCH2_VISUALS.visual_input(row, {"media": "frames", "fps": 2, "max_frames": 256})
-        assert (len(shown) == 1) or row["sample_id"] not in alone
-        assert shown[-1].size == (96, 72)
+        images = BENCH2_VISUALS.visual_input(row, {"media": "frames", "fps": 2, "max_frames": 256})
+        assert (len(images) == 1) or row["sample_id"] not in alone
+        assert images[-1].size == (96, 72)
 
 
 def test_equal_questions_are_separated_by_id_or_left_as_ambiguous(official, seed_bench, folder):
@@ -344,7 +348,7 @@ def test_equal_questions_are_separated_by_id_or_left_as_ambiguous(official, seed
 
 
 def test_observations_are_compared_with_the_videos(official, seed_bench, folder):
-    """Of two images, one is replaced by another photograph. Ego4D's images get the size of the videos."""
+    """Replace one image by another photograph. Ego4D's images get the size of the videos."""
     copy = with_rows(folder, seed_bench, seed_bench_rows(official.records))
     epic, ego4d = ([r for r in official.records if r["video_source"] == source] for source in ("EpicKitchens", "Ego4D"))
     for record in ego4d:
@@ -417,6 +421,27 @@ def test_missing_and_damaged_media(official, seed_bench, folder, kind):
     assert differences(report) == NOTHING
     assert (report["matched"], summary["questions"]) == (COUNT, COUNT - 1)
     assert [lost["sample_ids"] for lost in summary["missing"]] == [[sample_id]]
+
+
+@pytest.mark.whole
+def test_a_model_is_evaluated_on_a_copy(official, seed_bench, folder, monkeypatch):
+    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "of-this-test")
+    copy = with_rows(folder, seed_bench, seed_bench_rows(official.records[2:]))
+    checkpoint, tasks = save("qwen2_5_vl", folder / "qwen"), ("egoplan_val", "egoplan_val_generate")
+    assert prepare(official, "seed-bench-r1", copy).exit_code == 0
+    run = in_lmms_eval(checkpoint, *tasks, gen_kwargs="max_new_tokens=4")
+    for task in tasks:
+        results = run.results[task]
+        assert results["media,none"] == "public copy seed-bench-r1"
+        assert results["coverage,none"] == pytest.approx((COUNT - 2) / 3355)
+        assert (results["num_questions,none"], results["split_size,none"]) == (COUNT - 2, COUNT)
+        assert results["acc,none"] == pytest.approx(fmean(sample["acc"]["score"] for sample in run.samples[task]))
+    record = next(record for record in official.records[2:] if record["task_progress_metadata"])
+    path = copy / "videos" / record["video_source"] / f"{record['sample_id']}.mp4"
+    write_video(path, source_frames(official, record)[:4], RATES[record["video_source"]])
+    assert prepare(official, "seed-bench-r1", copy).exit_code == 0
+    with pytest.raises((LmmsEgoplanError, RetryError), match="public copy seed-bench-r1"):
+        in_lmms_eval(checkpoint, "egoplan_val_clips")
 
 
 def test_clips_need_the_times_of_actions(official, seed_bench, folder):
