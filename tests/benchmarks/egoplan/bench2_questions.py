@@ -30,14 +30,15 @@ def write_questions(folder: Path) -> list[Record]:
     video_id = published_record["sample_id"].split("_")[0]
     published = published_record | {"video_source": "Ego4D", "video_id": video_id, "sample_id": DERIVED}
     rendered = render_media([*derived, published], folder)
-    records = [_as_bench2(record) for record in rendered.records]
+    records = [as_bench2(record) for record in rendered.records]
     records[-1] |= {name: published_record[name] for name in ("sample_id", "domain", "scenario")}
     assert records[-1].keys() == published_record.keys()
     rendered.annotations.write_text(json.dumps({"EgoPlan_Bench2": records}), encoding="utf-8")
     return records
 
 
-def _as_bench2(record: Record) -> Record:
+def as_bench2(record: Record) -> Record:
+    """Return a question of EgoPlan-Bench in EgoPlan-Bench2's layout."""
     number, actions = record["sample_id"], record["task_progress_metadata"]
     first = actions[0]["start_frame"] if actions else record["current_observation_frame"]
     new_fields = {

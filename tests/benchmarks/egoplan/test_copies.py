@@ -1,43 +1,49 @@
 """Test questions that are shown from public copies, on small files in the layouts of these copies."""
 
-import io
 import json
 import shutil
-from statistics import fmean
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from tenacity import RetryError
-from typer.testing import CliRunner
 
-from benchmarks.egoplan.bench2_questions import _as_bench2
-from benchmarks.egoplan.derived_questions import DATA, available, derive, render_media
+from benchmarks.egoplan.derived_questions import DATA, available
+from benchmarks.egoplan.public_copies import (
+    CHOICES,
+    COUNT,
+    RATES,
+    bench2,
+    iffyuan_row,
+    images_of,
+    nv_njb_row,
+    observation_of,
+    prepare,
+    seed_bench_rows,
+    source_frames,
+    with_rows,
+    write_egolife,
+    write_lines,
+    write_official,
+    write_parquet,
+    write_seed_bench,
+)
 from lmms_egoplan.benchmarks.egoplan.metrics import score_reply
 from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN as VISUALS
 from lmms_egoplan.benchmarks.egoplan.visuals import EGOPLAN_BENCH2 as BENCH2_VISUALS
 from lmms_egoplan.benchmarks.splits import EGOPLAN, EGOPLAN_BENCH2
-from lmms_egoplan.cli import app
 from lmms_egoplan.coverage import coverage
 from lmms_egoplan.errors import LmmsEgoplanError
-from lmms_egoplan.media.frames import count_video_frames, read_frame_folder, read_video_frames, write_video
+from lmms_egoplan.media.frames import count_video_frames, read_video_frames, write_video
 from lmms_egoplan.storage import load_summary
-from runs.both_harnesses import in_lmms_eval
-from zoo import save
 
 pytestmark = pytest.mark.skipif(not available(), reason=f"needs the public annotations in {DATA}")
-
-CHOICES = [f"choice_{letter}" for letter in "abcd"]
-COUNT = 40
-RATES = {"Ego4D": 30, "EpicKitchens": 60}
 
 
 @pytest.fixture(scope="module")
 def official(tmp_path_factory):
     """Questions made from other annotations, as in the official file; some have no past actions."""
-    folder = tmp_path_factory.mktemp("official")
-    rendered = render_media([without(record, "origin") for record in derive(COUNT)], folder)
+    rendered = write_official(tmp_path_factory.mktemp("official"))
     assert any(not record["task_progress_metadata"] for record in rendered.records)
     return rendered
 
@@ -48,93 +54,9 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def without(record, *names):
-    return {name: value for name, value in record.items() if name not in names}
-
-
-def first_frame(record):
-    actions = record["task_progress_metadata"]
-    return record.get("task_start_frame", actions[0]["start_frame"] if actions else record["current_observation_frame"])
-
-
-def source_frames(official, record):
-    """Return the source's frames from the question's first frame to its observation."""
-    numbers = range(first_frame(record), record["current_observation_frame"] + 1)
-    if record.get("video_source") == "EpicKitchens":
-        video = record["video_id"]
-        return read_frame_folder(official.epic_kitchens / video.split("_")[0] / "rgb_frames" / video, numbers)
-    video = record.get("video_id") or record["sample_id"].split("_")[0]
-    return read_video_frames(official.ego4d / f"{video}.mp4", numbers)
-
-
-def observation_of(official, record):
-    """The observation as a copy has it: larger than the video, and marked, so that it can be recognised."""
-    image = source_frames(official, record)[-1].resize((96, 72))
-    image.putpixel((95, 71), (1, 2, 3))
-    return image
-
-
-def encoded(image):
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    return {"bytes": file.getvalue(), "path": None}
-
-
-def write_lines(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def write_parquet(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    parquet.write_table(pa.Table.from_pylist(rows), path)
-
-
-def seed_bench_rows(records):
-    return [
-        record
-        | {
-            "video_basename": f"{record['sample_id']}.mp4",
-            "current_observation_basename": f"{record['sample_id']}.png",
-        }
-        for record in (without(record, "current_observation_frame") for record in records)
-    ]
-
-
-def write_seed_bench(folder, official, rows):
-    """Write levels 1 and 2. Questions without past actions have no video."""
-    for level, source in (("L1", "EpicKitchens"), ("L2", "Ego4D")):
-        of_source = [row for row in rows if row.get("video_source") == source]
-        write_lines(folder / "annotations" / f"validation_{level}.jsonl", of_source)
-    for record in official.records:
-        name, source = record["sample_id"], record["video_source"]
-        if record["task_progress_metadata"]:
-            frames = source_frames(official, record)
-            write_video(folder / "videos" / source / f"{name}.mp4", frames, RATES[source])
-        image = folder / "images" / source / f"{name}.png"
-        image.parent.mkdir(parents=True, exist_ok=True)
-        observation_of(official, record).save(image)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def seed_bench(official, tmp_path_factory):
     return write_seed_bench(tmp_path_factory.mktemp("seed"), official, seed_bench_rows(official.records))
-
-
-def with_rows(folder, seed_bench, rows):
-    """Return a copy with the same media and other rows."""
-    copy = folder / "copy"
-    shutil.copytree(seed_bench, copy)
-    write_lines(copy / "annotations" / "validation_L1.jsonl", rows)
-    (copy / "annotations" / "validation_L2.jsonl").unlink()
-    return copy
-
-
-def prepare(official, name, copy, *options, benchmark="egoplan", annotations=None):
-    split = ["--split", "val"] if benchmark == "egoplan" else []
-    arguments = ["data", "prepare", benchmark, str(annotations or official.annotations), *split]
-    return CliRunner().invoke(app, [*arguments, "--copy", name, str(copy), *options], env={"COLUMNS": "200"})
 
 
 def report_of(benchmark="egoplan", split="val"):
@@ -218,14 +140,6 @@ def test_differences_are_counted_and_named(official, seed_bench, folder):
     assert dropped["sample_id"] not in rows["sample_id"]
 
 
-def write_egolife(folder, official, rows):
-    write_parquet(folder / "data" / "validation-00000-of-00001.parquet", rows)
-    for record in official.records:
-        path = folder / "videos" / f"{record['sample_id']}.mp4"
-        write_video(path, source_frames(official, record), RATES[record["video_source"]])
-    return folder
-
-
 def test_a_copy_that_has_shrunk(official, folder):
     """EgoLife's copy had 3,355 rows and later 3,343, with two more fields."""
     rows = [record | {"is_valid": True, "rearranged_id": n} for n, record in enumerate(official.records[3:])]
@@ -241,45 +155,6 @@ def test_a_copy_that_has_shrunk(official, folder):
         images = VISUALS.visual_input(row, {"media": "frames", "num_frames": 1000})
         source = source_frames(official, record)
         assert max(np.abs(pixels(a) - pixels(b)).mean() for a, b in zip(images, source, strict=True)) < 9
-
-
-def bench2(official, folder):
-    """Write and return questions of EgoPlan-Bench2 on the same videos."""
-    records = [_as_bench2(record) for record in official.records if record["video_source"] == "Ego4D"]
-    (folder / "bench2.json").write_text(json.dumps(records))
-    return records
-
-
-def images_of(official, record):
-    """Return the images of a copy: three of the progress, and the observation."""
-    frames = source_frames(official, record)
-    return [frames[number * (len(frames) - 1) // 3] for number in range(3)], observation_of(official, record)
-
-
-def iffyuan_row(official, record, number):
-    progress, observation = images_of(official, record)
-    return {
-        "id": number,
-        "video": [encoded(image) for image in progress],
-        "image": encoded(observation),
-        "question": f"Given the video, what should I do next in order to {record['task_goal']}?",
-        "options": [f"{letter.upper()}. {record[f'choice_{letter}']}" for letter in "abcd"],
-        "answer": record["golden_choice_idx"],
-        "domain": record["domain"],
-        "scenario": record["scenario"],
-        "video_source": "ego4d",
-    }
-
-
-def nv_njb_row(official, record, number):
-    progress, observation = images_of(official, record)
-    fields = ("sample_id", "domain", "task_goal", "task_start_frame", "current_observation_frame", *CHOICES)
-    return {name: record[name] for name in fields} | {
-        "formatted_question": "What next?",
-        "ground_truth": record["golden_choice_idx"],
-        "video_file": f"{number}.mp4",
-        "keyframes": [encoded(image) for image in (*progress, observation)],
-    }
 
 
 @pytest.mark.parametrize(("name", "make_row"), [("iffyuan", iffyuan_row), ("nv-njb", nv_njb_row)])
@@ -421,27 +296,6 @@ def test_missing_and_damaged_media(official, seed_bench, folder, kind):
     assert differences(report) == NOTHING
     assert (report["matched"], summary["questions"]) == (COUNT, COUNT - 1)
     assert [lost["sample_ids"] for lost in summary["missing"]] == [[sample_id]]
-
-
-@pytest.mark.whole
-def test_a_model_is_evaluated_on_a_copy(official, seed_bench, folder, monkeypatch):
-    monkeypatch.setenv("LMMS_CACHE_RUN_ID", "of-this-test")
-    copy = with_rows(folder, seed_bench, seed_bench_rows(official.records[2:]))
-    checkpoint, tasks = save("qwen2_5_vl", folder / "qwen"), ("egoplan_val", "egoplan_val_generate")
-    assert prepare(official, "seed-bench-r1", copy).exit_code == 0
-    run = in_lmms_eval(checkpoint, *tasks, gen_kwargs="max_new_tokens=4")
-    for task in tasks:
-        results = run.results[task]
-        assert results["media,none"] == "public copy seed-bench-r1"
-        assert results["coverage,none"] == pytest.approx((COUNT - 2) / 3355)
-        assert (results["num_questions,none"], results["split_size,none"]) == (COUNT - 2, COUNT)
-        assert results["acc,none"] == pytest.approx(fmean(sample["acc"]["score"] for sample in run.samples[task]))
-    record = next(record for record in official.records[2:] if record["task_progress_metadata"])
-    path = copy / "videos" / record["video_source"] / f"{record['sample_id']}.mp4"
-    write_video(path, source_frames(official, record)[:4], RATES[record["video_source"]])
-    assert prepare(official, "seed-bench-r1", copy).exit_code == 0
-    with pytest.raises((LmmsEgoplanError, RetryError), match="public copy seed-bench-r1"):
-        in_lmms_eval(checkpoint, "egoplan_val_clips")
 
 
 def test_clips_need_the_times_of_actions(official, seed_bench, folder):
