@@ -31,7 +31,7 @@ def print_summary(summary: dict[str, Any], unit: str, labels: Mapping[str, str])
     print_counts(summary["counts"], labels, "annotations", "file")
     if summary["missing"]:
         state = "missing or damaged" if summary.get("verified") else "missing"
-        num_skipped = summary["split_size"] - summary["questions"]
+        num_skipped = summary.get("copy", {}).get("matched", summary["split_size"]) - summary["questions"]
         typer.echo(
             f"Skipped {num_skipped} {unit}: frames of {len(summary['missing'])} videos are {state}. They are listed "
             f"under missing in {summary_path(summary['benchmark'], summary['split'])}\n"

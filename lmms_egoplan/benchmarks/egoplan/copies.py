@@ -12,9 +12,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 from annotated_types import Len
-from PIL import Image
+from PIL import Image, ImageChops, ImageStat
 
 from lmms_egoplan.benchmarks.egoplan.clips import ReadyClip, fit_clip
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
@@ -72,7 +71,7 @@ class _Row:
             "order of choices": {*self.choices} == {*choices} and self.choices != choices,
             "right choice": self.right != _words(question.answer),
             _PROGRESS: values.get(_PROGRESS) is not None and spans != past,
-            **{name: values.get(name) not in (None, getattr(question, name, None)) for name in _SAME},
+            **{name: values.get(name) not in (None, getattr(question, name, values.get(name))) for name in _SAME},
         }
         return [name for name, is_other in differs.items() if is_other]
 
@@ -82,6 +81,7 @@ def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -
 
     A row matches a question with the same goal, right choice, and choices in the same order. Past actions and `_SAME`
     must agree if the row has them. The sample id only decides between questions that are equal otherwise.
+    Images inside a table are written below the data root.
 
     Args:
         name: A key of ``copies.yaml``.
@@ -110,6 +110,7 @@ def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -
     by_goal = defaultdict[str, list[Question]](list)
     for question in questions:
         by_goal[_words(question.task_goal)].append(question)
+    folders = [root, *filter(Path.is_dir, root.glob("*"))]
     num_rows, media, changed = 0, Copied(), dict[Id, str]()
     lists: dict[str, list[Any]] = {kind: [] for kind in LISTS}
     changes: list[tuple[int, bool, Id, str, list[str]]] = []
@@ -127,9 +128,9 @@ def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -
             lists["extra"].append(row.where)
             changes += [(len(parts[key]), str(key) != row.sample_id, key, row.where, parts[key]) for key in parts]
         elif len(equal) > 1 or equal[0] in media:
-            lists["ambiguous" if len(equal) > 1 else "duplicates"].append(f"{row.where}: {quoted(equal)}")
+            lists["ambiguous" if len(equal) > 1 else "duplicates"].append(f"{row.where}: {', '.join(map(str, equal))}")
         else:
-            media[equal[0]] = _find_media(layout, root, data_root() / part.split()[0], row, by_id[equal[0]])
+            media[equal[0]] = _find_media(layout, folders, data_root() / part.split()[0], row, by_id[equal[0]])
     for num_parts, _, key, where, differences in sorted(changes, key=itemgetter(0, 1)):
         if num_parts <= _MOST_CHANGES and where in lists["extra"] and key not in media.keys() | changed.keys():
             changed[key] = f"{key}: {', '.join(differences)} ({where})"
@@ -137,11 +138,11 @@ def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -
     lists["changed"] += changed.values()
     lists["missing"] += [key for key in by_id if key not in media.keys() | changed.keys()]
     if not media:
-        problems = listing([f"{kind}: {row}" for kind in reversed(LISTS) for row in lists[kind]], 5)
-        table = f"{num_rows} rows in {' or '.join(layout['rows'][part])}"
-        raise LmmsEgoplanError(
-            f"--copy {name} {root}: none of {table} matches a question; download it again\n{problems}"
+        rows = listing([f"{kind}: {row}" for kind in LISTS[1:] for row in lists[kind]], 5)
+        where = (
+            f"--copy {name} {root}: none of {num_rows} rows in {' or '.join(layout['rows'][part])} matches a question"
         )
+        raise LmmsEgoplanError(f"{where}; use the folder of a complete copy\n{rows}".strip())
     return media, {"name": name, "folder": str(root.resolve()), "rows": num_rows, "matched": len(media), **lists}
 
 
@@ -158,9 +159,9 @@ def compare_observations(copied: Mapping[Id, Footage], sources: Mapping[Id, Foot
     report: dict[str, Any] = {"compared": len(copied.keys() & sources.keys()), "other_size": [], "different": []}
     for key in (key for key in copied if key in sources):
         images = [_observation(footage[key]) for footage in (copied, sources)]
-        small = [np.asarray(image.convert("L").resize(_SMALL, Image.Resampling.BOX), float) for image in images]
+        small = [image.convert("L").resize(_SMALL, Image.Resampling.BOX) for image in images]
         report["other_size"] += [key] if images[0].size != images[1].size else []
-        report["different"] += [key] if np.abs(small[0] - small[1]).mean() > _MOST_DIFFERENCE else []
+        report["different"] += [key] if ImageStat.Stat(ImageChops.difference(*small)).mean[0] > _MOST_DIFFERENCE else []
     return report
 
 
@@ -219,16 +220,18 @@ def _words(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
-def _find_media(layout: Mapping[str, Any], root: Path, store: Path, row: _Row, question: Question) -> ReadyClip | str:
+def _find_media(
+    layout: Mapping[str, Any], folders: Sequence[Path], store: Path, row: _Row, question: Question
+) -> ReadyClip | str:
     """Return the media of a question, or the problem with them."""
     try:
         if "frames" in layout:
-            return _store_frames(layout["frames"], root, store / "copy_frames", row.values)
-        image = _find_file(root, layout["image"], row.values) if "image" in layout else None
+            return _store_frames(layout["frames"], folders[0], store / "copy_frames", row.values)
+        image = _find_file(folders, layout["image"], row.values) if "image" in layout else None
         if image and row.values.get(_PROGRESS) == []:
             clip: ReadyClip | str = ReadyClip(image, "", range(1), "observation only")
         else:
-            clip = fit_clip(_find_file(root, layout["video"], row.values), question)
+            clip = fit_clip(_find_file(folders, layout["video"], row.values), question)
         if image and isinstance(clip, ReadyClip):
             check_image(image.read_bytes(), str(image))
             version = f"{clip.version} {file_version(image.stat())}"
@@ -238,10 +241,10 @@ def _find_media(layout: Mapping[str, Any], root: Path, store: Path, row: _Row, q
     return f"{row.where}: {clip}" if isinstance(clip, str) else clip
 
 
-def _find_file(root: Path, template: str, values: Mapping[str, Any]) -> Path:
-    """Return the file that a row names, in the copy's folder or in one of its subfolders."""
+def _find_file(folders: Sequence[Path], template: str, values: Mapping[str, Any]) -> Path:
+    """Return the file that a row names, from the first folder that has it."""
     name = template.format_map(defaultdict(str, values))
-    paths = [resolve_inside(folder, name) for folder in (root, *filter(Path.is_dir, sorted(root.iterdir())))]
+    paths = [resolve_inside(folder, name) for folder in folders]
     if (path := next(filter(Path.is_file, paths), None)) is None:
         raise LmmsEgoplanError(f"{paths[0]}, from {template}: no such file")
     return path
@@ -258,11 +261,14 @@ def _store_frames(keys: Sequence[str], root: Path, store: Path, values: Mapping[
         images = values.get(key)
         for index, image in enumerate(images if isinstance(images, list) else [images]):
             file = image if isinstance(image, dict) else {"path": image}
-            content = file.get("bytes") or resolve_inside(root, str(file.get("path") or "")).read_bytes()
+            path = file.get("path")
+            content = file.get("bytes") or (resolve_inside(root, str(path)).read_bytes() if path else b"")
             check_image(content, f"{key}[{index}]")
             contents += [content] if [content] != contents[-1:] else []
+    if not contents:
+        raise LmmsEgoplanError(f"{'/'.join(keys)}: no image")
     version = fingerprint(sha256(content).hexdigest() for content in contents)
     for number, content in enumerate(contents):
         if not (path := frame_path(store / version, number)).exists():
             write_whole(path, content)
-    return ReadyClip(store / version, version, range(len(contents)), "frames")
+    return ReadyClip(store / version, version, range(len(contents)), "frames" if contents[1:] else "observation only")

@@ -340,3 +340,62 @@ def test_tables_without_a_question(official, folder, content):
     assert result.exit_code == 1
     assert str(folder / "copy") in result.output
     assert load_summary("egoplan", "val") is None
+
+
+DAMAGED_ROWS = {
+    "options": ["unreadable", lambda row: {"options": ["B" + row["options"][0][1:], *row["options"][1:]]}],
+    "options[2]": ["unreadable", lambda row: {"options": [*row["options"][:2], None, row["options"][3]]}],
+    "answer": ["unreadable", lambda _: {"answer": "E"}],
+    "question": ["unreadable", lambda _: {"question": " "}],
+    "image[0]": ["missing media", lambda _: {"image": None}],
+    "image": ["missing media", lambda _: {"video": [], "image": []}],
+    "video[1]": ["missing media", lambda row: {"video": [row["video"][0], "train.jsonl"]}],
+    "nowhere.png": ["missing media", lambda _: {"image": {"bytes": None, "path": "images/nowhere.png"}}],
+    "must be a relative path": ["missing media", lambda _: {"image": "../secret.png"}],
+}
+
+
+@pytest.mark.parametrize("part", DAMAGED_ROWS)
+def test_json_rows_with_paths_and_one_wrong_row(official, folder, part):
+    """Write images as files, with their paths in JSON lines."""
+    kind, change = DAMAGED_ROWS[part]
+    records = bench2(official, folder)[:8]
+    (folder / "bench2.json").write_text(json.dumps(records))
+    rows = [iffyuan_row(official, record, number) for number, record in enumerate(records)]
+    (folder / "copy" / "images").mkdir(parents=True)
+    for number, row in enumerate(rows):
+        for index, image in enumerate([*row["video"], row["image"]]):
+            path = folder / "copy" / "images" / f"{number}_{index}.png"
+            path.write_bytes(image["bytes"])
+            image |= {"bytes": None, "path": str(path.relative_to(folder / "copy"))}
+        row["video"] = [image["path"] for image in row["video"]]
+    wrong = next(number for number, row in enumerate(rows) if len({*row["video"]}) == len(row["video"]))
+    rows[wrong] |= change(rows[wrong])
+    write_lines(folder / "copy" / "train.jsonl", rows)
+    options = {"benchmark": "egoplan_bench2", "annotations": folder / "bench2.json"}
+    result = prepare(official, "iffyuan", folder / "copy", **options)
+    if kind == "missing media":
+        assert result.exit_code == 1
+        for text in (part, f"train.jsonl, line {wrong + 1}", "--skip-missing"):
+            assert text in result.output
+        result = prepare(official, "iffyuan", folder / "copy", "--skip-missing", **options)
+    assert result.exit_code == 0, result.output
+    summary, report = report_of("egoplan_bench2", "test")
+    assert summary["questions"] == len(records) - 1 - len(report["ambiguous"])
+    if kind == "unreadable":
+        assert part.partition("[")[0] in report["unreadable"][0]
+        assert f"train.jsonl, line {wrong + 1}" in report["unreadable"][0]
+    else:
+        assert "Skipped 1 questions" in result.output
+    assert records[wrong]["sample_id"] not in EGOPLAN_BENCH2.load("test")["sample_id"]
+
+
+def test_videos_next_to_the_table_and_fields_of_the_other_benchmark(official, folder):
+    """EgoPlan-Bench has no task_start_frame, so the field is not compared."""
+    rows = [record | {"task_start_frame": 3, "video_id": None} for record in official.records]
+    copy = write_egolife(folder / "copy", official, rows)
+    for path in (copy / "videos").iterdir():
+        path.rename(copy / path.name)
+    result = prepare(official, "egolife", copy)
+    assert result.exit_code == 0, result.output
+    assert differences(report_of()[1]) == NOTHING
