@@ -41,7 +41,8 @@ _MOST_CHANGES = 2
 _GOAL = re.compile(r"in order to (.+?)\s*\?", re.DOTALL)
 # Table rows in memory at a time, with their images.
 _BATCH = 16
-# Observations are compared in grey at this size. A mean difference of more levels, of 255, is another picture.
+# Observations are compared in grey at this size, by the mean difference in levels of 255. For 60 photographs of
+# EgoThink, resizing and H.264 change at most 2.2 levels, a shift by 1/16 of the width 10.7 or more.
 _SMALL = (32, 32)
 _MOST_DIFFERENCE = 8
 _Choices = Annotated[list[Text], Len(len(LETTERS), len(LETTERS))]
@@ -80,8 +81,8 @@ def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -
     """Match the rows of a copy to questions by content, and find the media of each matched question.
 
     A row matches a question with the same goal, right choice, and choices in the same order. Past actions and `_SAME`
-    must agree if the row has them. The sample id only decides between questions that are equal otherwise.
-    Images inside a table are written below the data root.
+    must agree if the row has them. The sample id only decides between questions that are equal otherwise. Images
+    inside a table are written below the data root.
 
     Args:
         name: A key of ``copies.yaml``.
@@ -104,7 +105,9 @@ def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -
     """
     names = [name for name, layout in LAYOUTS.items() if part in layout["rows"]]
     if name not in names:
-        raise LmmsEgoplanError(f"--copy {name}: not a copy of {part}; use one of: {', '.join(names) or 'none exists'}")
+        raise LmmsEgoplanError(
+            f"--copy {name}: no such copy of {part}; known copies of it: {', '.join(names) or 'none'}"
+        )
     layout, by_id = LAYOUTS[name], {question.sample_id: question for question in questions}
     files = next((paths for glob in layout["rows"][part] if (paths := sorted(root.glob(glob)))), [])
     by_goal = defaultdict[str, list[Question]](list)
@@ -132,17 +135,15 @@ def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -
         else:
             media[equal[0]] = _find_media(layout, folders, data_root() / part.split()[0], row, by_id[equal[0]])
     for num_parts, _, key, where, differences in sorted(changes, key=itemgetter(0, 1)):
-        if num_parts <= _MOST_CHANGES and where in lists["extra"] and key not in media.keys() | changed.keys():
+        if num_parts <= _MOST_CHANGES and where in lists["extra"] and key not in media and key not in changed:
             changed[key] = f"{key}: {', '.join(differences)} ({where})"
             lists["extra"].remove(where)
     lists["changed"] += changed.values()
-    lists["missing"] += [key for key in by_id if key not in media.keys() | changed.keys()]
+    lists["missing"] += [key for key in by_id if key not in media and key not in changed]
     if not media:
         rows = listing([f"{kind}: {row}" for kind in LISTS[1:] for row in lists[kind]], 5)
-        where = (
-            f"--copy {name} {root}: none of {num_rows} rows in {' or '.join(layout['rows'][part])} matches a question"
-        )
-        raise LmmsEgoplanError(f"{where}; use the folder of a complete copy\n{rows}".strip())
+        reason = f"none of {num_rows} rows in {' or '.join(layout['rows'][part])} matches a question"
+        raise LmmsEgoplanError(f"--copy {name} {root}: {reason}; use the folder of a complete copy\n{rows}".strip())
     return media, {"name": name, "folder": str(root.resolve()), "rows": num_rows, "matched": len(media), **lists}
 
 

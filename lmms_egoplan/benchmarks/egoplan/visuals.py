@@ -315,8 +315,9 @@ class Visuals:
             numbers = progress.uniform_frames(min(_VIDEO_FRAMES, int(span * _VIDEO_FPS) + 1))
             fps = (len(numbers) - 1) / span if len(numbers) > 1 else _VIDEO_FPS
             images = read_in_batches(partial(self.read_frames, doc), numbers)
-            size = self.read_frames(doc, numbers[:1])[0].size
-            write_video(path, (image if image.size == size else image.resize(size) for image in images), fps)
+            first_image = next(images)
+            rest = (image.resize(first_image.size) if "media" in doc else image for image in images)
+            write_video(path, chain([first_image], rest), fps)
         return str(path)
 
     def read_frames(self, doc: Doc, numbers: Sequence[int]) -> list[Image.Image]:
