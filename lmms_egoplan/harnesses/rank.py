@@ -7,6 +7,7 @@ from contextlib import closing
 from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
+from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.generation import Question
 from lmms_egoplan.harnesses.prefetch import num_bytes, prefetch
 from lmms_egoplan.progress import progress_bar
@@ -15,7 +16,7 @@ from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.question import EncodedQuestion, PathError
 from lmms_egoplan.ranking.scores import CandidateScore
 
-Request = TypeVar("Request")
+Request = TypeVar("Request", bound=record.Request)
 
 
 class Ranker(Protocol):
@@ -56,27 +57,28 @@ def rank(
         PathError: An audit failed.
     """
     groups = [list(group) for _, group in itertools.groupby(requests, key=question_of)]
-    pending: deque[tuple[list[Request], list[str], str]] = deque()
+    pending: deque[tuple[list[Request], list[str], Any]] = deque()
 
-    def encode(group: list[Request]) -> tuple[Any, list[str], str, int]:
+    def encode(group: list[Request]) -> tuple[Any, list[str], int]:
         messages, question_id = load(group[0])
         candidates = [candidate_of(request) for request in group]
         question = ranker.encode_ahead(messages, list(dict.fromkeys(candidates)), question_id)
-        return question, candidates, question_id, _size(question)
+        return question, candidates, _size(question)
 
     def questions() -> Iterator[Any]:
-        for group, (question, candidates, question_id, _) in encoded:
-            pending.append((group, candidates, question_id))
+        for group, (question, candidates, _) in encoded:
+            pending.append((group, candidates, question))
             yield question
 
-    encoded = prefetch(groups, encode, workers, size=itemgetter(3))
+    encoded = prefetch(groups, encode, workers, size=itemgetter(2))
     scored = ranker.scores(questions())
     with closing(encoded), closing(scored), progress_bar(len(groups), "Ranking", "question") as bar:
         try:
             for scores in scored:
-                group, candidates, question_id = pending.popleft()
+                group, candidates, question = pending.popleft()
+                record.note(group[0], tokens=question.prefix_length, images=question.num_visuals)
                 if ledger is not None and (use := scores[0].use) is not None:
-                    ledger.note(use, question_id)
+                    ledger.note(use, question.question_id)
                 by_text = dict(zip(dict.fromkeys(candidates), scores, strict=True))
                 bar.update()
                 for request, candidate in zip(group, candidates, strict=True):

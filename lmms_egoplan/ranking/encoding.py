@@ -202,7 +202,7 @@ class QuestionEncoder:
             },
             candidates=split.candidates,
             question_id=question_id,
-            num_visuals=_num_visuals(messages),
+            num_visuals=num_visuals(messages),
         )
 
     def _split(
@@ -232,7 +232,7 @@ class QuestionEncoder:
             stop = len(special) - special[::-1].index(0)
             closing = [self._tokenizer.eos_token_id] if are_closed else []
             rows.append(CandidateTokens(ids[:stop] + closing, first=first))
-        return EncodedQuestion(self.generation_inputs([messages]), rows, question_id, _num_visuals(messages))
+        return EncodedQuestion(self.generation_inputs([messages]), rows, question_id, num_visuals(messages))
 
     def _render(self, messages: list[Message], candidate: str) -> str:
         """Render the conversation as text, ending with the candidate."""
@@ -375,7 +375,7 @@ def _text_of(messages: list[Message]) -> str:
     return "\n".join(item["text"] for message in messages for item in message["content"] if item["type"] == "text")
 
 
-def _num_visuals(messages: list[Message]) -> int:
+def num_visuals(messages: list[Message]) -> int:
     """Count images and video frames."""
     items = [item for message in messages for item in message["content"]]
     return sum(len(item["video"]) if item["type"] == "video" else item["type"] == "image" for item in items)

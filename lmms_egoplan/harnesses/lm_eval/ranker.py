@@ -13,6 +13,7 @@ from lm_eval.models.hf_vlms import HFMultimodalLM
 from lm_eval.models.huggingface import HFLM
 from lm_eval.models.utils import Collator, resize_image
 
+from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.checkpoints import check_arguments, folder_version, load_config, weights_version
 from lmms_egoplan.harnesses.generation import AnswerGenerator
 from lmms_egoplan.harnesses.lm_eval.lazy_images import load_images
@@ -63,6 +64,8 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         self._takes_video = self._generator.takes_video
         self._processors = ThreadCopies(self.processor)
         self._next_batch: dict[str, Any] | None = None
+        self._lengths: dict[str, int] = {}
+        self.recorded_settings = record.settings_of(self.processor, record.model_settings(self.model))
         weights = weights_version(str(pretrained), getattr(self.model.config, "_commit_hash", None))
         settings = {
             name: folder_version(value) or str(value)
@@ -120,13 +123,16 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         """Encode prompts without images; see `tok_batch_multimodal_encode`."""
         ids, mask = super().tok_batch_encode(strings, padding_side)
         _check_length(ids.shape[1], left_truncate_len, strings)
+        self._lengths |= zip(strings, mask.sum(dim=1).tolist(), strict=True)
         return ids, mask
 
     def _answer_texts(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
         """Yield the index of each request and its answer, as they arrive."""
         for part in self._parts(len(requests)):
             answers = super().generate_until([requests[index] for index in part], disable_tqdm=True)
-            yield from zip(part, answers, strict=True)
+            for index, answer in zip(part, answers, strict=True):
+                record.note(requests[index], tokens=self._lengths.get(requests[index].args[0]))
+                yield index, answer
 
     def _answer_images(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
         """Answer requests with images in the parent's batches, which are encoded in advance."""
@@ -148,6 +154,9 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
                 encoding = encoder.tok_batch_multimodal_encode(
                     strings, images, left_truncate_len=self.max_length - new_tokens
                 )
+            lengths = encoding["attention_mask"].sum(dim=1).tolist()
+            for index, length, shown in zip(batch, lengths, images, strict=True):
+                record.note(requests[index], tokens=length, images=len(shown))
             return ready(encoding, self.model)
 
         with closing(prefetch(batches, encode, self._workers, size=num_bytes)) as encoded:
@@ -181,6 +190,7 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         generated = self._generator.answers(requests, self._load, int(self.batch_size), defaults, self._workers)
         with closing(generated):
             for index, (answer, has_video) in enumerate(generated):
+                record.note(requests[index], tokens=answer.input_tokens, images=answer.num_visuals)
                 yield index, ShownAnswer(answer.text, VIDEO if has_video else IMAGES)
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from datasets import Dataset, Image
+from lm_eval import evaluator
 from lm_eval.api.instance import Instance
 from lm_eval.api.task import ConfigurableTask
 from loguru import logger
@@ -15,6 +16,7 @@ from pyarrow import compute
 
 from lmms_egoplan import __version__
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.lm_eval.checkpoint import token_counter
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER
 from lmms_egoplan.harnesses.lm_eval.shown_answer import IMAGES, clean_answer, media_of
@@ -24,6 +26,8 @@ from lmms_egoplan.processes import num_processes
 from lmms_egoplan.ranking.chat_templates import has_system_turn
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 from lmms_egoplan.storage import PreparedData
+
+evaluator.evaluate = record.recorded(evaluator.evaluate)
 
 _REASONING_TAGS = (("<think>", "</think>"), ("<analysis>", "</analysis>"))
 
@@ -112,6 +116,9 @@ class PreparedTask(ConfigurableTask):
             super().build_all_requests(**kwargs | {"cache_requests": True, "rewrite_requests_cache": True})
             if not self._fits(kwargs):
                 super().build_all_requests(cache_requests=False, **kwargs)
+        record.ask(self.instances)
+        for instance in self.instances:
+            record.note(instance, images=self.doc_to_text(instance.doc).count(IMAGE_PLACEHOLDER))
 
     def override_metric(self, metric_name: str) -> None:
         """Disable scoring; called for ``--predict_only``."""

@@ -6,6 +6,7 @@ from typing import Any
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
 
+from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.checkpoints import check_vllm_arguments, load_config, weights_version
 from lmms_egoplan.harnesses.lm_eval.ranking_model import WITHOUT_EFFECT, RankingModel
 from lmms_egoplan.harnesses.lm_eval.vllm_class import vllm_vlm
@@ -67,6 +68,7 @@ class VLLMVLMRanker(RankingModel, _Parent):
         else:
             self._prepare_prompts(kwargs)
             engine = ServedEngine(base_url, pretrained, self.tokenizer)
+        self.recorded_settings = record.engine_settings(self.processor, engine, kwargs)
         ranker = EngineRanker(engine, self.processor, method=method, in_flight=int(in_flight), note=note)
         self._rankers, self._takes_video = {True: ranker}, ranker.takes_video
         weights = weights_version(pretrained, getattr(self._config, "_commit_hash", None)) + engine.description

@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from lmms_eval import evaluator
 from lmms_eval.api.filter import Filter, FilterEnsemble
 from lmms_eval.api.instance import Instance
 from lmms_eval.api.reasoning import parse_reasoning_tags_config, strip_reasoning_tags
 from loguru import logger
 
+from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, loaded_model
 from lmms_egoplan.judging.judge import announce_judge
 from lmms_egoplan.judging.settings import JudgeSettings, judge_settings
@@ -156,6 +158,7 @@ def _show_requests_to_filters() -> None:
 
     @functools.wraps(apply)
     def show_and_apply(self: FilterEnsemble, instances: list[Instance], *args: Any, **kwargs: Any) -> None:
+        record.ask(instances)
         request_filters = [filter_ for filter_ in self.filters if isinstance(filter_, RequestFilter)]
         for filter_ in request_filters:
             filter_.requests = instances
@@ -169,3 +172,4 @@ def _show_requests_to_filters() -> None:
 
 
 _show_requests_to_filters()
+evaluator.evaluate = record.recorded(evaluator.evaluate)

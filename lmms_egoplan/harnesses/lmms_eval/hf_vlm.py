@@ -16,6 +16,7 @@ from lmms_eval.protocol import ChatMessages
 from transformers import AutoModelForImageTextToText
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.adapter import load_adapter
 from lmms_egoplan.harnesses.checkpoints import check_arguments, load_config, weights_version
 from lmms_egoplan.harnesses.generation import AnswerGenerator
@@ -110,6 +111,7 @@ class HFVLM(RankingBackend):
         self._generator = generator = AnswerGenerator(self._model, processor)
         self._media = MediaLoader(int(chosen.max_frames_num), takes_video=generator.takes_video)
         config = self._model.config
+        self.recorded_settings = record.settings_of(processor, record.model_settings(self._model))
         remember(LoadedModel(self.NAME, config.model_type, generator.takes_video, generator.has_system_turn))
         weights = weights_version(pretrained, getattr(config, "_commit_hash", None))
         adapter = f" adapter {weights_version(chosen.peft, None)}" if chosen.peft else ""
@@ -145,8 +147,9 @@ class HFVLM(RankingBackend):
     def _generate_all(self, requests: list[Instance]) -> Generator[GenerationResult, None, None]:
         answers = self._generator.answers(requests, self._load, self.batch_size, {}, self._workers)
         with progress_bar(len(requests), "Generating", "question") as bar, closing(answers):
-            for answer, _ in answers:
+            for request, (answer, _) in zip(requests, answers, strict=True):
                 bar.update()
+                record.note(request, tokens=answer.input_tokens, images=answer.num_visuals)
                 yield GenerationResult(answer.text, TokenCounts(answer.input_tokens, answer.output_tokens))
 
     def _task_messages(self, request: Instance, doc: Any) -> list[Message] | None:

@@ -9,6 +9,7 @@ from lmms_eval.api.model import lmms
 from lmms_eval.models.simple.vllm import VLLM
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.checkpoints import check_vllm_arguments, load_config, weights_version
 from lmms_egoplan.harnesses.lmms_eval import response_cache
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import LoadedModel, remember
@@ -76,6 +77,7 @@ class VLLMRanker(RankingBackend, VLLM):
             lmms.__init__(self)
             engine = ServedEngine(base_url, model, processor.tokenizer)
         self._base_url = base_url
+        self.recorded_settings = record.engine_settings(processor, engine, kwargs)
         self._ranker = EngineRanker(
             engine, processor, score_eos=bool(score_eos), method=method, in_flight=int(in_flight), note=note
         )

@@ -62,6 +62,11 @@ class ChatQuestion(EngineQuestion):
     first_answer: list[asyncio.Future[None]] = field(default_factory=list, compare=False)
 
     @property
+    def prefix_length(self) -> int:
+        """Length of the context, in tokens, with its media."""
+        return len(self.prefix)
+
+    @property
     def image_bytes(self) -> int:
         """Size of the images as sent."""
         contents = (message["content"] for message in self.messages if not isinstance(message["content"], str))

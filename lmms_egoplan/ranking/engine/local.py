@@ -43,6 +43,7 @@ class LocalEngine:
                 f"logprobs_mode={config.logprobs_mode}: ranking needs raw_logprobs; remove logprobs_mode"
             )
         self.limit = config.max_model_len
+        self.dtype = str(config.dtype)
         self.is_float32 = config.dtype == torch.float32
         self._pending: dict[str, tuple[str, int]] = {}
         _watch_engine(self._engine.engine_core)

@@ -167,6 +167,9 @@ class EngineRanker:
                 if number > first and first not in done:
                     for name, response in self._engine.poll():
                         index, request, question = requests.pop(name)
+                        if isinstance(response, EngineResponse):
+                            extra = len(request.prompt) - len(question.prefix)
+                            question.lengths.append(response.prompt_length - extra)
                         if index in done or index < first:
                             continue
                         try:

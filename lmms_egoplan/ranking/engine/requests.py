@@ -1,7 +1,7 @@
 """Create an engine's requests for one question, and compute scores from its log-probabilities. Needs no engine."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
@@ -40,6 +40,7 @@ class EngineQuestion:
         media: The media of each kind, such as ``image``, in order.
         has_clips: Whether some images are the frames of clips.
         can_force: Whether the engine can generate these candidates.
+        lengths: Empty until the engine answers. Then contains lengths of the context in tokens, with its media.
     """
 
     question_id: str
@@ -48,6 +49,17 @@ class EngineQuestion:
     media: dict[str, list[Any]]
     has_clips: bool = False
     can_force: bool = True
+    lengths: list[int] = field(default_factory=list, compare=False)
+
+    @property
+    def prefix_length(self) -> int | None:
+        """Length of the context, in tokens, with its media; None before the engine answers."""
+        return self.lengths[0] if self.lengths else None
+
+    @property
+    def num_visuals(self) -> int:
+        """Number of images in the context."""
+        return sum(map(len, self.media.values()))
 
     @property
     def kind(self) -> str:
