@@ -15,7 +15,7 @@ from lmms_egoplan.harnesses.prefetch import Batching, num_bytes, prefetch
 from lmms_egoplan.memory_ahead import PEAK
 from lmms_egoplan.ranking.decoder import text_model
 from lmms_egoplan.ranking.encoder_decoder import encoder_decoder_of
-from lmms_egoplan.ranking.encoding import Message, QuestionEncoder, num_visuals
+from lmms_egoplan.ranking.encoding import Message, QuestionEncoder
 from lmms_egoplan.ranking.precision import keep_fractions
 from lmms_egoplan.ranking.question import check_length, on_device, ready
 from lmms_egoplan.ranking.thread_copies import ThreadCopies
@@ -41,13 +41,11 @@ class Answer:
         input_tokens: Number of input tokens.
         output_tokens: Number of generated tokens, without the end of text. It equals the limit on new tokens only if
             the limit ended the answer.
-        num_visuals: Number of images and video frames.
     """
 
     text: str
     input_tokens: int
     output_tokens: int
-    num_visuals: int
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,6 @@ class EncodedBatch:
         inputs: Inputs from `ready`, padded on the left.
         arguments: Generation arguments.
         question_ids: ID of each question for error messages.
-        num_visuals: Number of images and video frames of each question.
         has_video: Whether each question shows a video.
         num_bytes: Size of the inputs.
     """
@@ -79,7 +76,6 @@ class EncodedBatch:
     inputs: dict[str, Any]
     arguments: Mapping[str, Any]
     question_ids: Sequence[str]
-    num_visuals: Sequence[int]
     has_video: Sequence[bool]
     num_bytes: int
 
@@ -149,8 +145,7 @@ class AnswerGenerator:
                 for messages in conversations
             ]
             arguments = {**defaults, **batch[0][0].args[1]}
-            shown = [num_visuals(messages) for messages in conversations]
-            return EncodedBatch(inputs, arguments, question_ids, shown, has_video, num_bytes(inputs))
+            return EncodedBatch(inputs, arguments, question_ids, has_video, num_bytes(inputs))
 
         most = batch_size if self._encoder.applies_chat_template else 1
         batching = Batching(lambda first, item: _shape(*first) == _shape(*item), most, encode, attrgetter("num_bytes"))
@@ -176,8 +171,8 @@ class AnswerGenerator:
         output = self._generated_tokens(output, inputs["input_ids"])
         texts = self._tokenizer.batch_decode(output, skip_special_tokens=True)
         return [
-            Answer(_cut(text, stops), int(mask.sum()), self._count_tokens(ids), shown)
-            for text, mask, ids, shown in zip(texts, inputs["attention_mask"], output, batch.num_visuals, strict=True)
+            Answer(_cut(text, stops), int(mask.sum()), self._count_tokens(ids))
+            for text, mask, ids in zip(texts, inputs["attention_mask"], output, strict=True)
         ]
 
     @torch.inference_mode()

@@ -16,7 +16,7 @@ from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.question import EncodedQuestion, PathError
 from lmms_egoplan.ranking.scores import CandidateScore
 
-Request = TypeVar("Request", bound=record.Request)
+Request = TypeVar("Request")
 
 
 class Ranker(Protocol):
@@ -76,7 +76,8 @@ def rank(
         try:
             for scores in scored:
                 group, candidates, question = pending.popleft()
-                record.note(group[0], tokens=question.prefix_length, images=question.num_visuals)
+                is_encoded = isinstance(question, EncodedQuestion)
+                record.note(group[0], tokens=question.prefix_length if is_encoded else question.lengths[0])
                 if ledger is not None and (use := scores[0].use) is not None:
                     ledger.note(use, question.question_id)
                 by_text = dict(zip(dict.fromkeys(candidates), scores, strict=True))

@@ -65,7 +65,7 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         self._processors = ThreadCopies(self.processor)
         self._next_batch: dict[str, Any] | None = None
         self._lengths: dict[str, int] = {}
-        self.recorded_settings = record.settings_of(self.processor, record.model_settings(self.model))
+        self.recorded_settings = record.settings_of(self.processor, self.model)
         weights = weights_version(str(pretrained), getattr(self.model.config, "_commit_hash", None))
         settings = {
             name: folder_version(value) or str(value)
@@ -131,7 +131,7 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         for part in self._parts(len(requests)):
             answers = super().generate_until([requests[index] for index in part], disable_tqdm=True)
             for index, answer in zip(part, answers, strict=True):
-                record.note(requests[index], tokens=self._lengths.get(requests[index].args[0]))
+                record.note(requests[index], tokens=self._lengths[requests[index].args[0]])
                 yield index, answer
 
     def _answer_images(self, requests: list[Instance]) -> Generator[tuple[int, str], None, None]:
@@ -154,9 +154,8 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
                 encoding = encoder.tok_batch_multimodal_encode(
                     strings, images, left_truncate_len=self.max_length - new_tokens
                 )
-            lengths = encoding["attention_mask"].sum(dim=1).tolist()
-            for index, length, shown in zip(batch, lengths, images, strict=True):
-                record.note(requests[index], tokens=length, images=len(shown))
+            for index, mask in zip(batch, encoding["attention_mask"], strict=True):
+                record.note(requests[index], tokens=int(mask.sum()))
             return ready(encoding, self.model)
 
         with closing(prefetch(batches, encode, self._workers, size=num_bytes)) as encoded:
@@ -190,7 +189,7 @@ class HFVLMRanker(RankingModel, HFMultimodalLM):
         generated = self._generator.answers(requests, self._load, int(self.batch_size), defaults, self._workers)
         with closing(generated):
             for index, (answer, has_video) in enumerate(generated):
-                record.note(requests[index], tokens=answer.input_tokens, images=answer.num_visuals)
+                record.note(requests[index], tokens=answer.input_tokens)
                 yield index, ShownAnswer(answer.text, VIDEO if has_video else IMAGES)
 
 

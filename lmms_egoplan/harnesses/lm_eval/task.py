@@ -116,9 +116,8 @@ class PreparedTask(ConfigurableTask):
             super().build_all_requests(**kwargs | {"cache_requests": True, "rewrite_requests_cache": True})
             if not self._fits(kwargs):
                 super().build_all_requests(cache_requests=False, **kwargs)
-        record.ask(self.instances)
         for instance in self.instances:
-            record.note(instance, images=self.doc_to_text(instance.doc).count(IMAGE_PLACEHOLDER))
+            record.note(instance, images=lambda doc=instance.doc: self.doc_to_text(doc).count(IMAGE_PLACEHOLDER))
 
     def override_metric(self, metric_name: str) -> None:
         """Disable scoring; called for ``--predict_only``."""

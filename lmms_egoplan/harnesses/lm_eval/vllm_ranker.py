@@ -68,7 +68,7 @@ class VLLMVLMRanker(RankingModel, _Parent):
         else:
             self._prepare_prompts(kwargs)
             engine = ServedEngine(base_url, pretrained, self.tokenizer)
-        self.recorded_settings = record.engine_settings(self.processor, engine, kwargs)
+        self.recorded_settings = record.settings_of(self.processor, engine)
         ranker = EngineRanker(engine, self.processor, method=method, in_flight=int(in_flight), note=note)
         self._rankers, self._takes_video = {True: ranker}, ranker.takes_video
         weights = weights_version(pretrained, getattr(self._config, "_commit_hash", None)) + engine.description

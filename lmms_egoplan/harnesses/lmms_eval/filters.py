@@ -158,7 +158,8 @@ def _show_requests_to_filters() -> None:
 
     @functools.wraps(apply)
     def show_and_apply(self: FilterEnsemble, instances: list[Instance], *args: Any, **kwargs: Any) -> None:
-        record.ask(instances)
+        for instance in instances:
+            record.note(instance)
         request_filters = [filter_ for filter_ in self.filters if isinstance(filter_, RequestFilter)]
         for filter_ in request_filters:
             filter_.requests = instances

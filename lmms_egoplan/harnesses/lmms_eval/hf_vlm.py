@@ -111,7 +111,7 @@ class HFVLM(RankingBackend):
         self._generator = generator = AnswerGenerator(self._model, processor)
         self._media = MediaLoader(int(chosen.max_frames_num), takes_video=generator.takes_video)
         config = self._model.config
-        self.recorded_settings = record.settings_of(processor, record.model_settings(self._model))
+        self.recorded_settings = record.settings_of(processor, self._model)
         remember(LoadedModel(self.NAME, config.model_type, generator.takes_video, generator.has_system_turn))
         weights = weights_version(pretrained, getattr(config, "_commit_hash", None))
         adapter = f" adapter {weights_version(chosen.peft, None)}" if chosen.peft else ""
@@ -149,7 +149,7 @@ class HFVLM(RankingBackend):
         with progress_bar(len(requests), "Generating", "question") as bar, closing(answers):
             for request, (answer, _) in zip(requests, answers, strict=True):
                 bar.update()
-                record.note(request, tokens=answer.input_tokens, images=answer.num_visuals)
+                record.note(request, tokens=answer.input_tokens)
                 yield GenerationResult(answer.text, TokenCounts(answer.input_tokens, answer.output_tokens))
 
     def _task_messages(self, request: Instance, doc: Any) -> list[Message] | None:

@@ -10,10 +10,11 @@ from lmms_eval.api.instance import GenerationResult, Instance
 from lmms_eval.api.model import lmms
 
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.harnesses import record
 from lmms_egoplan.harnesses.generation import Question
 from lmms_egoplan.harnesses.rank import Ranker, rank
 from lmms_egoplan.media.messages import MediaLoader
-from lmms_egoplan.ranking.encoding import Message
+from lmms_egoplan.ranking.encoding import Message, num_visuals
 from lmms_egoplan.ranking.ledger import PathLedger
 from lmms_egoplan.ranking.loglikelihood import Loglikelihood, LoglikelihoodText
 
@@ -110,12 +111,13 @@ class RankingBackend(lmms):
         context, _, doc_to_visual, *_ = request.args
         doc, question_id = _document(request, self.task_dict)
         try:
-            if messages := self._task_messages(request, doc):
-                return messages, question_id
-            visuals = doc_to_visual(doc) if doc_to_visual else None
-            return self._media.messages(context, visuals or []), question_id
+            if not (messages := self._task_messages(request, doc)):
+                visuals = doc_to_visual(doc) if doc_to_visual else None
+                messages = self._media.messages(context, visuals or [])
         except (OSError, ValueError) as error:
             raise _media_error(question_id, error) from error
+        record.note(request, images=num_visuals(messages))
+        return messages, question_id
 
 
 def _question_of(request: Instance) -> tuple[Any, ...]:

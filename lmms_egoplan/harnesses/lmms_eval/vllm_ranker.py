@@ -77,7 +77,7 @@ class VLLMRanker(RankingBackend, VLLM):
             lmms.__init__(self)
             engine = ServedEngine(base_url, model, processor.tokenizer)
         self._base_url = base_url
-        self.recorded_settings = record.engine_settings(processor, engine, kwargs)
+        self.recorded_settings = record.settings_of(processor, engine)
         self._ranker = EngineRanker(
             engine, processor, score_eos=bool(score_eos), method=method, in_flight=int(in_flight), note=note
         )

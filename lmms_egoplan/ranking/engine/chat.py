@@ -62,11 +62,6 @@ class ChatQuestion(EngineQuestion):
     first_answer: list[asyncio.Future[None]] = field(default_factory=list, compare=False)
 
     @property
-    def prefix_length(self) -> int:
-        """Length of the context, in tokens, with its media."""
-        return len(self.prefix)
-
-    @property
     def image_bytes(self) -> int:
         """Size of the images as sent."""
         contents = (message["content"] for message in self.messages if not isinstance(message["content"], str))
@@ -94,6 +89,7 @@ def chat_question(
         encoded.inputs["input_ids"][0].tolist(),
         encoded.candidates,
         media_of(messages),
+        lengths=[encoded.prefix_length],
         can_force=all(
             (split.prefix + candidate.tokens)[: len(prompt)] == prompt and surplus <= candidate.first
             for candidate in split.candidates

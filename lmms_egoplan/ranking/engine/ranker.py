@@ -167,9 +167,6 @@ class EngineRanker:
                 if number > first and first not in done:
                     for name, response in self._engine.poll():
                         index, request, question = requests.pop(name)
-                        if isinstance(response, EngineResponse):
-                            extra = len(request.prompt) - len(question.prefix)
-                            question.lengths.append(response.prompt_length - extra)
                         if index in done or index < first:
                             continue
                         try:
@@ -178,6 +175,9 @@ class EngineRanker:
                             elif isinstance(response, RankingError):
                                 raise response
                             else:
+                                question.lengths.append(
+                                    response.prompt_length - len(request.prompt) + len(question.prefix)
+                                )
                                 planned, scores = self._schedule.receive(index, request, response)
                             submit(index, question, planned)
                             if scores is not None:

@@ -40,7 +40,7 @@ class EngineQuestion:
         media: The media of each kind, such as ``image``, in order.
         has_clips: Whether some images are the frames of clips.
         can_force: Whether the engine can generate these candidates.
-        lengths: Empty until the engine answers. Then contains lengths of the context in tokens, with its media.
+        lengths: Length of the context in tokens, with its media, from each answer of the engine, the first one first.
     """
 
     question_id: str
@@ -50,16 +50,6 @@ class EngineQuestion:
     has_clips: bool = False
     can_force: bool = True
     lengths: list[int] = field(default_factory=list, compare=False)
-
-    @property
-    def prefix_length(self) -> int | None:
-        """Length of the context, in tokens, with its media; None before the engine answers."""
-        return self.lengths[0] if self.lengths else None
-
-    @property
-    def num_visuals(self) -> int:
-        """Number of images in the context."""
-        return sum(map(len, self.media.values()))
 
     @property
     def kind(self) -> str:
