@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from statistics import fmean
 from typing import Any
 
-from accelerate.utils import gather_object
+import torch.distributed as dist
+
+from lmms_egoplan.processes import num_processes
 
 NOT_KNOWN = "not known"
 
@@ -86,4 +88,7 @@ def _gathered() -> dict[tuple[Any, Any], dict[str, int]]:
         question: {name: count() if callable(count) else count for name, count in of_question.items()}
         for question, of_question in _counts.items()
     }
-    return {question: of_question for part in gather_object([counts]) for question, of_question in part.items()}
+    parts: list[Any] = [counts] * num_processes()
+    if len(parts) > 1 and dist.is_available() and dist.is_initialized():
+        dist.all_gather_object(parts, counts)
+    return {question: of_question for part in parts for question, of_question in part.items()}
