@@ -11,8 +11,6 @@ from typing import Any
 
 import torch.distributed as dist
 
-from lmms_egoplan.processes import num_processes
-
 NOT_KNOWN = "not known"
 
 # The known counts of each question of this process, or functions that return them, by task and document.
@@ -79,7 +77,8 @@ def _summary(task: Any, counts: Mapping[tuple[Any, Any], Mapping[str, int]]) -> 
 
 
 def _packages() -> dict[str, str]:
-    return {name: sys.modules[name].__version__ for name in ("torch", "transformers", "vllm") if name in sys.modules}
+    loaded: dict[str, Any] = {name: sys.modules.get(name) for name in ("torch", "transformers", "vllm")}
+    return {name: module.__version__ for name, module in loaded.items() if hasattr(module, "__version__")}
 
 
 def _gathered() -> dict[tuple[Any, Any], dict[str, int]]:
@@ -88,7 +87,8 @@ def _gathered() -> dict[tuple[Any, Any], dict[str, int]]:
         question: {name: count() if callable(count) else count for name, count in of_question.items()}
         for question, of_question in _counts.items()
     }
-    parts: list[Any] = [counts] * num_processes()
-    if len(parts) > 1 and dist.is_available() and dist.is_initialized():
+    parts: list[Any] = [counts]
+    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        parts *= dist.get_world_size()
         dist.all_gather_object(parts, counts)
     return {question: of_question for part in parts for question, of_question in part.items()}

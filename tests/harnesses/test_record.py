@@ -1,4 +1,4 @@
-"""What a run records: the settings of loaded objects, and the counts of its questions."""
+"""Record the settings of loaded objects, and the counts of the questions of a run."""
 
 import hashlib
 import json

@@ -206,3 +206,6 @@ def test_two_processes_give_the_results_of_one(data, monkeypatch):
         assert shared.keys() == alone.keys()
         if task != "egoplan_val":
             assert shared == alone
+        recorded = [{sample["doc_id"]: sample["record"] for sample in run.samples[task]} for run in (both, one)]
+        assert recorded[0] == recorded[1]
+        assert all(record["tokens"] for record in recorded[1].values())

@@ -1,4 +1,4 @@
-"""What runs in both harnesses record: settings of the processor, and tokens and images of each question."""
+"""Record settings of the processor, and tokens and images of each question, in runs of both harnesses."""
 
 import json
 import sys
@@ -81,10 +81,10 @@ def test_counts_equal_an_independent_tokenisation(data, family):
 def test_clips_count_their_frames(data):
     checkpoint = save("qwen2_5_vl", data / "clips")
     samples = in_lmms_eval(checkpoint, "egoplan_val_clips").samples["egoplan_val_clips"]
-    slow, found = SlowEgoPlan(checkpoint, data / "media"), counts(samples)
+    slow, recorded = SlowEgoPlan(checkpoint, data / "media"), counts(samples)
     for question in slow.records:
         media = slow.clips(question)
-        assert found[question["sample_id"]][1] == sum(len(item.get("video", [item])) for item in media) == 17
+        assert recorded[question["sample_id"]][1] == sum(len(item.get("video", [item])) for item in media) == 17
     steps = in_lm_eval(checkpoint, "egointent", gen_kwargs=FEW_TOKENS).samples["egointent"]
     written = in_lmms_eval(checkpoint, "egointent", gen_kwargs="max_new_tokens=12").samples["egointent"]
     by_id = [{sample["doc"]["step_id"]: sample["record"] for sample in samples} for samples in (steps, written)]

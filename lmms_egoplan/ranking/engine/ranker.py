@@ -175,9 +175,8 @@ class EngineRanker:
                             elif isinstance(response, RankingError):
                                 raise response
                             else:
-                                question.lengths.append(
-                                    response.prompt_length - len(request.prompt) + len(question.prefix)
-                                )
+                                answer = request.prompt[len(question.prefix) :]
+                                question.lengths.append(response.prompt_length - len(answer))
                                 planned, scores = self._schedule.receive(index, request, response)
                             submit(index, question, planned)
                             if scores is not None:
