@@ -56,3 +56,10 @@ def test_a_run_resumes_after_the_server_was_lost(tmp_path):
     ]
     assert len(samples[0]) == QUESTIONS
     assert samples[0] == samples[1]
+    known, cached = (
+        {sample["doc_id"]: sample["record"] for sample in finished.samples["egoplan_val"]}
+        for finished in (undisturbed, resumed)
+    )
+    assert all(record["images"] == 8 and record["tokens"] > 8 for record in known.values())
+    assert [cached[number] for number in range(3)] == [{"tokens": None, "images": None}] * 3
+    assert [cached[number] for number in range(3, QUESTIONS)] == [known[number] for number in range(3, QUESTIONS)]
