@@ -57,7 +57,7 @@ def rank(
         PathError: An audit failed.
     """
     groups = [list(group) for _, group in itertools.groupby(requests, key=question_of)]
-    pending: deque[tuple[list[Request], list[str], Any]] = deque()
+    pending: deque[tuple[list[Request], list[str], str, list[int]]] = deque()
 
     def encode(group: list[Request]) -> tuple[Any, list[str], int]:
         messages, question_id = load(group[0])
@@ -67,7 +67,8 @@ def rank(
 
     def questions() -> Iterator[Any]:
         for group, (question, candidates, _) in encoded:
-            pending.append((group, candidates, question))
+            lengths = [question.prefix_length] if isinstance(question, EncodedQuestion) else question.lengths
+            pending.append((group, candidates, question.question_id, lengths))
             yield question
 
     encoded = prefetch(groups, encode, workers, size=itemgetter(2))
@@ -75,11 +76,10 @@ def rank(
     with closing(encoded), closing(scored), progress_bar(len(groups), "Ranking", "question") as bar:
         try:
             for scores in scored:
-                group, candidates, question = pending.popleft()
-                is_encoded = isinstance(question, EncodedQuestion)
-                record.note(group[0], tokens=question.prefix_length if is_encoded else question.lengths[0])
+                group, candidates, question_id, lengths = pending.popleft()
+                record.note(group[0], tokens=lengths[0])
                 if ledger is not None and (use := scores[0].use) is not None:
-                    ledger.note(use, question.question_id)
+                    ledger.note(use, question_id)
                 by_text = dict(zip(dict.fromkeys(candidates), scores, strict=True))
                 bar.update()
                 for request, candidate in zip(group, candidates, strict=True):
