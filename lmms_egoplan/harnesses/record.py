@@ -58,8 +58,8 @@ def recorded(evaluate: Callable[..., Any]) -> Callable[..., Any]:
             tasks = dict.fromkeys(task for task, _ in counts)
             results["record"] = settings | {"tasks": {task: _summary(task, counts) for task in tasks}}
             selected = kwargs.get("samples") or {}  # a question's document is then its position among them
-            samples = results.get("samples", {})
-            for task, sample in ((task, row) for task in tasks.keys() & samples.keys() for row in samples[task]):
+            rows = results.get("samples", {})
+            for task, sample in ((name, row) for name in rows if name in tasks for row in rows[name]):
                 document = selected[task].index(sample["doc_id"]) if task in selected else sample["doc_id"]
                 sample["record"] = {"tokens": None, "images": None, **counts.get((task, document), {})}
         return results
