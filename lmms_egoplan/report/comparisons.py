@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from lmms_egoplan.report import statistics
 from lmms_egoplan.report.document import Difference, Figure, Headline, Item, Reference, Section
+from lmms_egoplan.report.equivalence import ERROR_RATE, MARGIN, POWER, Evidence, decide, weigh
 from lmms_egoplan.report.run import Run, age, base_task, package_versions
 from lmms_egoplan.report.scores import Key, ScoredTask
 from lmms_egoplan.report.tables import Table, Value, read_columns, read_notes, show, table_of_runs
@@ -29,6 +30,8 @@ note = read_notes(
     exact=statistics.EXACT_UP_TO,
     permutations=statistics.PERMUTATIONS,
     fewest_clusters=statistics.FEWEST_CLUSTERS,
+    power=100 * POWER,
+    error_rate=100 * ERROR_RATE,
 )
 _MOST_NAMES = 3
 _Pairs = Mapping[tuple[str, str, str], Difference]
@@ -197,7 +200,8 @@ def compared(
 ) -> Table | None:
     """Compare every pair of runs by a measure, over the questions for which both have a value. Omit inexact runs.
 
-    The largest difference comes first. p-values have Holm's correction for all pairs of the table.
+    The largest difference comes first. p-values have Holm's correction for all pairs of the table. The verdicts on all
+    pairs share one error rate, with a margin of `MARGIN`.
 
     Args:
         runs: the runs to compare.
@@ -214,41 +218,51 @@ def compared(
     Raises:
         ValueError: a shared question has no cluster.
     """
-    answers = [(run.name, run.answers) for run in runs if run.answers and not run.inexact]
-    scores = {
-        name: {_text(question): answer.scores[measure] for question, answer in of_run.items()}
-        for name, of_run in answers
-    }
-    clusters = {
-        _text(question): answer.cluster
-        for _, of_run in answers
-        for question, answer in of_run.items()
-        if answer.cluster is not None
-    }
     pairs = [
-        (first, second, comparison)
-        for first, second in combinations(scores, 2)
-        if (comparison := statistics.compare(scores[first], scores[second], clusters)) is not None
+        (first.name, second.name, evidence)
+        for first, second in combinations([run for run in runs if not run.inexact], 2)
+        if (evidence := weighed(first, second, measure, MARGIN)) is not None
     ]
     if not pairs:
         return None
-    corrected = statistics.holm([comparison.p_value for _, _, comparison in pairs])
-    ordered = sorted(zip(pairs, corrected, strict=True), key=lambda pair: -abs(pair[0][2].difference))
+    pairs.sort(key=lambda pair: -abs(pair[2].comparison.difference))
+    comparisons = [evidence.comparison for _, _, evidence in pairs]
+    corrected = statistics.holm([comparison.p_value for comparison in comparisons])
+    verdicts = decide([evidence for _, _, evidence in pairs])
     rows: list[dict[str, Value]] = []
-    for (first, second, comparison), p_holm in ordered:
-        numbers = {name: getattr(comparison, name) for name in ("difference", "low", "high")}
-        scaled = {name: None if number is None else number * scale for name, number in numbers.items()}
-        rows.append(vars(comparison) | scaled | {"first": first, "second": second, "p_holm": p_holm})
+    for (first, second, evidence), p_holm, verdict in zip(pairs, corrected, verdicts, strict=True):
+        texts = {"first": first, "second": second, "verdict": verdict}
+        rows.append(vars(evidence.comparison) | scaled(evidence.comparison, scale) | texts | {"p_holm": p_holm})
     columns = [
         replace(column, decimals=decimals) if column.key in ("difference", "low", "high") else column
         for column in _COLUMNS
     ]
     notes = [
-        *_notes([comparison for _, _, comparison in pairs], unit),
+        *_notes(comparisons, unit),
         *([note_on_table] if note_on_table else []),
         *(f"Not compared: {run.name}, {run.inexact}." for run in runs if run.inexact),
     ]
     return replace(table_of_runs(key, title, columns, rows, notes), role="pairs")
+
+
+def scaled(comparison: statistics.Comparison, factor: float) -> dict[str, float | None]:
+    """Return difference and ends of the interval, multiplied by a factor, by column."""
+    numbers = {"difference": comparison.difference, "low": comparison.low, "high": comparison.high}
+    return {name: None if number is None else factor * number for name, number in numbers.items()}
+
+
+def weighed(first: ScoredTask, second: ScoredTask, measure: str, margin: float) -> Evidence | None:
+    """Compare a task of two runs, see `weigh`.
+
+    Args:
+        first, second: the task in each run.
+        measure: name of the measure among `Answer.scores`.
+        margin: margin in per cent of the highest possible score.
+    """
+    answers = first.answers or {}, second.answers or {}
+    scores = [{_text(key): answer.scores[measure] for key, answer in of_run.items()} for of_run in answers]
+    clusters = {_text(key): x.cluster for of_run in answers for key, x in of_run.items() if x.cluster is not None}
+    return weigh(scores[0], scores[1], clusters, margin, first.largest)
 
 
 def _notes(comparisons: Sequence[statistics.Comparison], unit: str) -> Iterator[str]:
@@ -266,6 +280,7 @@ def _notes(comparisons: Sequence[statistics.Comparison], unit: str) -> Iterator[
     if "permutation" in tests:
         yield note("permutation", unit=unit)
     yield note("holm", count=len(comparisons), s="s" if len(comparisons) > 1 else "")
+    yield note("verdict", margin=MARGIN)
 
 
 def _text(key: Key) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pkgutil import resolve_name
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import ValidationError
 
@@ -145,7 +145,10 @@ class ScoredTask(ABC):
     """A run's answers and scores in one task, or in the tasks that form a benchmark.
 
     name: name of the run, followed by the task's name unless that is the benchmark's main task.
+    largest: the highest possible main score of an answer.
     """
+
+    largest: ClassVar[float] = 100
 
     name: str
     run: Run

@@ -162,24 +162,35 @@ def compare(first: Scores, second: Scores, clusters: Mapping[str, str]) -> Compa
     >>> comparison.difference, comparison.test, comparison.p_value, comparison.questions
     (0.5, 'McNemar', 0.5, 4)
     """
-    shared = sorted(first.keys() & second.keys())
-    pairs = np.array([(first[question], second[question]) for question in shared], dtype=float).reshape(-1, 2)
-    is_scored = np.isfinite(pairs).all(axis=1)
-    pairs = pairs[is_scored]
-    compared = [question for question, is_usable in zip(shared, is_scored, strict=True) if is_usable]
-    if not compared:
+    pairs, question_clusters = paired(first, second, clusters)
+    if not question_clusters:
         return None
-    unclustered = [question for question in compared if question not in clusters]
-    if unclustered:
-        raise ValueError(f"{len(unclustered)} questions have no cluster, such as {unclustered[0]!r}")
-    question_clusters = [clusters[question] for question in compared]
     names, indices = np.unique(question_clusters, return_inverse=True)
     differences = pairs[:, 0] - pairs[:, 1]
     low, high = bootstrap_interval(differences, question_clusters) or (None, None)
-    is_mcnemar = bool(np.isin(pairs, (0, 1)).all()) and len(names) == len(compared)
+    is_mcnemar = bool(np.isin(pairs, (0, 1)).all()) and len(names) == len(pairs)
     p_value = _mcnemar(differences) if is_mcnemar else _sign_flips(np.bincount(indices, differences))
     test: Literal["McNemar", "permutation"] = "McNemar" if is_mcnemar else "permutation"
-    return Comparison(float(differences.mean()), low, high, p_value, test, len(compared), len(names))
+    return Comparison(float(differences.mean()), low, high, p_value, test, len(pairs), len(names))
+
+
+def paired(first: Scores, second: Scores, clusters: Mapping[str, str]) -> tuple[np.ndarray, list[str]]:
+    """Return two runs' scores on the questions for which both have one, and the questions' clusters.
+
+    Returns:
+        Scores of shape (questions, 2), and one cluster per question, in the order of the questions' names.
+
+    Raises:
+        ValueError: a question has no cluster.
+    """
+    shared = sorted(first.keys() & second.keys())
+    pairs = np.array([(first[question], second[question]) for question in shared], dtype=float).reshape(-1, 2)
+    is_scored = np.isfinite(pairs).all(axis=1)
+    compared = [question for question, is_usable in zip(shared, is_scored, strict=True) if is_usable]
+    unclustered = [question for question in compared if question not in clusters]
+    if unclustered:
+        raise ValueError(f"{len(unclustered)} questions have no cluster, such as {unclustered[0]!r}")
+    return pairs[is_scored], [clusters[question] for question in compared]
 
 
 def why_no_interval(clusters: int | None, unit: str) -> str:

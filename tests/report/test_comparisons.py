@@ -26,6 +26,7 @@ def table(scores, clusters=CLUSTERS, unit="clusters", **options):
         SimpleNamespace(
             name=name,
             inexact=None,
+            largest=1,
             answers={(q,): Answer((q,), q, q, None, {"acc": value}, clusters[q]) for q, value in of_run.items()},
         )
         for name, of_run in scores.items()
@@ -42,7 +43,7 @@ def test_every_pair_is_compared_once():
     pairs = table(SCORES)
     assert (pairs.key, pairs.title) == ("pairs", "Pairs")
     assert [column.key for column in pairs.columns] == [
-        "first", "second", "questions", "difference", "low", "high", "test", "p_value", "p_holm",
+        "first", "second", "questions", "difference", "low", "high", "test", "p_value", "p_holm", "verdict",
     ]  # fmt: skip
     assert {frozenset((row["first"], row["second"])) for row in values(pairs)} == {
         frozenset(pair)
@@ -82,7 +83,7 @@ def test_differences_are_scaled_and_p_values_are_not():
 def test_no_difference_is_better_than_another():
     pairs = table(SCORES)
     assert pairs.marks() == {}
-    assert [column.decimals for column in pairs.columns] == [None, None, None, 1, 1, 1, None, 4, 4]
+    assert [column.decimals for column in pairs.columns] == [None, None, None, 1, 1, 1, None, 4, 4, None]
 
 
 def test_pairs_without_a_common_question_are_omitted():
@@ -114,7 +115,7 @@ def test_notes_name_the_clusters_and_the_tests():
 def test_notes_warn_only_if_there_is_a_reason():
     single_clusters = {question: question for question in QUESTIONS}
     similar_scores = {name: SCORES[name] for name in ("middle", "alike")}
-    assert len(table(similar_scores, single_clusters).notes) == 4
+    assert len(table(similar_scores, single_clusters).notes) == 5
     assert "p (Holm): corrected for 1 comparison in this table." in table(similar_scores, single_clusters).notes
     few = table(similar_scores, {question: CLUSTERS[question][-1] for question in QUESTIONS})
     (warning,) = (note for note in few.notes if "few clusters" in note)

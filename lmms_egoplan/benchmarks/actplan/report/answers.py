@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any
+from typing import Any, ClassVar
 
 from lmms_egoplan.benchmarks.actplan.instances import ACTIVITY_TYPES, INSTANCES, SETTINGS
 from lmms_egoplan.benchmarks.actplan.metrics import LENGTH_BINS, length_bin
@@ -43,6 +43,8 @@ class Plan:
 @dataclass(frozen=True)
 class Planned(ScoredTask):
     """One task of a run. An answer's record is a `Plan`, its cluster the activity, and its groups are in `GROUPS`."""
+
+    largest: ClassVar[float] = 1
 
     @property
     def is_text_only(self) -> bool:

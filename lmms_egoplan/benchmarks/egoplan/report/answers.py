@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from statistics import fmean
-from typing import Any
+from typing import Any, ClassVar
 
 from lmms_egoplan.benchmarks import splits
 from lmms_egoplan.benchmarks.egoplan.metrics import DOMAIN_METRIC, SOURCE_METRIC
@@ -88,6 +88,8 @@ class Series(ScoredTask):
         look: Number of the colour and marker in figures.
         is_only: True if no other task of the run has answers.
     """
+
+    largest: ClassVar[float] = 1
 
     of: Questions
     model: str = ""
