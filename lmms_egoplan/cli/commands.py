@@ -29,7 +29,7 @@ _PASSED_THROUGH = ("lm-eval",)
 _WITH_OPTIONS = ("run",)
 _PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 # Commands that help lists first.
-_FIRST = ("demo", "data", "run", "show", "report", "lm-eval", "tasks-path", "status", "prepare")
+_FIRST = ("demo", "data", "run", "show", "report", "compare", "lm-eval", "tasks-path", "status", "prepare")
 _MOST_SUGGESTIONS = 3
 _LEAST_LIKENESS = 0.65
 

@@ -1,4 +1,4 @@
-"""``lmms-egoplan report`` and ``show``: compare runs of both harnesses on a page or in the terminal."""
+"""``lmms-egoplan report``, ``show`` and ``compare``: compare runs of both harnesses on a page or in the terminal."""
 
 import time
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from lmms_egoplan.launch.state import read_state, show_progress
 from lmms_egoplan.progress import progress_bar
 from lmms_egoplan.report.benchmark import read_reports
 from lmms_egoplan.report.document import Section
+from lmms_egoplan.report.equivalence import MARGIN
 from lmms_egoplan.report.page import SOME, Pictures, build_report
 from lmms_egoplan.report.run import Run
 from lmms_egoplan.report.runs import read_scores, with_samples
@@ -26,10 +27,12 @@ from lmms_egoplan.report.summary import (
     number_table,
     print_scores,
     print_summary,
+    print_table,
     sections_of,
     short_table,
 )
-from lmms_egoplan.report.tables import csv_of, latex_of, markdown_of
+from lmms_egoplan.report.tables import clean, csv_of, latex_of, markdown_of
+from lmms_egoplan.report.two_runs import compare_settings, compare_tasks, read_run
 
 Form = Literal["text", "md", "latex", "csv"]
 
@@ -190,6 +193,42 @@ def show(
         raise LmmsEgoplanError(
             f"no results in {', '.join(map(str, read.without))}; pass the --output_path of a finished run"
         )
+
+
+def compare(
+    run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="Folder or results file of a run, or judged answers.")],
+    run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="The other run.")],
+    margin: Annotated[float, typer.Option(metavar="POINTS", min=0.01, max=50, help="Margin of equality.")] = MARGIN,
+) -> None:
+    """Decide whether two runs have different scores, or equal ones within a margin.
+
+    Use it to check a port, quantised weights, vLLM against transformers, or another chip. A difference that is not
+    significant does not show that scores are equal.
+
+    The command prints a verdict on each task that both runs have: "different", "equal within 1 point", both, or
+    "undecided" with the number of questions that would be needed. All verdicts share an error rate of 5 %. Tasks whose
+    versions, candidates or judges differ have no verdict. Prompts and settings that differ are named.
+
+    The exit code is 1 if a run cannot be read.
+
+    Example: `lmms-egoplan compare runs/bf16 runs/awq --margin 1`
+    """
+    runs, errors = [], []
+    for name, path in (("A", run_a), ("B", run_b)):
+        try:
+            runs.append(read_run(path, name, BENCHMARKS))
+        except LmmsEgoplanError as error:
+            errors.append(str(error))
+    if errors:
+        raise LmmsEgoplanError("\n".join(errors))
+    (first, skipped), (second, also_skipped) = runs
+    typer.echo("".join(f"Skipped: {line}\n" for line in (*skipped, *also_skipped)), err=True, nl=False)
+    table = compare_tasks(first, second, BENCHMARKS, margin)
+    for run in (first, second):
+        typer.echo(clean(f"{run.name}: {run.model}, {run.harness}, {run.time}, {run.folder}"))
+    print_table(table, Console())
+    settings = compare_settings(first, second)
+    typer.echo(clean("\n".join([*table.notes, "", "What else differs:", *(settings or ["nothing that is known"])])))
 
 
 def _print_table(sections: Sequence[Section], form: Form, *, with_all: bool = False) -> None:

@@ -108,6 +108,7 @@ class Run:
     other_tasks: all other tasks with results, by name.
     provenance: see `provenance_of`.
     files: sample files by task, see `runs.with_samples`.
+    record: settings of the processor, and tokens and images per question; None for results without such a record.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Run:
     other_tasks: dict[str, TaskRun] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
+    record: Any = None
 
     @property
     def base_model(self) -> str:
@@ -291,6 +293,17 @@ def changed_settings(earlier: Mapping[str, str], later: Mapping[str, str]) -> It
         before, after = earlier.get(name, "none"), later.get(name, "none")
         if before != after and name not in ("started", "seconds", "command", "folder"):
             yield f"{name}: {before} → {after}"
+
+
+def flat_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Flatten nested settings to texts by dotted name, without secrets and the parts named in ``run.yaml``."""
+    flat: dict[str, str] = {}
+    for name in [name for name in values if not re.fullmatch(_NAMES["no_settings"], name)]:
+        if isinstance(value := values[name], Mapping) and value:
+            flat |= flat_settings(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = _HIDDEN if _SECRET_NAME.fullmatch(name) else without_secrets(_text(value) or "none")
+    return flat
 
 
 def _presentation(task_run: TaskRun) -> str:

@@ -238,7 +238,8 @@ def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
     harness = "lmms-eval" if "lmms_eval_version" in content else "lm-eval"
     model, time = model_name(path, content), start_time(path, content)
     origin = provenance_of(content, model, harness, time, path.parent)
-    return Run(short_name(model), path.parent, harness, model, time, tasks, other_tasks, origin, files)
+    run = Run(short_name(model), path.parent, harness, model, time, tasks, other_tasks, origin, files)
+    return replace(run, record=content.get("record"))
 
 
 def _remarks(path: Path, content: Mapping[str, Any], run: Run) -> list[str]:

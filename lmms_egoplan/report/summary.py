@@ -279,7 +279,7 @@ def print_table(table: Table, console: Console) -> None:
     printed = RichTable(*heads, **_LOOKS)
     for row in table.rows:
         cells = zip(row.values, table.columns, strict=True)
-        printed.add_row(*(Text(clean(show(value, column.decimals))) for value, column in cells))
+        printed.add_row(*(Text(clean(show(value, column.decimals, column.key))) for value, column in cells))
     console.print(printed)
 
 

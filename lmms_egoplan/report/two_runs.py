@@ -1,0 +1,153 @@
+"""Compare two runs: the verdict on each task that both have, and the settings in which they differ."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from textwrap import shorten
+
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.report.benchmark import ReportedBenchmark
+from lmms_egoplan.report.comparisons import note, scaled, weighed
+from lmms_egoplan.report.document import DEMO_NOTE
+from lmms_egoplan.report.equivalence import Evidence, decide
+from lmms_egoplan.report.run import Run, changed_settings, flat_settings, member
+from lmms_egoplan.report.runs import read_runs
+from lmms_egoplan.report.scores import Answer, ScoredTask, check
+from lmms_egoplan.report.tables import Table, Value, counted, read_columns, table_of_runs
+from lmms_egoplan.text import join_list
+
+_COLUMNS = read_columns(__file__)["two_runs"]
+_MOST_NAMES = 3
+_LONGEST = 400
+
+
+def read_run(path: Path, name: str, benchmarks: Iterable[ReportedBenchmark]) -> tuple[Run, tuple[str, ...]]:
+    """Read the single run at or below a path. Return it with the lines of `Runs.skipped`.
+
+    Args:
+        path: see `read_runs`.
+        name: name for the run.
+        benchmarks: see `read_runs`.
+
+    Raises:
+        LmmsEgoplanError: there is no run or several, or the samples contradict the harness's own scores.
+    """
+    read = read_runs([path], benchmarks=benchmarks)
+    if len(read.runs) > 1:
+        runs = join_list([f"{run.folder} ({run.model}, {run.time})" for run in read.runs])
+        raise LmmsEgoplanError(f"{path}: expected one run; pass the folder or the results file of one of {runs}")
+    (run,) = read.runs
+    for task_run in run.tasks.values():
+        check(run, task_run)
+    return replace(run, name=name), read.skipped
+
+
+def compare_tasks(first: Run, second: Run, benchmarks: Iterable[ReportedBenchmark], margin: float) -> Table:
+    """Compare two runs over all tasks that both have, with one row per task. All verdicts share one error rate.
+
+    Args:
+        first, second: the runs, with different names.
+        benchmarks: the benchmarks whose tasks are compared.
+        margin: margin in per cent of the highest possible score.
+
+    Raises:
+        LmmsEgoplanError: the runs have no task in common, or a sample does not have the form that the tasks log.
+    """
+    rows: list[dict[str, Value]] = []
+    remarks: list[str] = []
+    comparable: list[tuple[dict[str, Value], Evidence]] = []
+    demo: set[str] = set()
+    for benchmark in benchmarks:
+        report = benchmark.load_report()([first, second])
+        tasks: dict[str, list[ScoredTask]] = {}
+        for task in sorted(report.tasks, key=lambda task: task.run is second):
+            tasks.setdefault(task.task, []).append(task)
+        for name, pair in tasks.items():
+            if len(pair) == 1:
+                remarks.append(f"{name}: only in {pair[0].run.name}.")
+                continue
+            one, other = pair
+            demo |= {task.run.name for task in pair if task.is_demo}
+            problems = "; ".join(_objections(one, other))
+            remarks += [f"{name} is not comparable: {problems}."] if problems else []
+            remarks += [f"{name}: {remark}." for remark in _remarks(one, other, report.SPEC.measure)]
+            rows.append({"task": name, "questions": 0, "verdict": "not comparable" if problems else "none"})
+            if (evidence := weighed(one, other, report.SPEC.measure, margin)) is not None:
+                rows[-1] |= {"first": 100 * evidence.first, "second": 100 * evidence.second}
+                rows[-1] |= scaled(evidence.comparison, 100 / one.largest)
+                rows[-1]["questions"] = evidence.comparison.questions
+                comparable += [] if problems else [(rows[-1], evidence)]
+    if not rows:
+        raise LmmsEgoplanError(f"{first.folder} and {second.folder}: no task in common: {' '.join(remarks)}")
+    for (row, evidence), verdict in zip(comparable, decide([pair[1] for pair in comparable]), strict=True):
+        row |= {"p_value": evidence.comparison.p_value, "verdict": verdict or "none"}
+    remarks += [f"{DEMO_NOTE} {join_list(sorted(demo))}."] if demo else []
+    notes = [*remarks, note("two_runs"), note("verdict", margin=margin)]
+    return table_of_runs("two_runs", "Tasks of both runs", _COLUMNS, rows, notes)
+
+
+def _shared(first: ScoredTask, second: ScoredTask) -> list[tuple[Answer, Answer]]:
+    return [(x, y) for key, x in (first.answers or {}).items() if (y := (second.answers or {}).get(key))]
+
+
+def _objections(first: ScoredTask, second: ScoredTask) -> Iterator[str]:
+    """Describe differences in what is scored and in other conditions, which exclude a comparison."""
+    shared = _shared(first, second)
+    for versions in dict.fromkeys((x.task, y.task) for x, y in shared if x.task != y.task):
+        yield "versions {} and {}".format(*(" ".join(map(str, version or ())) for version in versions))
+    changed = [x.id for x, y in shared if x.doc and y.doc and x.doc.get("choices") != y.doc.get("choices")]
+    yield from (f"candidates differ for {_counted(changed)}" for _ in changed[:1])
+    conditions = ((name, value, second.conditions[name]) for name, value in first.conditions.items())
+    yield from (f"{name} {value} and {other}" for name, value, other in conditions if value != other)
+    yield from (f"{task.run.name}: {task.inexact}" for task in (first, second) if task.inexact)
+
+
+def _is_same(prompt: str | None, other: str | None, *, is_contained: bool) -> bool:
+    """Compare prompts without blanks and marks such as ``<image>``. A prompt that was not logged equals any other.
+
+    The harnesses log prompts before or after the chat template. Use `is_contained` for runs of different harnesses.
+    """
+    texts = (prompt or other or "", other or prompt or "")
+    short, long = sorted((re.sub(r"<[^<>]*>|\s", "", text) for text in texts), key=len)
+    return short == long or (is_contained and short in long)
+
+
+def _remarks(first: ScoredTask, second: ScoredTask, measure: str) -> Iterator[str]:
+    """Name the questions of a task that are not compared, and those whose prompts differ or are unknown."""
+    is_contained = first.run.harness != second.run.harness
+    pairs = _shared(first, second)
+    changed = [x.id for x, y in pairs if not _is_same(x.prompt, y.prompt, is_contained=is_contained)]
+    yield from (f"prompts differ for {_counted(changed)}" for _ in changed[:1])
+    for task, other in ((first, second), (second, first)):
+        answers = task.answers or {}
+        counts = {
+            "only in": [answer.id for key, answer in answers.items() if key not in (other.answers or {})],
+            "without a score in": [answer.id for answer in answers.values() if answer.scores[measure] is None],
+            "without a logged prompt in": [answer.id for answer in answers.values() if answer.prompt is None],
+        }
+        yield from (f"{_counted(names)} {problem} {task.run.name}" for problem, names in counts.items() if names)
+
+
+def _counted(names: list[str]) -> str:
+    return f"{counted(len(names), 'questions')} ({join_list(names, _MOST_NAMES)})"
+
+
+def compare_settings(first: Run, second: Run) -> list[str]:
+    """Describe the settings in which the runs differ, and those of the tasks that both have.
+
+    Long lines are shortened. If a run has no record of the processor's settings, and of tokens and images per question,
+    a line says so.
+    """
+    without = [run.name for run in (first, second) if not run.record]
+    settings = (run.provenance | flat_settings({} if without else {"record": run.record}) for run in (first, second))
+    lines: dict[str, list[str]] = {line: [] for line in changed_settings(*settings)}
+    for task in [task for task in first.tasks if task in second.tasks]:
+        counts = ({} if without else {"record": member(run.record, "tasks", task)} for run in (first, second))
+        configs = (run.tasks[task].config | next(counts) for run in (first, second))
+        for line in changed_settings(*map(flat_settings, configs)):
+            lines.setdefault(line, []).append(task)
+    if without:
+        lines[f"processor's settings, tokens and images per question: not recorded in {join_list(without)}"] = []
+    ends = {line: f" ({join_list(tasks, _MOST_NAMES)})" if tasks else "" for line, tasks in lines.items()}
+    return [shorten(line, _LONGEST, placeholder=" \u2026") + end for line, end in ends.items()]

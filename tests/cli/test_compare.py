@@ -1,0 +1,288 @@
+"""`lmms-egoplan compare` decides whether two runs are different or equal."""
+
+import json
+import re
+from statistics import fmean
+
+import pytest
+from typer.testing import CliRunner
+
+from benchmarks.actplan.synthetic import actplan_answers
+from benchmarks.egoplan.synthetic import egoplan_answers
+from benchmarks.egothink.synthetic import egothink_bench
+from lmms_egoplan.cli import app
+from report.answers import Answers
+from report.reading import HARNESSES, all_tasks
+from report.synthetic import write_run
+
+COUNT = 210
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+
+
+def compare(*arguments):
+    result = CliRunner().invoke(app, ["compare", *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def rows_of(result):
+    """Return the table's cells by task and column, with plain hyphens."""
+    assert result.exit_code == 0, result.output
+    lines = [re.split(r" {2,}", line.strip()) for line in result.stdout.splitlines()]
+    start = next(number for number, line in enumerate(lines) if line[:2] == ["Task", "Questions"])
+    minus = str.maketrans("\u2212\u2013", "--")
+    table = first_lines(lines[start + 2 :], len(lines[start]))
+    titles = [title.translate(minus) for title in lines[start]]
+    return {cells[0]: dict(zip(titles, (cell.translate(minus) for cell in cells), strict=True)) for cells in table}
+
+
+def first_lines(lines, width):
+    """Return the first lines with this number of cells."""
+    end = next((number for number, line in enumerate(lines) if len(line) != width), len(lines))
+    return lines[:end]
+
+
+def answers(accuracy=0.6, count=COUNT, unscored=0.0, seed=1):
+    return {"egoplan_val": egoplan_answers(count, accuracy, seed, unscored)}
+
+
+def written(folder, tasks, harness="lmms-eval", model="org/m"):
+    """Write a run, and return its folder."""
+    return write_run(folder, harness, model, tasks).parent
+
+
+def edit_results(folder, edit):
+    (path,) = folder.glob("*.json")
+    content = json.loads(path.read_text())
+    edit(content)
+    path.write_text(json.dumps(content))
+
+
+def edit_samples(folder, edit):
+    (path,) = folder.glob("*.jsonl")
+    samples = [json.loads(line) for line in path.read_text().splitlines()]
+    for sample in samples:
+        edit(sample)
+    path.write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+
+
+def score_of(folder):
+    (path,) = folder.glob("*.jsonl")
+    return [json.loads(line)["acc"]["score"] for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_the_same_answers_are_equal(tmp_path, harness):
+    runs = [written(tmp_path / name, answers(), harness) for name in "ab"]
+    row = rows_of(compare(*runs, "--margin", 20))["egoplan_val"]
+    assert row["Verdict"] == "equal within 20 points"
+    assert (row["Questions"], row["A - B"], row["Low"], row["High"]) == ("210", "0.00", "0.00", "0.00")
+    assert row["A"] == row["B"] == f"{100 * fmean(score_of(runs[0])):.2f}"
+    undecided = rows_of(compare(*runs))["egoplan_val"]["Verdict"]
+    needed = int(re.fullmatch(r"undecided; about ([\d,]+) questions would be needed", undecided)[1].replace(",", ""))
+    assert needed > COUNT
+
+
+def test_scores_and_difference_are_those_of_the_samples(tmp_path):
+    runs = [written(tmp_path / name, answers(share)) for name, share in (("a", 0.3), ("b", 0.8))]
+    first, second = map(score_of, runs)
+    row = rows_of(compare(*runs))["egoplan_val"]
+    assert row["Verdict"] == "different"
+    assert float(row["A"]) == pytest.approx(100 * fmean(first), abs=0.006)
+    assert float(row["A - B"]) == pytest.approx(100 * (fmean(first) - fmean(second)), abs=0.006)
+    assert float(row["Low"]) < 100 * (fmean(first) - fmean(second)) < float(row["High"])
+    exchanged = rows_of(compare(*reversed(runs)))["egoplan_val"]
+    assert (exchanged["A"], exchanged["B"], exchanged["Verdict"]) == (row["B"], row["A"], "different")
+
+
+def test_points_are_per_cent_of_the_highest_score(tmp_path):
+    tasks = {"actplan": actplan_answers(12, 0.7), **egothink_bench(3, 0.5)}
+    rows = rows_of(compare(*(written(tmp_path / name, tasks) for name in "ab")))
+    assert all(1 < float(rows[task]["A"]) < 100 for task in ("actplan", "egothink_bench"))
+    assert rows["egothink_bench"]["Questions"] == "36"
+
+
+def test_runs_of_both_harnesses_are_compared(tmp_path):
+    runs = [written(tmp_path / harness, all_tasks(), harness) for harness in HARNESSES]
+    result = compare(*runs)
+    rows = rows_of(result)
+    assert {"egoplan_val", "egothink_bench", "egointent", "actplan"} <= rows.keys()
+    assert "not comparable" not in result.stdout
+    assert "harness: lmms-eval → lm-eval" in result.stdout
+
+
+def test_other_versions_have_no_verdict(tmp_path):
+    runs = [written(tmp_path / name, answers()) for name in "ab"]
+
+    def edit(content):
+        content["versions"]["egoplan_val"] = content["configs"]["egoplan_val"]["metadata"]["version"] = 0.9
+
+    edit_results(runs[1], edit)
+    result = compare(*runs, "--margin", 20)
+    row = rows_of(result)["egoplan_val"]
+    assert (row["Verdict"], row["p"]) == ("not comparable", "-")
+    assert re.search(r"egoplan_val is not comparable: .*0\.9", result.stdout)
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_other_prompts_are_counted_and_named(tmp_path, harness):
+    runs = [written(tmp_path / name, answers(), harness) for name in "ab"]
+
+    def edit(sample):
+        if sample["doc_id"] in (3, 5):
+            if "input" in sample:
+                sample["input"] += " Think first."
+            else:
+                for argument in sample["arguments"].values():
+                    argument["arg_0"] += " Think first."
+
+    edit_samples(runs[0], edit)
+    result = compare(*runs, "--margin", 20)
+    assert rows_of(result)["egoplan_val"]["Verdict"] == "equal within 20 points"
+    assert "prompts differ for 2 questions (4 and 6)" in result.stdout
+
+
+def test_blanks_and_marks_of_images_in_prompts_do_not_count(tmp_path):
+    runs = [written(tmp_path / name, answers(), "lm-eval") for name in "ab"]
+
+    def edit(sample):
+        for argument in sample["arguments"].values():
+            argument["arg_0"] = argument["arg_0"].replace("<image>\n", "<|vision_start|><|image_pad|><|vision_end|> ")
+
+    edit_samples(runs[1], edit)
+    assert rows_of(compare(*runs, "--margin", 20))["egoplan_val"]["Verdict"] == "equal within 20 points"
+
+
+def test_other_candidates_have_no_verdict(tmp_path):
+    runs = [written(tmp_path / name, answers(), "lm-eval") for name in "ab"]
+
+    def edit(sample):
+        if sample["doc_id"] == 7:
+            wrong = next(text for text in sample["doc"]["choices"] if text != sample["doc"]["answer"])
+            sample["doc"]["choices"] = [text.replace(wrong, "sing") for text in sample["doc"]["choices"]]
+
+    edit_samples(runs[0], edit)
+    result = compare(*runs, "--margin", 20)
+    assert rows_of(result)["egoplan_val"]["Verdict"] == "not comparable"
+    assert "candidates differ for 1 question (8)" in result.stdout
+
+
+def test_other_judges_have_no_verdict(tmp_path):
+    runs = [written(tmp_path / judge, egothink_bench(3, 0.5, judge=judge)) for judge in ("one", "two")]
+    result = compare(*runs)
+    assert rows_of(result)["egothink_bench"]["Verdict"] == "not comparable"
+    assert "judges one and two" in result.stdout
+
+
+def test_missing_questions_and_scores_are_counted_and_named(tmp_path):
+    whole = answers()["egoplan_val"]
+    part = Answers(whole.docs[:-3], whole.responses[:-3])
+    runs = [written(tmp_path / "a", {"egoplan_val": part}), written(tmp_path / "b", answers(unscored=0.1))]
+    (path,) = runs[1].glob("*.jsonl")
+    unscored = [sample["num_questions"]["sample_id"] for sample in map(json.loads, path.open()) if "acc" not in sample]
+    assert unscored
+    result = compare(*runs)
+    shared_unscored = [name for name in unscored if name <= COUNT - 3]
+    assert rows_of(result)["egoplan_val"]["Questions"] == str(COUNT - 3 - len(shared_unscored))
+    assert f"3 questions ({COUNT - 2}, {COUNT - 1} and {COUNT}) only in B" in result.stdout
+    assert f"{len(unscored)} questions ({unscored[0]}, {unscored[1]}" in result.stdout
+
+
+def test_few_videos_have_no_verdict_and_no_interval(tmp_path):
+    row = rows_of(compare(*(written(tmp_path / name, answers(count=14)) for name in "ab")))["egoplan_val"]
+    assert (row["Low"], row["High"], row["Verdict"]) == ("-", "-", "none")
+
+
+def test_a_task_without_samples_is_named(tmp_path):
+    tasks = answers() | {"egoplan_val_blind": egoplan_answers(COUNT, 0.5)}
+    runs = [written(tmp_path / name, tasks) for name in "ab"]
+    for path in runs[1].glob("*samples_egoplan_val_blind*"):
+        path.unlink()
+    result = compare(*runs)
+    row = rows_of(result)["egoplan_val_blind"]
+    assert (row["Questions"], row["A"], row["Verdict"]) == ("0", "-", "none")
+    assert "no samples of egoplan_val_blind" in result.stderr
+
+
+def test_tasks_of_one_run_are_named(tmp_path):
+    extra = answers() | {"egoplan_val_blind": egoplan_answers(COUNT, 0.5)}
+    result = compare(written(tmp_path / "a", answers()), written(tmp_path / "b", extra))
+    assert rows_of(result).keys() == {"egoplan_val"}
+    assert "egoplan_val_blind: only in B" in result.stdout
+    other = compare(tmp_path / "a", written(tmp_path / "c", {"actplan": actplan_answers(12, 0.7)}))
+    assert other.exit_code == 1
+    assert "egoplan_val" in other.stderr
+    assert "actplan" in other.stderr
+
+
+def test_the_settings_that_differ_are_listed(tmp_path):
+    runs = [written(tmp_path / name, answers()) for name in "ab"]
+    for number, run in enumerate(runs):
+        pixels = {"image_processor": {"max_pixels": 768 * 28 * 28 // (1 + number), "min_pixels": 3136}, "fps": 2.0}
+        tokens = {"questions": 210, "tokens": {"mean": 812.5 + number}, "images": {"mean": 8.0}}
+
+        def edit(content, number=number, pixels=pixels, tokens=tokens):
+            content["config"]["model_args"] = (
+                f"pretrained=org/m,dtype={('bfloat16', 'float16')[number]},api_key=secret{number}"
+            )
+            content["transformers_version"] = f"5.{number}.0"
+            content["date"] = f"2026010{1 + number}_120000"
+            content["record"] = {"processor": pixels, "tasks": {"egoplan_val": tokens, "other": {"tokens": number}}}
+            content["configs"]["egoplan_val"]["generation_kwargs"] = {"max_new_tokens": 16 + number, "temperature": 0}
+
+        edit_results(run, edit)
+    lines = compare(*runs).stdout.partition("What else differs:\n")[2].splitlines()
+    text = "\n".join(lines)
+    assert "record.processor.image_processor.max_pixels: 602112 → 301056" in lines
+    assert "record.tokens.mean: 812.5 → 813.5 (egoplan_val)" in lines
+    assert "generation_kwargs.max_new_tokens: 16 → 17 (egoplan_val)" in lines
+    assert "dtype=bfloat16" in text
+    assert "transformers 5.0.0" in text
+    assert not re.search("secret|min_pixels|temperature|images|fps|started|other", text)
+
+
+def test_a_run_without_a_record_is_named(tmp_path):
+    runs = [written(tmp_path / name, answers()) for name in "ab"]
+    edit_results(runs[0], lambda content: content.update(record={"processor": {"fps": 2}}))
+    lines = compare(*runs).stdout.partition("What else differs:\n")[2].splitlines()
+    (line,) = lines
+    assert line.endswith("not recorded in B")
+
+
+def test_each_unreadable_run_has_one_line(tmp_path):
+    (tmp_path / "empty").mkdir()
+    result = compare(tmp_path / "missing", tmp_path / "empty")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert [str(tmp_path / name) in result.stderr for name in ("missing", "empty")] == [True, True]
+    assert "Traceback" not in result.output
+
+
+def test_a_folder_with_several_runs_is_an_error_that_names_them(tmp_path):
+    runs = [written(tmp_path / name, answers(), model=f"org/{name}") for name in ("one", "two")]
+    result = compare(tmp_path, runs[0])
+    assert result.exit_code == 1
+    assert all(str(run) in result.stderr for run in runs)
+    assert compare(next(runs[0].glob("*.json")), runs[1]).exit_code == 0
+
+
+def test_samples_that_contradict_the_results_are_an_error(tmp_path):
+    runs = [written(tmp_path / name, answers()) for name in "ab"]
+    edit_results(runs[1], lambda content: content["results"]["egoplan_val"].update({"acc,none": 0.987}))
+    result = compare(*runs)
+    assert result.exit_code == 1
+    assert "0.987" in result.stderr
+
+
+@pytest.mark.parametrize("margin", ["0", "-1", "nan", "100", "x"])
+def test_an_invalid_margin_is_refused(tmp_path, margin):
+    assert compare(tmp_path, tmp_path, "--margin", margin).exit_code == 2
+
+
+def test_control_characters_in_results_are_harmless(tmp_path):
+    runs = [written(tmp_path / name, answers(), model=f"org/m{name}") for name in "ab"]
+    edit_results(runs[0], lambda content: content.update(model_name="m\x1b[2J[red]"))
+    assert "\x1b" not in compare(*runs).stdout
