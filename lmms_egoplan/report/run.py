@@ -108,7 +108,7 @@ class Run:
     other_tasks: all other tasks with results, by name.
     provenance: see `provenance_of`.
     files: sample files by task, see `runs.with_samples`.
-    record: settings of the processor, and tokens and images per question; None for results without such a record.
+    record: settings of the processor, and tokens and images per question; empty for results without such a record.
     """
 
     name: str
@@ -120,7 +120,7 @@ class Run:
     other_tasks: dict[str, TaskRun] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
-    record: Any = None
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def base_model(self) -> str:

@@ -239,7 +239,8 @@ def _run(path: Path, content: dict[str, Any], files: dict[str, Path]) -> Run:
     model, time = model_name(path, content), start_time(path, content)
     origin = provenance_of(content, model, harness, time, path.parent)
     run = Run(short_name(model), path.parent, harness, model, time, tasks, other_tasks, origin, files)
-    return replace(run, record=content.get("record"))
+    record = content.get("record")
+    return replace(run, record=record if isinstance(record, dict) else {})
 
 
 def _remarks(path: Path, content: Mapping[str, Any], run: Run) -> list[str]:

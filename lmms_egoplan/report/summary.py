@@ -275,7 +275,10 @@ def print_table(table: Table, console: Console) -> None:
     """Print a table with its title."""
     _print_line(f"\n{table.title}", console)
     sides = zip(table.columns, table.numbers(), strict=True)
-    heads = [RichColumn(c.title, overflow="fold", justify="right" if right else "left") for c, right in sides]
+    heads = [
+        RichColumn(column.title, overflow="fold", no_wrap=is_number, justify="right" if is_number else "left")
+        for column, is_number in sides
+    ]
     printed = RichTable(*heads, **_LOOKS)
     for row in table.rows:
         cells = zip(row.values, table.columns, strict=True)

@@ -1,7 +1,7 @@
 """Compare two runs: the verdict on each task that both have, and the settings in which they differ."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from textwrap import shorten
@@ -99,7 +99,7 @@ def _objections(first: ScoredTask, second: ScoredTask) -> Iterator[str]:
     changed = [x.id for x, y in shared if x.doc and y.doc and x.doc.get("choices") != y.doc.get("choices")]
     yield from (f"candidates differ for {_counted(changed)}" for _ in changed[:1])
     conditions = ((name, value, second.conditions[name]) for name, value in first.conditions.items())
-    yield from (f"{name} {value} and {other}" for name, value, other in conditions if value != other)
+    yield from (f"{name} {x or 'none'} and {y or 'none'}" for name, x, y in conditions if x != y)
     yield from (f"{task.run.name}: {task.inexact}" for task in (first, second) if task.inexact)
 
 
@@ -139,15 +139,37 @@ def compare_settings(first: Run, second: Run) -> list[str]:
     Long lines are shortened. If a run has no record of the processor's settings, and of tokens and images per question,
     a line says so.
     """
-    without = [run.name for run in (first, second) if not run.record]
-    settings = (run.provenance | flat_settings({} if without else {"record": run.record}) for run in (first, second))
+    runs, without = (first, second), [run.name for run in (first, second) if not run.record]
+    records = [{}, {}] if without else [_recorded(first, second), _recorded(second, first)]
+    settings = (run.provenance | record for run, record in zip(runs, records, strict=True))
     lines: dict[str, list[str]] = {line: [] for line in changed_settings(*settings)}
     for task in [task for task in first.tasks if task in second.tasks]:
-        counts = ({} if without else {"record": member(run.record, "tasks", task)} for run in (first, second))
-        configs = (run.tasks[task].config | next(counts) for run in (first, second))
-        for line in changed_settings(*map(flat_settings, configs)):
+        counts = [{}, {}] if without else [_per_question(run, task) for run in runs]
+        configs = (flat_settings(run.tasks[task].config) | count for run, count in zip(runs, counts, strict=True))
+        for line in changed_settings(*configs):
             lines.setdefault(line, []).append(task)
     if without:
         lines[f"processor's settings, tokens and images per question: not recorded in {join_list(without)}"] = []
     ends = {line: f" ({join_list(tasks, _MOST_NAMES)})" if tasks else "" for line, tasks in lines.items()}
     return [shorten(line, _LONGEST, placeholder=" \u2026") + end for line, end in ends.items()]
+
+
+def _recorded(run: Run, other: Run) -> dict[str, str]:
+    """Return the recorded settings by dotted name. Parts that are a text in the other run, "not known", are "known"."""
+    parts = {
+        name: "known" if isinstance(value, Mapping) and isinstance(other.record.get(name), str) else value
+        for name, value in run.record.items()
+    }
+    return flat_settings({"record": parts})
+
+
+def _per_question(run: Run, task: str) -> dict[str, str]:
+    """Describe the recorded tokens and images per question of a task."""
+    texts = {}
+    for kind in ("tokens", "images"):
+        counts = member(run.record, "tasks", task, kind)
+        numbers = [member(counts, name) for name in ("mean", "minimum", "maximum", "not_known")]
+        mean, low, high, unknown = (number if isinstance(number, int | float) else None for number in numbers)
+        known = "" if mean is None else str(low) if low == high else f"mean {mean:.1f}, {low} to {high}"
+        texts[f"{kind} per question"] = "; ".join(filter(None, [known, f"not known: {unknown}" if unknown else ""]))
+    return texts

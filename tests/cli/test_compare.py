@@ -223,7 +223,9 @@ def test_the_settings_that_differ_are_listed(tmp_path):
     runs = [written(tmp_path / name, answers()) for name in "ab"]
     for number, run in enumerate(runs):
         pixels = {"image_processor": {"max_pixels": 768 * 28 * 28 // (1 + number), "min_pixels": 3136}, "fps": 2.0}
-        tokens = {"questions": 210, "tokens": {"mean": 812.5 + number}, "images": {"mean": 8.0}}
+        lengths = {"mean": 812.5 + number, "minimum": 790, "maximum": 830 + number, "not_known": 3 * number}
+        images = {"mean": 8.0, "minimum": 8, "maximum": 8, "not_known": 0}
+        tokens = {"questions": 210, "tokens": lengths, "images": images}
 
         def edit(content, number=number, pixels=pixels, tokens=tokens):
             content["config"]["model_args"] = (
@@ -238,7 +240,7 @@ def test_the_settings_that_differ_are_listed(tmp_path):
     lines = compare(*runs).stdout.partition("What else differs:\n")[2].splitlines()
     text = "\n".join(lines)
     assert "record.processor.image_processor.max_pixels: 602112 → 301056" in lines
-    assert "record.tokens.mean: 812.5 → 813.5 (egoplan_val)" in lines
+    assert "tokens per question: mean 812.5, 790 to 830 → mean 813.5, 790 to 831; not known: 3 (egoplan_val)" in lines
     assert "generation_kwargs.max_new_tokens: 16 → 17 (egoplan_val)" in lines
     assert "dtype=bfloat16" in text
     assert "transformers 5.0.0" in text
