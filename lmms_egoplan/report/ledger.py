@@ -134,7 +134,7 @@ def spreads(scores: Iterable[PublishedScore]) -> Iterator[str]:
         ((model, _),) = Counter(score.cells["model"] for score in group).most_common(1)
         subject = ", ".join((model, low.cells["benchmark"], low.group[1]))
         points = f"{float(high.value - low.value):g} points, {len(group)} scores"
-        yield f"{subject}: {low.cells['score']} to {high.cells['score']}, {points} without copies."
+        yield f"Spread of {subject}: {low.cells['score']} to {high.cells['score']}, {points} without copies."
 
 
 def ledger_table(scores: Sequence[PublishedScore], *, with_spread: bool) -> Table:
