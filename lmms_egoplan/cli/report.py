@@ -209,7 +209,7 @@ def compare(
     "undecided" with the number of questions that would be needed. All verdicts share an error rate of 5 %. Tasks whose
     versions, candidates or judges differ have no verdict. Prompts and settings that differ are named.
 
-    The exit code is 1 if a run cannot be read.
+    The exit code is 1 if a run cannot be read, or if the runs have no task in common.
 
     Example: `lmms-egoplan compare runs/bf16 runs/awq --margin 1`
     """

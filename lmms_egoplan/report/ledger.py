@@ -116,11 +116,11 @@ def scores_of_model(scores: Sequence[PublishedScore], model: str) -> list[Publis
     Raises:
         LmmsEgoplanError: there is none. The message contains the closest names.
     """
-    part, names = checkpoint_names(model)[0], {score.name: score.cells["model"] for score in scores}
-    if not part or not any(part in name for name in names):
+    (part, short), names = checkpoint_names(model), {score.name: score.cells["model"] for score in scores}
+    if not part or not any(part in name or name == short for name in names):
         close = join_list([names[name] for name in get_close_matches(part, names, n=3, cutoff=0)])
         raise LmmsEgoplanError(f"--model {model}: no published score of this model; the closest names are {close}")
-    return [score for score in scores if part in score.name]
+    return [score for score in scores if part in score.name or score.name == short]
 
 
 def spreads(scores: Iterable[PublishedScore]) -> Iterator[str]:

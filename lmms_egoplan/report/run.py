@@ -24,7 +24,8 @@ _SHARED = LM_EVAL_TASKS.parent / "shared"
 _NONE = ("", "Yaml", "N/A")
 _HIDDEN = "[hidden]"
 _SECRET = (
-    r"[\w-]*(?:(?:api|access|private|subscription|account)[-_]?key|secret\w*|passw\w*|(?<!pad_)(?<!eos_)(?<!bos_)token"
+    r"[\w-]*(?:(?:api|access|private|subscription|account)[-_]?key|secret\w*|passw\w*"
+    r"|(?<!(?:pad|eos|bos)_)(?<!(?:image|video|audio)_)token"
     r"|auth(?!or\b)\w*|credential\w*|bearer)"
 )
 _SECRET_NAME = re.compile(_SECRET, re.IGNORECASE)

@@ -35,7 +35,7 @@ def read_run(path: Path, name: str, benchmarks: Iterable[ReportedBenchmark]) -> 
     """
     read = read_runs([path], benchmarks=benchmarks)
     if len(read.runs) > 1:
-        runs = join_list([f"{run.folder} ({run.model}, {run.time})" for run in read.runs])
+        runs = join_list([f"{run.folder} ({run.model}, {run.time})" for run in read.runs], _MOST_NAMES)
         raise LmmsEgoplanError(f"{path}: expected one run; pass the folder or the results file of one of {runs}")
     (run,) = read.runs
     for task_run in run.tasks.values():
@@ -115,6 +115,9 @@ def _is_same(prompt: str | None, other: str | None, *, is_contained: bool) -> bo
 
 def _remarks(first: ScoredTask, second: ScoredTask, measure: str) -> Iterator[str]:
     """Name the questions of a task that are not compared, and those whose prompts differ or are unknown."""
+    if without := [task.run.name for task in (first, second) if task.answers is None]:
+        yield f"no samples in {join_list(without)}; log them with --log_samples"
+        return
     is_contained = first.run.harness != second.run.harness
     pairs = _shared(first, second)
     changed = [x.id for x, y in pairs if not _is_same(x.prompt, y.prompt, is_contained=is_contained)]

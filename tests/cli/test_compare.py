@@ -206,6 +206,8 @@ def test_a_task_without_samples_is_named(tmp_path):
     row = rows_of(result)["egoplan_val_blind"]
     assert (row["Questions"], row["A"], row["Verdict"]) == ("0", "-", "none")
     assert "no samples of egoplan_val_blind" in result.stderr
+    assert "egoplan_val_blind: no samples in B" in result.stdout
+    assert "only in A" not in result.stdout
 
 
 def test_tasks_of_one_run_are_named(tmp_path):

@@ -329,6 +329,8 @@ def test_a_name_matches_without_case_and_separators(name):
 def test_a_name_finds_the_instructed_checkpoint():
     rows, _ = printed("--model", "qwen2.5-vl-72b")
     assert {row["model"] for row in rows} == {"Qwen2.5-VL-72B-Instruct"}
+    rows, _ = printed("--model", "Qwen/Qwen2.5-VL-7B-Instruct")
+    assert "Qwen2.5-VL-7B" in {row["model"] for row in rows}
 
 
 def test_the_spread_is_from_the_lowest_to_the_highest_score_that_is_no_copy():
