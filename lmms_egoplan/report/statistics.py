@@ -182,6 +182,10 @@ def paired(first: Scores, second: Scores, clusters: Mapping[str, str]) -> tuple[
 
     Raises:
         ValueError: a question has no cluster.
+
+    >>> scores, names = paired({"1": 1, "2": 0}, {"2": 1, "1": 1, "3": 0}, clusters={"1": "a", "2": "b"})
+    >>> scores.tolist(), names
+    ([[1.0, 1.0], [0.0, 1.0]], ['a', 'b'])
     """
     shared = sorted(first.keys() & second.keys())
     pairs = np.array([(first[question], second[question]) for question in shared], dtype=float).reshape(-1, 2)

@@ -203,6 +203,7 @@ def _lm_eval_line(task, answers, number, values):
         "metrics": list(values),
         **{f"{kind}_hash": sha256(f"{kind} {number}".encode()).hexdigest() for kind in ("doc", "prompt", "target")},
         **values,
+        "record": {"tokens": 90, "images": 8},
     }
 
 
