@@ -16,7 +16,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.files import write_whole
 from lmms_egoplan.jsonl import decode, parse_record, read_json, read_lines
 from lmms_egoplan.outputs import check_own, delete
-from lmms_egoplan.report.run import CHECKPOINT, logged_version, member
+from lmms_egoplan.report.run import CHECKPOINT, logged_version, member, without_secrets
 from lmms_egoplan.validation import AnyText, Checked, read_as
 
 _LMMS_EVAL = re.compile(r"(?P<time>.+?)_samples_(?P<task>.+)\.jsonl")
@@ -162,9 +162,10 @@ def short_name(model: str) -> str:
 
 
 def model_name(path: Path, content: Mapping[str, Any]) -> str:
-    """Return the name of a run's model from the path and content of its results file."""
+    """Return the name of a run's model from the path and content of its results file, without secrets."""
     names = (content.get("model_name"), member(content, "config", "model"), path.parent.name)
-    return next((name.strip().rstrip("/") for name in names if isinstance(name, str) and name.strip(" /")), "model")
+    texts = (name.strip().rstrip("/") for name in names if isinstance(name, str) and name.strip(" /"))
+    return without_secrets(next(texts, "model"))
 
 
 def _lmms_eval_zone(results: Mapping[str, Any]) -> tzinfo | None:
