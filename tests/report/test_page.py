@@ -240,7 +240,7 @@ def test_the_theme_can_be_chosen_and_is_stored(tab):
     chosen = tab.evaluate(colour)
     assert chosen != system
     tab.reload()
-    assert tab.evaluate(colour) == chosen
+    tab.wait_for_function(f"{colour} === '{chosen}'")
 
 
 def test_figures_share_no_ids_and_carry_no_styles():
