@@ -166,8 +166,8 @@ def runs_and_ledger(
 ) -> Table | None:
     """Put runs next to the published scores with the name of their checkpoint; None if there are none.
 
-    A run with an adapter is skipped, since it has other weights than the checkpoint. The fields of a task are unknown
-    in other versions of the task and with a system instruction.
+    A run with an adapter or delta weights is skipped, since it has other weights than the checkpoint. The fields of a
+    task are unknown in other versions of the task and with a system instruction or a prompt among the model arguments.
 
     Args:
         benchmark: name of the benchmark.
@@ -177,8 +177,10 @@ def runs_and_ledger(
     rows, listed = [], {}
     for task, means in tasks:
         details = task.run.provenance
-        names = () if re.search(r"\bpeft=", details.get("arguments", "")) else checkpoint_names(task.run.model)
-        is_instructed = re.search("system[ _]instruction", " ".join((*details, details.get("command", ""))))
+        arguments = details.get("arguments", "")
+        names = () if re.search(r"\b(peft|delta|lora_local_path)=", arguments) else checkpoint_names(task.run.model)
+        settings = " ".join((*details, details.get("command", "")))
+        is_instructed = re.search("system[ _]instruction|(system|reasoning)_prompt=", settings)
         is_current = task.task_run.version == package_versions().get(task.task)
         of_run = dict(fields[task.task] if is_current and not is_instructed else {})
         of_run |= {"frames": task.conditions.get("frames") or "", "judge": task.judge or ""}

@@ -333,6 +333,11 @@ def test_a_name_finds_the_instructed_checkpoint():
     assert "Qwen2.5-VL-7B" in {row["model"] for row in rows}
 
 
+def test_an_instructed_name_finds_the_name_without_this_end():
+    rows, _ = printed("--model", "Qwen/Qwen2.5-VL-7B-Instruct")
+    assert {row["model"] for row in rows} == {"Qwen2.5-VL-7B", "Qwen2.5VL-7B"}
+
+
 def test_the_spread_is_from_the_lowest_to_the_highest_score_that_is_no_copy():
     _, notes = printed("--model", "qwen2.5-vl-7b", "--benchmark", "egoplan_bench2")
     rows = [
@@ -452,12 +457,16 @@ def test_equal_fields_are_the_same_and_missing_ones_are_unknown(tmp_path):
     assert (row["different"], row["unknown"], row["marks"]) == (None, "prompt, frames", "not whole")
 
 
-@pytest.mark.parametrize("kind", ["version", "instruction", "instruction in lm-eval"])
+@pytest.mark.parametrize(
+    "kind", ["version", "instruction", "system_prompt", "reasoning_prompt", "instruction in lm-eval"]
+)
 def test_a_changed_task_has_unknown_fields(tmp_path, kind):
     def edit(content):
         if kind == "version":
             content["versions"]["egoplan_val_published"] = 0.5
             content["configs"]["egoplan_val_published"]["metadata"]["version"] = 0.5
+        elif kind.endswith("_prompt"):
+            content["config"]["model_args"] = f"pretrained=org/PLLaVA-7B,{kind}=Be brief."
         elif kind == "instruction":
             content["config"]["system_instruction"] = "Be brief."
         else:
@@ -471,6 +480,17 @@ def test_a_changed_task_has_unknown_fields(tmp_path, kind):
     assert {"thinking", "parser"} <= set(row["unknown"].split(", "))
 
 
+def test_frames_of_a_public_copy_are_not_the_same(tmp_path):
+    def edit(content):
+        with_frames(content)
+        content["results"]["egoplan_val"]["media,none"] = "public copy egolife"
+
+    (table,) = tables_of(tmp_path, "egoplan", MODEL, {"egoplan_val": egoplan_answers(3355, 0.4, 1)}, edit)
+    (row,) = [row for row in rows_of(table) if row["source"].startswith("EgoTools")]
+    assert row["different"].startswith("frames: 64 (run: 8, public copy egolife)")
+    assert row["why"] == "media of public copy egolife"
+
+
 def test_rows_of_a_run_over_some_questions_have_the_reason(tmp_path):
     tasks = {"egoplan_val_generate": egoplan_replies(20, 0.4, 1)}
     (table,) = tables_of(tmp_path, "egoplan", MODEL, tasks)
@@ -479,7 +499,14 @@ def test_rows_of_a_run_over_some_questions_have_the_reason(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "arguments"), [("org/Model-7B", ""), (MODEL, ",peft=out/adapter"), ("out/Qwen2.5-VL-7B/checkpoint-9", "")]
+    ("model", "arguments"),
+    [
+        ("org/Model-7B", ""),
+        (MODEL, ",peft=out/adapter"),
+        (MODEL, ",lora_local_path=out/adapter"),
+        (MODEL, ",delta=out/delta"),
+        ("out/Qwen2.5-VL-7B/checkpoint-9", ""),
+    ],
 )
 def test_other_weights_have_no_rows(tmp_path, model, arguments):
     def edit(content):

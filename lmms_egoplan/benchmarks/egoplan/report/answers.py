@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any, ClassVar
 
 from lmms_egoplan.benchmarks import splits
+from lmms_egoplan.benchmarks.egoplan.clips import READY_CLIPS
 from lmms_egoplan.benchmarks.egoplan.metrics import DOMAIN_METRIC, SOURCE_METRIC
 from lmms_egoplan.benchmarks.egoplan.protocol import LETTERS
 from lmms_egoplan.benchmarks.egoplan.visuals import shown_frames
@@ -154,13 +155,18 @@ class Series(ScoredTask):
     @property
     def _frames(self) -> str | None:
         """The frames shown, from the logged settings; None if the settings were not logged or no frames were shown."""
-        config = self.task_run.config
+        config, end = self.task_run.config, f", {self._copy}" if self._copy else ""
         for settings in (config.get("lmms_eval_specific_kwargs"), config.get("metadata")):
             if isinstance(settings, Mapping) and {"fps", "num_frames", "num_clips"} & settings.keys():
-                return shown_frames(settings)
+                return shown_frames(settings) + end
             if isinstance(settings, Mapping) and isinstance(media := settings.get("media"), str):
-                return media
+                return media + end
         return None
+
+    @property
+    def _copy(self) -> str:
+        """The public copy that the questions were shown from; "" for other media."""
+        return "" if self.unseen else (self.text("media") or "").removeprefix(READY_CLIPS)
 
     @property
     def _new_tokens(self) -> str | None:
@@ -191,7 +197,8 @@ class Series(ScoredTask):
         size = self.count("split_size")
         unknown_file = ["an unknown annotation file"] if size is None else []
         file = [f"an annotation file of {counted(size, 'questions')}"] if size not in (None, self.of.official) else []
-        return (*file, *unknown_file, *super().objections)
+        copy = [f"media of {self._copy}"] if self._copy else []
+        return (*file, *unknown_file, *copy, *super().objections)
 
     def counts(self) -> dict[str, Value]:
         """Return interval and counts, by column key."""
