@@ -142,7 +142,8 @@ def read_copy(name: str, root: Path, part: str, questions: Sequence[Question]) -
     lists["missing"] += [key for key in by_id if key not in media and key not in changed]
     if not media:
         rows = listing([f"{kind}: {row}" for kind in LISTS[1:] for row in lists[kind]], 5)
-        reason = f"none of {num_rows} rows in {' or '.join(layout['rows'][part])} matches a question"
+        reason = f"none of {num_rows} rows in {{}} matches a question" if files else "no file {}"
+        reason = reason.format(" or ".join(layout["rows"][part]))
         raise LmmsEgoplanError(f"--copy {name} {root}: {reason}; use the folder of a complete copy\n{rows}".strip())
     return media, {"name": name, "folder": str(root.resolve()), "rows": num_rows, "matched": len(media), **lists}
 
@@ -261,9 +262,10 @@ def _store_frames(keys: Sequence[str], root: Path, store: Path, values: Mapping[
     for key in keys:
         images = values.get(key)
         for index, image in enumerate(images if isinstance(images, list) else [images]):
-            file = image if isinstance(image, dict) else {"path": image}
-            path = file.get("path")
-            content = file.get("bytes") or (resolve_inside(root, str(path)).read_bytes() if path else b"")
+            file = image if isinstance(image, dict) else {"bytes" if isinstance(image, bytes) else "path": image}
+            content = data if isinstance(data := file.get("bytes"), bytes) else b""
+            if path := None if content else file.get("path"):
+                content = resolve_inside(root, read_as(Text, f"{key}[{index}]", path)).read_bytes()
             check_image(content, f"{key}[{index}]")
             contents += [content] if [content] != contents[-1:] else []
     if not contents:

@@ -160,7 +160,11 @@ def test_a_copy_that_has_shrunk(official, folder):
 
 @pytest.mark.parametrize(
     ("name", "make_row", "fields"),
-    [("iffyuan", iffyuan_row, ()), ("nv-njb", nv_njb_row, ("task_start_frame", "current_observation_frame"))],
+    [
+        ("iffyuan", iffyuan_row, ()),
+        ("iffyuan", lambda *of: iffyuan_row(*of) | {"image": iffyuan_row(*of)["image"]["bytes"]}, ()),
+        ("nv-njb", nv_njb_row, ("task_start_frame", "current_observation_frame")),
+    ],
 )
 def test_copies_of_bench2_with_images(official, folder, name, make_row, fields):
     records = bench2(official, folder)
@@ -323,7 +327,7 @@ def test_clips_need_the_times_of_actions(official, seed_bench, folder):
     [
         ("nowhere", [], "seed-bench-r1, egolife"),
         ("iffyuan", [], "seed-bench-r1, egolife"),
-        ("egolife", [], "**/*.parquet"),
+        ("egolife", [], "no file **/*.parquet"),
         ("seed-bench-r1", ["--clips", "clips"], "--clips cannot be combined with --copy"),
     ],
 )
@@ -356,6 +360,8 @@ DAMAGED_ROWS = {
     "image[0]": ["missing media", lambda _: {"image": None}],
     "image": ["missing media", lambda _: {"video": [], "image": []}],
     "video[1]": ["missing media", lambda row: {"video": [row["video"][0], "train.jsonl"]}],
+    "expected a text": ["missing media", lambda row: {"image": [row["video"]]}],
+    "not an image": ["missing media", lambda _: {"image": {"bytes": "iVBORw0KGgo=", "path": None}}],
     "nowhere.png": ["missing media", lambda _: {"image": {"bytes": None, "path": "images/nowhere.png"}}],
     "must be a relative path": ["missing media", lambda _: {"image": "../secret.png"}],
 }
