@@ -177,9 +177,8 @@ def runs_and_ledger(
     rows, listed = [], {}
     for task, means in tasks:
         details = task.run.provenance
-        arguments = details.get("arguments", "")
-        names = () if re.search(r"\b(peft|delta|lora_local_path)=", arguments) else checkpoint_names(task.run.model)
-        settings = " ".join((*details, details.get("command", "")))
+        settings = " ".join((*details, *details.values()))
+        names = () if re.search(r"\b(peft|delta|lora_local_path)=", settings) else checkpoint_names(task.run.model)
         is_instructed = re.search("system[ _]instruction|(system|reasoning)_prompt=", settings)
         is_current = task.task_run.version == package_versions().get(task.task)
         of_run = dict(fields[task.task] if is_current and not is_instructed else {})
