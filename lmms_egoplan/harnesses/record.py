@@ -58,10 +58,11 @@ def recorded(evaluate: Callable[..., Any]) -> Callable[..., Any]:
             tasks = dict.fromkeys(task for task, _ in counts)
             results["record"] = settings | {"tasks": {task: _summary(task, counts) for task in tasks}}
             selected = kwargs.get("samples") or {}  # a question's document is then its position among them
-            rows = results.get("samples", {})
-            for task, sample in ((name, row) for name in rows if name in tasks for row in rows[name]):
-                document = selected[task].index(sample["doc_id"]) if task in selected else sample["doc_id"]
-                sample["record"] = {"tokens": None, "images": None, **counts.get((task, document), {})}
+            for task, samples in results.get("samples", {}).items():
+                positions = {document: index for index, document in enumerate(selected.get(task, ()))}
+                for sample in samples if task in tasks else ():
+                    question = task, positions.get(sample["doc_id"], sample["doc_id"])
+                    sample["record"] = {"tokens": None, "images": None, **counts.get(question, {})}
         return results
 
     return evaluate_and_record
