@@ -30,7 +30,7 @@ _MARKS = " \t*_`\"'“”‘’„«»「」.。"
 _ALONE = re.compile(rf"(?:\[\[[^\[\]]*\]\][{_MARKS}]*)+")
 # Where a reply starts a new text: a heading or the first words of a prompt.
 _NEW_TEXT = re.compile(
-    r"^[^\w\n]{0,20}(?:\[(?:(?:start|end) of the|question|instruction)|(?:question|user|human)[^\w\n]{0,9}:"
+    r"^[^\w\n]{0,20}(?:\[(?:(?:start|end) of the|question|instruction)|(?:question|user|human|reference|prediction|参考|参照)[^\w\n]{0,9}[:：]"
     r"|A person does one step|The images are frames)|<\|",
     re.IGNORECASE | re.MULTILINE,
 )

@@ -39,8 +39,9 @@ def read_rating(verdict: str) -> float | None:
 
 
 def _ratings(text: str) -> list[float | None]:
-    """List the ratings in a text; None for a rating off the scale, or if more brackets follow a single bracket."""
-    contents = ("" if follower else (double or single).strip() for double, single, follower in _RE.rating.findall(text))
+    """List the ratings in a text; None for one that is not given or off the scale, or if other brackets follow it."""
+    found = _RE.rating.findall(text)
+    contents = ("" if before or more or after else (double or single).strip() for before, double, single, more, after in found)
     return [float(content) if _RE.number.fullmatch(content) else None for content in contents]
 
 
