@@ -66,10 +66,6 @@ def egothink_forms() -> Iterator[Form]:
             yield Form("ambiguous", f"{opening.format(plain)}\nNo, {other}.\nThat is all.", None)
             yield Form("ambiguous", f"{opening.format(plain)}\nScale: 0 to [[7]]", None)
             yield Form("ambiguous", f"{opening.format(plain)} out of [[100]]", None)
-        for quoted in TEXTS.quoted:
-            yield Form("the prompt's example", f"{quoted}\nRating: {plain}", rating)
-            yield Form("the prompt's example", f"Rating: {plain}\n{quoted}", rating)
-            yield Form("the prompt's example", quoted, None)
         for addition in TEXTS.runs_on:
             yield Form("runs on", f"Fine. Rating: {plain}{addition.format(other, other)}", rating)
             yield Form("runs on", f"{plain}{addition.format('[[7]]', '[[x]]')}", rating)
@@ -78,11 +74,6 @@ def egothink_forms() -> Iterator[Form]:
         for addition in TEXTS.starts_anew:
             yield Form("starts anew", f"Rating: {plain}{addition.format(other)}", None)
             yield Form("starts anew", f"Rating: {plain}{addition.format(plain)}", rating)
-    for content in TEXTS.off_scale:
-        yield Form("off the scale", f"Rating: [[{content}]]", None)
-        yield Form("off the scale", f"Rating: [{content}]", None)
-        yield Form("off the scale", f"[[1]]\n[[{content}]]", None)
-    yield from (Form("no rating", reply, None) for reply in TEXTS.no_rating)
 
 
 def egointent_forms() -> Iterator[Form]:
@@ -104,27 +95,8 @@ def egointent_forms() -> Iterator[Form]:
             "[[x",
         ):
             yield Form("last line decides", f"{first}\n\n[[{text}]]", rating)
-    for line, text in product(TEXTS.not_alone, ("85", "0")):
-        yield Form("not alone", f"They agree.\n{line.format(f'[[{text}]]', f'[[{text}]]')}", None)
-    for text in TEXTS.no_numbers:
-        yield Form("no number", f"They agree.\n[[{text}]]", None)
-        yield Form("no number", f"[[85]]\n**[[{text}]]**", None)
     for addition, text in product(TEXTS.anew, ("20", "0", "85")):
         yield Form("starts anew", f"They agree.\n[[85]]{addition.format(text)}", None)
-    for reply in (
-        "",
-        "85",
-        "[85]",
-        "[[85]",
-        "[85]]",
-        "［［85］］",
-        "Rating: 85",
-        "<think>[[85]]",
-        "[[85]]</think>",
-        "\\[\\[85\\]\\]",
-        "[[\n85\n]]",
-    ):
-        yield Form("no rating", reply, None)
 
 
 def egointent_several_forms() -> Iterator[tuple[str, str, tuple[float | None, ...]]]:

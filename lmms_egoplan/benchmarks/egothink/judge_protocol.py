@@ -20,11 +20,13 @@ def read_rating(verdict: str) -> float | None:
     """Read the rating in a judge's verdict: 0, 0.5 or 1.
 
     A rating is ``[[x]]``, or ``[x]`` directly after the word "rating". All ratings of the verdict must agree, or the
-    last non-empty line must have exactly one. Other bracket contents, such as ``[[7]]``, agree with no rating.
+    last non-empty line must have exactly one. Other bracket contents, such as ``[[7]]``, agree with no rating. The same
+    applies to a rating that is denied ("not [[1]]"), hypothetical ("would have been [[1]]"), struck out, of one
+    criterion ("Helpfulness: [[1]]"), quoted from the answer, or changed by what follows ("[[1]]/5").
 
     Text after a new ``[Question]`` or ``[Instruction]`` heading is ignored. After any other restart (``User:``, a
     heading of the prompt), differing ratings give None. The example from the prompt ("for example: Rating: [[0.5]]") is
-    not a rating, whatever its quotation marks.
+    not a rating, whatever its quotation marks, nor is the scale, listed as [[0]], [[0.5]] and [[1]] on successive lines.
     """
     heading = _RE.new_question.search(verdict)
     text = _RE.example.sub(" ", verdict[: heading.start()] if heading else verdict)
@@ -39,9 +41,11 @@ def read_rating(verdict: str) -> float | None:
 
 
 def _ratings(text: str) -> list[float | None]:
-    """List the ratings in a text; None for one that is not given or off the scale, or if other brackets follow it."""
-    found = _RE.rating.findall(text)
-    contents = ("" if before or more or after else (double or single).strip() for before, double, single, more, after in found)
+    """List the ratings in a text; None for one off the scale, one that is not meant, or one changed by what follows."""
+    contents = (
+        "" if unmeant or more or changed else (double or single).strip()
+        for unmeant, double, single, more, changed in _RE.rating.findall(text)
+    )
     return [float(content) if _RE.number.fullmatch(content) else None for content in contents]
 
 

@@ -160,6 +160,7 @@ def slow_rating(verdict):
 def test_rating_equals_slow_reading(verdict):
     assert read_rating(verdict) in (None, 0, 0.5, 1)
     assume(not any(start in verdict.lower() for start in ("question", "instruction", "the end of", "<|")))
+    assume(not re.search(r"\][–-]\d", verdict))  # a range; test_golden_verdicts.py has these
     assert read_rating(verdict) == slow_rating(verdict)
 
 
@@ -207,6 +208,13 @@ def test_quoting_an_answer_is_no_rating(answer, with_prompt):
         "e.g. ",
         "example",
         "such as ``",
+        "not be given the ",
+        "\nIf would ",
+        "[[0]]\n",
+        "[[0]]\n[[0.5]]\n",
+        'says "Rating ',
+        "accuracy: ",
+        "[[1]] / ",
         "ﷺ",
         "\u200b",
     ],
