@@ -20,7 +20,7 @@ FILES = {
     "benchmarks/egointent/diagnostics.yaml": "3c97d463d04d631d",
     "benchmarks/egointent/judge_protocol.yaml": "f2f5922b4a54c9c9",
     "benchmarks/egointent/protocol.yaml": "6c67e8897ba211a0",
-    "benchmarks/egothink/judge_protocol.yaml": "f6adf428885a624b",
+    "benchmarks/egothink/judge_protocol.yaml": "eb5c464964e0c361",
     "benchmarks/egothink/protocol.yaml": "8b457bc904c37329",
     "construction/actplan/description.yaml": "0ce1a706c4d39836",
     "construction/actplan/prompts.yaml": "c77dd202f675e009",

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001 - the signs are the point
 """Generate forms of verdicts on EgoThink and EgoIntent, each with the expected rating."""
 
 from collections.abc import Iterator

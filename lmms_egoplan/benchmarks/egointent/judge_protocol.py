@@ -18,7 +18,7 @@ from lmms_egoplan.paths import module_yaml
 
 # Bump when a prompt or the reading of verdicts changes: ratings of different versions are not comparable. The release's
 # prompt uses its definitions. If one request covers several fields, it also uses the release's field names.
-JUDGE_VERSION, RELEASE_JUDGE_VERSION = "1.1", "3"
+JUDGE_VERSION, RELEASE_JUDGE_VERSION = "1.2", "3.1"
 
 _PROMPTS = module_yaml(__file__)
 
@@ -30,7 +30,8 @@ _MARKS = " \t*_`\"'“”‘’„«»「」.。"
 _ALONE = re.compile(rf"(?:\[\[[^\[\]]*\]\][{_MARKS}]*)+")
 # Where a reply starts a new text: a heading or the first words of a prompt.
 _NEW_TEXT = re.compile(
-    r"^[^\w\n]{0,20}(?:\[(?:(?:start|end) of the|question|instruction)|(?:question|user|human|reference|prediction|参考|参照)[^\w\n]{0,9}[:：]"
+    r"^[^\w\n]{0,20}(?:\[(?:(?:start|end) of the|question|instruction)"
+    r"|(?:question|user|human|reference|prediction|参考|参照)[^\w\n]{0,9}[:：]"
     r"|A person does one step|The images are frames)|<\|",
     re.IGNORECASE | re.MULTILINE,
 )

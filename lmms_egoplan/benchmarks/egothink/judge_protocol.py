@@ -26,7 +26,7 @@ def read_rating(verdict: str) -> float | None:
 
     Text after a new ``[Question]`` or ``[Instruction]`` heading is ignored. After any other restart (``User:``, a
     heading of the prompt), differing ratings give None. The example from the prompt ("for example: Rating: [[0.5]]") is
-    not a rating, whatever its quotation marks, nor is the scale, listed as [[0]], [[0.5]] and [[1]] on successive lines.
+    not a rating, whatever its quotation marks. Nor is the scale: a list of all three ratings on successive lines.
     """
     heading = _RE.new_question.search(verdict)
     text = _RE.example.sub(" ", verdict[: heading.start()] if heading else verdict)
