@@ -1,0 +1,165 @@
+"""Correct a judge's mean rating with people's ratings of a random sample of the answers.
+
+Prediction-powered inference for a mean (Angelopoulos et al., Science 2023, arXiv 2301.09633) with power tuning (PPI++,
+Angelopoulos, Duchi and Zrnic 2023, arXiv 2311.01453), and weights by inverse probability. `perf/correction.py`
+simulates the coverage of the intervals.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from lmms_egoplan.judging.agreement import MIN_ITEMS, Estimate
+
+FEWEST_RATED = 30
+"""Smallest number of answers rated by people for which `perf/correction.py` shows the coverage of the intervals."""
+
+_SEED = 0
+_QUANTILE = 0.975
+# If none of n answers differs, up to 3 / n of all answers may (rule of three, Hanley and Lippman-Hand 1983).
+_RULE_OF_THREE = 3
+# Variances up to this are rounding errors.
+_CONSTANT = 1e-12
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A judge's mean rating, corrected by people. Means are 0 to 1, with 95 % intervals, which may exceed this range.
+
+    Attributes:
+        raw: Weighted mean of the judge's ratings.
+        people: Mean of the people's ratings alone.
+        corrected: Mean that people would give to all answers, estimated from both.
+        error: Mean of the people's ratings minus the judge's, over the sample; -1 to 1.
+        tuning: Weight of the judge's ratings, lambda of PPI++, 0 to 1.
+        rated: Number of answers with both ratings, n.
+        judged: Number of answers with a judge's rating.
+        unjudged: Number of excluded answers, without a judge's rating.
+        correlation: Pearson's r of judge and people in the sample; None if all ratings of either are equal.
+    """
+
+    raw: float
+    people: Estimate
+    corrected: Estimate
+    error: Estimate
+    tuning: float
+    rated: int
+    judged: int
+    unjudged: int
+    correlation: float | None
+
+
+def corrected(
+    judge: Sequence[float | None],
+    people: Sequence[float | None],
+    probabilities: Sequence[float | None],
+    weights: Sequence[float] | None = None,
+) -> Correction:
+    """Correct the mean of a judge's ratings.
+
+    Intervals cover the choice of questions and of the sample. They use Student's t with n - 2 degrees of freedom (n - 1
+    without estimated lambda). While few answers differ, the interval is at least as wide as the rule of three: 3 / n
+    if no answer differs, and 1 / e of it for each that does.
+
+    Args:
+        judge: The judge's rating of each answer, 0 to 1; None or NaN if it is not judged.
+        people: The people's mean rating of each answer, 0 to 1; None or NaN if it is not rated.
+        probabilities: Probability of each answer to be in the sample, above 0 and at most 1. May be None or NaN for
+            unrated answers.
+        weights: Weight of each answer in the mean, positive. Default: equal weights.
+
+    Raises:
+        ValueError: The lengths differ, a value is out of range, or fewer than `MIN_ITEMS` answers have both ratings.
+
+    >>> judge = [1.0, 0.5, 1.0, 0.0] * 50
+    >>> people = [0.5, 0.5, 1.0, 0.0] * 10 + [None] * 160
+    >>> result = corrected(judge, people, [40 / 200] * 200)
+    >>> round(result.raw, 3), round(result.corrected.value, 3), result.corrected.low < 0.5 < result.corrected.high
+    (0.625, 0.5, True)
+    >>> round(result.error.value, 3), round(result.tuning, 2), result.rated, result.judged
+    (-0.125, 0.58, 40, 200)
+    """
+    columns = [judge, people, probabilities, np.ones(len(judge)) if weights is None else weights]
+    table = np.array([np.asarray(column, dtype=float) for column in columns])
+    is_judged = np.isfinite(table[0])
+    ratings, graded, chances, weighing = table[:, is_judged]
+    is_rated = np.isfinite(graded)
+    f, y = ratings[is_rated], graded[is_rated]
+    total, n = len(ratings), len(f)
+    if n < MIN_ITEMS:
+        raise ValueError(f"expected at least {MIN_ITEMS} answers rated by judge and people, got {n}")
+    if not (((table[:2] >= 0) & (table[:2] <= 1)) | np.isnan(table[:2])).all() or not (weighing > 0).all():
+        raise ValueError("ratings must be from 0 to 1, and weights positive")
+    if not ((chances[is_rated] > 0) & (chances[is_rated] <= 1)).all():
+        raise ValueError("expected a probability above 0 and at most 1 for each answer rated by people")
+    shares = weighing / weighing.sum()
+    sample = weighing[is_rated] / chances[is_rated]
+    sample /= sample.sum()
+    raw = shares @ ratings
+    y_off, f_off = y - sample @ y, f - sample @ f
+    covariance, spread = sample @ (y_off * f_off), shares @ (ratings - raw) ** 2 * total / (total - 1)
+    # PPI++, with N = total - n unlabelled answers: 1 + n / N = total / N.
+    unlabelled = 1 - n / total
+    tuning = float(np.clip(unlabelled * covariance / spread, 0, 1)) if spread > _CONSTANT else 0.0
+    # lambda times the mean over N is slope times the mean over all answers, less the same over the sample.
+    slope = tuning / unlabelled if unlabelled else 0.0
+
+    def estimate(rectified: np.ndarray, slope: float, differing: np.ndarray, freedom: int) -> Estimate:
+        """Return the mean of `rectified` over the sample, plus `slope` times the judge's mean over all answers."""
+        mean = sample @ rectified
+        influence = slope * shares * (ratings - raw)
+        influence[is_rated] += sample * (rectified - mean)
+        error = stdtrit(freedom, _QUANTILE) * np.sqrt(influence @ influence * n / freedom)
+        half = np.hypot(error, _RULE_OF_THREE / n * np.exp(-_effective(differing)))
+        value = mean + slope * raw
+        return Estimate(float(value), float(value - half), float(value + half))
+
+    scale = np.sqrt((sample @ y_off**2) * (sample @ f_off**2))
+    return Correction(
+        raw=float(raw),
+        people=estimate(y, 0, y - np.median(y), n - 1),
+        corrected=estimate(y - slope * f, slope, y - f, n - 2),
+        error=estimate(y - f, 0, y - f, n - 1),
+        tuning=tuning,
+        rated=n,
+        judged=total,
+        unjudged=int((~is_judged).sum()),
+        correlation=float(np.clip(covariance / scale, -1, 1)) if scale > _CONSTANT else None,
+    )
+
+
+def draw(strata: Sequence[Any], count: int) -> list[int]:
+    """Draw a stratified sample. The probability of each answer is `count` divided by the number of answers.
+
+    A systematic sample: the answers are sorted by stratum, in random order within it, and every k-th one is drawn after
+    a random start. So each stratum has its share of the sample, up to rounding. The seed is fixed.
+
+    Args:
+        strata: Stratum of each answer; sortable. Sort the answers by id to make the sample independent of their order.
+        count: Size of the sample.
+
+    Returns:
+        The positions of the drawn answers, ascending.
+
+    Raises:
+        ValueError: `count` is below 1 or above the number of answers.
+
+    >>> strata = ["wrong"] * 60 + ["right"] * 40
+    >>> [strata[position] for position in draw(strata, 5)].count("wrong")
+    3
+    """
+    if not 1 <= count <= len(strata):
+        raise ValueError(f"expected a sample of 1 to {len(strata)} answers, got {count}")
+    generator = np.random.default_rng(_SEED)
+    order = sorted(generator.permutation(len(strata)).tolist(), key=lambda position: strata[position])
+    steps = (generator.random() + np.arange(count)) * len(strata) / count
+    return sorted(order[int(step)] for step in steps)
+
+
+def _effective(differences: np.ndarray) -> float:
+    """Return the effective number of differences: their number if they have the same size, less if a few are large."""
+    fourth = (differences**4).sum()
+    return float((differences @ differences) ** 2 / fourth) if fourth > 0 else 0.0
