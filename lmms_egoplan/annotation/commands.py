@@ -6,7 +6,7 @@ from dataclasses import astuple, fields
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -15,11 +15,12 @@ from rich.table import Column, Table
 
 from lmms_egoplan.annotation import actplan, actplan_circumstances, actplan_plans, egointent, egoplan, egothink
 from lmms_egoplan.annotation.agreement import WHEN_UNDEFINED, Agreement, agreements
+from lmms_egoplan.annotation.clips import MediaFolder
 from lmms_egoplan.annotation.database import Database
 from lmms_egoplan.annotation.egointent import read_audit
 from lmms_egoplan.annotation.export import export as export_labels
 from lmms_egoplan.annotation.export import write_label_studio
-from lmms_egoplan.annotation.flow import FLOWS, LABELLED, load_flow
+from lmms_egoplan.annotation.flow import FLOWS, LABELLED, Item, load_flow
 from lmms_egoplan.annotation.pages import disputed, stage_counts
 from lmms_egoplan.annotation.serve import DEFAULT_ANNOTATORS, DEFAULT_PER_ITEM, Team, media_folder, open_store, serve
 from lmms_egoplan.annotation.store import Store
@@ -29,6 +30,7 @@ from lmms_egoplan.benchmarks.egoplan.records import EGO4D, EPIC_KITCHENS
 from lmms_egoplan.benchmarks.registry import DEMO_SETS
 from lmms_egoplan.demo.sets import copy_set
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.correction import FEWEST_RATED
 from lmms_egoplan.prepared_counts import SkipMissing
 
 _HOST, _PORT, _HEIGHT = "127.0.0.1", 8350, 480
@@ -206,6 +208,14 @@ def annotate_egothink(
             "annotators never see the judge's ratings. You can add it at any restart.",
         ),
     ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"Rate a random sample of each model's answers; use {FEWEST_RATED} or more."),
+    ] = None,
+    by: Annotated[
+        Literal["dimension", "rating", "dimension,rating"],
+        typer.Option(help="Stratify the sample by dimension, the judge's rating, or both."),
+    ] = "dimension,rating",
     host: _Host = _HOST,
     port: _Port = _PORT,
 ) -> None:
@@ -213,9 +223,18 @@ def annotate_egothink(
 
     Opens a local web page.
 
-    Example: `lmms-egoplan annotate egothink gpt-4v.jsonl --db labels.sqlite --annotators 3 --per-item 3`
+    Examples: `lmms-egoplan annotate egothink gpt-4v.jsonl --db labels.sqlite --annotators 3 --per-item 3`
+
+    `lmms-egoplan annotate egothink judged.jsonl --db sample.sqlite --judge judged.jsonl --sample 60`
     """
-    read = partial(egothink.read_items, items, judged=judge or ())
+
+    def read(folder: MediaFolder) -> list[Item]:
+        answers = egothink.read_items(items, folder, judge or ())
+        if db.exists():
+            with closing(_open(db)) as stored:
+                return egothink.same_sample(answers, stored.items(), sample, db)
+        return answers if sample is None else egothink.sample_items(answers, sample, by)
+
     store = open_store(egothink.FLOW, db, read, ", ".join(map(str, items)), Team(annotators, per_item))
     if judge:
         typer.echo(f"The judge has rated {egothink.num_judged(store.items())} of {store.num_items()} answers.")

@@ -1,7 +1,8 @@
 """Rate EgoThink answers with human annotators (arXiv 2311.15596, sec. 5.2 and appendix G)."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -18,10 +19,16 @@ from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import json_lines
 from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
+from lmms_egoplan.judging.correction import draw
 from lmms_egoplan.text import csv_text
 from lmms_egoplan.validation import quoted
 
 _STAGE = "rate"
+# What an answer's stratum may depend on.
+_STRATA: dict[str, Callable[[Item], Any]] = {
+    "dimension": lambda item: dimension_of(item.hidden["question"]),
+    "rating": lambda item: str(item.hidden["rating"]),
+}
 _OPTIONS = (Option("0", "0: wrong"), Option("0.5", "0.5: partly right"), Option("1", "1: right"))
 
 
@@ -69,6 +76,54 @@ def read_items(samples: Sequence[Path], folder: MediaFolder, judged: Sequence[Pa
 def num_judged(items: Sequence[Item]) -> int:
     """Return the number of answers with a judge's rating."""
     return sum(item.hidden["rating"] is not None for item in items)
+
+
+def sample_items(items: Sequence[Item], count: int, by: str) -> list[Item]:
+    """Draw a random sample of each model's answers, in which each answer has the same probability. See `draw`.
+
+    Args:
+        items: Result of `read_items`, in any order.
+        count: Number of answers per model.
+        by: What strata depend on, joined by commas: ``dimension``, ``rating`` (of the judge), or both.
+
+    Returns:
+        The drawn items. `Item.hidden` has each answer's ``probability``, and ``planned``, the sample's size.
+
+    Raises:
+        LmmsEgoplanError: No answer has the judge's rating that `by` needs, or a model has fewer answers.
+    """
+    names = by.split(",")
+    if "rating" in names and not num_judged(items):
+        raise LmmsEgoplanError(f"--by {by}: no judge's ratings; pass them with --judge, or use --by dimension")
+    drawn: list[Item] = []
+    for model in dict.fromkeys(item.hidden["model"] for item in items):
+        answers = sorted((item for item in items if item.hidden["model"] == model), key=lambda item: item.id)
+        if count > len(answers):
+            raise LmmsEgoplanError(f"--sample {count}: {model} has {len(answers)} answers; choose at most that many")
+        known = {"probability": count / len(answers), "planned": count}
+        positions = draw([[_STRATA[name](item) for name in names] for item in answers], count)
+        drawn += [replace(answers[place], hidden={**answers[place].hidden, **known}) for place in positions]
+    return drawn
+
+
+def same_sample(items: Sequence[Item], stored: Sequence[Item], count: int | None, db: Path) -> list[Item]:
+    """Return the items that a database contains, with their probabilities; all items if it contains no sample.
+
+    Args:
+        items: Result of `read_items`.
+        stored: Items of the database.
+        count: Size of the sample as requested; None if the database determines it.
+        db: The database, for messages.
+
+    Raises:
+        LmmsEgoplanError: The database contains another sample, or none.
+    """
+    planned = stored[0].hidden.get("planned")
+    if count not in (None, planned):
+        created = "all answers" if planned is None else f"--sample {planned}"
+        raise LmmsEgoplanError(f"--sample {count}: {db} was created with {created}, which is fixed; drop --sample")
+    known = {item.id: item.hidden for item in (items if planned is None else stored)}
+    return [replace(item, hidden={**known[item.id], **item.hidden}) for item in items if item.id in known]
 
 
 class RatedAnswers(Flow):
@@ -123,12 +178,8 @@ class RatedAnswers(Flow):
             lines += exported.lines
             files |= exported.files
         means = [
-            {
-                "id": item.hidden["question"],
-                "model": item.hidden["model"],
-                "answer": item.contents["answer"],
-                "rating": mean,
-            }
+            {"id": item.hidden["question"], "answer": item.contents["answer"], "rating": mean}
+            | {name: item.hidden.get(name) for name in ("model", "probability", "planned")}
             for item, mean in _means(labelled)
         ]
         files[PEOPLE] = ExportedFile(json_lines(means), "mean ratings, for report")

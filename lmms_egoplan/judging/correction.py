@@ -24,6 +24,8 @@ _RULE_OF_THREE = 3
 # Variances up to this are rounding errors.
 _CONSTANT = 1e-12
 
+Column = Sequence[float | None]
+
 
 @dataclass(frozen=True)
 class Correction:
@@ -36,8 +38,7 @@ class Correction:
         error: Mean of the people's ratings minus the judge's, over the sample; -1 to 1.
         tuning: Weight of the judge's ratings, lambda of PPI++, 0 to 1.
         rated: Number of answers with both ratings, n.
-        judged: Number of answers with a judge's rating.
-        unjudged: Number of excluded answers, without a judge's rating.
+        judged: Number of answers with a judge's rating, n + N. All other answers are excluded.
         correlation: Pearson's r of judge and people in the sample; None if all ratings of either are equal.
     """
 
@@ -48,16 +49,10 @@ class Correction:
     tuning: float
     rated: int
     judged: int
-    unjudged: int
     correlation: float | None
 
 
-def corrected(
-    judge: Sequence[float | None],
-    people: Sequence[float | None],
-    probabilities: Sequence[float | None],
-    weights: Sequence[float] | None = None,
-) -> Correction:
+def corrected(judge: Column, people: Column, probabilities: Column, weights: Column | None = None) -> Correction:
     """Correct the mean of a judge's ratings.
 
     Intervals cover the choice of questions and of the sample. They use Student's t with n - 2 degrees of freedom (n - 1
@@ -72,7 +67,8 @@ def corrected(
         weights: Weight of each answer in the mean, positive. Default: equal weights.
 
     Raises:
-        ValueError: The lengths differ, a value is out of range, or fewer than `MIN_ITEMS` answers have both ratings.
+        ValueError: The lengths differ, a value is out of range or missing, or fewer than `MIN_ITEMS` answers have both
+            ratings.
 
     >>> judge = [1.0, 0.5, 1.0, 0.0] * 50
     >>> people = [0.5, 0.5, 1.0, 0.0] * 10 + [None] * 160
@@ -82,21 +78,18 @@ def corrected(
     >>> round(result.error.value, 3), round(result.tuning, 2), result.rated, result.judged
     (-0.125, 0.58, 40, 200)
     """
-    columns = [judge, people, probabilities, np.ones(len(judge)) if weights is None else weights]
+    columns = (judge, people, probabilities, np.ones(len(judge)) if weights is None else weights)
     table = np.array([np.asarray(column, dtype=float) for column in columns])
-    is_judged = np.isfinite(table[0])
-    ratings, graded, chances, weighing = table[:, is_judged]
+    ratings, graded, chances, weighing = table[:, np.isfinite(table[0])]
     is_rated = np.isfinite(graded)
-    f, y = ratings[is_rated], graded[is_rated]
+    f, y, chances = ratings[is_rated], graded[is_rated], chances[is_rated]
     total, n = len(ratings), len(f)
     if n < MIN_ITEMS:
         raise ValueError(f"expected at least {MIN_ITEMS} answers rated by judge and people, got {n}")
-    if not (((table[:2] >= 0) & (table[:2] <= 1)) | np.isnan(table[:2])).all() or not (weighing > 0).all():
-        raise ValueError("ratings must be from 0 to 1, and weights positive")
-    if not ((chances[is_rated] > 0) & (chances[is_rated] <= 1)).all():
-        raise ValueError("expected a probability above 0 and at most 1 for each answer rated by people")
+    if not (np.abs(2 * np.r_[ratings, y, chances] - 1) <= 1).all() or min(*chances, *weighing) <= 0:
+        raise ValueError("ratings and probabilities must be from 0 to 1, and probabilities and weights above 0")
     shares = weighing / weighing.sum()
-    sample = weighing[is_rated] / chances[is_rated]
+    sample = weighing[is_rated] / chances
     sample /= sample.sum()
     raw = shares @ ratings
     y_off, f_off = y - sample @ y, f - sample @ f
@@ -112,23 +105,17 @@ def corrected(
         mean = sample @ rectified
         influence = slope * shares * (ratings - raw)
         influence[is_rated] += sample * (rectified - mean)
-        error = stdtrit(freedom, _QUANTILE) * np.sqrt(influence @ influence * n / freedom)
-        half = np.hypot(error, _RULE_OF_THREE / n * np.exp(-_effective(differing)))
+        half = stdtrit(freedom, _QUANTILE) * np.sqrt(influence @ influence * n / freedom)
+        half = np.hypot(half, _RULE_OF_THREE / n * np.exp(-_effective(differing)))
         value = mean + slope * raw
         return Estimate(float(value), float(value - half), float(value + half))
 
+    only = estimate(y, 0, y - np.median(y), n - 1)
+    both = estimate(y - slope * f, slope, y - f, n - 2)
+    error = estimate(y - f, 0, y - f, n - 1)
     scale = np.sqrt((sample @ y_off**2) * (sample @ f_off**2))
-    return Correction(
-        raw=float(raw),
-        people=estimate(y, 0, y - np.median(y), n - 1),
-        corrected=estimate(y - slope * f, slope, y - f, n - 2),
-        error=estimate(y - f, 0, y - f, n - 1),
-        tuning=tuning,
-        rated=n,
-        judged=total,
-        unjudged=int((~is_judged).sum()),
-        correlation=float(np.clip(covariance / scale, -1, 1)) if scale > _CONSTANT else None,
-    )
+    correlation = float(np.clip(covariance / scale, -1, 1)) if scale > _CONSTANT else None
+    return Correction(float(raw), only, both, error, tuning, n, total, correlation)
 
 
 def draw(strata: Sequence[Any], count: int) -> list[int]:

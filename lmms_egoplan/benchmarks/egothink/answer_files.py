@@ -171,12 +171,19 @@ PEOPLE = "people.jsonl"
 
 
 class RatedAnswer(Checked):
-    """An answer with the mean of people's ratings, 0 to 1, from the file `PEOPLE`."""
+    """An answer with the mean of people's ratings, 0 to 1, from the file `PEOPLE`.
+
+    Attributes:
+        probability: Probability that the sample contains the answer; None without a random sample.
+        planned: Size of the sample of the model's answers; None without a random sample.
+    """
 
     id: Text
     model: Text
     answer: AnyText
     rating: Annotated[float, Field(ge=0, le=1), Expected("a number from 0 to 1")]
+    probability: Annotated[float, Field(gt=0, le=1), Expected("a number above 0, at most 1, or null")] | None = None
+    planned: Annotated[int, Field(ge=1), Expected("a number of answers, at least 1, or null")] | None = None
 
 
 class _Rating(Checked):

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -24,6 +24,7 @@ from lmms_egoplan.benchmarks.egothink.report.answers import CAPABILITIES, SINGLE
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.judging.agreement import MIN_ITEMS, agreement
+from lmms_egoplan.judging.correction import FEWEST_RATED, corrected
 from lmms_egoplan.report.benchmark import BenchmarkReport, Inputs, Judged, read_prepared, read_spec, with_images
 from lmms_egoplan.report.charts import draw_bars, spoken
 from lmms_egoplan.report.document import Figure, Images, ShownAnswer, Verdict
@@ -34,10 +35,14 @@ from lmms_egoplan.report.scores import Answer, Key, Mean, differing, in_percent
 from lmms_egoplan.report.statistics import RESAMPLES, stratified_interval
 from lmms_egoplan.report.tables import Row, Table, Value, name_of, number, read_notes, scored, share
 
-note = read_notes(__file__, resamples=RESAMPLES, min_items=MIN_ITEMS, official=sum(EGOTHINK.official.values()))
+note = read_notes(
+    __file__, resamples=RESAMPLES, min_items=MIN_ITEMS, official=sum(EGOTHINK.official.values()), fewest=FEWEST_RATED
+)
 # Capabilities of Tables 9 to 11.
 _GRADED_BY_SEVERAL = ("object", "planning")
 _SAME_ANSWERS = 0.5
+# Smallest share of a sample that people must rate; missing ratings may not be random.
+_MOSTLY_RATED = 0.9
 _OTHER_ANSWERS = "other answers than the published ones"
 # Published model in the figures, the best of Table 3.
 _REFERENCE = "GPT-4V"
@@ -115,6 +120,8 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         yield self.table("dimensions", _score_rows(self.tasks, SINGLE))
         agreements = list(_judge_rows(self.tasks))
         yield self.table("judges", agreements) if agreements else None
+        corrections = list(_correction_rows(self._people, self.tasks))
+        yield self.table("corrected", corrections) if corrections else None
         yield self.pairs(self.tasks)
         yield self.published("table9", list(_table9_rows(self._rated, self.tasks)))
         yield self.published("table10", list(_table10_rows(self._people)))
@@ -291,6 +298,49 @@ def _table10_rows(rated: Sequence[RatedAnswer]) -> Iterator[OwnRow]:
             if dimension.capability in _GRADED_BY_SEVERAL and ratings:
                 row[f"{dimension.capability}_{dimension.name}"] = 100 * fmean(ratings)
         yield row | {"answers": len(answers)}
+
+
+def _correction_rows(people: Sequence[RatedAnswer], graded: Sequence[Graded]) -> Iterator[dict[str, Value]]:
+    """Yield the score of each run, corrected by people's ratings of a sample of its answers, or why it is not."""
+    for run, model in product(graded, dict.fromkeys(answer.model for answer in people)):
+        sample = {(answer.id, answer.answer): answer for answer in people if answer.model == model}
+        records = [answer.record for answer in run.answers.values()]
+        rated = [sample.get((record.id, record.answer)) for record in records]
+        judge = [record.rating for record in records]
+        matched, asked, judged = len(rated) - rated.count(None), len(records), len(run.judged)
+        if matched < _SAME_ANSWERS * len(sample):
+            continue
+        (planned, chance), *others = {(answer.planned, answer.probability) for answer in sample.values()}
+        frame = round(planned / chance) if planned and chance and not others else 0
+        both = sum(None not in pair for pair in zip(rated, judge, strict=True))
+        remarks = {
+            "sample_unknown": not frame,
+            "sample_matched": matched < len(sample),
+            "sample_frame": frame not in (0, asked),
+            "sample_small": both < FEWEST_RATED,
+            "sample_unrated": len(sample) < _MOSTLY_RATED * (planned or 0),
+            "sample_unjudged": judged < asked,
+        }
+        facts = {"matched": matched, "rated": len(sample), "planned": planned, "frame": frame, "asked": asked}
+        texts = [note(x, both=both, unjudged=asked - judged, **facts) for x, applies in remarks.items() if applies]
+        cells: dict[str, Value] = {
+            "model": run.name,
+            "labels": model,
+            "sampled": f"{both} of {planned or len(sample)}",
+            "of": judged,
+        }
+        if both >= MIN_ITEMS and matched == len(sample) and frame == asked:
+            sizes = Counter(dimension_of(record.id) for record in run.judged.values())
+            weights = (
+                [1 / sizes[dimension_of(record.id)] for record in records] if len(sizes) == len(DIMENSIONS) else None
+            )
+            ratings, chances = ([getattr(x, name, None) for x in rated] for name in ("rating", "probability"))
+            result = corrected(judge, ratings, chances, weights)
+            means = {"people": result.people, "corrected": result.corrected, "error": result.error}
+            cells |= {name: in_percent(value) for name, value in coefficient_cells(means).items()}
+            cells |= {"raw": in_percent(result.raw), "tuning": result.tuning, "correlation": result.correlation}
+            cells["mean"] = "answers" if weights is None else "dimensions"
+        yield cells | {"remarks": " ".join(texts)}
 
 
 def _noise_rows(judged: Sequence[Path]) -> Iterator[Row]:
