@@ -27,7 +27,7 @@ _STAGE = "rate"
 # What an answer's stratum may depend on.
 _STRATA: dict[str, Callable[[Item], Any]] = {
     "dimension": lambda item: dimension_of(item.hidden["question"]),
-    "rating": lambda item: str(item.hidden["rating"]),
+    "rating": lambda item: -1 if item.hidden["rating"] is None else item.hidden["rating"],
 }
 _OPTIONS = (Option("0", "0: wrong"), Option("0.5", "0.5: partly right"), Option("1", "1: right"))
 
@@ -90,18 +90,17 @@ def sample_items(items: Sequence[Item], count: int, by: str) -> list[Item]:
         The drawn items. `Item.hidden` has each answer's ``probability``, and ``planned``, the sample's size.
 
     Raises:
-        LmmsEgoplanError: No answer has the judge's rating that `by` needs, or a model has fewer answers.
+        LmmsEgoplanError: A model has fewer answers, or none of the judge's ratings that `by` needs.
     """
-    names = by.split(",")
-    if "rating" in names and not num_judged(items):
-        raise LmmsEgoplanError(f"--by {by}: no judge's ratings; pass them with --judge, or use --by dimension")
     drawn: list[Item] = []
     for model in dict.fromkeys(item.hidden["model"] for item in items):
         answers = sorted((item for item in items if item.hidden["model"] == model), key=lambda item: item.id)
         if count > len(answers):
             raise LmmsEgoplanError(f"--sample {count}: {model} has {len(answers)} answers; choose at most that many")
+        if "rating" in by and not num_judged(answers):
+            raise LmmsEgoplanError(f"--by {by}: {model} has no judge's ratings; pass --judge, or use --by dimension")
         known = {"probability": count / len(answers), "planned": count}
-        positions = draw([[_STRATA[name](item) for name in names] for item in answers], count)
+        positions = draw([[_STRATA[name](item) for name in by.split(",")] for item in answers], count)
         drawn += [replace(answers[place], hidden={**answers[place].hidden, **known}) for place in positions]
     return drawn
 

@@ -18,9 +18,8 @@ FEWEST_RATED = 30
 """Smallest number of answers rated by people for which `perf/correction.py` shows the coverage of the intervals."""
 
 _SEED = 0
-_QUANTILE = 0.975
-# If none of n answers differs, up to 3 / n of all answers may (rule of three, Hanley and Lippman-Hand 1983).
-_RULE_OF_THREE = 3
+# If a share p of all answers differs, none of n does with a probability of about exp(-n p): 0.025 for p = 3.7 / n.
+_UNSEEN = -np.log(0.025)
 # Variances up to this are rounding errors.
 _CONSTANT = 1e-12
 
@@ -78,15 +77,15 @@ def corrected(judge: Column, people: Column, probabilities: Column, weights: Col
     >>> round(result.error.value, 3), round(result.tuning, 2), result.rated, result.judged
     (-0.125, 0.58, 40, 200)
     """
-    columns = (judge, people, probabilities, np.ones(len(judge)) if weights is None else weights)
-    table = np.array([np.asarray(column, dtype=float) for column in columns])
-    ratings, graded, chances, weighing = table[:, np.isfinite(table[0])]
-    is_rated = np.isfinite(graded)
+    weights = [1] * len(judge) if weights is None else weights
+    table = np.array([judge, people, probabilities, weights], dtype=float)
+    ratings, graded, chances, weighing = table[:, ~np.isnan(table[0])]
+    is_rated = ~np.isnan(graded)
     f, y, chances = ratings[is_rated], graded[is_rated], chances[is_rated]
     total, n = len(ratings), len(f)
     if n < MIN_ITEMS:
         raise ValueError(f"expected at least {MIN_ITEMS} answers rated by judge and people, got {n}")
-    if not (np.abs(2 * np.r_[ratings, y, chances] - 1) <= 1).all() or min(*chances, *weighing) <= 0:
+    if not (np.abs(2 * np.r_[ratings, y, chances] - 1) <= 1).all() or not (np.r_[chances, weighing] > 0).all():
         raise ValueError("ratings and probabilities must be from 0 to 1, and probabilities and weights above 0")
     shares = weighing / weighing.sum()
     sample = weighing[is_rated] / chances
@@ -105,10 +104,11 @@ def corrected(judge: Column, people: Column, probabilities: Column, weights: Col
         mean = sample @ rectified
         influence = slope * shares * (ratings - raw)
         influence[is_rated] += sample * (rectified - mean)
-        half = stdtrit(freedom, _QUANTILE) * np.sqrt(influence @ influence * n / freedom)
-        half = np.hypot(half, _RULE_OF_THREE / n * np.exp(-_effective(differing)))
+        quantile, squares = stdtrit(freedom, 0.975), influence @ influence
+        skewed = (1 + 2 * quantile**2) / 6 * (influence**3).sum() / squares if squares > 0 else 0.0
+        half = np.hypot(quantile * np.sqrt(squares * n / freedom), _UNSEEN / n * np.exp(-_effective(differing)))
         value = mean + slope * raw
-        return Estimate(float(value), float(value - half), float(value + half))
+        return Estimate(float(value), float(value + skewed - half), float(value + skewed + half))
 
     only = estimate(y, 0, y - np.median(y), n - 1)
     both = estimate(y - slope * f, slope, y - f, n - 2)
