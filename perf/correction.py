@@ -7,7 +7,7 @@ The truth is the population's mean. The columns:
 corrected   share of studies whose corrected interval contains the truth
 people      share of studies whose interval from people alone contains the truth
 error       share of studies whose interval of the judge's error contains that error
-width       mean width of the corrected intervals, relative to that from people alone
+width       mean width of the corrected intervals, relative to Student's t interval from people alone
 formula     sqrt(1 - r² N / (n + N)) with the judge's true correlation r, n rated and N other answers; if r < 0, 1
 
     python perf/correction.py                               # 2 to 5 minutes on one core
@@ -22,6 +22,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy
+from scipy.special import stdtrit
 
 from lmms_egoplan.judging.correction import FEWEST_RATED, corrected, draw
 
@@ -119,6 +120,7 @@ def simulate(scenario: Scenario, size: int, studies: int = STUDIES, seed: int = 
     """Return the columns of one scenario and sample size, as fractions."""
     rng = np.random.default_rng(seed)
     probabilities = np.full(len(DIMENSION), size / len(DIMENSION))
+    quantile = stdtrit(size - 1, 0.975)
     covered, widths = np.zeros(3), np.zeros(2)
     for people, judge in zip(*scenario.draw(studies, rng), strict=True):
         # `draw` has a fixed seed, so the answers of a stratum are in random order here.
@@ -129,7 +131,10 @@ def simulate(scenario: Scenario, size: int, studies: int = STUDIES, seed: int = 
         result = corrected(LEVELS[judge], rated, probabilities, scenario.weights)
         both = ((result.corrected, scenario.truth), (result.people, scenario.truth), (result.error, scenario.error))
         covered += [estimate.low <= truth <= estimate.high for estimate, truth in both]
-        widths += [estimate.high - estimate.low for estimate in (result.corrected, result.people)]
+        shares = scenario.weights[sample] / scenario.weights[sample].sum()
+        deviations = shares * (rated[sample] - shares @ rated[sample])
+        classical = quantile * np.sqrt(deviations @ deviations * size / (size - 1))
+        widths += (result.corrected.high - result.corrected.low, 2 * classical)
     rest = 1 - size / len(DIMENSION)
     return {
         **dict(zip(("corrected", "people", "error"), covered / studies, strict=True)),

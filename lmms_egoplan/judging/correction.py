@@ -55,8 +55,9 @@ def corrected(judge: Column, people: Column, probabilities: Column, weights: Col
     """Correct the mean of a judge's ratings.
 
     Intervals cover the choice of questions and of the sample. They use Student's t with n - 2 degrees of freedom (n - 1
-    without estimated lambda). While few answers differ, the interval is at least as wide as the rule of three: 3 / n
-    if no answer differs, and 1 / e of it for each that does.
+    without lambda), and are wider in two cases: if the answers are skewed, in the direction of the rare values; and if
+    fewer than about three of the sampled answers differ (judge from people, or people from their median), since more
+    of the others may. If none differs, the interval reaches at least 3.7 / n to both sides.
 
     Args:
         judge: The judge's rating of each answer, 0 to 1; None or NaN if it is not judged.
@@ -105,10 +106,11 @@ def corrected(judge: Column, people: Column, probabilities: Column, weights: Col
         influence = slope * shares * (ratings - raw)
         influence[is_rated] += sample * (rectified - mean)
         quantile, squares = stdtrit(freedom, 0.975), influence @ influence
+        # Cornish and Fisher's term for the skewness of the mean. It extends the interval in one direction only.
         skewed = (1 + 2 * quantile**2) / 6 * (influence**3).sum() / squares if squares > 0 else 0.0
         half = np.hypot(quantile * np.sqrt(squares * n / freedom), _UNSEEN / n * np.exp(-_effective(differing)))
         value = mean + slope * raw
-        return Estimate(float(value), float(value + skewed - half), float(value + skewed + half))
+        return Estimate(float(value), float(value + min(0, skewed) - half), float(value + max(0, skewed) + half))
 
     only = estimate(y, 0, y - np.median(y), n - 1)
     both = estimate(y - slope * f, slope, y - f, n - 2)

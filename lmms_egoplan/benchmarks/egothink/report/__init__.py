@@ -323,23 +323,18 @@ def _correction_rows(people: Sequence[RatedAnswer], graded: Sequence[Graded]) ->
         }
         facts = {"matched": matched, "rated": len(sample), "planned": planned, "frame": frame, "asked": asked}
         texts = [note(x, both=both, unjudged=asked - judged, **facts) for x, applies in remarks.items() if applies]
-        cells: dict[str, Value] = {
-            "model": run.name,
-            "labels": model,
-            "sampled": f"{both} of {planned or len(sample)}",
-            "of": judged,
-        }
+        sampled = f"{both} of {planned or len(sample)}"
+        cells: dict[str, Value] = {"model": run.name, "labels": model, "sampled": sampled, "of": judged}
         if both >= MIN_ITEMS and matched == len(sample) and frame == asked:
             sizes = Counter(dimension_of(record.id) for record in run.judged.values())
-            weights = (
-                [1 / sizes[dimension_of(record.id)] for record in records] if len(sizes) == len(DIMENSIONS) else None
-            )
+            is_whole = len(sizes) == len(DIMENSIONS)
+            weights = [1 / sizes[dimension_of(record.id)] if is_whole else 1 for record in records]
             ratings, chances = ([getattr(x, name, None) for x in rated] for name in ("rating", "probability"))
             result = corrected(judge, ratings, chances, weights)
             means = {"people": result.people, "corrected": result.corrected, "error": result.error}
-            cells |= {name: in_percent(value) for name, value in coefficient_cells(means).items()}
-            cells |= {"raw": in_percent(result.raw), "tuning": result.tuning, "correlation": result.correlation}
-            cells["mean"] = "answers" if weights is None else "dimensions"
+            cells |= {x: in_percent(value) for x, value in ({"raw": result.raw} | coefficient_cells(means)).items()}
+            cells |= {"tuning": result.tuning, "correlation": result.correlation}
+            cells["mean"] = "dimensions" if is_whole else "answers"
         yield cells | {"remarks": " ".join(texts)}
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from dataclasses import replace
 from statistics import fmean
 
@@ -18,6 +19,7 @@ from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.cli import app
 from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.correction import FEWEST_RATED, corrected
 from lmms_egoplan.report.benchmark import Inputs
 from lmms_egoplan.report.runs import read_runs
 from report.joined import joined, rows, rows_of, run_rows
@@ -337,3 +339,102 @@ def test_files_of_the_same_name_are_shown_with_their_path(judged, tmp_path):
     other.write_bytes(judged.read_bytes())
     table_rows = rows_of(noise_table(judged, other))
     assert {row["answers_of"] for row in table_rows} == {str(judged), str(other)}
+
+
+def sampled_labels(graded, count, model="mine", **changes):
+    """Return people's ratings of `count` answers of a run, half a level above the judge's."""
+    answers = [answer.record for answer in graded.answers.values()]
+    stated = {"probability": count / len(answers), "planned": count}
+    return [
+        {"id": r.id, "model": model, "answer": r.answer, "rating": min(1, (r.rating or 0) + 0.25)} | stated | changes
+        for r in random.Random(1).sample(answers, count)
+    ]
+
+
+def corrected_rows(runs, folder):
+    (table,) = (x for x in report(runs, folder).tables() if x is not None and x.key == "egothink_corrected")
+    return rows_of(table)
+
+
+def test_corrected_scores_are_those_of_the_estimator_with_equal_weights_of_dimensions(runs, tmp_path):
+    second = EgoThinkReport(runs).tasks[1]
+    labels = sampled_labels(second, 60)
+    (row,) = (r for r in corrected_rows(runs, write_labels(tmp_path / "labels", labels)) if r["model"] == second.name)
+    assert row["raw"] == pytest.approx(second.main.value)
+    records = [answer.record for answer in second.answers.values()]
+    ratings = {(label["id"], label["answer"]): label["rating"] for label in labels}
+    people = [ratings.get((r.id, r.answer)) for r in records]
+    sizes = Counter(dimension_of(r.id) for r in records if r.rating is not None)
+    weights = [1 / sizes[dimension_of(r.id)] for r in records]
+    expected = corrected([r.rating for r in records], people, [60 / len(records)] * len(records), weights)
+    for name in ("people", "corrected", "error"):
+        estimate = getattr(expected, name)
+        ends = [row[name], row[f"{name}_low"], row[f"{name}_high"]]
+        assert ends == pytest.approx([100 * value for value in (estimate.value, estimate.low, estimate.high)])
+    assert (row["labels"], row["mean"], row["of"]) == ("mine", "dimensions", sum(sizes.values()))
+    assert row["sampled"] == f"{expected.rated} of 60"
+    # The judge left answers of this run unrated.
+    assert str(len(records) - sum(sizes.values())) in row["remarks"]
+    assert expected.rated < 60
+
+
+@pytest.mark.parametrize(
+    ("change", "named", "is_corrected"),
+    [
+        ({}, "", True),
+        ({"probability": None}, "--sample", False),
+        ({"planned": None}, "--sample", False),
+        ({"probability": 0.25}, "240", False),
+        ({"planned": 70, "probability": 70 / 144}, "70", True),
+        ({"planned": 66, "probability": 66 / 144}, "", True),
+    ],
+)
+def test_samples_that_cannot_be_used_are_named(runs, tmp_path, change, named, is_corrected):
+    graded = EgoThinkReport(runs).tasks[0]
+    labels = sampled_labels(graded, 60, **change)
+    row = corrected_rows(runs, write_labels(tmp_path / "labels", labels))[0]
+    assert row["model"] == graded.name
+    assert named in row["remarks"] if named else not row["remarks"]
+    assert (row["corrected"] is not None) == is_corrected == (row["corrected_low"] is not None)
+    assert row["sampled"] == f"60 of {change.get('planned', 60) or 60}"
+
+
+@pytest.mark.parametrize(("count", "is_corrected"), [(9, False), (12, True), (29, True)])
+def test_few_rated_answers_are_marked_next_to_the_figures(runs, tmp_path, count, is_corrected):
+    graded = EgoThinkReport(runs).tasks[0]
+    row = corrected_rows(runs, write_labels(tmp_path / "labels", sampled_labels(graded, count)))[0]
+    assert (row["corrected"] is not None) == is_corrected
+    assert str(count) in row["remarks"]
+    assert str(FEWEST_RATED) in row["remarks"]
+
+
+def test_only_runs_with_the_rated_answers_are_corrected(runs, tmp_path):
+    graded = EgoThinkReport(runs).tasks[0]
+    labels = sampled_labels(graded, 60)
+    labels[:20] = [label | {"answer": "an answer of no run"} for label in labels[:20]]
+    labels += sampled_labels(graded, 40, "foreign", answer="an answer of no run")
+    rows_by_labels = {row["labels"]: row for row in corrected_rows(runs, write_labels(tmp_path / "labels", labels))}
+    assert [*rows_by_labels] == ["mine"]
+    assert rows_by_labels["mine"]["corrected"] is None
+    assert "40" in rows_by_labels["mine"]["remarks"]
+    assert "60" in rows_by_labels["mine"]["remarks"]
+
+
+def test_an_incomplete_benchmark_is_corrected_over_its_answers(tmp_path):
+    tasks = {name: answers for name, answers in egothink_bench(COUNT, 0.5, 1).items() if "planning" not in name}
+    write_run(tmp_path / "run", "lmms-eval", "org/Model-7B", tasks)
+    read = read_runs([tmp_path / "run"]).runs
+    graded = EgoThinkReport(read).tasks[0]
+    (row,) = corrected_rows(read, write_labels(tmp_path / "labels", sampled_labels(graded, 40)))
+    assert row["mean"] == "answers"
+    assert row["raw"] == pytest.approx(100 * fmean(record.rating for record in graded.judged.values()))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("probability", 0), ("probability", 1.5), ("planned", 0), ("planned", "6")]
+)
+def test_a_damaged_sample_names_file_line_and_field(runs, tmp_path, field, value):
+    labels = sampled_labels(EgoThinkReport(runs).tasks[0], 12)
+    labels[1][field] = value
+    with pytest.raises(LmmsEgoplanError, match=rf"people\.jsonl, line 2.*{field}"):
+        corrected_rows(runs, write_labels(tmp_path / "labels", labels))
