@@ -2,17 +2,22 @@ import csv
 import json
 import random
 import re
+from statistics import fmean
 
 import pytest
 
 from annotation.serving import enter, export, form_in, label_all, post, run, served, visited
 from benchmarks.egothink.source import write_source
+from judge_server import JudgeServer, Reply
+from lmms_egoplan.annotation import commands
 from lmms_egoplan.annotation.database import Settings, create
 from lmms_egoplan.annotation.egothink import FLOW, num_judged, read_items
 from lmms_egoplan.annotation.flow import Item, Label, Labelled
 from lmms_egoplan.annotation.serve import Team, open_store
+from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.splits import EGOTHINK
+from lmms_egoplan.demo import DATA
 from lmms_egoplan.errors import LmmsEgoplanError
 
 
@@ -208,3 +213,148 @@ def test_invalid_judge_rating_names_file_and_line(prepared, tmp_path, rating):
     judged = write_answers(tmp_path / "judged.jsonl", prepared, rating=rating, judge="j")
     with pytest.raises(LmmsEgoplanError, match=r"judged\.jsonl, line 1: rating"):
         start(tmp_path, [answers], judged=[judged])
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    """Run `annotate egothink`, but return the store instead of serving its page; or return the error's text."""
+
+    def annotate(*samples, db=tmp_path / "labels.sqlite", **options):
+        stores = []
+        with monkeypatch.context() as patch:
+            patch.setattr(commands, "serve", lambda store, *_: stores.append(store))
+            flags = [x for name, value in options.items() for x in (f"--{name}", value)]
+            code, output = run("annotate", "egothink", *samples, "--db", db, "--annotators", 1, "--per-item", 1, *flags)
+        assert code == (0 if stores else 1), output
+        return stores[0] if stores else output
+
+    return annotate
+
+
+def all_answers(path, rating_of=lambda number: (0, 0.5, 1)[number % 3], order=1):
+    lines = [
+        json.dumps({"id": f"{name}/{number}", "answer": f"{name} {number}.", "rating": rating_of(index), "judge": "j"})
+        for index, (name, number) in enumerate((name, number) for name in DIMENSION_NAMES for number in (1, 2))
+    ]
+    path.write_text("".join(f"{line}\n" for line in lines[::order]))
+    return path
+
+
+def test_samples_are_drawn_per_model_with_known_probabilities_in_any_order(prepared, tmp_path, command):
+    one, two = all_answers(tmp_path / "one.jsonl"), all_answers(tmp_path / "two.jsonl")
+    judged = all_answers(tmp_path / "judged.jsonl")
+    store = command(one, two, sample=6, judge=judged)
+    items = store.items()
+    store.close()
+    for model in ("one", "two"):
+        hidden = [item.hidden for item in items if item.hidden["model"] == model]
+        assert [(x["probability"], x["planned"]) for x in hidden] == [(0.25, 6)] * 6
+        # Each capability's dimension has two answers; ratings are in thirds.
+        assert len({x["question"].split("/")[0] for x in hidden}) == 6
+    for path in (one, two, judged):
+        all_answers(path, order=-1)
+    again = command(two, one, sample=6, judge=judged, db=tmp_path / "again.sqlite")
+    assert sorted(item.id for item in again.items()) == sorted(item.id for item in items)
+    again.close()
+
+
+def test_a_sample_is_fixed_when_the_database_is_created(prepared, tmp_path, command):
+    answers, judged = all_answers(tmp_path / "one.jsonl"), all_answers(tmp_path / "judged.jsonl")
+    store = command(answers, sample=6, judge=judged)
+    items = store.items()
+    store.close()
+    assert re.search(r"--sample 7.*labels\.sqlite.*6", command(answers, sample=7, judge=judged))
+    # Other ratings would draw other answers.
+    all_answers(judged, lambda number: (1, 0.5, 0)[number // 8])
+    for options in ({"sample": 6}, {}, {"judge": judged}, {"sample": 6, "judge": judged, "by": "dimension"}):
+        store = command(answers, **options)
+        assert [(x.id, x.hidden["probability"]) for x in store.items()] == [
+            (x.id, x.hidden["probability"]) for x in items
+        ]
+        store.close()
+    assert {item.hidden["rating"] for item in items} != {None}
+    command(answers, db=tmp_path / "all.sqlite").close()
+    assert "--sample 6" in command(answers, sample=6, by="dimension", db=tmp_path / "all.sqlite")
+    store = command(answers, db=tmp_path / "all.sqlite")
+    assert store.num_items() == 24
+    store.close()
+    all_answers(answers, order=2)
+    assert "one.jsonl" in command(answers, db=tmp_path / "all.sqlite")
+    assert "one.jsonl" in command(answers)
+
+
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        ({"sample": 6}, "--by dimension"),
+        ({"sample": 25, "by": "dimension"}, "24"),
+        ({"sample": 6, "by": "model"}, None),
+    ],
+)
+def test_samples_that_cannot_be_drawn_name_a_remedy(prepared, tmp_path, command, options, remedy):
+    answers = all_answers(tmp_path / "one.jsonl")
+    if remedy:
+        assert remedy in command(answers, **options)
+    else:
+        code, output = run(
+            "annotate", "egothink", answers, "--db", tmp_path / "labels.sqlite", "--sample", 6, "--by", "x"
+        )
+        assert (code, "--by" in output) == (2, True)
+    assert not (tmp_path / "labels.sqlite").exists()
+
+
+def test_annotators_and_label_studio_do_not_see_probabilities(prepared, tmp_path, command):
+    store = command(all_answers(tmp_path / "one.jsonl"), sample=6, by="dimension")
+    with visited(store) as client:
+        assert "probability" not in client.page.text
+        assert "0.25" not in client.page.text
+    code, output = run("annotate", "export", store.database.path, "--out", tmp_path / "studio", "--label-studio")
+    assert code == 0, output
+    assert len(json.loads((tmp_path / "studio" / "tasks.json").read_text())) == 6
+    assert "probability" not in (tmp_path / "studio" / "tasks.json").read_text()
+
+
+def test_a_biased_judge_is_corrected_from_the_first_answer_to_the_report(tmp_path, monkeypatch, command):
+    """People rate 16 of 24 answers. The judge's ratings are half a level too high, except of right answers."""
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path / "data"))
+    prepare_egothink(str(DATA / "egothink"))
+    truths = (0, 0, 0.5, 1)
+    lines = [
+        {"id": f"{name}/{number}", "answer": f"Truth {truths[(index + number) % 4]}"}
+        for index, name in enumerate(DIMENSION_NAMES)
+        for number in (1, 2)
+    ]
+    (tmp_path / "model.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    def reply(prompt, _):
+        (truth,) = re.findall(r"Truth ([\d.]+)", prompt) or [1]
+        return Reply(f"Rating: [[{min(1, float(truth) + 0.5):g}]]", model="lenient")
+
+    with JudgeServer(reply) as server:
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "lenient")
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_API_KEY", "none")
+        code, output = run("judge", "egothink", tmp_path / "model.jsonl", "--out", tmp_path / "judged.jsonl")
+    assert code == 0, output
+    store = command(tmp_path / "judged.jsonl", sample=16, judge=tmp_path / "judged.jsonl")
+    rate(store, lambda person, page: re.search(r"Truth ([\d.]+)", page)[1])
+    store.close()
+    _, labels = export(store)
+    people = [json.loads(line) for line in (labels / "people.jsonl").read_text().splitlines()]
+    assert [(answer["probability"], answer["planned"]) for answer in people] == [(16 / 24, 16)] * 16
+    code, output = run("report", tmp_path / "judged.jsonl", labels, "--out", tmp_path / "report")
+    assert code == 0, output
+    (path,) = (tmp_path / "report").rglob("egothink_corrected*.csv")
+    with path.open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    truth = 100 * fmean(truths[(index + number) % 4] for index in range(12) for number in (1, 2))
+    judge = 100 * fmean(min(1, truths[(index + number) % 4] + 0.5) for index in range(12) for number in (1, 2))
+    assert float(row["raw"]) == pytest.approx(judge)
+    assert judge - truth > 30
+    assert float(row["corrected_low"]) < truth < float(row["corrected_high"]) < judge
+    rated = [answer["rating"] for answer in people]
+    assert float(row["people"]) == pytest.approx(100 * fmean(rated))
+    assert float(row["error"]) == pytest.approx(100 * fmean(x - min(1, x + 0.5) for x in rated))
+    assert float(row["error_high"]) < 0
+    assert (row["sampled"], row["of"], row["mean"]) == ("16 of 16", "24", "dimensions")
+    assert "30" in row["remarks"]
