@@ -1,7 +1,9 @@
 import csv
+import gc
 import json
 import random
 import re
+import socket
 from statistics import fmean
 
 import pytest
@@ -9,11 +11,11 @@ import pytest
 from annotation.serving import enter, export, form_in, label_all, post, run, served, visited
 from benchmarks.egothink.source import write_source
 from judge_server import JudgeServer, Reply
-from lmms_egoplan.annotation import commands
-from lmms_egoplan.annotation.database import Settings, create
+from lmms_egoplan.annotation.database import Database, Settings, create
 from lmms_egoplan.annotation.egothink import FLOW, num_judged, read_items
 from lmms_egoplan.annotation.flow import Item, Label, Labelled
 from lmms_egoplan.annotation.serve import Team, open_store
+from lmms_egoplan.annotation.store import Store
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES
 from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
 from lmms_egoplan.benchmarks.splits import EGOTHINK
@@ -216,17 +218,18 @@ def test_invalid_judge_rating_names_file_and_line(prepared, tmp_path, rating):
 
 
 @pytest.fixture
-def command(tmp_path, monkeypatch):
-    """Run `annotate egothink`, but return the store instead of serving its page; or return the error's text."""
+def command(tmp_path):
+    """Run `annotate egothink` at a port in use, so that it ends before it serves. Return the store, or the error."""
 
     def annotate(*samples, db=tmp_path / "labels.sqlite", **options):
-        stores = []
-        with monkeypatch.context() as patch:
-            patch.setattr(commands, "serve", lambda store, *_: stores.append(store))
-            flags = [x for name, value in options.items() for x in (f"--{name}", value)]
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            flags = [x for name, value in {"port": port, **options}.items() for x in (f"--{name}", value)]
             code, output = run("annotate", "egothink", *samples, "--db", db, "--annotators", 1, "--per-item", 1, *flags)
-        assert code == (0 if stores else 1), output
-        return stores[0] if stores else output
+        # Releases the lock of the database.
+        gc.collect()
+        assert code == 1, output
+        return Store(Database(db, exclusive=True), FLOW) if f"port {port}" in output else output
 
     return annotate
 
