@@ -101,7 +101,8 @@ def sample_items(items: Sequence[Item], count: int, by: str) -> list[Item]:
             raise LmmsEgoplanError(f"--by {by}: {model} has no judge's ratings; pass --judge, or use --by dimension")
         known = {"probability": count / len(answers), "planned": count}
         positions = draw([[_STRATA[name](item) for name in by.split(",")] for item in answers], count)
-        drawn += [replace(answers[place], hidden={**answers[place].hidden, **known}) for place in positions]
+        chosen = [answers[position] for position in positions]
+        drawn += [replace(item, hidden={**item.hidden, **known}) for item in chosen]
     return drawn
 
 

@@ -17,11 +17,11 @@ from lmms_egoplan.judging.correction import FEWEST_RATED, corrected, draw
 LEVELS = (0.0, 0.5, 1.0)
 
 
-def rated_answers(total, rated, seed, kept=0.8):
-    """Return a judge's ratings, and people's ratings of the first answers. The judge repeats a share `kept` of them."""
+def rated_answers(total, rated, seed, agreeing=0.8):
+    """Return a judge's ratings, and people's of the first answers. The judge repeats a share `agreeing` of them."""
     chance = random.Random(seed)
     people = chance.choices(LEVELS, (3, 2, 5), k=total)
-    judge = [rating if chance.random() < kept else chance.choice(LEVELS) for rating in people]
+    judge = [rating if chance.random() < agreeing else chance.choice(LEVELS) for rating in people]
     return judge, [rating if number < rated else None for number, rating in enumerate(people)]
 
 
@@ -29,7 +29,7 @@ def slow(judge, people, probabilities, weights):
     """PPI++ for a mean, as in arXiv 2311.01453: labelled and unlabelled answers are separate, each with weights.
 
     Returns the estimate, the tuned lambda, and the interval's half width and extension for skewness. Differences that
-    the sample does not contain are left out.
+    the sample does not contain are ignored.
     """
     labelled = [number for number, rating in enumerate(people) if rating is not None]
     n, total = len(labelled), len(judge)
@@ -119,23 +119,23 @@ def test_a_judge_equal_to_people_is_left_unchanged_and_few_differences_widen_the
     assert ends[1] > 1.2 * ends[0]
 
 
-@pytest.mark.parametrize("kept", ["constant", "opposite"])
-def test_a_useless_judge_leaves_the_people_alone(kept):
+@pytest.mark.parametrize("kind", ["constant", "opposite"])
+def test_a_useless_judge_leaves_the_people_alone(kind):
     _, people = rated_answers(200, 50, 5)
-    judge = [1.0] * 200 if kept == "constant" else [1 - (rating or 0) for rating in people]
+    judge = [1.0] * 200 if kind == "constant" else [1 - (rating or 0) for rating in people]
     result = corrected(judge, people, [0.25] * 200)
     assert result.tuning == 0
     assert result.corrected.value == pytest.approx(result.people.value)
     assert result.corrected.high - result.corrected.low >= result.people.high - result.people.value
-    assert (result.correlation is None) == (kept == "constant")
+    assert (result.correlation is None) == (kind == "constant")
 
 
 def test_unjudged_answers_are_excluded_and_complete_samples_need_no_judge():
     judge, people = rated_answers(200, 40, 6)
     without = [None if number in (0, 1, 150) else rating for number, rating in enumerate(judge)]
     result = corrected(without, people, [0.2] * 40 + [None] * 160)
-    kept = [number for number in range(200) if without[number] is not None]
-    expected = corrected([judge[k] for k in kept], [people[k] for k in kept], [0.2] * 197)
+    judged = [number for number in range(200) if without[number] is not None]
+    expected = corrected([judge[k] for k in judged], [people[k] for k in judged], [0.2] * 197)
     assert result == expected
     assert (result.rated, result.judged) == (38, 197)
     everyone = corrected(judge[:40], people[:40], [1.0] * 40)

@@ -310,8 +310,8 @@ def _correction_rows(people: Sequence[RatedAnswer], graded: Sequence[Graded]) ->
         matched, asked, judged = len(rated) - rated.count(None), len(records), len(run.judged)
         if matched < _SAME_ANSWERS * len(sample):
             continue
-        (planned, chance), *others = {(answer.planned, answer.probability) for answer in sample.values()}
-        frame = round(planned / chance) if planned and chance and not others else 0
+        (planned, chance), *mixed = {(answer.planned, answer.probability) for answer in sample.values()}
+        frame = round(planned / chance) if planned and chance and not mixed else 0
         both = sum(None not in pair for pair in zip(rated, judge, strict=True))
         remarks = {
             "sample_unknown": not frame,
