@@ -210,7 +210,10 @@ def annotate_egothink(
     ] = None,
     sample: Annotated[
         int | None,
-        typer.Option(min=1, help=f"Rate a random sample of each model's answers; use {FEWEST_RATED} or more."),
+        typer.Option(
+            min=1,
+            help=f"Rate a random sample of each model's answers, {FEWEST_RATED} or more. Fixed at the first start.",
+        ),
     ] = None,
     by: Annotated[
         Literal["dimension", "rating", "dimension,rating"],
@@ -223,8 +226,7 @@ def annotate_egothink(
 
     Opens a local web page.
 
-    Examples: `lmms-egoplan annotate egothink gpt-4v.jsonl --db labels.sqlite --annotators 3 --per-item 3`
-
+    Example: `lmms-egoplan annotate egothink gpt-4v.jsonl --db labels.sqlite --annotators 3 --per-item 3`, or
     `lmms-egoplan annotate egothink judged.jsonl --db sample.sqlite --judge judged.jsonl --sample 60`
     """
 
