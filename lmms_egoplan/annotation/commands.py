@@ -212,7 +212,7 @@ def annotate_egothink(
         int | None,
         typer.Option(
             min=1,
-            help=f"Rate a random sample of each model's answers, {FEWEST_RATED} or more. Fixed at the first start.",
+            help=f"Rate a random sample of each model's answers; use {FEWEST_RATED} or more.",
         ),
     ] = None,
     by: Annotated[
@@ -224,10 +224,10 @@ def annotate_egothink(
 ) -> None:
     """Rate EgoThink answers 0, 0.5 or 1 with human annotators, who do not see the model's name.
 
-    Opens a local web page.
+    Opens a local web page. With `--judge judged.jsonl --sample 60`, people rate a random sample. From its export,
+    `report` corrects the judge's score.
 
-    Example: `lmms-egoplan annotate egothink gpt-4v.jsonl --db labels.sqlite --annotators 3 --per-item 3`, or
-    `lmms-egoplan annotate egothink judged.jsonl --db sample.sqlite --judge judged.jsonl --sample 60`
+    Example: `lmms-egoplan annotate egothink judged.jsonl --db labels.sqlite --judge judged.jsonl --sample 60`
     """
 
     def read(folder: MediaFolder) -> list[Item]:
