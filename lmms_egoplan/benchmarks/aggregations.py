@@ -36,12 +36,25 @@ def share(values: Sequence[Value]) -> float:
 
 
 def count(values: Sequence[Value]) -> int:
-    """Count the true flags.
+    """Count the true flags, or add the known numbers.
 
     >>> count([{"tied": True}, {"tied": False}])
     1
+    >>> count([{"tokens": 210}, {"tokens": None}, {"tokens": 190}])
+    400
     """
     return sum(_known(values))
+
+
+def judge_tokens(prompt: int | None, reply: int | None) -> Values:
+    """Return the values of one question about the tokens of its judgement. A count is None if unknown.
+
+    >>> judge_tokens(210, None)["judge_tokens_of"]
+    {'tokens': None}
+    """
+    both = None if prompt is None or reply is None else prompt + reply
+    counts = {"judge_prompt_tokens": prompt, "judge_reply_tokens": reply, "judge_tokens_of": both}
+    return {name: {"tokens": count} for name, count in counts.items()}
 
 
 def num_known(values: Sequence[Value]) -> int:

@@ -1,4 +1,7 @@
-"""Record the processor's settings, and the tokens and images of each question; see ``docs/report-json.md``."""
+"""Record the processor's settings, the tokens and images of each question, and the judge's protocol.
+
+See ``docs/report-json.md`` and ``docs/judges.md``.
+"""
 
 import functools
 import hashlib
@@ -10,6 +13,8 @@ from statistics import fmean
 from typing import Any
 
 import torch.distributed as dist
+
+from lmms_egoplan.judging.judgement import version_under
 
 NOT_KNOWN = "not known"
 
@@ -53,6 +58,7 @@ def recorded(evaluate: Callable[..., Any]) -> Callable[..., Any]:
         results = evaluate(lm, *args, **kwargs)
         counts = _gathered()
         if results is not None:
+            _add_protocols(results)
             settings = {"processor": NOT_KNOWN, "model": NOT_KNOWN, "packages": _packages()}
             settings |= getattr(lm, "recorded_settings", {})
             tasks = dict.fromkeys(task for task, _ in counts)
@@ -66,6 +72,19 @@ def recorded(evaluate: Callable[..., Any]) -> Callable[..., Any]:
         return results
 
     return evaluate_and_record
+
+
+def _add_protocols(results: Mapping[str, Any]) -> None:
+    """Add the judge's protocol, a metric, to the version and the metadata of each task.
+
+    The protocol changes no answer. The harness's keys for cached answers therefore do not contain it.
+    """
+    for task, values in results["results"].items():
+        protocol = next((value for name, value in values.items() if name.startswith("judge_protocol,")), "none")
+        if protocol != "none":
+            version, config = version_under(protocol, results["versions"][task]), results["configs"][task]
+            results["versions"][task] = version
+            config["metadata"] = {**config["metadata"], "version": version, "judge_protocol": protocol}
 
 
 def _summary(task: Any, counts: Mapping[tuple[Any, Any], Mapping[str, int]]) -> dict[str, Any]:

@@ -159,7 +159,7 @@ def prompt_tokens(prompt: Prompt) -> int:
     >>> prompt_tokens(Prompt("00:00:01.50 | open the refrigerator"))
     12
     """
-    words = (piece[1] or "" for piece in _PIECE.finditer(prompt.text))
+    words = (piece[1] or "" for piece in _PIECE.finditer(prompt.system + prompt.text))
     tokens = sum(math.ceil(len(word.encode()) / _WORD_BYTES) or 1 for word in words)
     return tokens + IMAGE_TOKENS * len(prompt.images)
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from loguru import logger
 
-from lmms_egoplan.judging.judgement import Judgement, Prompt
+from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, Judgement, Prompt
 from lmms_egoplan.paths import data_root, module_yaml
 
 # Other processes lock the file only for one transaction. This long limit is for busy or slow file systems.
@@ -59,10 +59,16 @@ def cache_key(model: str, parameters: Mapping[str, Any], prompt: Prompt) -> str:
 
     The key includes the prompt's text, images and repeat. It excludes the endpoint, the token limit and the JSON
     schema of the reply. A reply that was stored without a schema is valid for the same prompt with one.
+
+    A system message and a protocol are part of the key, except the default protocol: judgements stored before there
+    were others stay valid.
     """
     images = [prompt.images] if prompt.images else []
     repeat = [{"repeat": prompt.repeat}] if prompt.repeat else []
-    question = json.dumps([model, parameters, prompt.text, *images, *repeat], sort_keys=True)
+    variant = (
+        [[prompt.system, prompt.protocol]] if prompt.system or prompt.protocol not in ("", DEFAULT_PROTOCOL) else []
+    )
+    question = json.dumps([model, parameters, prompt.text, *images, *repeat, *variant], sort_keys=True)
     return hashlib.sha256(question.encode()).hexdigest()
 
 

@@ -143,7 +143,7 @@ class Client:
         await self._client.close()
 
     async def ask(self, prompt: Prompt) -> Judgement:
-        """Send one user message; return the unrated reply and its duration in seconds, without retries and waits.
+        """Send one prompt; return the unrated reply and its duration in seconds, without retries and waits.
 
         Raises:
             EndpointError, RefusedRequestError, NoAnswerError: see `post`.
@@ -249,9 +249,10 @@ class Client:
     async def _create(self, prompt: Prompt, limit_name: str) -> Judgement:
         images = [{"type": "image_url", "image_url": {"url": url}} for url in prompt.images]
         content = [*images, {"type": "text", "text": prompt.text}] if images else prompt.text
+        system = [{"role": "system", "content": prompt.system}] if prompt.system else []
         body = {
             "model": self._settings.model,
-            "messages": [{"role": "user", "content": content}],
+            "messages": [*system, {"role": "user", "content": content}],
             **self._settings.parameters,
             limit_name: self._settings.max_tokens,
         }

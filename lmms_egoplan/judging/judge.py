@@ -106,7 +106,7 @@ def judge_all(
         progress.count(judged=len(requests))
         progress.summarize([DEMO])
         return [judge_by_words(request, scale.best) for request in requests]
-    prompts = [Prompt(request.prompt, request.images, request.repeat) for request in requests]
+    prompts = [Prompt(x.prompt, x.images, x.repeat, system=x.system, protocol=x.protocol) for x in requests]
     return _ask_all([request.id for request in requests], prompts, scale, settings, title)
 
 

@@ -1,4 +1,4 @@
-"""Define requests, prompts and judgements, and a demo judge that compares words without an endpoint."""
+"""Define protocols, requests and judgements, and a demo judge that compares words without an endpoint."""
 
 import re
 from collections import Counter
@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DEMO = "demo"
+# Name of a benchmark's default protocol.
+DEFAULT_PROTOCOL = "paper"
 
 _WORD = re.compile(r"\w+")
 
@@ -22,6 +24,8 @@ class JudgeRequest:
         answer: The model's answer, also for the demo judge.
         images: Data URLs of the images that precede the text, in order.
         repeat: Repetition number. Above 0 for deliberate repeats that measure how much ratings vary.
+        system: See `Prompt`.
+        protocol: See `Prompt`.
     """
 
     id: str
@@ -30,23 +34,29 @@ class JudgeRequest:
     answer: str
     images: tuple[str, ...] = ()
     repeat: int = 0
+    system: str = ""
+    protocol: str = ""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One user message: images, then text.
+    """A system message if there is one, and one user message: images, then text.
 
     Attributes:
         text: Text of the message.
         images: Data URLs of the images.
         repeat: Repetition number, from 0.
         schema: JSON schema of the reply, for endpoints that support one. Ignored in comparisons and cache keys.
+        system: Text of the system message; "" for none.
+        protocol: Name of the judge's protocol; "" if it follows from the text. Each protocol has its own cache entries.
     """
 
     text: str
     images: tuple[str, ...] = ()
     repeat: int = 0
     schema: Mapping[str, Any] | None = field(default=None, compare=False)
+    system: str = ""
+    protocol: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,47 @@ class RatingScale:
 
     read: Callable[[str], float | None]
     best: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeProtocol:
+    """How a judge rates the answers of a benchmark: messages, parameters, reader and scale.
+
+    Attributes:
+        name: Name in options, records, results and reports.
+        prompt: Template of the user's message. The benchmark names its fields.
+        scale: Reads the ratings.
+        system: Text of the system message; "" for none.
+        parameters: Parameters of the request that the protocol fixes. The environment takes precedence.
+        max_tokens: Token limit of a reply; None for the project's default. The environment takes precedence.
+        sanitizes: Whether the judge sees answers altered by `sanitize`.
+        failed: What a failed judgement counts as, on the scale; None if it is left out of the mean.
+        normalise: Converts a reference before it is put in the prompt.
+    """
+
+    name: str
+    prompt: str
+    scale: RatingScale
+    system: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    max_tokens: int | None = None
+    sanitizes: bool = True
+    failed: float | None = None
+    normalise: Callable[[str], str] = str
+
+
+def version_under(protocol: str, version: Any) -> Any:
+    """Return the version of a task whose answers are judged under a protocol.
+
+    Args:
+        protocol: Name of the protocol. The default one does not change the version.
+        version: Version of the task, with or without the name of another protocol; a number or text.
+
+    >>> version_under("authors", 1.3), version_under("paper", "1.3-lmms-eval-0.7.3"), version_under("paper", 1.3)
+    ('1.3-authors', '1.3', 1.3)
+    """
+    base = version.partition("-")[0] if isinstance(version, str) else version
+    return base if protocol == DEFAULT_PROTOCOL else f"{base}-{protocol}"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from loguru import logger
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record
 from lmms_egoplan.judging.asking import Asking
-from lmms_egoplan.judging.judgement import DEMO
+from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, DEMO, JudgeProtocol
 
 _MODEL = ("LMMS_EGOPLAN_JUDGE_MODEL", "MODEL_VERSION")
 _BASE_URL = ("LMMS_EGOPLAN_JUDGE_BASE_URL", "OPENAI_API_URL", "OPENAI_BASE_URL")
@@ -28,6 +28,7 @@ TIMEOUT = "LMMS_EGOPLAN_JUDGE_TIMEOUT"
 MAX_TOKENS = "LMMS_EGOPLAN_JUDGE_MAX_TOKENS"
 MAX_MIB = "LMMS_EGOPLAN_JUDGE_MAX_MIB"
 PARAMETERS = "LMMS_EGOPLAN_JUDGE_PARAMETERS"
+PROTOCOL = "LMMS_EGOPLAN_JUDGE_PROTOCOL"
 # Request parameters that the user can change or remove. They are part of the cache key.
 DEFAULT_PARAMETERS: Mapping[str, Any] = {"temperature": 0}
 # OpenAI's newer models accept only the second name, most other servers only the first.
@@ -73,6 +74,7 @@ class JudgeSettings:
         parameters: Parameters of each request, by name. Part of the cache key.
         asking: Options and counts of the command.
         ignores_cache: If True, ignore and replace cached replies.
+        protocol: Name of the judge's protocol; "" for the environment's choice, see `chosen_protocol`.
     """
 
     model: str
@@ -88,6 +90,7 @@ class JudgeSettings:
     parameters: Mapping[str, Any] = field(default_factory=lambda: dict(DEFAULT_PARAMETERS), hash=False)
     asking: Asking = field(default_factory=Asking, compare=False, repr=False)
     ignores_cache: bool = False
+    protocol: str = ""
 
     @property
     def where(self) -> str:
@@ -95,12 +98,13 @@ class JudgeSettings:
         return self.azure_endpoint or self.base_url or "https://api.openai.com/v1"
 
     def name(self, model: str) -> str:
-        """Return the name of a model that replied, with all parameters that differ from the default.
+        """Return the name of a model that replied, with the protocol and all parameters that differ from the default.
 
         >>> JudgeSettings("o3", parameters={"reasoning_effort": "high"}).name("o3-2025-04-16")
         'o3-2025-04-16 (reasoning_effort="high", temperature=null)'
         """
         sent = {**dict.fromkeys(DEFAULT_PARAMETERS), **self.parameters}
+        sent |= {"protocol": self.protocol} if self.protocol not in ("", DEFAULT_PROTOCOL) else {}
         changed = [
             f"{name}={json.dumps(sent[name])}" for name in sorted(sent) if sent[name] != DEFAULT_PARAMETERS.get(name)
         ]
@@ -109,6 +113,32 @@ class JudgeSettings:
     def shared_by(self, processes: int) -> "JudgeSettings":
         """Return the same judge with the concurrency divided by the number of processes, at least 1."""
         return replace(self, concurrency=max(1, self.concurrency // processes))
+
+    def under(self, protocol: JudgeProtocol) -> "JudgeSettings":
+        """Return the same judge under a protocol, with its parameters and token limit unless the environment sets them.
+
+        Raises:
+            LmmsEgoplanError: see `judge_settings`.
+        """
+        parameters = {**self.parameters, **protocol.parameters}
+        limits = {"parameters": parameters, "max_tokens": protocol.max_tokens or self.max_tokens, **_limits(parameters)}
+        return replace(self, protocol=protocol.name, **{name: limits[name] for name in ("parameters", "max_tokens")})
+
+
+def chosen_protocol(protocols: Mapping[str, JudgeProtocol], name: str = "") -> JudgeProtocol:
+    """Return the protocol with a name.
+
+    Args:
+        protocols: a benchmark's protocols by name.
+        name: the name; "" for the value of ``LMMS_EGOPLAN_JUDGE_PROTOCOL``, or the default without this variable.
+
+    Raises:
+        LmmsEgoplanError: there is no protocol with this name. The message lists the names.
+    """
+    name = name or _first((PROTOCOL,)) or DEFAULT_PROTOCOL
+    if name not in protocols:
+        raise LmmsEgoplanError(f"{PROTOCOL} or --protocol: {name!r} is unknown; use one of {', '.join(protocols)}")
+    return protocols[name]
 
 
 def judge_settings(default_model: str) -> JudgeSettings | None:
@@ -255,8 +285,12 @@ def _warn_of_borrowed_key(host: str) -> None:
         )
 
 
-def _limits() -> dict[str, Any]:
-    """Return the numbers and parameters that the environment sets, by field name."""
+def _limits(defaults: Mapping[str, Any] = DEFAULT_PARAMETERS) -> dict[str, Any]:
+    """Return the numbers and parameters that the environment sets, by field name.
+
+    Args:
+        defaults: parameters that those of the environment are added to.
+    """
     limits: dict[str, Any] = {}
     for setting, (name, highest) in _NUMBERS.items():
         if text := _first((name,)):
@@ -268,12 +302,13 @@ def _limits() -> dict[str, Any]:
                 number = _number(f"{PARAMETERS}: {name}", json.dumps(parameters.pop(name)), _NUMBERS["max_tokens"][1])
                 if limits.setdefault("max_tokens", number) != number or limits.setdefault("limit_name", name) != name:
                     raise LmmsEgoplanError(f"{PARAMETERS} sets {name} to {number}, but another limit is set; unset one")
-        limits["parameters"] = {name: value for name, value in parameters.items() if value is not None}
+        merged = {**defaults, **parameters}
+        limits["parameters"] = {name: value for name, value in merged.items() if value is not None}
     return limits
 
 
 def _parameters(text: str) -> dict[str, Any]:
-    """Merge a JSON object into the default parameters. Removed parameters have the value None."""
+    """Read a JSON object of parameters. Removed parameters have the value None."""
     how = 'set a JSON object such as {"temperature": null}'
     values = parse_record(PARAMETERS, text, how)
     if not isinstance(values, dict) or "" in values:
@@ -284,7 +319,7 @@ def _parameters(text: str) -> dict[str, Any]:
         json.dumps(values, allow_nan=False)
     except ValueError as error:
         raise LmmsEgoplanError(f"{PARAMETERS}: {error}; {how}") from error
-    return {**DEFAULT_PARAMETERS, **values}
+    return values
 
 
 def _number(name: str, text: str, highest: int) -> int:

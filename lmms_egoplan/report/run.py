@@ -48,7 +48,7 @@ _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
 # Metadata of a task that the page does not repeat among the task's details.
 _ELSEWHERE = ("version", "benchmark")
 # Metrics of a task that are texts.
-_TEXT_METRICS = ("judge_model", "media", "encoder", "bleurt_model", "prompts")
+_TEXT_METRICS = ("judge_model", "judge_protocol", "media", "encoder", "bleurt_model", "prompts")
 
 
 @dataclass(frozen=True)
@@ -193,9 +193,10 @@ def version_text(version: Any) -> str:
     return str(number) if math.isfinite(number) else ""
 
 
-def age(version: str | None) -> tuple[bool, list[int], str]:
-    """Return a sort key that puts the newest version last and an unknown one first."""
-    return version is not None, [int(number) for number in re.findall(r"\d{1,9}", version or "")], version or ""
+def age(version: str | None) -> tuple[bool, list[int], bool, str]:
+    """Return a sort key that puts the newest version last, after its variants, and an unknown one first."""
+    base, _, variant = (version or "").partition("-")
+    return version is not None, [int(number) for number in re.findall(r"\d{1,9}", base)], not variant, version or ""
 
 
 def package_versions() -> dict[str, str]:

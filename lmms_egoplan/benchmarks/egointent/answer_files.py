@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, RELEASE_JUDGE_VERSION
+from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER, RELEASE
 from lmms_egoplan.benchmarks.egointent.metrics import score_release_step, score_step
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, Prediction, grade
 from lmms_egoplan.benchmarks.splits import EGOINTENT
@@ -19,8 +19,8 @@ from lmms_egoplan.validation import AnyText, Checked, read_as
 # Names of task variants that users define start with this, for example egointent_16.
 TASK = "egointent"
 V1 = "egointent_v1"
-# The version of the judge prompt, and the function that scores a step.
-KINDS = {TASK: (RELEASE_JUDGE_VERSION, score_release_step), V1: (JUDGE_VERSION, score_step)}
+# The judge's protocol, and the function that scores a step.
+KINDS = {TASK: (RELEASE, score_release_step), V1: (PAPER, score_step)}
 _HOW = 'use samples of a harness, or lines such as {"step_id": "1", "answer": "{\\"local_intent\\": ...}"}'
 
 
@@ -98,7 +98,7 @@ def judge_stored(
         settings: The judge.
     """
     judged_steps: dict[int, GradedStep] = {}
-    for kind in KINDS:
+    for kind, (protocol, _) in KINDS.items():
         steps_of_kind = {index: step for index, step in enumerate(stored) if step.kind == kind}
         is_together = '"together": true' in json.dumps(
             [step.run and step.run.config for step in steps_of_kind.values()]
@@ -109,7 +109,7 @@ def judge_stored(
             )
             for index, step in steps_of_kind.items()
         ]
-        graded = grade(predictions, settings, together=is_together, release=kind == TASK)
+        graded = grade(predictions, settings, protocol, together=is_together)
         judged_steps |= zip(steps_of_kind, graded, strict=True)
     return [judged_steps[index] for index in range(len(stored))]
 
@@ -117,7 +117,7 @@ def judge_stored(
 def write_judged(path: Path, stored: Sequence[StoredStep], judged: Sequence[GradedStep]) -> None:
     """Write judged steps as JSON Lines, the format that `read_stored` and reports read."""
     lines = (
-        asdict(answer) | {"kind": step.kind, "judge_prompt": KINDS[step.kind][0]}
+        asdict(answer) | {"kind": step.kind, "judge_prompt": KINDS[step.kind][0].name}
         for step, answer in zip(stored, judged, strict=True)
     )
     write_lines(path, lines, [step.run for step in stored])

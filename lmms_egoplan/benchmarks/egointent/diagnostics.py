@@ -198,7 +198,7 @@ def score_diagnostics(doc: Mapping[str, Any], responses: Sequence[str]) -> Value
         - ``diagnostics``: all fields of `Diagnosis`, ``missing`` (scores), ``video_id``, ``environment``, and
           ``scenario`` (for a Goal-Step step ``category``). If all four scores exist, also their mean as ``score``.
         - ``judge_coverage``, ``parsed``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``media``,
-          ``num_steps`` and the values of `covered`.
+          ``num_steps`` and the values of `judge_tokens` and `covered`.
 
     Raises:
         ValueError: There is not exactly one response, it is not a diagnosis, or it belongs to another step.

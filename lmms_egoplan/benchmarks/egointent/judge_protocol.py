@@ -8,12 +8,13 @@ of the release of August 2026.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from statistics import fmean
 
-from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS, RELEASE_NAMES
-from lmms_egoplan.judging.judgement import RatingScale
+from lmms_egoplan.benchmarks.egointent.protocol import ALIASES, FIELDS
+from lmms_egoplan.judging.judgement import JudgeProtocol, RatingScale
 from lmms_egoplan.paths import module_yaml
 
 # Bump when a prompt or the reading of verdicts changes: ratings of different versions are not comparable. The release's
@@ -37,16 +38,28 @@ _NEW_TEXT = re.compile(
 )
 
 
-def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str], *, release: bool = False) -> str:
+@dataclass(frozen=True, kw_only=True)
+class StepProtocol(JudgeProtocol):
+    """A protocol whose prompt defines the rated fields.
+
+    Attributes:
+        definitions: Definition of each of `FIELDS`.
+        labels: Name of each field in requests that cover several. A request about one field does not name it.
+    """
+
+    definitions: Mapping[str, str]
+    labels: Mapping[str, str]
+
+
+def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str], protocol: StepProtocol) -> str:
     """Return the request to rate one field, or several in one request.
 
     Args:
         references: Texts by field, at least for the fields in `predictions`.
         predictions: Texts of one or more fields, by field, sanitized for the judge.
-        release: Use the release's definitions and field names. A request about one field does not name it.
+        protocol: One of `PROTOCOLS`.
     """
-    fields = list(predictions)
-    labels = {field: RELEASE_NAMES[field] if release else field for field in fields}
+    fields, labels, definitions = list(predictions), protocol.labels, protocol.definitions
     texts = "\n".join(
         _PROMPTS["texts"].format(
             label=f": {labels[field]}" if len(fields) > 1 else "",
@@ -55,9 +68,9 @@ def judge_prompt(references: Mapping[str, str], predictions: Mapping[str, str], 
         )
         for field in fields
     )
-    rating, definitions = _PROMPTS["rating"], _PROMPTS["release_definitions" if release else "definitions"]
+    rating = _PROMPTS["rating"]
     if len(fields) == 1:
-        return _PROMPTS["one"].format(definition=definitions[fields[0]], rating=rating, texts=texts)
+        return protocol.prompt.format(definition=definitions[fields[0]], rating=rating, texts=texts)
     return _PROMPTS["several"].format(
         definitions="\n".join(f"{labels[field]}: {definitions[field]}" for field in fields),
         rating=rating,
@@ -92,6 +105,10 @@ def read_ratings(verdict: str) -> dict[str, float]:
 
 
 SCALE = RatingScale(read_rating, best=_BEST)
+# Each is named after the version of its prompt. The task determines which one applies.
+_COMMON = {"prompt": _PROMPTS["one"], "scale": SCALE}
+PROTOCOLS = {name: StepProtocol(name=name, **_COMMON, **texts) for name, texts in _PROMPTS["protocols"].items()}
+PAPER, RELEASE = PROTOCOLS[JUDGE_VERSION], PROTOCOLS[RELEASE_JUDGE_VERSION]
 
 
 def scale_of(fields: Sequence[str]) -> RatingScale:

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
-from lmms_egoplan.benchmarks.aggregations import Values
+from lmms_egoplan.benchmarks.aggregations import Values, judge_tokens
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES
 from lmms_egoplan.benchmarks.egointent.records import ENVIRONMENTS, GOALSTEP_STEPS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, JudgedStep
@@ -38,7 +38,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
           (for a Goal-Step step ``category``). If all three fields have a rating, also their mean as ``score``.
         - ``indoor`` or ``outdoor``, if known; one of ``scenario`` and ``category``.
         - ``parsed``, ``judge_coverage``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``media``,
-          ``unverified``, ``num_steps`` and the values of `covered`.
+          ``unverified``, ``num_steps`` and the values of `judge_tokens` and `covered`.
 
     Raises:
         ValueError: There is not exactly one response, it is not a graded step, or it belongs to another step.
@@ -140,6 +140,7 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
         "truncated_of": {"truncated": step.truncated},
         "suspect": {"found": len(step.fields), "suspect": len(step.suspect)},
         "judge_model": {"judges": [step.judges[name] for name in step.judged]},
+        **judge_tokens(step.judge_prompt_tokens, step.judge_reply_tokens),
         "media": {"media": step.media},
         "num_steps": {"step_id": step.step_id},
         **covered(doc, EGOINTENT.official["test"], len(ratings) / len(step.rated), origin_of(doc)),

@@ -13,7 +13,7 @@ from annotated_types import Predicate
 from PIL import Image
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, model_validator
 
-from lmms_egoplan.benchmarks.egointent.judge_protocol import judge_prompt, read_ratings, scale_of
+from lmms_egoplan.benchmarks.egointent.judge_protocol import RELEASE, StepProtocol, judge_prompt, read_ratings, scale_of
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.judging.judge import Judge, warn_of_missing_ratings
@@ -110,6 +110,10 @@ class JudgedStep(TextRecord):
         frames_sampled: As in `Prediction`.
         reply: As in `Prediction`.
         media: As in `Prediction`.
+        protocol: Name of the judge's protocol; None without one, and in records of earlier versions.
+        judge_prompt_tokens: Prompt tokens of the step's requests for the judge's last replies, as the endpoint counted
+            them, also if the replies are cached; None if one is unknown.
+        judge_reply_tokens: Tokens of these replies; None if one is unknown.
     """
 
     RATINGS: ClassVar[str]
@@ -126,6 +130,9 @@ class JudgedStep(TextRecord):
     frames_sampled: StrictInt
     reply: AnyText | None = None
     media: AnyText | None = None
+    protocol: AnyText | None = None
+    judge_prompt_tokens: StrictInt | None = None
+    judge_reply_tokens: StrictInt | None = None
 
     @classmethod
     def of(cls: type[Judged], prediction: Prediction, judged: Mapping[str, Judgement]) -> Judged:
@@ -145,6 +152,8 @@ class JudgedStep(TextRecord):
             judges=judges,
             errors=errors,
             suspect=[name for name in FIELDS if name in prediction.fields and sanitize(prediction.fields[name])[1]],
+            judge_prompt_tokens=_total(judged, "prompt_tokens", len(askable)),
+            judge_reply_tokens=_total(judged, "completion_tokens", len(askable)),
         )
 
     @classmethod
@@ -227,7 +236,7 @@ class GradedStep(JudgedStep):
 
 
 def grade(
-    predictions: Sequence[Prediction], settings: JudgeSettings | None, *, together: bool = False, release: bool = False
+    predictions: Sequence[Prediction], settings: JudgeSettings | None, protocol: StepProtocol, *, together: bool = False
 ) -> list[GradedStep]:
     """Rate the found fields of each prediction with a judge; return the graded steps in the same order.
 
@@ -237,10 +246,10 @@ def grade(
     Args:
         predictions: Predictions of a task.
         settings: The judge; None without a judge.
+        protocol: The judge's protocol.
         together: Send one request for all fields of a step, which takes a third of the requests. If a reply does not
             rate all fields, the request is repeated up to twice, and the ratings in the last reply are used. The demo
             judge always gets one request for each field.
-        release: See `judge_prompt`.
     """
     judged: list[dict[str, Judgement]] = [{} for _ in predictions]
     if settings is not None:
@@ -251,13 +260,14 @@ def grade(
             is_one = together and fields and settings.model != DEMO
             for part in [fields] if is_one else [(field,) for field in fields]:
                 batch = batches.setdefault(part if len(part) > 1 else (), {})
-                batch[index, part] = _request(prediction, part, release=release)
+                batch[index, part] = _request(prediction, part, protocol)
         judge = Judge("EgoIntent", settings, KEPT)
         for batch in batches.values():
             judgements = judge.rate([*batch.values()], scale_of(next(iter(batch))[1]))
             for (index, fields), judgement in zip(batch, judgements, strict=True):
                 judged[index] |= _by_field(fields, judgement)
-    return GradedStep.of_all(predictions, judged, "EgoIntent", "predicted fields")
+    steps = GradedStep.of_all(predictions, judged, "EgoIntent", "predicted fields")
+    return [replace(step, protocol=protocol.name if any(step.judges.values()) else None) for step in steps]
 
 
 def assumed_predictions(rows: Iterable[Mapping[str, Any]]) -> list[Prediction]:
@@ -282,14 +292,14 @@ def _blank_images(count: int) -> list[Image.Image]:
 
 def estimate(rows: Iterable[Mapping[str, Any]], settings: JudgeSettings) -> None:
     """Add the requests for answers like the references to the estimate of `settings`, one for each field."""
-    grade(assumed_predictions(rows), settings, release=True)
+    grade(assumed_predictions(rows), settings, RELEASE)
 
 
-def _request(prediction: Prediction, fields: Sequence[str], *, release: bool) -> JudgeRequest:
+def _request(prediction: Prediction, fields: Sequence[str], protocol: StepProtocol) -> JudgeRequest:
     predictions = {field: sanitize(prediction.fields[field])[0] for field in fields}
     return JudgeRequest(
         id=f"{prediction.step_id} {', '.join(predictions)}",
-        prompt=judge_prompt(prediction.references, predictions, release=release),
+        prompt=judge_prompt(prediction.references, predictions, protocol),
         reference=" ".join(prediction.references[field] for field in predictions),
         answer=" ".join(predictions.values()),
     )
@@ -302,4 +312,11 @@ def _by_field(fields: Sequence[str], judgement: Judgement) -> dict[str, Judgemen
     # A complete reply may rate only some of the fields.
     has_ended = judgement.rating is not None or (judgement.finish is not None and is_ended(judgement.finish))
     ratings = read_ratings(without_thinking(judgement.reply or "") or "") if has_ended else {}
-    return {field: replace(judgement, rating=ratings.get(field)) for field in fields}
+    later = replace(judgement, prompt_tokens=0, completion_tokens=0)  # the first field has the request's tokens
+    return {field: replace(later if n else judgement, rating=ratings.get(field)) for n, field in enumerate(fields)}
+
+
+def _total(judged: Mapping[str, Judgement], tokens: str, count: int) -> int | None:
+    """Add a number of tokens over the judgements; None if one is unknown or missing."""
+    numbers = [getattr(judgement, tokens) for judgement in judged.values()]
+    return None if None in numbers or len(numbers) < count else sum(numbers)

@@ -21,7 +21,7 @@ from lmms_egoplan.text import cell_text, clean_text
 from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as
 
 _TASKS = "egothink_"
-_REPEATED = ("rating", "judgement", "judge", "error")
+_REPEATED = ("rating", "judgement", "judge", "error", "judge_prompt_tokens", "judge_reply_tokens")
 _HOW = 'use samples of a harness, or lines like {"id": "existence/1", "answer": "Yes."}'
 
 

@@ -1,6 +1,7 @@
 """EgoThink's subcommands of ``lmms-egoplan``."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from lmms_egoplan.benchmarks.aggregations import names
 from lmms_egoplan.benchmarks.egothink import answer_files
 from lmms_egoplan.benchmarks.egothink.agreement import NONE, OVERALL, Means, RaterAgreement, agreement_csv, compare
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
+from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.metrics import noise_by_dimension
 from lmms_egoplan.benchmarks.egothink.prepare import LENGTH_TOLERANCE, prepare_egothink
 from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, JudgedAnswer, grade_repeatedly
@@ -23,7 +25,7 @@ from lmms_egoplan.files import write_whole
 from lmms_egoplan.judging.agreement import MIN_ITEMS, RESAMPLES, Estimate, by_question, gaps
 from lmms_egoplan.judging.asking import Asking, Concurrency, EstimateOnly, Out, Prices, RetryRejected, end, written_path
 from lmms_egoplan.judging.judge import probe
-from lmms_egoplan.judging.settings import language_model
+from lmms_egoplan.judging.settings import chosen_protocol, language_model
 from lmms_egoplan.outputs import also_writes
 from lmms_egoplan.storage import split_dir
 
@@ -87,6 +89,12 @@ def judge(
             "differences come from the endpoint (batches, several servers, rounding).",
         ),
     ] = 1,
+    protocol: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help=f"One of {', '.join(PROTOCOLS)}. Default: LMMS_EGOPLAN_JUDGE_PROTOCOL or paper."
+        ),
+    ] = "",
     retry_rejected: RetryRejected = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,
@@ -103,6 +111,7 @@ def judge(
     Example: `lmms-egoplan judge egothink runs/my-model --out judged.jsonl`
     """
     settings = language_model(DEFAULT_JUDGE, asking=Asking(retry_rejected, estimate, prices), concurrency=concurrency)
+    settings = replace(settings, protocol=chosen_protocol(PROTOCOLS, protocol).name)
     stored = answer_files.read_stored(samples)
     answers = answer_files.with_questions(stored)
     if not estimate:
@@ -188,15 +197,15 @@ def _print_scores(judged: Sequence[JudgedAnswer]) -> None:
         answers = [answer for answer in judged if dimension_of(answer.id) == name]
         if not answers:
             continue
-        scores = [100 * answer.rating for answer in answers if answer.rating is not None]
+        scores = [answer.score for answer in answers if answer.score is not None]
         questions = len(EGOTHINK.load(name))
         if len(scores) == questions:
             complete[name] = fmean(scores)
         else:
             incomplete.append(f"{name} ({len(scores)} of {questions} questions rated)")
         score = _format(fmean(scores) if scores else None, ".1f")
-        coverage = f"{len(scores) / len(answers):.1%}"
-        table.add_row(name, f"{len(answers)} of {questions}", str(len(scores)), score, coverage)
+        rated = sum(answer.rating is not None for answer in answers)
+        table.add_row(name, f"{len(answers)} of {questions}", str(rated), score, f"{rated / len(answers):.1%}")
     Console().print(table)
     if len(complete) == len(DIMENSION_NAMES):
         typer.echo(f"Average: {fmean(complete.values()):.1f}")
@@ -207,6 +216,8 @@ def _print_scores(judged: Sequence[JudgedAnswer]) -> None:
             f"Average: n/a. It requires a rating for every question of all {len(DIMENSION_NAMES)} dimensions. "
             f"Dimensions without answers: {num_without_answers}. Incomplete dimensions: {len(incomplete)}{example}."
         )
+    if failed := sum(answer.rating is None and answer.score is not None for answer in judged):
+        typer.echo(f"Failed judgements, in the mean as -1: {failed}")
     typer.echo(f"Judge: {names([{'judge': answer.judge} for answer in judged if answer.rating is not None])}")
 
 

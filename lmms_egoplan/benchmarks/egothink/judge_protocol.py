@@ -1,8 +1,16 @@
-"""Define the judge's prompt (Table 7) and read its verdict."""
+"""Define the protocols of the judge, and read its verdicts.
+
+- ``paper``: the prompt of Table 7 with this project's reader, the default.
+- ``authors``: AdaCheng/EgoThink, commit fbafe8f (``gen_judgment.py``, ``common.py``, ``judge_prompts.jsonl``).
+- ``lmms-eval-0.7.3``: ``lmms_eval/tasks/egothink/utils.py`` of that version.
+
+All of them ask up to three times for a rating, read it after the model's thinking, and accept only `LEVELS`.
+"""
 
 import re
+from dataclasses import replace
 
-from lmms_egoplan.judging.judgement import RatingScale
+from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, JudgeProtocol, RatingScale
 from lmms_egoplan.paths import module_yaml
 from lmms_egoplan.text import compile_patterns
 
@@ -10,9 +18,6 @@ from lmms_egoplan.text import compile_patterns
 LEVELS = (0.0, 0.5, 1.0)
 
 _TEXTS = module_yaml(__file__)
-JUDGE_PROMPT: str = _TEXTS["prompt"]
-"""Table 7, verbatim."""
-
 _RE = compile_patterns(_TEXTS["patterns"], re.VERBOSE)
 
 
@@ -49,4 +54,21 @@ def _ratings(text: str) -> list[float | None]:
     return [float(content) if _RE.number.fullmatch(content) else None for content in contents]
 
 
+def read_first_rating(verdict: str) -> float | None:
+    """Read the first ``[[number]]`` of a verdict, otherwise the first ``[number]``, as the authors' code does.
+
+    Returns:
+        The rating; None without one, or if it is not in `LEVELS`. The authors' code accepts any number.
+    """
+    match = _RE.first_double.search(verdict) or _RE.first_single.search(verdict)
+    rating = float(match[1]) if match else None
+    return rating if rating in LEVELS else None
+
+
 SCALE = RatingScale(read_rating, best=1)
+_PAPER = JudgeProtocol(name=DEFAULT_PROTOCOL, prompt=_TEXTS["prompt"], scale=SCALE)
+_AUTHORS = JudgeProtocol(name="authors", scale=RatingScale(read_first_rating, best=1), **_TEXTS["authors"])
+_LMMS_EVAL = replace(
+    _AUTHORS, name="lmms-eval-0.7.3", failed=-1, normalise=lambda x: x.lower().strip().replace(".", "")
+)
+PROTOCOLS = {protocol.name: protocol for protocol in (_PAPER, _AUTHORS, _LMMS_EVAL)}

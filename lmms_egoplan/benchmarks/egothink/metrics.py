@@ -1,7 +1,8 @@
 """Compute EgoThink's metrics: values per question, and aggregations over a run.
 
 The values of a question are records, as a harness logs them. Only judged answers have a score. An answer without a
-rating is neither right nor wrong; it only lowers the coverage.
+rating is neither right nor wrong; it only lowers the coverage. (Under a protocol with `JudgeProtocol.failed`, a failed
+judgement also has a score, and is counted in ``judge_failed``.)
 """
 
 import math
@@ -11,12 +12,13 @@ from typing import Any
 
 from loguru import logger
 
-from lmms_egoplan.benchmarks.aggregations import Values
+from lmms_egoplan.benchmarks.aggregations import Values, judge_tokens
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSION_NAMES, dimension_of
 from lmms_egoplan.benchmarks.egothink.scoring import JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.coverage import covered
 from lmms_egoplan.judging.agreement import Noise, noise, noise_of_average
+from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL
 
 
 def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
@@ -27,9 +29,10 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
         responses: One response, the text of a `JudgedAnswer`.
 
     Returns:
-        ``score``: all fields of `JudgedAnswer` and, if it has a rating, ``score``, 100 times the rating (0..100).
-        Also ``judge_coverage``, ``truncated``, ``truncated_of``, ``suspect``, ``judge_model``, ``prompts``,
-        ``num_questions`` and the values of `covered`.
+        ``score``: all fields of `JudgedAnswer` and, unless it leaves the mean, its ``score``, 0..100 or -100.
+        Also ``judge_coverage``, ``judge_failed`` (failed judgements that count in the mean), ``truncated``,
+        ``truncated_of``, ``suspect``, ``judge_model``, ``judge_protocol``, ``judge_prompt_tokens``,
+        ``judge_reply_tokens``, ``judge_tokens_of``, ``prompts``, ``num_questions`` and the values of `covered`.
 
     Raises:
         ValueError: There is not exactly one response, it is not a judged answer, or it answers another question.
@@ -43,15 +46,17 @@ def score_answer(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     judged = JudgedAnswer.from_text(text)
     if judged.id != doc["id"]:
         raise ValueError(f"question {doc['id']} got the judged answer to {judged.id}")
-    rating = judged.rating
-    is_judged = rating is not None
+    is_judged = judged.rating is not None
     return {
-        "score": asdict(judged) | ({} if rating is None else {"score": 100 * rating}),
+        "score": asdict(judged) | ({} if judged.score is None else {"score": judged.score}),
         "judge_coverage": {"judged": is_judged},
+        "judge_failed": {"failed": judged.score is not None and not is_judged},
         "truncated": {"truncated": judged.truncated},
         "truncated_of": {"truncated": judged.truncated},
         "suspect": {"suspect": judged.suspect},
         "judge_model": {"judge": judged.judge if is_judged else None},
+        "judge_protocol": {"protocol": None if judged.judge is None else judged.protocol or DEFAULT_PROTOCOL},
+        **judge_tokens(judged.judge_prompt_tokens, judged.judge_reply_tokens),
         "prompts": {"prompts": judged.prompts},
         "num_questions": {"id": judged.id},
         **covered(doc, EGOTHINK.official[dimension_of(judged.id)], is_judged),

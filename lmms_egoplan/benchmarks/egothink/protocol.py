@@ -1,4 +1,4 @@
-r"""Define the inference prompts of each model family (appendix C, Tables 5 and 6).
+r"""Define the inference prompts of each model family (appendix C, Tables 5 and 6), and those of PhysBrain 1.0.
 
 A printed ``\n`` is a newline here; the spaces around it are unchanged. The tables have several placeholders for the
 question (``{question}``, ``{prompt}``, ``{}``, ``{instruction}``, ``instruction``, ``question``). Here, all of them are
@@ -21,7 +21,8 @@ class PromptFamily:
 
     Attributes:
         name: Name of the family in the tables.
-        backends: lmms-eval's names for the family's backends; ``default`` for all models without a family.
+        backends: lmms-eval's names for the family's backends; ``default`` for all models without a family. Empty for
+            prompts of others, which are selected by the family's name.
         general: Prompt of Table 5, for all dimensions except planning.
         planning: Prompt of Table 6, for planning.
         is_system: True if the prompts are system prompts. The user's turn is then only the question.
@@ -46,6 +47,8 @@ _DEFAULT = "default"
 def model_blocks(*, planning: bool) -> dict[str, dict[str, str]]:
     """Return lmms-eval's ``lmms_eval_specific_kwargs``: a block for each backend with a family, and ``default``.
 
+    A family without backends has a block under its own name.
+
     Args:
         planning: Use Table 6 instead of Table 5.
 
@@ -53,7 +56,7 @@ def model_blocks(*, planning: bool) -> dict[str, dict[str, str]]:
         New dicts with ``prompt`` and, for LLaVA, ``system``. ``prompt`` is the user's turn with ``{question}``, and
         with ``<image>`` at the paper's position of the image.
     """
-    return {backend: _block(family, planning=planning) for family in FAMILIES for backend in family.backends}
+    return {name: _block(family, planning=planning) for family in FAMILIES for name in family.backends or [family.name]}
 
 
 def block_by_model_type(*, planning: bool) -> dict[str, dict[str, dict[str, str]]]:

@@ -1,16 +1,16 @@
 """Grade single answers with a judge (sec. 4.1)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool, StrictFloat
+from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
-from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, SCALE
+from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS, SCALE
 from lmms_egoplan.judging.judge import Judge, warn_of_missing_ratings
-from lmms_egoplan.judging.judgement import Judgement, JudgeRequest
-from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.judging.judgement import DEFAULT_PROTOCOL, Judgement, JudgeProtocol, JudgeRequest
+from lmms_egoplan.judging.settings import JudgeSettings, chosen_protocol
 from lmms_egoplan.judging.text import sanitize
 from lmms_egoplan.serialization import TextRecord
 from lmms_egoplan.validation import AnyText, Expected
@@ -52,12 +52,17 @@ class JudgedAnswer(TextRecord):
         id: See `Answer`.
         answer: See `Answer`.
         truncated: See `Answer`.
-        suspect: True if the answer looks as if it contains its own rating. The judge saw it altered by `sanitize`.
+        suspect: True if the answer looks as if it contains its own rating. The judge saw it altered by `sanitize` if
+            the protocol does so.
         rating: 0, 0.5 or 1; None without a rating.
         judgement: Raw text of the judge's last reply; None without a reply.
-        judge: Model name from the endpoint; None without a judge.
+        judge: Model name from the endpoint, with what differs from the defaults; None without a judge.
         error: Why there is no rating; None with a rating.
         prompts: See `Answer`.
+        protocol: Name in `PROTOCOLS`; None without a judge, and in records of earlier versions, which used ``paper``.
+        judge_prompt_tokens: Prompt tokens of the request for the judge's last reply, as the endpoint counted them, also
+            if the reply is cached; None if unknown.
+        judge_reply_tokens: Tokens of this reply; None if unknown.
     """
 
     WHAT = "a judged answer, as returned by `grade`"
@@ -71,6 +76,22 @@ class JudgedAnswer(TextRecord):
     judge: AnyText | None
     error: AnyText | None
     prompts: AnyText | None = None
+    protocol: Literal["paper", "authors", "lmms-eval-0.7.3"] | None = None
+    judge_prompt_tokens: StrictInt | None = None
+    judge_reply_tokens: StrictInt | None = None
+
+    @property
+    def score(self) -> float | None:
+        """100 times the rating, or times what a failed judgement counts as; None if the answer leaves the mean."""
+        failed = None if self.judge is None else PROTOCOLS[self.protocol or DEFAULT_PROTOCOL].failed
+        counted = failed if self.rating is None else self.rating
+        return None if counted is None else 100 * counted
+
+
+def judge_prompt(answer: Answer, protocol: JudgeProtocol) -> str:
+    """Return the text of the request to rate an answer, which is not sanitized here."""
+    reference = protocol.normalise(answer.reference)
+    return protocol.prompt.format(question=answer.question, ref_answer_1=reference, answer=answer.answer)
 
 
 def grade(answers: Sequence[Answer], settings: JudgeSettings | None) -> list[JudgedAnswer]:
@@ -97,34 +118,40 @@ def grade_repeatedly(
 
     The first list equals the result of `grade`. Each repeat has separate cache entries.
     """
+    protocol = chosen_protocol(PROTOCOLS, settings.protocol if settings else "")
     sanitized = [(answer, *sanitize(answer.answer)) for answer in answers]
     batch = [(*item, repeat) for repeat in range(repeats) for item in sanitized]
-    judgements: Sequence[Judgement | None] = [None] * len(batch)
+    judgements = [Judgement(None, None, "", error="no judge is set")] * len(batch)
     if settings is not None and answers:
         requests = [
             JudgeRequest(
                 answer.id,
-                JUDGE_PROMPT.format(question=answer.question, ref_answer_1=answer.reference, answer=text),
+                judge_prompt(replace(answer, answer=text if protocol.sanitizes else answer.answer), protocol),
                 answer.reference,
                 text,
                 repeat=repeat,
+                system=protocol.system,
+                protocol=protocol.name,
             )
             for answer, text, _, repeat in batch
         ]
         dimensions = {dimension_of(answer.id) for answer in answers}
-        judge = Judge("EgoThink", settings, f"The answers are saved. To judge the rest later: {_JUDGE_LATER}")
-        judgements = judge.rate(requests, SCALE, dimensions.pop() if len(dimensions) == 1 else "")
+        judge = Judge("EgoThink", settings.under(protocol), f"The answers are saved. Judge the rest: {_JUDGE_LATER}")
+        judgements = judge.rate(requests, protocol.scale, dimensions.pop() if len(dimensions) == 1 else "")
     judged = [
         JudgedAnswer(
             id=answer.id,
             answer=answer.answer,
             truncated=answer.truncated,
             suspect=suspect,
-            rating=None if judgement is None or judgement.rating is None else float(judgement.rating),
-            judgement=None if judgement is None else judgement.reply,
-            judge=None if judgement is None else judgement.judge,
-            error="no judge is set" if judgement is None else judgement.error,
+            rating=None if judgement.rating is None else float(judgement.rating),
+            judgement=judgement.reply,
+            judge=judgement.judge or None,
+            error=judgement.error,
             prompts=answer.prompts,
+            protocol=protocol.name if judgement.judge else None,
+            judge_prompt_tokens=judgement.prompt_tokens,
+            judge_reply_tokens=judgement.completion_tokens,
         )
         for (answer, _, suspect, _), judgement in zip(batch, judgements, strict=True)
     ]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, RELEASE_JUDGE_VERSION  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, PAPER, RELEASE, RELEASE_JUDGE_VERSION  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     PROMPT_VERSION,
     RELEASE_PROMPT,
@@ -30,8 +30,7 @@ class Steps(JudgedTask):
     SETTINGS = ("media",)
     DEFAULT_JUDGE = DEFAULT_JUDGE
     OTHERWISE = OTHERWISE
-    # True selects the release's judge prompt, false the paper's.
-    RELEASE = True
+    PROTOCOL = RELEASE
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
         if (media := metadata.get("media", _MEDIA[0])) not in _MEDIA:
@@ -49,14 +48,14 @@ class Steps(JudgedTask):
             )
             for answer in answers
         ]
-        steps = grade(predictions, self.judge(), release=self.RELEASE)
+        steps = grade(predictions, self.judge(), self.PROTOCOL)
         return [step.to_text() for step in steps]
 
 
 class PaperSteps(Steps):
     """The task egointent_v1, with the paper's names and definitions of the fields."""
 
-    RELEASE = False
+    PROTOCOL = PAPER
 
 
 def doc_to_image(doc: Mapping[str, Any]) -> LazyImages:

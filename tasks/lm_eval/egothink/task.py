@@ -7,6 +7,7 @@ from typing import Any
 from datasets import Dataset
 
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
+from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.protocol import backend_of_model_type, model_blocks, prompt_text, prompts_name
 from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, Answer, grade
 from lmms_egoplan.benchmarks.splits import EGOTHINK
@@ -14,6 +15,7 @@ from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.checkpoint import model_type
 from lmms_egoplan.harnesses.lm_eval.lazy_images import IMAGE_PLACEHOLDER, LazyImages, images_name, stored_images
 from lmms_egoplan.harnesses.lm_eval.task import Answered, JudgedTask, SystemPromptTask, without_images
+from lmms_egoplan.judging.settings import chosen_protocol
 
 # Value of ``--metadata prompts`` that selects prompts by the checkpoint's type.
 _BY_MODEL_TYPE = "model_type"
@@ -29,7 +31,8 @@ class General(SystemPromptTask, JudgedTask):
     PLANNING = False
 
     def settled(self, metadata: dict[str, Any]) -> dict[str, Any]:
-        """Replace the rule for prompts by the name of the prompts that it selects."""
+        """Check the judge's protocol, and replace the rule for prompts by the name of the prompts that it selects."""
+        chosen_protocol(PROTOCOLS)
         prompts = metadata.get("prompts")
         if prompts == _BY_MODEL_TYPE:
             return metadata | {"prompts": backend_of_model_type(model_type(metadata))}

@@ -8,7 +8,7 @@ from datasets import Dataset
 
 from lmms_egoplan.benchmarks.egointent import diagnostics, scoring
 from lmms_egoplan.benchmarks.egointent.diagnostics import DIAGNOSTICS_VERSION, diagnose  # noqa: F401
-from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, RELEASE_JUDGE_VERSION  # noqa: F401
+from lmms_egoplan.benchmarks.egointent.judge_protocol import JUDGE_VERSION, PROTOCOLS, RELEASE_JUDGE_VERSION  # noqa: F401
 from lmms_egoplan.benchmarks.egointent.protocol import (  # noqa: F401
     PROMPT_VERSION,
     RELEASE_PROMPT,
@@ -70,20 +70,20 @@ class Judged(JudgedFilter):
 
     Args:
         together: Send one request to the judge for all fields of a step.
-        release: Use the release's judge prompt (August 2026), otherwise the paper's.
+        protocol: Name of the judge's protocol.
     """
 
     DEFAULT_JUDGE = scoring.DEFAULT_JUDGE
     OTHERWISE = scoring.OTHERWISE
 
-    def __init__(self, together: bool = False, release: bool = True) -> None:
+    def __init__(self, together: bool = False, protocol: str = RELEASE_JUDGE_VERSION) -> None:
         super().__init__()
         self._together = together
-        self._release = release
+        self._protocol = PROTOCOLS[protocol]
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
         predictions = _predictions(self, resps, docs)
-        steps = grade(predictions, self.judge(), together=self._together, release=self._release)
+        steps = grade(predictions, self.judge(), self._protocol, together=self._together)
         return [step.to_text() for step in steps]
 
 

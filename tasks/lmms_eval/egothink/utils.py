@@ -7,6 +7,7 @@ from datasets import Dataset
 from PIL import Image
 
 from lmms_egoplan.benchmarks.egothink.dimensions import DIMENSIONS
+from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS
 from lmms_egoplan.benchmarks.egothink.metrics import mean_over_dimensions  # noqa: F401
 from lmms_egoplan.benchmarks.egothink.protocol import (
     block_by_model_type,
@@ -20,6 +21,7 @@ from lmms_egoplan.benchmarks.egothink.scoring import DEFAULT_JUDGE, OTHERWISE, A
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.harnesses.lmms_eval.filters import JudgedFilter
 from lmms_egoplan.harnesses.lmms_eval.loaded_checkpoint import loaded_model
+from lmms_egoplan.judging.settings import chosen_protocol
 from lmms_egoplan.memory_ahead import reserve_for
 
 _DIMENSIONS = {dimension.name.upper(): dimension.name for dimension in DIMENSIONS}
@@ -31,9 +33,11 @@ _ANY_CHECKPOINT = "hf_vlm"
 
 def __getattr__(name: str) -> str | dict[str, dict[str, Any]]:
     """Return folders and fingerprints of prepared dimensions, and prompts. Called on loading, not on listing tasks."""
-    if name in _PLANNING:
-        planning = _PLANNING[name]
-        return {**model_blocks(planning=planning), _ANY_CHECKPOINT: block_by_model_type(planning=planning)}
+    if (kind := name.removeprefix("PHYSBRAIN_")) in _PLANNING:
+        blocks = model_blocks(planning=_PLANNING[kind])
+        if kind != name:
+            return {"default": blocks["physbrain-1.0"]}
+        return {**blocks, _ANY_CHECKPOINT: block_by_model_type(planning=_PLANNING[kind])}
     if name in _DIMENSIONS:
         return str(EGOTHINK.folder(_DIMENSIONS[name]))
     if name.endswith("_DATA") and name.removesuffix("_DATA") in _DIMENSIONS:
@@ -68,6 +72,10 @@ class Judged(JudgedFilter):
 
     DEFAULT_JUDGE = DEFAULT_JUDGE
     OTHERWISE = OTHERWISE
+
+    def __init__(self) -> None:
+        chosen_protocol(PROTOCOLS)
+        super().__init__()
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
         texts = docs.select_columns(["id", "question", "answer"])

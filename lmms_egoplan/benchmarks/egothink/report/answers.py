@@ -208,7 +208,7 @@ def _answer(sample: Mapping[str, Any]) -> Answer:
     judged, reference = logged(JudgedAnswer, sample.get("score", {})), sample.get("target")
     if not isinstance(reference, str) or dimension_of(judged.id) not in DIMENSION_NAMES:
         raise ValueError(f"{judged.id} is not a question of the benchmark, or has no reference")
-    key, scores = (judged.id, reference), {"score": None if judged.rating is None else 100 * judged.rating}
+    key, scores = (judged.id, reference), {"score": judged.score}
     # Questions are independent, so each is a separate cluster.
     cluster = "\n".join(key)
     return Answer(key, judged.id, f"question {judged.id}", judged, scores, cluster, doc=sample.get("doc"))
