@@ -6,6 +6,7 @@ import pytest
 
 from lmms_egoplan.benchmarks.actplan.instances import official_instances
 from lmms_egoplan.benchmarks.aggregations import tallied
+from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
 from lmms_egoplan.benchmarks.egointent.metrics import score_step
 from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
 from lmms_egoplan.benchmarks.egoplan.metrics import (
@@ -43,7 +44,7 @@ def stepped(doc, settings=DEMO):
     answer = Prediction(
         step_id="P01/3", fields=FIELDS, truncated=False, frames_shown=8, frames_sampled=30, references=FIELDS
     )
-    (step,) = grade([answer], settings)
+    (step,) = grade([answer], settings, PAPER)
     return score_step(STEP | doc, [step.to_text()])
 
 

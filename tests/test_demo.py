@@ -250,7 +250,7 @@ def egothink_ratings(replies):
         questions = json.loads((DATA / "egothink" / dimension.folder / "annotations.json").read_text())
         for number, question in enumerate(questions, 1):
             answer = replies[dimension.task][f"{dimension.name}/{number}"]
-            prompt = egothink_judge.JUDGE_PROMPT.format(
+            prompt = egothink_judge.PROTOCOLS["paper"].prompt.format(
                 question=question["question"], ref_answer_1=question["answer"], answer=answer
             )
             yield rating_with_reason(egothink_judge.read_rating, prompt)
@@ -260,7 +260,7 @@ def egointent_ratings(replies, steps):
     for step in steps:
         reply = json.loads(replies["egointent"][step.step_id])
         for field, name in RELEASE_NAMES.items():
-            prompt = egointent_judge.judge_prompt(vars(step), {field: reply[name]}, release=True)
+            prompt = egointent_judge.judge_prompt(vars(step), {field: reply[name]}, egointent_judge.RELEASE)
             yield rating_with_reason(egointent_judge.read_rating, prompt)
 
 

@@ -18,10 +18,10 @@ PACKAGE = Path(lmms_egoplan.__file__).parent
 FILES = {
     "benchmarks/actplan/error_judge.yaml": "802c7c4187e46f1d",
     "benchmarks/egointent/diagnostics.yaml": "3c97d463d04d631d",
-    "benchmarks/egointent/judge_protocol.yaml": "f2f5922b4a54c9c9",
+    "benchmarks/egointent/judge_protocol.yaml": "2b715b7c6aa2d6a2",
     "benchmarks/egointent/protocol.yaml": "6c67e8897ba211a0",
-    "benchmarks/egothink/judge_protocol.yaml": "eb5c464964e0c361",
-    "benchmarks/egothink/protocol.yaml": "8b457bc904c37329",
+    "benchmarks/egothink/judge_protocol.yaml": "4e16a09bbf33f961",
+    "benchmarks/egothink/protocol.yaml": "e5556f8d478ae5c4",
     "construction/actplan/description.yaml": "0ce1a706c4d39836",
     "construction/actplan/prompts.yaml": "c77dd202f675e009",
     "construction/egointent/prompts.yaml": "bf59d4b32eafb99c",
@@ -46,7 +46,7 @@ TEXTS = {
         egoplan.narrated_question(DOC),
         egoplan.narrated_question(DOC | {"past_actions": []}),
     ],
-    "egothink": [repr(family) for family in FAMILIES],
+    "egothink": [repr(family) for family in FAMILIES[:-1]],
 }
 DIGESTS = {"egoplan": "621950b2b5917803", "egothink": "30ecf503193f3df2"}
 

@@ -65,9 +65,8 @@ def cache_key(model: str, parameters: Mapping[str, Any], prompt: Prompt) -> str:
     """
     images = [prompt.images] if prompt.images else []
     repeat = [{"repeat": prompt.repeat}] if prompt.repeat else []
-    variant = (
-        [[prompt.system, prompt.protocol]] if prompt.system or prompt.protocol not in ("", DEFAULT_PROTOCOL) else []
-    )
+    is_default = not prompt.system and prompt.protocol in ("", DEFAULT_PROTOCOL)
+    variant = [] if is_default else [{"system": prompt.system, "protocol": prompt.protocol}]
     question = json.dumps([model, parameters, prompt.text, *images, *repeat, *variant], sort_keys=True)
     return hashlib.sha256(question.encode()).hexdigest()
 

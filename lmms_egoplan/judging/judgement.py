@@ -99,18 +99,19 @@ class JudgeProtocol:
     normalise: Callable[[str], str] = str
 
 
-def version_under(protocol: str, version: Any) -> Any:
+def version_under(protocol: str | None, version: Any) -> Any:
     """Return the version of a task whose answers are judged under a protocol.
 
     Args:
-        protocol: Name of the protocol. The default one does not change the version.
-        version: Version of the task, with or without the name of another protocol; a number or text.
+        protocol: Name of the protocol; None if unknown, which means the default. It does not change the version.
+        version: Version of the task, with or without the name of another protocol; a number, a text, or None if it is
+            unknown and remains so.
 
     >>> version_under("authors", 1.3), version_under("paper", "1.3-lmms-eval-0.7.3"), version_under("paper", 1.3)
     ('1.3-authors', '1.3', 1.3)
     """
     base = version.partition("-")[0] if isinstance(version, str) else version
-    return base if protocol == DEFAULT_PROTOCOL else f"{base}-{protocol}"
+    return base if base is None or protocol in (None, DEFAULT_PROTOCOL) else f"{base}-{protocol}"
 
 
 @dataclass(frozen=True)

@@ -106,8 +106,9 @@ class Part:
             yield note("divided", runs=", ".join(self.divided))
         if unknown := [task for task, version in self.versions.items() if version is None]:
             yield note("unknown_version", tasks=join_list(unknown, 3))
-        versions = {task: version for task, version in self.versions.items() if version is not None}
-        if foreign := [task for task, version in versions.items() if not _is_of_package(self.benchmark, task, version)]:
+        # without the judge's protocol
+        bases = {task: version.partition("-")[0] for task, version in self.versions.items() if version is not None}
+        if foreign := [task for task, version in bases.items() if not _is_of_package(self.benchmark, task, version)]:
             yield note("foreign_version", tasks=join_list(foreign, 3))
 
 

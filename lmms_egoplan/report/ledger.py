@@ -180,7 +180,7 @@ def runs_and_ledger(
         settings = " ".join((*details, *details.values()))
         names = () if re.search(r"\b(peft|delta|lora_local_path)=", settings) else checkpoint_names(task.run.model)
         is_instructed = re.search("system[ _]instruction|(system|reasoning)_prompt=", settings)
-        is_current = task.task_run.version == package_versions().get(task.task)
+        is_current = (task.task_run.version or "").partition("-")[0] == package_versions().get(task.task)
         of_run = dict(fields[task.task] if is_current and not is_instructed else {})
         of_run |= {"frames": task.conditions.get("frames") or "", "judge": task.judge or ""}
         for score in read_ledger():

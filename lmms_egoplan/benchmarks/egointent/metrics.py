@@ -43,6 +43,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     Raises:
         ValueError: There is not exactly one response, it is not a graded step, or it belongs to another step.
 
+    >>> from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
     >>> from lmms_egoplan.judging.settings import JudgeSettings
     >>> references = {"local_intent": "cut the bread", "global_intent": "make toast", "next_step_plan": "spread butter"}
@@ -50,7 +51,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     >>> answer = Prediction(
     ...     step_id="P01/3", fields=fields, truncated=False, frames_shown=8, frames_sampled=30, references=references
     ... )
-    >>> (step,) = grade([answer], JudgeSettings("demo"))
+    >>> (step,) = grade([answer], JudgeSettings("demo"), PAPER)
     >>> doc = {
     ...     "step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "cooking", "unverified": False,
     ...     "split_size": 300,
@@ -75,6 +76,7 @@ def score_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
 def score_release_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Values:
     """Return the values of `score_step` under the names in `RELEASE_NAMES`, and ``overall_missing_zero``.
 
+    >>> from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
     >>> from lmms_egoplan.judging.settings import JudgeSettings
     >>> references = {"local_intent": "cut the bread", "global_intent": "make toast", "next_step_plan": "spread butter"}
@@ -82,7 +84,7 @@ def score_release_step(doc: Mapping[str, Any], responses: Sequence[str]) -> Valu
     ...     step_id="P01/3", fields={"global_intent": "make toast"}, truncated=False, frames_shown=8, frames_sampled=30,
     ...     references=references,
     ... )
-    >>> (step,) = grade([answer], JudgeSettings("demo"))
+    >>> (step,) = grade([answer], JudgeSettings("demo"), PAPER)
     >>> doc = {
     ...     "step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "cooking", "unverified": False,
     ...     "split_size": 300,
@@ -109,12 +111,13 @@ def values_of(step: JudgedStep, doc: Mapping[str, Any], mean: str) -> Values:
     Raises:
         ValueError: The record belongs to another step.
 
+    >>> from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
     >>> from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
     >>> fields = {"global_intent": "make toast"}
     >>> answer = Prediction(
     ...     step_id="P01/3", fields=fields, truncated=False, frames_shown=8, frames_sampled=30, references={}
     ... )
-    >>> (step,) = grade([answer], None)  # without a judge
+    >>> (step,) = grade([answer], None, PAPER)  # without a judge
     >>> doc = {"step_id": "P01/3", "video_id": "P01", "environment": "indoor", "scenario": "tea", "split_size": 300}
     >>> values = values_of(step, doc, "overall")
     >>> values["local_intent"], values["global_intent"]

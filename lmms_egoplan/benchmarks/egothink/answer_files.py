@@ -16,6 +16,7 @@ from lmms_egoplan.benchmarks.egothink.scoring import Answer, JudgedAnswer
 from lmms_egoplan.benchmarks.splits import EGOTHINK
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.jsonl import parse_record, read_csv
+from lmms_egoplan.judging.judgement import version_under
 from lmms_egoplan.report.samples import Origin, stored_lines, write_lines
 from lmms_egoplan.text import cell_text, clean_text
 from lmms_egoplan.validation import AnyText, Checked, Expected, Text, read_as
@@ -136,8 +137,9 @@ def write_judged(path: Path, repeats: Sequence[Sequence[JudgedAnswer]], runs: It
     Args:
         path: The output file.
         repeats: One list of judged answers per repeat. Each line is an answer of the first list. If there are several
-            lists, ``repeats`` contains the rating, reply, judge and error of every repeat.
-        runs: Run of each answer. The list may be shorter if the other runs are unknown.
+            lists, ``repeats`` contains the rating, reply, judge, error and tokens of every repeat.
+        runs: Run of each answer. The list may be shorter if the other runs are unknown. The version of the task that is
+            written has the protocol of this judgement, not of the run's.
 
     Raises:
         OSError: The folder cannot be written.
@@ -145,6 +147,8 @@ def write_judged(path: Path, repeats: Sequence[Sequence[JudgedAnswer]], runs: It
     records = [asdict(answer) for answer in repeats[0]]
     for record, same in zip(records, zip(*repeats, strict=True), strict=True) if len(repeats) > 1 else ():
         record["repeats"] = [{name: getattr(answer, name) for name in _REPEATED} for answer in same]
+    judged = zip(repeats[0], runs, strict=False)
+    runs = [run and run.model_copy(update={"version": version_under(x.protocol, run.version)}) for x, run in judged]
     write_lines(path, records, runs)
 
 

@@ -35,6 +35,7 @@ _COEFFICIENTS = {
     "kappa_linear": "kappa, linear",
     "krippendorff_alpha": "Krippendorff's alpha",
 }
+_PROTOCOL = f"Protocol of the judge: {', '.join(PROTOCOLS)}. Default: LMMS_EGOPLAN_JUDGE_PROTOCOL if set, else paper."
 # Width of the columns for the dimension and for each rater. Narrower columns would truncate numbers.
 _DIMENSION_WIDTH, _RATER_WIDTH = 13, 16
 
@@ -89,12 +90,7 @@ def judge(
             "differences come from the endpoint (batches, several servers, rounding).",
         ),
     ] = 1,
-    protocol: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help=f"One of {', '.join(PROTOCOLS)}. Default: LMMS_EGOPLAN_JUDGE_PROTOCOL or paper."
-        ),
-    ] = "",
+    protocol: Annotated[str, typer.Option(metavar="NAME", help=_PROTOCOL)] = "",
     retry_rejected: RetryRejected = False,
     estimate: EstimateOnly = False,
     prices: Prices = None,

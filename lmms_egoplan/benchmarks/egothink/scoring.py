@@ -1,9 +1,10 @@
 """Grade single answers with a judge (sec. 4.1)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any
 
+from annotated_types import Predicate
 from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from lmms_egoplan.benchmarks.egothink.dimensions import dimension_of
@@ -76,7 +77,7 @@ class JudgedAnswer(TextRecord):
     judge: AnyText | None
     error: AnyText | None
     prompts: AnyText | None = None
-    protocol: Literal["paper", "authors", "lmms-eval-0.7.3"] | None = None
+    protocol: Annotated[str, Predicate(PROTOCOLS.__contains__), Expected("the name of a protocol")] | None = None
     judge_prompt_tokens: StrictInt | None = None
     judge_reply_tokens: StrictInt | None = None
 
@@ -88,10 +89,10 @@ class JudgedAnswer(TextRecord):
         return None if counted is None else 100 * counted
 
 
-def judge_prompt(answer: Answer, protocol: JudgeProtocol) -> str:
-    """Return the text of the request to rate an answer, which is not sanitized here."""
-    reference = protocol.normalise(answer.reference)
-    return protocol.prompt.format(question=answer.question, ref_answer_1=reference, answer=answer.answer)
+def judge_prompt(answer: Answer, sanitized: str, protocol: JudgeProtocol) -> str:
+    """Return the text of the request to rate an answer, in which `sanitized` replaces the answer if it must be safe."""
+    shown, reference = sanitized if protocol.sanitizes else answer.answer, protocol.normalise(answer.reference)
+    return protocol.prompt.format(question=answer.question, ref_answer_1=reference, answer=shown)
 
 
 def grade(answers: Sequence[Answer], settings: JudgeSettings | None) -> list[JudgedAnswer]:
@@ -126,7 +127,7 @@ def grade_repeatedly(
         requests = [
             JudgeRequest(
                 answer.id,
-                judge_prompt(replace(answer, answer=text if protocol.sanitizes else answer.answer), protocol),
+                judge_prompt(answer, text, protocol),
                 answer.reference,
                 text,
                 repeat=repeat,

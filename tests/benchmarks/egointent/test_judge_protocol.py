@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from benchmarks.egointent.judge_texts import REFERENCES, TEXTS, shown_in
 from benchmarks.verdicts import egointent_forms, egointent_several_forms
-from lmms_egoplan.benchmarks.egointent.judge_protocol import SCALE, judge_prompt, read_rating, read_ratings, scale_of
+from lmms_egoplan.benchmarks.egointent.judge_protocol import (
+    PAPER,
+    RELEASE,
+    SCALE,
+    judge_prompt,
+    read_rating,
+    read_ratings,
+    scale_of,
+)
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.judging.text import read_rating as read_reply
 from lmms_egoplan.judging.text import without_thinking
@@ -94,7 +102,7 @@ def test_a_verdict_on_several_fields_needs_them_all(asked, rated):
 @pytest.mark.parametrize("fields", [*([field] for field in FIELDS), FIELDS[:2], FIELDS])
 def test_prompts_contain_texts_and_no_rating(fields, release):
     predictions = {field: f"<{field}> {{braces}}" for field in fields}
-    prompt = judge_prompt(REFERENCES, predictions, release=release)
+    prompt = judge_prompt(REFERENCES, predictions, RELEASE if release else PAPER)
     for field in FIELDS:
         assert (REFERENCES[field] in prompt) == (field in fields)
         assert prompt.count(f"<{field}>") == (field in fields)

@@ -8,7 +8,7 @@ from benchmarks.egointent.source import raw_record
 from judge_server import JudgeServer, Reply
 from lmms_egoplan.benchmarks.egointent import metrics
 from lmms_egoplan.benchmarks.egointent.diagnostics import diagnostics_prompt
-from lmms_egoplan.benchmarks.egointent.judge_protocol import judge_prompt, read_ratings
+from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER, RELEASE, judge_prompt, read_ratings
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS, RELEASE_NAMES, RELEASE_PROMPT, prompt_text
 from lmms_egoplan.benchmarks.egointent.reply import read_reply
 from lmms_egoplan.benchmarks.egointent.scoring import Prediction, grade
@@ -21,7 +21,7 @@ DOC = raw_record(1) | {"num_frames": 3, "split_size": 4, "unverified": False}
 
 def graded(reply):
     prediction = Prediction.of_reply(DOC, reply, truncated=False, frames_shown=3, media=None)
-    (step,) = grade([prediction], JudgeSettings("demo"))
+    (step,) = grade([prediction], JudgeSettings("demo"), PAPER)
     return step
 
 
@@ -83,7 +83,7 @@ def test_missing_predictions_score_zero_but_missing_ratings_do_not(values, expec
 
 def test_one_request_about_several_fields_names_them_as_the_release_does():
     texts = {field: f"text of {field[:4]}" for field in FIELDS}
-    prompt = judge_prompt(texts, texts, release=True)
+    prompt = judge_prompt(texts, texts, RELEASE)
     assert "[[procedural_intent: n]]" in prompt
     assert "global_intent" not in prompt
     assert read_ratings("[[local_intent: 1]] [[procedural_intent: 2]] [[next_step: 3]]") == dict(
@@ -93,7 +93,7 @@ def test_one_request_about_several_fields_names_them_as_the_release_does():
 
 def test_judge_prompts_of_the_two_versions_differ_for_the_next_step():
     text = {"next_step_plan": "drive the screw in"}
-    paper, release = (judge_prompt(text, text, release=release) for release in (False, True))
+    paper, release = (judge_prompt(text, text, protocol) for protocol in (PAPER, RELEASE))
     assert "begin after this step" in paper
     assert "occur immediately after the observation boundary" in release
     assert "after this step" not in release
@@ -118,6 +118,6 @@ def test_judge_prompt_has_the_releases_names():
     with JudgeServer(lambda *_: Reply(verdict)) as server:
         settings = JudgeSettings("judge", base_url=server.url)
         prediction = Prediction.of_reply(DOC, reply, truncated=False, frames_shown=3, media=None)
-        (step,) = grade([prediction], settings, together=True, release=True)
+        (step,) = grade([prediction], settings, RELEASE, together=True)
     assert step.ratings == dict(zip(FIELDS, (80.0, 60.0, 40.0), strict=True))
     assert all("global_intent" not in str(body) for body in server.bodies)

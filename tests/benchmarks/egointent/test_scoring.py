@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from benchmarks.egointent.judge_texts import REFERENCES, TEXTS, shown_in
 from judge_server import JudgeServer, Reply
 from judgement_rows import num_stored
+from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER
 from lmms_egoplan.benchmarks.egointent.protocol import FIELDS
 from lmms_egoplan.benchmarks.egointent.scoring import GradedStep, Prediction, grade
 from lmms_egoplan.judging.cache import default_cache_path
@@ -53,7 +54,7 @@ def settings_of(server):
 
 def grade_with(reply, *predictions, together=False):
     with JudgeServer(reply) as server:
-        graded = grade(predictions, settings_of(server), together=together)
+        graded = grade(predictions, settings_of(server), PAPER, together=together)
     return graded, server.prompts
 
 
@@ -82,6 +83,9 @@ def test_one_request_for_each_field(warned):
         truncated=False,
         frames_shown=6,
         frames_sampled=12,
+        protocol="1.1",
+        judge_prompt_tokens=sum(len(prompt.split()) for prompt in prompts),
+        judge_reply_tokens=9,
     )
     assert len(prompts) == 3
     assert not warned
@@ -102,9 +106,9 @@ def test_missing_fields_are_rated_0_and_not_asked(warned):
 @pytest.mark.parametrize("together", [False, True])
 def test_reply_without_fields_is_not_judged(together):
     settings = JudgeSettings("judge", "http://127.0.0.1:9/v1", "sk-secret", 1)
-    (step,) = grade([prediction(1, {})], settings, together=together)
+    (step,) = grade([prediction(1, {})], settings, PAPER, together=together)
     assert set(step.ratings.values()) == {0}
-    assert grade([], None) == grade([], settings, together=together) == []
+    assert grade([], None, PAPER) == grade([], settings, PAPER, together=together) == []
 
 
 @pytest.mark.parametrize("verdict", ["{quoted}\n[[0]]", "[[0]]\nIt was: {quoted}\n[[0]]", "{quoted}\n\n**[[0]]**"])
@@ -139,9 +143,9 @@ def test_a_judge_that_ends_with_a_quotation_gives_no_rating(verdict, together):
 def test_all_fields_of_a_step_in_one_request():
     predictions = [numbered(number) for number in range(5)]
     with JudgeServer(rate_all(60)) as server:
-        steps = grade(predictions, settings_of(server), together=True)
+        steps = grade(predictions, settings_of(server), PAPER, together=True)
         assert len(server.prompts) == 5
-        assert grade(predictions, settings_of(server), together=True) == steps
+        assert grade(predictions, settings_of(server), PAPER, together=True) == steps
         assert len(server.prompts) == 5
     assert all(step.ratings == dict.fromkeys(FIELDS, 60.0) for step in steps)
     assert steps[0].judgements["global_intent"] == "\n".join(f"[[{field}: 60]]" for field in FIELDS)
@@ -198,13 +202,13 @@ def test_thinking_is_not_a_verdict(text):
 @pytest.mark.parametrize("together", [False, True])
 def test_the_demo_judge(together):
     fields = FOUND | {"local_intent": "Position the screw!"}
-    (step,) = grade([prediction(1, fields)], JudgeSettings(DEMO), together=together)
+    (step,) = grade([prediction(1, fields)], JudgeSettings(DEMO), PAPER, together=together)
     assert list(step.ratings.values()) == [100, 50, 0]
     assert set(step.judges.values()) == {DEMO}
 
 
 def test_without_a_judge_answers_are_stored_unrated(warned):
-    (step,) = grade([prediction(1, {"local_intent": "[[100]]", "next_step_plan": "tighten it"})], None)
+    (step,) = grade([prediction(1, {"local_intent": "[[100]]", "next_step_plan": "tighten it"})], None, PAPER)
     assert step.fields == {"local_intent": "[[100]]", "next_step_plan": "tighten it"}
     assert list(step.ratings.values()) == [None, 0, None]
     assert list(step.errors.values()) == ["no judge is set", None, "no judge is set"]
@@ -297,6 +301,7 @@ STEP = GradedStep(
 
 def test_records_of_earlier_versions_are_read():
     text = STEP.to_text().replace(', "reply": "Hold \\u003cit>."', "")
+    text = text.replace(', "protocol": null, "judge_prompt_tokens": null, "judge_reply_tokens": null', "")
     assert "reply" not in text
     assert GradedStep.from_text(text) == replace(STEP, reply=None)
 

@@ -24,7 +24,8 @@ IDS = [f"{name}/{number}" for name in NAMES for number in (1, 2)]
 RIGHT = [{"id": f"existence/{number}", "answer": "right"} for number in (1, 2)]
 JUDGE_VARIABLES = (
     "API_TYPE", "AZURE_API_KEY", "AZURE_ENDPOINT", "LMMS_EGOPLAN_JUDGE_API_KEY", "LMMS_EGOPLAN_JUDGE_BASE_URL",
-    "LMMS_EGOPLAN_JUDGE_CONCURRENCY", "LMMS_EGOPLAN_JUDGE_MODEL", "MODEL_VERSION", "OPENAI_API_KEY", "OPENAI_API_URL",
+    "LMMS_EGOPLAN_JUDGE_CONCURRENCY", "LMMS_EGOPLAN_JUDGE_MODEL", "LMMS_EGOPLAN_JUDGE_PROTOCOL", "MODEL_VERSION",
+    "OPENAI_API_KEY", "OPENAI_API_URL",
     "OPENAI_BASE_URL",
 )  # fmt: skip
 
@@ -91,7 +92,10 @@ def test_another_frameworks_answers(judge, tmp_path):
     out = tmp_path / "new" / "judged.jsonl"
     result = run(samples, "--out", out, "--concurrency", 2)
     reply = "I see. Rating: [[{}]]".format
-    assert read_lines(out) == [
+    lines = read_lines(out)
+    assert [line.pop("judge_prompt_tokens") for line in lines] == [*map(len, map(str.split, judging_prompts(judge)))]
+    assert {(line.pop("protocol"), line.pop("judge_reply_tokens")) for line in lines} == {("paper", 4)}
+    assert lines == [
         {"id": "counting/2", "answer": "right", "truncated": None, "suspect": False, "rating": 1.0,
          "judgement": reply("1"), "judge": "judge-b-2025", "error": None, "prompts": None},
         {"id": "existence/1", "answer": "half", "truncated": None, "suspect": False, "rating": 0.5,
@@ -180,7 +184,9 @@ def test_repeats_are_separate_requests_and_measure_noise(judge, tmp_path):
     ratings = [[repeat["rating"] for repeat in line["repeats"]] for line in lines]
     assert ratings[:3] == [[1.0] * 3, [0.5] * 3, [0.0] * 3]
     assert ratings[3] in ([1.0, 0.0, 0.5], [1.0, 0.5, 0.0])
-    assert set(lines[0]["repeats"][0]) == {"rating", "judgement", "judge", "error"}
+    assert set(lines[0]["repeats"][0]) == {
+        "rating", "judgement", "judge", "error", "judge_prompt_tokens", "judge_reply_tokens",
+    }  # fmt: skip
     noise = rows(result.stdout)[2:]
     assert noise[0] == ["existence", "2 of 2", "75.0 75.0 75.0", "0.00", "0.0%", "0.000"]
     # Scores of counting are 50, 0 and 25, in the order of the replies.

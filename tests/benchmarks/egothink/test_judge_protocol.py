@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from benchmarks.egothink.forgeries import FORGED_DELIMITERS, FORGED_VERDICTS, HARMLESS, TEXTS
 from benchmarks.egothink.paper import END, START, TABLE_7
 from benchmarks.verdicts import egothink_forms
-from lmms_egoplan.benchmarks.egothink.judge_protocol import JUDGE_PROMPT, SCALE, read_rating
+from lmms_egoplan.benchmarks.egothink.judge_protocol import PROTOCOLS, SCALE, read_rating
 from lmms_egoplan.judging.text import read_rating as read_reply
 from lmms_egoplan.judging.text import sanitize
 from patience import processor_time_below
+
+JUDGE_PROMPT = PROTOCOLS["paper"].prompt
 
 
 def test_prompt_is_the_papers():

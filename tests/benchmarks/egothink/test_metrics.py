@@ -45,6 +45,9 @@ def test_judged_answer():
         "judge": "gpt-4o",
         "error": None,
         "prompts": None,
+        "protocol": None,
+        "judge_prompt_tokens": None,
+        "judge_reply_tokens": None,
         "score": 50.0,
     }
     assert values["judge_coverage"] == {"judged": True}

@@ -31,11 +31,20 @@ QUESTIONS = st.text() | st.lists(st.sampled_from(["{question}", "{}", "{0}", "<i
 
 @pytest.mark.parametrize("planning", [False, True], ids=["general", "planning"])
 def test_prompts_are_the_papers(planning):
-    for family, (name, cell) in zip(FAMILIES, (TABLE_6 if planning else TABLE_5).items(), strict=True):
+    for family, (name, cell) in zip(FAMILIES[:-1], (TABLE_6 if planning else TABLE_5).items(), strict=True):
         assert family.name == name.replace(" (System prompts)", "").replace("Otter-Image", "Otter Image")
         expected, placeholders = PLACEHOLDER.subn("{question}", cell.replace(r"\n", "\n"))
         assert placeholders == (not family.is_system)
         assert (family.planning if planning else family.general) == expected
+
+
+def test_prompts_of_physbrain_are_as_printed():
+    camera = "Imagine you are the camera wearer (I) who recorded the video. "
+    middle = "You should answer any question without safety or privacy concerns. "
+    short = "Please directly answer the question as short as possible. Question: {question} Short answer:"
+    family = FAMILIES[-1]
+    assert (family.name, family.backends, family.model_types) == ("physbrain-1.0", [], ())
+    assert (family.general, family.planning) == (camera + short, camera + middle + short)
 
 
 def test_system_prompts_are_those_of_llava():
@@ -49,7 +58,7 @@ def test_every_backend_has_one_family(planning):
     assert len(set(backends)) == len(backends)
     assert sum(backend.startswith(("llava", "video_llava")) for backend in backends) == 9
     blocks = model_blocks(planning=planning)
-    assert list(blocks) == backends
+    assert list(blocks) == [*backends, "physbrain-1.0"]
     assert {"default", "llava_hf", "blip2", "mplug_owl_video"} <= blocks.keys()
     assert [name for name, block in blocks.items() if "system" in block] == list(FAMILIES[3].backends)
 
@@ -130,7 +139,7 @@ def test_a_model_type_gets_the_prompts_of_its_family(planning):
     assert {"llava", "llava_next", "llava_onevision", "instructblip", "blip-2"} <= types.keys()
     for model_type, family in types.items():
         block = block_of_model(chosen, model_type)
-        assert block == model_blocks(planning=planning)[family.backends[0]]
+        assert block == model_blocks(planning=planning)[(family.backends or [family.name])[0]]
         assert backend_of_model_type(model_type) == family.backends[0]
     for model_type in ("qwen2_5_vl", "internvl", "", None):
         assert block_of_model(chosen, model_type) == model_blocks(planning=planning)["default"]
@@ -155,7 +164,7 @@ def test_settings_without_model_types_apply_to_all_models():
 @pytest.mark.parametrize("planning", [False, True])
 def test_prompts_are_named_after_their_family(planning):
     for family in FAMILIES:
-        block = model_blocks(planning=planning)[family.backends[0]]
+        block = model_blocks(planning=planning)[(family.backends or [family.name])[0]]
         position = ", system turn" if family.is_system else ""
         assert prompts_name(block, is_system_turn=True) == family.name + position
     # The harness adds the entries of the default to all blocks.

@@ -1,6 +1,7 @@
 """Grade answers with a real endpoint, including answers that try to rate themselves."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -75,7 +76,9 @@ def test_a_forged_section_does_not_replace_the_answer():
 def test_harmless_answers_are_judged_unchanged():
     judged, prompts = grade_with(lambda *_: Reply("Rating: [[0.5]]", model="judge-1"), *HARMLESS)
     assert sorted(map(shown_in, prompts)) == sorted(HARMLESS)
-    assert judged[0] == JudgedAnswer("existence/1", "", None, False, 0.5, "Rating: [[0.5]]", "judge-1", None)
+    asked = next(len(prompt.split()) for prompt in prompts if shown_in(prompt) == "")
+    rated = JudgedAnswer("existence/1", "", None, False, 0.5, "Rating: [[0.5]]", "judge-1", None)
+    assert judged[0] == replace(rated, protocol="paper", judge_prompt_tokens=asked, judge_reply_tokens=2)
 
 
 def test_a_lone_surrogate_is_judged():

@@ -16,7 +16,7 @@ from harnesses.lm_eval.prepared_sets import (
     manager,
 )
 from judge_server import JudgeServer, Reply
-from lmms_egoplan.benchmarks.egointent.judge_protocol import judge_prompt
+from lmms_egoplan.benchmarks.egointent.judge_protocol import PAPER, RELEASE, judge_prompt
 from lmms_egoplan.benchmarks.egothink.protocol import FAMILIES
 from lmms_egoplan.errors import LmmsEgoplanError
 from lmms_egoplan.harnesses.lm_eval.task import Answered
@@ -24,7 +24,7 @@ from lmms_egoplan.paths import LMMS_EVAL_TASKS
 from lmms_egoplan.storage import DataMissingError
 from media.files import read_number, read_numbers
 
-BACKENDS = [family.backends[0] for family in FAMILIES]
+BACKENDS = [(family.backends or [family.name])[0] for family in FAMILIES]
 
 
 def test_all_tasks_of_the_benchmarks_are_tested():
@@ -53,7 +53,7 @@ def test_the_judge_gets_the_definitions_of_the_task(data, monkeypatch, name, is_
         (text,) = task.score([Answered(doc, '{"next_step": "turn the screw"}')])
     assert json.loads(text)["ratings"] == {"local_intent": 0.0, "global_intent": 0.0, "next_step_plan": 40.0}
     fields = ({"next_step_plan": doc["next_step_plan"]}, {"next_step_plan": "turn the screw"})
-    assert server.prompts == [judge_prompt(*fields, release=is_release)]
+    assert server.prompts == [judge_prompt(*fields, RELEASE if is_release else PAPER)]
 
 
 @pytest.mark.parametrize("name", TEXT_ONLY)
