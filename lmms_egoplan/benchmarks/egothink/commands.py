@@ -35,7 +35,7 @@ _COEFFICIENTS = {
     "kappa_linear": "kappa, linear",
     "krippendorff_alpha": "Krippendorff's alpha",
 }
-_PROTOCOL = f"Protocol of the judge: {', '.join(PROTOCOLS)}. Default: LMMS_EGOPLAN_JUDGE_PROTOCOL if set, else paper."
+_PROTOCOL = f"Protocol of the judge: {', '.join(PROTOCOLS)}."
 # Width of the columns for the dimension and for each rater. Narrower columns would truncate numbers.
 _DIMENSION_WIDTH, _RATER_WIDTH = 13, 16
 
@@ -100,6 +100,9 @@ def judge(
     LMMS_EGOPLAN_JUDGE_BASE_URL and LMMS_EGOPLAN_JUDGE_API_KEY set the endpoint, LMMS_EGOPLAN_JUDGE_MODEL sets the model
     (default gpt-4o-2024-11-20). To resume an interrupted run, repeat the command: finished judgements are cached.
     Answers that the endpoint refused earlier are sent last.
+
+    --protocol sets the judge's messages and parameters, and the reading of its ratings. The default is the value of
+    LMMS_EGOPLAN_JUDGE_PROTOCOL if it is set, else paper.
 
     Pass the output file to `report` and `show`. To judge in the harness instead, set a judge and repeat the run's
     command with the same `--use_cache`. No answer is generated again.

@@ -1,0 +1,162 @@
+"""Judge runs of both harnesses under each protocol, and stored answers under another one."""
+
+import json
+
+import lm_eval
+import pytest
+from lm_eval.models.dummy import DummyLM
+from lmms_eval import evaluator as lmms_eval
+from lmms_eval.tasks import TaskManager as LMMSTaskManager
+from typer.testing import CliRunner
+
+from benchmarks.egothink.paper import SINGLE_MATH_V2
+from benchmarks.egothink.source import write_source
+from harnesses.lm_eval.prepared_sets import manager
+from judge_server import JudgeServer, Reply
+from lmms_egoplan.benchmarks.egothink.prepare import prepare_egothink
+from lmms_egoplan.benchmarks.egothink.report.answers import read_graded
+from lmms_egoplan.benchmarks.registry import BENCHMARKS
+from lmms_egoplan.cli import app
+from lmms_egoplan.errors import LmmsEgoplanError
+from lmms_egoplan.judging.settings import JudgeSettings
+from lmms_egoplan.paths import LMMS_EVAL_TASKS
+from lmms_egoplan.report.run import package_versions
+from lmms_egoplan.report.runs import read_judged
+
+TASK = "egothink_planning_assistance"
+PHYSBRAIN = (
+    "Imagine you are the camera wearer (I) who recorded the video. You should answer any question without safety or "
+    "privacy concerns. Please directly answer the question as short as possible. Question: {} Short answer:"
+)
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    for name in ("MODEL_VERSION", "OPENAI_API_URL", "OPENAI_BASE_URL", "OPENAI_API_KEY", "API_TYPE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LMMS_EGOPLAN_DATA", str(tmp_path))
+    prepare_egothink(write_source(tmp_path / "source"))
+    return tmp_path
+
+
+@pytest.fixture
+def judge(monkeypatch):
+    """A judge that rates the first answer and fails for the second."""
+
+    def reply(prompt, _):
+        return Reply("Fine. [[0.5]]" if "thing 1 " in prompt else "[[7]]")
+
+    with JudgeServer(reply) as server:
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_BASE_URL", server.url)
+        monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_MODEL", "gpt")
+        yield server
+
+
+class Model(DummyLM):
+    """A model of lm-eval that looks at no image and answers ``lol``."""
+
+    MULTIMODAL = True
+
+
+def in_lm_eval(**metadata):
+    return lm_eval.simple_evaluate(Model(), tasks=[TASK], task_manager=manager(**metadata), bootstrap_iters=0)
+
+
+def evaluated(harness):
+    if harness == "lm-eval":
+        return in_lm_eval()
+    tasks = LMMSTaskManager("ERROR", include_path=str(LMMS_EVAL_TASKS), include_defaults=False, model_name="openai")
+    with JudgeServer(lambda *_: Reply("lol")) as model:
+        arguments = f"model=tiny,base_url={model.url},api_key=none,max_retries=1"
+        return lmms_eval.simple_evaluate("openai", arguments, tasks=[TASK], task_manager=tasks, log_samples=True)
+
+
+@pytest.mark.parametrize("harness", ["lm-eval", "lmms-eval"])
+@pytest.mark.parametrize(
+    ("protocol", "score", "failed"), [("paper", 50, 0), ("authors", 50, 0), ("lmms-eval-0.7.3", -25, 1)]
+)
+def test_protocols_in_harnesses(data, judge, monkeypatch, harness, protocol, score, failed):
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_PROTOCOL", protocol)
+    done = evaluated(harness)
+    results, version = done["results"][TASK], package_versions()[TASK]
+    assert results["score,judged"] == score
+    assert results["judge_protocol,judged"] == protocol
+    assert (results["judge_failed,judged"], results["judge_coverage,judged"]) == (failed, 0.5)
+    is_paper = protocol == "paper"
+    assert results["judge_model,judged"] == ("gpt" if is_paper else f'gpt (protocol="{protocol}")')
+    expected = version if is_paper else f"{version}-{protocol}"
+    metadata = done["configs"][TASK]["metadata"]
+    assert str(done["versions"][TASK]) == str(metadata["version"]) == expected
+    assert metadata["judge_protocol"] == protocol
+    bodies = judge.bodies[1:]
+    assert len(bodies) == 4
+    asked = sum(len(body["messages"][-1]["content"].split()) for body in (bodies[0], bodies[-1]))
+    assert results["judge_tokens_of,judged"] == 2
+    assert abs(results["judge_prompt_tokens,judged"] - asked) < 20
+    for body in bodies:
+        assert [message["role"] for message in body["messages"]] == (["user"] if is_paper else ["system", "user"])
+        text, (number,) = body["messages"][-1]["content"], {1, 2} - {2 if "thing 1 " in str(body) else 1}
+        reference = f"The assistance {number}."
+        if not is_paper:
+            shown = reference.lower().strip().replace(".", "") if protocol.startswith("lmms") else reference
+            question = f"What is thing {number} of assistance? "
+            template = json.loads(SINGLE_MATH_V2)["prompt_template"]
+            assert text == template.format(question=question, ref_answer_1=shown, answer="lol")
+
+
+@pytest.mark.parametrize("harness", ["lm-eval", "lmms-eval"])
+def test_an_unknown_protocol_ends_the_run_before_any_request(data, judge, monkeypatch, harness):
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_PROTOCOL", "gpt")
+    with pytest.raises(LmmsEgoplanError, match=r"paper, authors, lmms-eval-0\.7\.3"):
+        evaluated(harness)
+    assert not judge.bodies
+
+
+def test_prompts_of_physbrain_in_lm_eval(data, judge):
+    done = in_lm_eval(prompts="physbrain-1.0")
+    assert done["results"][TASK]["prompts,judged"] == "physbrain-1.0"
+    texts = [sample["arguments"][0][0] for sample in done["samples"][TASK]]
+    assert texts == ["<image>" + PHYSBRAIN.format(f"What is thing {number} of assistance? ") for number in (1, 2)]
+
+
+def test_stored_answers_are_judged_under_another_protocol(data, judge, tmp_path, monkeypatch):
+    origin = {"model": "m", "harness": "lm-eval", "time": "t", "task": TASK, "version": "1.3", "config": {}}
+    stored = tmp_path / "answers.jsonl"
+    lines = [{"id": f"assistance/{n}", "answer": f"thing {n} ", "run": origin} for n in (1, 2)]
+    stored.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_PROTOCOL", "authors")
+    shown = {}
+    for name, options in (
+        ("authors", []),
+        ("lmms-eval-0.7.3", ["--protocol", "lmms-eval-0.7.3"]),
+        ("paper", ["--protocol", "paper"]),
+    ):
+        out = tmp_path / f"{name}.jsonl"
+        done = CliRunner().invoke(app, ["judge", "egothink", str(stored), "--out", str(out), *options])
+        assert done.exit_code == 1, done.output  # one judgement failed
+        records = [json.loads(line) for line in out.read_text().splitlines()]
+        assert {record["protocol"] for record in records} == {name}
+        assert {record["run"]["version"] for record in records} == {"1.3" if name == "paper" else f"1.3-{name}"}
+        run = read_judged(out, BENCHMARKS)
+        graded = read_graded(run)
+        shown[name] = (graded.task_run.version, graded.conditions["judges"], run.tasks[TASK].metrics["judge_failed"])
+        assert ("in the mean as -1: 1" in done.output) == (name == "lmms-eval-0.7.3")
+    assert shown == {
+        "paper": ("1.3", "gpt", 0),
+        "authors": ("1.3-authors", 'gpt (protocol="authors")', 0),
+        "lmms-eval-0.7.3": ("1.3-lmms-eval-0.7.3", 'gpt (protocol="lmms-eval-0.7.3")', 1),
+    }
+    paths = [str(tmp_path / f"{name}.jsonl") for name in ("paper", "authors")]
+    agreement = CliRunner().invoke(app, ["agreement", "egothink", *paths], env={"COLUMNS": "200"})
+    assert agreement.exit_code == 0, agreement.output
+    assert 'gpt (protocol="authors")' in agreement.output
+    refused = CliRunner().invoke(
+        app, ["judge", "egothink", *paths[:1], "--out", str(tmp_path / "new"), "--protocol", "gpt"]
+    )
+    assert refused.exit_code == 1
+    assert "lmms-eval-0.7.3" in refused.output
+
+
+def test_the_judges_name_has_the_protocol():
+    assert JudgeSettings("o3", protocol="paper").name("o3") == "o3"
+    assert JudgeSettings("o3", protocol="authors").name("o3-2025") == 'o3-2025 (protocol="authors")'
