@@ -84,7 +84,7 @@ class JudgeProtocol:
         parameters: Parameters of the request that the protocol fixes. The environment takes precedence.
         max_tokens: Token limit of a reply; None for the project's default. The environment takes precedence.
         sanitizes: Whether the judge sees answers altered by `sanitize`.
-        failed: What a failed judgement counts as, on the scale; None if it is left out of the mean.
+        failed: What a failed judgement counts as, on the scale; None if the mean excludes it.
         normalise: Converts a reference before it is put in the prompt.
     """
 

@@ -98,10 +98,10 @@ def test_protocols_in_harnesses(data, judge, monkeypatch, harness, protocol, sco
         text, (number,) = body["messages"][-1]["content"], {1, 2} - {2 if "thing 1 " in str(body) else 1}
         reference = f"The assistance {number}."
         if not is_paper:
-            shown = reference.lower().strip().replace(".", "") if protocol.startswith("lmms") else reference
+            expected = reference.lower().strip().replace(".", "") if protocol.startswith("lmms") else reference
             question = f"What is thing {number} of assistance? "
             template = json.loads(SINGLE_MATH_V2)["prompt_template"]
-            assert text == template.format(question=question, ref_answer_1=shown, answer="lol")
+            assert text == template.format(question=question, ref_answer_1=expected, answer="lol")
 
 
 @pytest.mark.parametrize("harness", ["lm-eval", "lmms-eval"])
@@ -125,7 +125,7 @@ def test_stored_answers_are_judged_under_another_protocol(data, judge, tmp_path,
     lines = [{"id": f"assistance/{n}", "answer": f"thing {n} ", "run": origin} for n in (1, 2)]
     stored.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     monkeypatch.setenv("LMMS_EGOPLAN_JUDGE_PROTOCOL", "authors")
-    shown = {}
+    rows = {}
     for name, options in (
         ("authors", []),
         ("lmms-eval-0.7.3", ["--protocol", "lmms-eval-0.7.3"]),
@@ -139,9 +139,9 @@ def test_stored_answers_are_judged_under_another_protocol(data, judge, tmp_path,
         assert {record["run"]["version"] for record in records} == {"1.3" if name == "paper" else f"1.3-{name}"}
         run = read_judged(out, BENCHMARKS)
         graded = read_graded(run)
-        shown[name] = (graded.task_run.version, graded.conditions["judges"], run.tasks[TASK].metrics["judge_failed"])
+        rows[name] = (graded.task_run.version, graded.conditions["judges"], run.tasks[TASK].metrics["judge_failed"])
         assert ("in the mean as -1: 1" in done.output) == (name == "lmms-eval-0.7.3")
-    assert shown == {
+    assert rows == {
         "paper": ("1.3", "gpt", 0),
         "authors": ("1.3-authors", 'gpt (protocol="authors")', 0),
         "lmms-eval-0.7.3": ("1.3-lmms-eval-0.7.3", 'gpt (protocol="lmms-eval-0.7.3")', 1),

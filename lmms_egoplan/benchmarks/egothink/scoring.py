@@ -91,8 +91,8 @@ class JudgedAnswer(TextRecord):
 
 def judge_prompt(answer: Answer, sanitized: str, protocol: JudgeProtocol) -> str:
     """Return the text of the request to rate an answer, in which `sanitized` replaces the answer if it must be safe."""
-    shown, reference = sanitized if protocol.sanitizes else answer.answer, protocol.normalise(answer.reference)
-    return protocol.prompt.format(question=answer.question, ref_answer_1=reference, answer=shown)
+    text, reference = sanitized if protocol.sanitizes else answer.answer, protocol.normalise(answer.reference)
+    return protocol.prompt.format(question=answer.question, ref_answer_1=reference, answer=text)
 
 
 def grade(answers: Sequence[Answer], settings: JudgeSettings | None) -> list[JudgedAnswer]:
