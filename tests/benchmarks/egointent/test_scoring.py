@@ -148,6 +148,10 @@ def test_all_fields_of_a_step_in_one_request():
         assert grade(predictions, settings_of(server), PAPER, together=True) == steps
         assert len(server.prompts) == 5
     assert all(step.ratings == dict.fromkeys(FIELDS, 60.0) for step in steps)
+    # The tokens of a request about several fields count once.
+    asked = [len(prompt.split()) for prompt in server.prompts]
+    assert sorted(step.judge_prompt_tokens for step in steps) == sorted(asked)
+    assert {step.judge_reply_tokens for step in steps} == {6}
     assert steps[0].judgements["global_intent"] == "\n".join(f"[[{field}: 60]]" for field in FIELDS)
     _, prompts = grade_with(lambda *_: Reply("[[60]]"), *predictions)
     assert len(prompts) == 15

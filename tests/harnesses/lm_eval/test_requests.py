@@ -141,6 +141,19 @@ def test_the_prompts_of_egothink_are_those_in_lmms_eval(data, name, backend):
         assert instance.doc["question"] in text
 
 
+@pytest.mark.parametrize("kind", ["GENERAL_PROMPTS", "PLANNING_PROMPTS"])
+def test_prompts_of_physbrain_are_a_block_for_all_backends_of_lmms_eval(data, kind):
+    spec = spec_from_file_location("egothink_utils", LMMS_EVAL_TASKS / "egothink" / "utils.py")
+    lmms_eval = module_from_spec(spec)
+    spec.loader.exec_module(lmms_eval)
+    (block,) = getattr(lmms_eval, f"PHYSBRAIN_{kind}").items()
+    assert block == ("default", getattr(lmms_eval, kind)["physbrain-1.0"])
+    text = lmms_eval.doc_to_text({"question": "Where am I?"}, block[1])
+    assert text.startswith("Imagine you are the camera wearer (I) who recorded the video. ")
+    assert ("without safety or privacy concerns. " in text) == (kind == "PLANNING_PROMPTS")
+    assert text.endswith("as short as possible. Question: Where am I? Short answer:")
+
+
 def test_each_dimension_asks_its_own_questions(data):
     for name, dimension in EGOTHINK.items():
         questions = [instance.doc["question"].strip() for instance in build(name).instances]

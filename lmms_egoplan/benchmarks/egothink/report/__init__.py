@@ -205,7 +205,7 @@ class EgoThinkReport(BenchmarkReport[Graded]):
         if unrated := [name for name, task_run in dimensions if task_run.number("score") is None]:
             yield note("no_score", dimensions=", ".join(unrated))
         if whole.judged < whole.questions:
-            kind = "failed" if any(x.number("judge_failed") for x in task.tasks.values()) else "unjudged"
+            kind = "failed" if task.inexact else "unjudged"
             yield note(kind, count=whole.questions - whole.judged, questions=whole.questions)
         if task.is_by_demo:
             yield note("demo")

@@ -106,6 +106,12 @@ class Graded(ScoredTask):
         return self.whole.judge
 
     @property
+    def inexact(self) -> str | None:
+        """The number of failed judgements in the mean. Their scores of -100 are outside the range of the tests of pairs."""
+        failed = sum(task_run.number("judge_failed") or 0 for task_run in self.tasks.values())
+        return f"{failed} failed judgements count as -1" if failed else None
+
+    @property
     def judged(self) -> dict[Key, JudgedAnswer]:
         """Answers with a rating."""
         return {key: answer.record for key, answer in self.answers.items() if answer.record.rating is not None}
@@ -167,7 +173,7 @@ def judged_samples(path: Path) -> Iterator[Judged]:
     for answer, row, (_, line) in zip(stored, prepared_rows(stored), read_lines(path), strict=True):
         record = parse_record(answer.where, line)
         if any(rated["rating"] is None for rated in record.get("repeats") or ()):
-            record |= {"rating": None, "error": "not rated in every repeat"}
+            record |= {"rating": None, "judge": None, "error": "not rated in every repeat"}
         judged = judged_record(JudgedAnswer, answer.where, record)
         task = BY_NAME[dimension_of(answer.id)].task
         sample = score_answer(row, [judged.to_text()]) | {"target": row["answer"]}
