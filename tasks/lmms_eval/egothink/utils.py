@@ -39,6 +39,7 @@ def __getattr__(name: str) -> str | dict[str, dict[str, Any]]:
             return {"default": blocks["physbrain-1.0"]}
         return {**blocks, _ANY_CHECKPOINT: block_by_model_type(planning=_PLANNING[kind])}
     if name in _DIMENSIONS:
+        chosen_protocol(PROTOCOLS)  # end the run early if the judge's protocol is unknown
         return str(EGOTHINK.folder(_DIMENSIONS[name]))
     if name.endswith("_DATA") and name.removesuffix("_DATA") in _DIMENSIONS:
         return EGOTHINK.fingerprint(_DIMENSIONS[name.removesuffix("_DATA")])
@@ -72,10 +73,6 @@ class Judged(JudgedFilter):
 
     DEFAULT_JUDGE = DEFAULT_JUDGE
     OTHERWISE = OTHERWISE
-
-    def __init__(self) -> None:
-        chosen_protocol(PROTOCOLS)
-        super().__init__()
 
     def apply(self, resps: Sequence[Sequence[str]], docs: Dataset) -> list[str]:
         texts = docs.select_columns(["id", "question", "answer"])

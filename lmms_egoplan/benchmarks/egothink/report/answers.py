@@ -107,7 +107,7 @@ class Graded(ScoredTask):
 
     @property
     def inexact(self) -> str | None:
-        """The number of failed judgements in the mean. Their scores of -100 are outside the range of the tests of pairs."""
+        """The number of failed judgements in the mean. The tests of pairs do not allow their scores of -100."""
         failed = sum(task_run.number("judge_failed") or 0 for task_run in self.tasks.values())
         return f"{failed} failed judgements count as -1" if failed else None
 
